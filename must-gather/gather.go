@@ -147,7 +147,7 @@ func since(duration, moment string, now time.Time) (time.Time, error) {
 	case duration != "":
 		ago, err := time.ParseDuration(duration)
 		if err != nil || ago <= 0 {
-			return time.Time{}, fmt.Errorf("MUST_GATHER_SINCE=%q: want a time such as 2h", duration)
+			return time.Time{}, fmt.Errorf("MUST_GATHER_SINCE=%q: must be a duration such as 2h", duration)
 		}
 		return now.Add(-ago), nil
 	}
@@ -195,7 +195,7 @@ func (g *gathering) nodes(ctx context.Context, seen cluster.Seen) {
 	}
 	wanted, away := g.wanted(seen, agents)
 	for _, node := range away {
-		g.out.Failed("node "+node, errors.New("it is not ready, so its kubelet was not asked"))
+		g.out.Failed("node "+node, errors.New("it is not ready, so its kubelet was skipped"))
 	}
 	g.say("%d nodes, %d of them through their agents", len(wanted), len(agents))
 	nodes.Collect(ctx, source, wanted, g.out, nodes.Limit)
@@ -315,5 +315,6 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helpe
 				Command: []string{"/lvms", "collect"}}, nil
 		}
 	}
-	return nil, errors.New("no Pod of the product tells its image: nodes without an agent are not read")
+	return nil, errors.New("the image is unknown, because no Pod of LVM Storage was found: nodes without a node " +
+		"agent are not read")
 }

@@ -46,9 +46,9 @@ func (n notHealthy) Error() string { return string(n) }
 
 // Environment variables of the program.
 const (
-	// sinceVariable is an environment variable of `gather`: collects logs of this time before now, like `2h`.
+	// sinceVariable is an environment variable of `gather`: maximum age of logs, for example `2h`.
 	sinceVariable = "MUST_GATHER_SINCE"
-	// sinceTimeVariable is an environment variable of `gather`: collects logs since this time, in RFC 3339.
+	// sinceTimeVariable is an environment variable of `gather`: start time of logs, in RFC 3339.
 	sinceTimeVariable = "MUST_GATHER_SINCE_TIME"
 	// podVariable is an environment variable of `gather`: the name of its Pod (`metadata.name`).
 	podVariable = "POD_NAME"
@@ -59,9 +59,9 @@ func command() *cobra.Command {
 		pod: os.Getenv(podVariable)}
 	root := &cobra.Command{
 		Use:   "gather",
-		Short: "Collect what support needs to know of LVM Storage, and say what is wrong",
-		Long: "Collect what support needs to know of LVM Storage, and say what is wrong, in summary.md. " +
-			"MUST_GATHER_SINCE (2h) and MUST_GATHER_SINCE_TIME (RFC 3339) say from when on logs are wanted.",
+		Short: "Collect support data of LVM Storage, and report problems",
+		Long: "Collect support data of LVM Storage, and report problems in summary.md. " +
+			"MUST_GATHER_SINCE (for example 2h) and MUST_GATHER_SINCE_TIME (RFC 3339) limit the age of logs.",
 		Version:       version.Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -69,13 +69,13 @@ func command() *cobra.Command {
 		RunE:          func(c *cobra.Command, _ []string) error { return runGather(c.Context(), c.OutOrStdout(), o) },
 	}
 	flags := root.Flags()
-	flags.StringVar(&o.folder, "dest-dir", "/must-gather", "folder to write to")
+	flags.StringVar(&o.folder, "dest-dir", "/must-gather", "directory for the archive")
 	flags.DurationVar(&o.limit, "time-limit", 7*time.Minute+30*time.Second,
-		"what has not been read by then is left out, and said so")
+		"time limit; data that is not collected by then is omitted and reported")
 	flags.Int64Var(&o.bytes, "max-bytes", 500<<20,
-		"the most that is written; logs are cut at their old end before that")
+		"maximum size of the archive; the oldest part of logs is cut first")
 	flags.BoolVar(&o.allNodes, "all-nodes", false,
-		"read nodes without storage of the product too, by a privileged Pod on each")
+		"also read nodes without LVM Storage, with a privileged Pod on each")
 	flags.StringVar(&o.prometheus, "prometheus", monitoring.DefaultService, prometheusHelp)
 	root.AddCommand(analyzeCommand(), checkCommand(), collect.Command())
 	return root
@@ -85,7 +85,7 @@ func analyzeCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "analyze DIR",
-		Short: "Say what is wrong in an archive; exit code 2 where it is not healthy",
+		Short: "Report problems in an archive; the exit code is 2 if it is not healthy",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			folder, err := archiveIn(args[0])
@@ -95,12 +95,12 @@ func analyzeCommand() *cobra.Command {
 			return show(c, folder, time.Now(), asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json and not summary.md")
+	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json instead of summary.md")
 	return c
 }
 
 // prometheusHelp is the help of a flag of two commands.
-const prometheusHelp = "the Prometheus to ask outside of OpenShift, through the API server: " +
+const prometheusHelp = "Prometheus to query through the API server if the cluster is not OpenShift: " +
 	"NAMESPACE/SCHEME:SERVICE:PORT"
 
 func checkCommand() *cobra.Command {
@@ -108,8 +108,8 @@ func checkCommand() *cobra.Command {
 	var prometheus string
 	c := &cobra.Command{
 		Use: "check",
-		Short: "Say what is wrong in the cluster, without an archive: its objects and alerts, no logs and no nodes; " +
-			"exit code 2 where it is not healthy",
+		Short: "Report problems in the cluster without an archive, from objects and alerts, but not from logs and " +
+			"nodes; the exit code is 2 if it is not healthy",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			folder, err := os.MkdirTemp("", "gather-check-")
@@ -125,7 +125,7 @@ func checkCommand() *cobra.Command {
 			return show(c, folder, time.Now(), asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json and not summary.md")
+	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json instead of summary.md")
 	c.Flags().StringVar(&prometheus, "prometheus", monitoring.DefaultService, prometheusHelp)
 	return c
 }
@@ -155,7 +155,8 @@ func archiveIn(folder string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%s has %d archives in it: name the folder with cluster-scoped-resources and namespaces",
+		return "", fmt.Errorf("%s contains %d archives: specify the directory that contains "+
+			"cluster-scoped-resources and namespaces",
 			folder, len(found))
 	}
 	return found[0], nil
@@ -187,7 +188,7 @@ func restConfig() (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("access to the cluster: %w", err)
+		return nil, fmt.Errorf("load kubeconfig: %w", err)
 	}
 	config.UserAgent = "lvms-must-gather/" + version.Version
 	return config, nil

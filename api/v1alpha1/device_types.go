@@ -8,7 +8,7 @@ import (
 // This file is the inventory in LVMVolumeGroupNodeStatus.status.devices: a block device of a node, and why it is used
 // or not.
 
-// DeviceState is the state of a device in one word.
+// DeviceState is the state of a device.
 type DeviceState string
 
 // The states of a device.
@@ -27,77 +27,84 @@ const (
 	DeviceUnknown DeviceState = "Unknown"
 )
 
-// DeviceStatus is a block device of the node.
+// DeviceStatus is the state of a block device of the node.
 type DeviceStatus struct {
-	// name is the path that people use, /dev/sdb or /dev/mapper/mpatha. It can be another one after a reboot.
+	// name is the path of the device, for example /dev/sdb or /dev/mapper/mpatha. It can change when the node reboots.
 	Name string `json:"name"`
 
-	// id is the stable identity: "wwn:…", "serial:…", "pv:…" or "fs:…", the first that the device has; with "-partN"
-	// for a partition. Empty if it has none of them.
+	// id is the stable identity of the device: the first that the device has of "wwn:…", "serial:…", "pv:…" and "fs:…",
+	// with the suffix "-partN" for a partition. It is empty if the device has none of them.
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// kernelName is the path of the kernel's name, where it is not the name.
+	// kernelName is the kernel's path of the device, if it differs from name.
 	// +optional
 	KernelName string `json:"kernelName,omitempty"`
 
-	// type: disk, part, mpath, crypt, raid1, loop, rom, …
+	// type is the device type: disk, part, mpath, crypt, raid1, loop, rom, …
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// byID are the links under /dev/disk/by-id, sorted, without that folder.
+	// byID is the sorted list of links to the device in /dev/disk/by-id, without the directory.
 	// +optional
 	// +listType=atomic
 	ByID []string `json:"byID,omitempty"`
 
-	// byPath are the links under /dev/disk/by-path, sorted, without that folder.
+	// byPath is the sorted list of links to the device in /dev/disk/by-path, without the directory.
 	// +optional
 	// +listType=atomic
 	ByPath []string `json:"byPath,omitempty"`
 
-	// size in bytes.
+	// size is the size of the device in bytes.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
+	// model is the model of the device.
 	// +optional
 	Model string `json:"model,omitempty"`
+	// vendor is the vendor of the device.
 	// +optional
 	Vendor string `json:"vendor,omitempty"`
+	// serial is the serial number of the device.
 	// +optional
 	Serial string `json:"serial,omitempty"`
+	// wwn is the World Wide Name of the device.
 	// +optional
 	WWN string `json:"wwn,omitempty"`
-	// transport: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc.
+	// transport is the transport of the device: sata, sas, nvme, virtio, usb, scsi, fc, iscsi or mmc.
 	// +optional
 	Transport string `json:"transport,omitempty"`
+	// rotational is true for a hard disk, and false for flash storage.
 	// +optional
 	Rotational bool `json:"rotational,omitempty"`
+	// removable is true if the device is removable.
 	// +optional
 	Removable bool `json:"removable,omitempty"`
+	// readOnly is true if the device cannot be written to.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
-	// partitions of the device, by name.
+	// partitions are the names of the partitions of the device.
 	// +optional
 	// +listType=atomic
 	Partitions []string `json:"partitions,omitempty"`
 
-	// holders are the devices that are made of this one, by name.
+	// holders are the names of the devices that are built on this device.
 	// +optional
 	// +listType=atomic
 	Holders []string `json:"holders,omitempty"`
 
-	// signatures are what the device carries.
+	// signatures are the signatures found on the device.
 	// +optional
 	// +listType=atomic
 	Signatures []DeviceSignature `json:"signatures,omitempty"`
 
-	// mountPoints of the device itself; [SWAP] for swap space in use.
+	// mountPoints are the mount points of the device itself. [SWAP] is active swap space.
 	// +optional
 	// +listType=atomic
 	MountPoints []string `json:"mountPoints,omitempty"`
 
-	// volumeGroup that the device is a physical volume of.
+	// volumeGroup is the name of the volume group, if the device is a physical volume.
 	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 
@@ -105,60 +112,62 @@ type DeviceStatus struct {
 	// +optional
 	PVUUID string `json:"pvUUID,omitempty"`
 
-	// state: Available, InUse, Excluded, Missing, Failing or Unknown.
+	// state is the state of the device: Available, InUse, Excluded, Missing, Failing or Unknown.
 	State DeviceState `json:"state"`
 
-	// reasons why the device cannot be used, all that apply.
+	// reasons are all reasons why the device cannot be used.
 	// +optional
 	// +listType=atomic
 	Reasons []DeviceReason `json:"reasons,omitempty"`
 
-	// eligibility for each device class of the node that may use devices that it finds, or that names this one.
+	// eligibility is the result for each device class of the node that discovers devices or that names this device.
 	// +optional
 	// +listType=map
 	// +listMapKey=deviceClass
 	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
 
-	// fingerprint of all that a decision about the device depends on: identity, size, content and use. What was decided
-	// for another fingerprint no longer holds.
+	// fingerprint is a hash of everything that decisions about the device depend on: identity, size, content and use. A
+	// decision that was made for another fingerprint is no longer valid.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// firstSeen is when the device first appeared in this list.
+	// firstSeen is the time when the device first appeared in this list.
 	// +optional
 	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
 
-	// lastSeen is when a device that is missing was last there.
+	// lastSeen is the time when a missing device was last present.
 	// +optional
 	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
 }
 
-// DeviceSignature is something that marks a device as used.
+// DeviceSignature is a signature that marks a device as used.
 type DeviceSignature struct {
-	// type in libblkid's words: ext4, xfs, LVM2_member, crypto_LUKS, linux_raid_member, swap, gpt, …
+	// type is the type as reported by libblkid: ext4, xfs, LVM2_member, crypto_LUKS, linux_raid_member, swap, gpt, …
 	Type string `json:"type"`
+	// uuid is the UUID in the signature.
 	// +optional
 	UUID string `json:"uuid,omitempty"`
+	// label is the label in the signature.
 	// +optional
 	Label string `json:"label,omitempty"`
 }
 
-// DeviceReason is one cause why a device is not used.
+// DeviceReason is a reason why a device is not used.
 type DeviceReason struct {
-	// code is one of a closed list (docs/reference/devices.md).
+	// code is the machine-readable reason. docs/reference/devices.md lists all codes.
 	Code string `json:"code"`
-	// message says what is found and what to do.
+	// message says what was found and what to do.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// DeviceEligibility is what a device class makes of a device.
+// DeviceEligibility says whether a device class can use a device.
 type DeviceEligibility struct {
-	// deviceClass is the name.
+	// deviceClass is the name of the device class.
 	DeviceClass string `json:"deviceClass"`
-	// eligible: the device class uses the device, or would.
+	// eligible is true if the device class uses the device or could use it.
 	Eligible bool `json:"eligible"`
-	// reasons are codes of what is against it beyond the device's own reasons.
+	// reasons are the codes of the reasons that apply in addition to the device's own reasons.
 	// +optional
 	// +listType=atomic
 	Reasons []string `json:"reasons,omitempty"`

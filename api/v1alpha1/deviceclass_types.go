@@ -7,77 +7,79 @@ import (
 
 // This file is what an LVMCluster asks for on a node: the fields of a device class.
 
-// DeviceClass is a named tier of storage: one volume group on each selected node, and one StorageClass.
+// DeviceClass is a named tier of storage, with one volume group on each selected node and one StorageClass.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.thinPoolConfig) == has(oldSelf.thinPoolConfig)",message="thinPoolConfig cannot be added to or removed from an existing device class: its volume groups are already thin or thick; use a new device class"
-// +kubebuilder:validation:XValidation:rule="has(self.raidConfig) == has(oldSelf.raidConfig)",message="raidConfig cannot be added to or removed from an existing device class: its volumes already have or lack redundancy; use a new device class"
-// +kubebuilder:validation:XValidation:rule="!has(self.raidConfig) || !has(self.thinPoolConfig)",message="raidConfig and thinPoolConfig exclude each other: volumes with redundancy are thick"
-// +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors exclude each other: put the one into the list of the others"
+// +kubebuilder:validation:XValidation:rule="has(self.thinPoolConfig) == has(oldSelf.thinPoolConfig)",message="thinPoolConfig cannot be added to or removed from an existing device class, because its volume groups are already thin or thick: create a new device class"
+// +kubebuilder:validation:XValidation:rule="has(self.raidConfig) == has(oldSelf.raidConfig)",message="raidConfig cannot be added to or removed from an existing device class, because it does not apply to existing volumes: create a new device class"
+// +kubebuilder:validation:XValidation:rule="!has(self.raidConfig) || !has(self.thinPoolConfig)",message="raidConfig and thinPoolConfig are mutually exclusive: volumes with redundancy are thick"
+// +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors"
 type DeviceClass struct {
-	// name of the device class, of its volume group on each node, and of its StorageClass after the prefix "lvms-".
+	// name is the name of the device class and of its volume group on each node. The name of its StorageClass is lvms-
+	// followed by this name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// default makes the StorageClass of this device class the cluster's default, if there is no other default.
-	// At most one device class can have it.
+	// default makes the StorageClass of this device class the default StorageClass of the cluster, if there is no other
+	// default. At most one device class can be the default.
 	// +optional
 	Default bool `json:"default,omitempty"`
 
-	// fstype is the file system of volumes with volumeMode Filesystem.
+	// fstype is the file system of volumes with volumeMode Filesystem. It is immutable.
 	// +kubebuilder:validation:Enum=xfs;ext4
 	// +kubebuilder:default=xfs
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="fstype cannot be changed: StorageClass parameters are immutable; use a new device class"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="fstype is immutable, because StorageClass parameters are: create a new device class"
 	// +optional
 	FilesystemType DeviceFilesystem `json:"fstype,omitempty"`
 
-	// nodeSelector chooses the nodes of this device class. Without it, all nodes that can run the node agent.
+	// nodeSelector selects the nodes of this device class. Defaults to all nodes that can run the node agent.
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
-	// deviceSelector chooses the devices of this device class. Without it and deviceSelectors, every unused device of
-	// the node is taken.
+	// deviceSelector selects the devices of this device class. Without deviceSelector and deviceSelectors, the device
+	// class uses every unused device of the node.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
 
-	// deviceSelectors choose devices on some of the nodes each, where nodes differ. On a node, the ones whose
-	// nodeSelector selects it hold together. A node that none of them selects gets no volume group. Not together with
-	// deviceSelector.
+	// deviceSelectors select devices for groups of nodes, if the devices of the nodes differ. On a node, all entries
+	// apply whose nodeSelector matches the node. A node that no entry matches gets no volume group. Mutually exclusive
+	// with deviceSelector.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
-	// deviceDiscoveryPolicy says what happens to devices that appear after the volume group was made, where there is no
-	// path in the deviceSelector: Static leaves them alone, Dynamic adds each one that is unused and chosen, after it
-	// has been there for a minute. A device class that is created without it is Static; one that was taken over from an
-	// operator without this field stays Dynamic.
+	// deviceDiscoveryPolicy controls what happens to devices that appear after the volume group was created, if the
+	// deviceSelector has no paths: Static ignores them; Dynamic adds each unused device that matches, one minute after
+	// it appears. Defaults to Static for a new device class. A device class that was taken over from an operator
+	// without this field remains Dynamic.
 	// +kubebuilder:validation:Enum=Static;Dynamic
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 
-	// thinPoolConfig makes the volumes of this device class thin, in one thin pool a node. Without it they are thick.
+	// thinPoolConfig makes the volumes of this device class thin, in one thin pool on each node. Without it, volumes
+	// are thick. It cannot be added or removed later.
 	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`
 
-	// raidConfig gives every volume of this device class redundancy over several devices of its node. Not together with
-	// thinPoolConfig.
+	// raidConfig stores every volume of this device class redundantly on several devices of its node. Mutually
+	// exclusive with thinPoolConfig. It is immutable, and cannot be added or removed later.
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
-	// storageClassOptions are for the StorageClass lvms-NAME. What a StorageClass cannot change, they cannot either:
-	// only additionalLabels.
+	// storageClassOptions configure the StorageClass lvms-NAME. Only additionalLabels can be changed, because a
+	// StorageClass is immutable.
 	// +optional
 	StorageClassOptions *StorageClassOptions `json:"storageClassOptions,omitempty"`
 
-	// volumeSnapshotClassOptions are for the VolumeSnapshotClass lvms-NAME. Only a device class with thinPoolConfig has
-	// one.
+	// volumeSnapshotClassOptions configure the VolumeSnapshotClass lvms-NAME, which only a device class with
+	// thinPoolConfig has.
 	// +optional
 	VolumeSnapshotClassOptions *VolumeSnapshotClassOptions `json:"volumeSnapshotClassOptions,omitempty"`
 
-	// deviceRequests ask for something to be done with single devices of the device class. A request holds as long as
-	// it stands here: to take it out cancels what is not finished yet.
+	// deviceRequests are requests to cordon, drain or remove individual devices of the device class. A request is in
+	// effect as long as it is in the list. Deleting it from the list cancels what is not complete.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -85,8 +87,8 @@ type DeviceClass struct {
 	// +kubebuilder:validation:MaxItems=64
 	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
 
-	// adopt are volume groups of the name of this device class that came from another node of this cluster on their
-	// disks and are to be used on this one.
+	// adopt allows volume groups of this device class whose disks were moved from another node of this cluster to be
+	// used on their new node.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -94,7 +96,7 @@ type DeviceClass struct {
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
 }
 
-// DeviceFilesystem is a file system of volumes.
+// DeviceFilesystem is the file system of volumes.
 type DeviceFilesystem string
 
 // The file systems that a device class can have.
@@ -103,7 +105,7 @@ const (
 	FilesystemTypeExt4 DeviceFilesystem = "ext4"
 )
 
-// DeviceDiscoveryPolicy says what happens to devices that appear later.
+// DeviceDiscoveryPolicy controls what happens to devices that appear later.
 type DeviceDiscoveryPolicy string
 
 // The policies of device discovery.
@@ -112,94 +114,95 @@ const (
 	DeviceDiscoveryDynamic DeviceDiscoveryPolicy = "Dynamic"
 )
 
-// DevicePath is the absolute path of a block device, or of a link to one.
+// DevicePath is the absolute path of a block device, or of a symbolic link to one.
 //
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^/dev(/[^/.][^/]*)+$`
 type DevicePath string
 
-// DeviceProperty is a value that a device is compared with.
+// DeviceProperty is a value that is compared with a property of a device.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
 type DeviceProperty string
 
-// DeviceSelector chooses devices: by path, by property, or by both, when a named device has to have the properties too.
-// A device is used only if it is empty: no signature, no mount, no holder, no child.
+// DeviceSelector selects devices by path, by property, or by both: then a named device must have the properties too.
+// Only empty devices are used: without signature, mount, holder or child.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || (has(self.models) && self.models.size() > 0) || (has(self.vendors) && self.vendors.size() > 0) || (has(self.serials) && self.serials.size() > 0) || (has(self.transports) && self.transports.size() > 0)",message="name at least one device in paths or optionalPaths, or a property of devices; or leave deviceSelector out to use every unused device"
-// +kubebuilder:validation:XValidation:rule="!has(self.forceWipeDevicesAndDestroyAllData) || !self.forceWipeDevicesAndDestroyAllData || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="forceWipeDevicesAndDestroyAllData needs the devices by name, in paths or optionalPaths: no device is wiped that nobody named"
+// +kubebuilder:validation:XValidation:rule="(has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || (has(self.models) && self.models.size() > 0) || (has(self.vendors) && self.vendors.size() > 0) || (has(self.serials) && self.serials.size() > 0) || (has(self.transports) && self.transports.size() > 0)",message="set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device"
+// +kubebuilder:validation:XValidation:rule="!has(self.forceWipeDevicesAndDestroyAllData) || !self.forceWipeDevicesAndDestroyAllData || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="forceWipeDevicesAndDestroyAllData requires paths or optionalPaths: only devices that are named there are wiped"
 type DeviceSelector struct {
-	// paths must exist on every node of the device class.
+	// paths are the devices that every node of the device class must have.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Paths []DevicePath `json:"paths,omitempty"`
 
-	// optionalPaths are used on the nodes that have them.
+	// optionalPaths are devices that are used on the nodes that have them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	OptionalPaths []DevicePath `json:"optionalPaths,omitempty"`
 
-	// minSize of a device.
+	// minSize is the minimum size of a device. It must be at least 16Mi.
 	// +optional
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 
-	// maxSize of a device.
+	// maxSize is the maximum size of a device.
 	// +optional
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
-	// rotational: true for hard disks only, false for flash only.
+	// rotational selects hard disks if true, and flash storage if false. Defaults to both.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 
-	// models of which the device is one, as status.devices of the LVMVolumeGroupNodeStatus has them. Upper and lower
-	// case are the same, and a * at the end stands for anything.
+	// models selects devices with one of these models, as in status.devices of the LVMVolumeGroupNodeStatus. The
+	// comparison ignores case. A * at the end matches any suffix.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Models []DeviceProperty `json:"models,omitempty"`
 
-	// vendors of which the device has one, compared like models.
+	// vendors selects devices of one of these vendors. Values are compared as in models.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Vendors []DeviceProperty `json:"vendors,omitempty"`
 
-	// serials of which the device has one.
+	// serials selects devices with one of these serial numbers.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Serials []DeviceProperty `json:"serials,omitempty"`
 
-	// transports of which the device has one: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc.
+	// transports selects devices with one of these transports: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Transports []DeviceProperty `json:"transports,omitempty"`
 
-	// removable: true lets removable devices be chosen by property. One that is named by path is taken all the same.
+	// removable allows removable devices to be selected by property. A removable device that is named by path is always
+	// used.
 	// +optional
 	Removable bool `json:"removable,omitempty"`
 
-	// forceWipeDevicesAndDestroyAllData destroys what is on the devices of paths and optionalPaths before they are used
-	// for the first time, once for each physical disk. A device that is in use, or part of a volume group of this
-	// product, is not wiped.
+	// forceWipeDevicesAndDestroyAllData destroys all data on the devices in paths and optionalPaths before they are
+	// used for the first time, once for each physical disk. A device that is in use, or that belongs to a volume group
+	// of this product, is not wiped.
 	// +optional
 	ForceWipeDevicesAndDestroyAllData *bool `json:"forceWipeDevicesAndDestroyAllData,omitempty"`
 }
 
-// NodeDeviceSelector chooses devices on some nodes.
+// NodeDeviceSelector selects devices on some of the nodes.
 type NodeDeviceSelector struct {
-	// nodeSelector chooses the nodes, among those of the device class. Without it, all of them.
+	// nodeSelector selects among the nodes of the device class. Defaults to all of them.
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
 	DeviceSelector `json:",inline"`
 }
 
-// DeviceAction is what a DeviceRequest asks for.
+// DeviceAction is the action of a DeviceRequest.
 type DeviceAction string
 
 // The actions on a device.
@@ -213,32 +216,32 @@ const (
 	DeviceActionRemove DeviceAction = "Remove"
 )
 
-// DeviceRequest asks for something to be done with one device.
+// DeviceRequest is a request to cordon, drain or remove a device.
 type DeviceRequest struct {
-	// node that has the device.
+	// node is the name of the node that has the device.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
 
-	// device: a path, or the id or the UUID of the physical volume as the status has them.
+	// device is a path, or the device ID or the UUID of the physical volume from the status.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Device string `json:"device"`
 
-	// action: Cordon puts nothing new on the device; Drain also moves what is there to the other devices of the group;
-	// Remove also takes the device out of the group.
+	// action is the requested action: Cordon allocates nothing new on the device; Drain also moves its data to other
+	// devices of the volume group; Remove also removes it from the volume group.
 	// +kubebuilder:validation:Enum=Cordon;Drain;Remove
 	Action DeviceAction `json:"action"`
 }
 
-// VolumeGroupAdoption is the consent to use a volume group on a node that it did not begin on.
+// VolumeGroupAdoption allows a volume group to be used on a node other than the one where it was created.
 type VolumeGroupAdoption struct {
-	// node that has the disks now.
+	// node is the name of the node that has the disks now.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node"`
 
-	// volumeGroupUUID of the volume group, as the reason in the status has it.
+	// volumeGroupUUID is the UUID of the volume group, as shown in the reason of its status.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	VolumeGroupUUID string `json:"volumeGroupUUID"`
@@ -258,31 +261,33 @@ const (
 
 // RAIDConfig is the redundancy of the volumes of a device class.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="raidConfig cannot be changed: the volumes that exist keep what they were made with; use a new device class"
-// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type in ['raid1', 'raid10']",message="mirrors is for raid1 and raid10"
-// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1",message="raid10 has one mirror: LVM makes no further copies"
-// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid1'",message="stripes is not for raid1"
-// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 needs at least 3 stripes"
-// +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || self.type != 'raid1'",message="stripeSize is not for raid1"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="raidConfig is immutable, because a change does not apply to existing volumes: create a new device class"
+// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type in ['raid1', 'raid10']",message="mirrors can only be set for raid1 and raid10"
+// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1",message="mirrors must be 1 for raid10: LVM does not support more"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid1'",message="stripes cannot be set for raid1"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 requires at least 3 stripes"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || self.type != 'raid1'",message="stripeSize cannot be set for raid1"
 type RAIDConfig struct {
-	// type: raid1 mirrors; raid4 and raid5 survive the loss of one device, raid6 of two; raid10 mirrors stripes.
+	// type is the RAID level. raid1 mirrors data; raid4 and raid5 tolerate the loss of one device, and raid6 of two;
+	// raid10 stripes data over mirrors.
 	// +kubebuilder:validation:Enum=raid1;raid4;raid5;raid6;raid10
 	Type RAIDType `json:"type"`
 
-	// mirrors is the number of further copies of raid1, and 1 for raid10; 1 when not set.
+	// mirrors is the number of additional copies for raid1, and 1 for raid10. Defaults to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	// +optional
 	Mirrors *int32 `json:"mirrors,omitempty"`
 
-	// stripes is the number of devices that data is spread over, without those for redundancy; 2 when not set, and 3
-	// for raid6.
+	// stripes is the number of devices that data is striped over, without the devices for redundancy. Defaults to 3 for
+	// raid6, and to 2 for other levels.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=60
 	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
-	// stripeSize is how much goes to one device before the next, a power of two from 4Ki; 64Ki when not set.
+	// stripeSize is the amount of data that is written to one device before the next: a power of two from 4Ki to 4Mi.
+	// Defaults to 64Ki.
 	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 }
@@ -330,7 +335,7 @@ func (r *RAIDConfig) MinimumDevices() int {
 	return r.DataStripes()*(r.Copies()+1) + r.Parity()
 }
 
-// SizeCalculationPolicy says who chooses a size.
+// SizeCalculationPolicy controls how a size is determined.
 type SizeCalculationPolicy string
 
 // The policies of chunk and metadata size: LVM on the host chooses, or the LVMCluster says.
@@ -339,81 +344,83 @@ const (
 	SizeCalculationStatic SizeCalculationPolicy = "Static"
 )
 
-// ThinPoolConfig is the thin pool of a device class.
+// ThinPoolConfig is the configuration of the thin pool of a device class.
 //
-// +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name of the thin pool cannot be changed: the pools exist"
-// +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent cannot be changed after the thin pool was made"
-// +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent is above highWaterMarkPercent: the pool would refuse new volumes before it grows"
-// +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize needs chunkSizeCalculationPolicy: Static"
-// +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize needs metadataSizeCalculationPolicy: Static"
+// +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name is immutable, because the thin pools already exist: create a new device class"
+// +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent is immutable: to extend existing thin pools, set autoExtend or add devices"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent must not be greater than highWaterMarkPercent: the thin pool would reject new volumes before it is extended"
+// +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize requires chunkSizeCalculationPolicy Static"
+// +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize requires metadataSizeCalculationPolicy Static"
 type ThinPoolConfig struct {
-	// name of the thin pool in the volume group.
+	// name is the name of the thin pool in the volume group. It is immutable.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_+.][a-zA-Z0-9_+.-]*$`
 	Name string `json:"name"`
 
-	// sizePercent of the free space of the volume group that the pool takes. Above 90 the metadata may be unable to
-	// grow.
+	// sizePercent is the percentage of the free space of the volume group that the thin pool uses when it is created.
+	// Above 90, there may be no space to extend the metadata. It is immutable.
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=90
 	// +optional
 	SizePercent int `json:"sizePercent,omitempty"`
 
-	// overprovisionRatio times the size of the pool is what its volumes may have together.
+	// overprovisionRatio is the maximum ratio of the total size of the volumes to the size of the thin pool.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	OverprovisionRatio int `json:"overprovisionRatio"`
 
-	// highWaterMarkPercent of data or metadata in use is where the pool takes no new volume, no snapshot and no growth,
-	// so that the volumes that it has keep what is left. 100 lets it take new ones until it is full.
+	// highWaterMarkPercent is the usage of data or metadata at which the thin pool accepts no new volumes, snapshots or
+	// expansions. The remaining space is reserved for existing volumes. With 100, the thin pool accepts new volumes
+	// until it is full.
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95
 	// +optional
 	HighWaterMarkPercent int `json:"highWaterMarkPercent,omitempty"`
 
-	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM. It can be changed until a node has the
-	// thin pool.
+	// chunkSizeCalculationPolicy is Static to use chunkSize, or Host to let LVM choose. It cannot be changed once a
+	// node has the thin pool.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Static
 	// +optional
 	ChunkSizeCalculationPolicy SizeCalculationPolicy `json:"chunkSizeCalculationPolicy,omitempty"`
 
-	// chunkSize of the pool, from 64Ki to 1Gi, a multiple of 64Ki. When not set, each node's pool has 128Ki, or the
-	// smallest power of two with which the pool can grow to twice its size: 256Ki for a pool of 16 TiB, 512Ki for one
-	// of 32 TiB. It can be changed until a node has the thin pool.
+	// chunkSize is the chunk size of the thin pool: a multiple of 64Ki, from 64Ki to 1Gi. Defaults to 128Ki, or on a
+	// node with a large pool to the smallest power of two that allows the pool to double in size: 256Ki for 16 TiB,
+	// 512Ki for 32 TiB. It cannot be changed once a node has the thin pool.
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
-	// metadataSizeCalculationPolicy: Static takes metadataSize, Host leaves it to LVM. It can be changed; a pool that
-	// has less metadata than metadataSize then gets more.
+	// metadataSizeCalculationPolicy is Static to use metadataSize, or Host to let LVM choose. After a change to Static,
+	// a thin pool with less metadata than metadataSize is extended.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Host
 	// +optional
 	MetadataSizeCalculationPolicy SizeCalculationPolicy `json:"metadataSizeCalculationPolicy,omitempty"`
 
-	// metadataSize of the pool, from 2Mi to 16Gi; 1Gi when not set. It can be raised, and the pool follows.
+	// metadataSize is the size of the metadata of the thin pool, from 2Mi to 16Gi. Defaults to 1Gi. It can be
+	// increased, which extends existing thin pools.
 	// +optional
 	MetadataSize *resource.Quantity `json:"metadataSize,omitempty"`
 
-	// autoExtend grows data and metadata of the pool within the volume group before they are full. It needs a
-	// sizePercent below 100, or a device that is added later. Without it the pool keeps its size.
+	// autoExtend extends data and metadata of the thin pool within the volume group before they are full. It requires a
+	// sizePercent below 100, or a device that is added later. Without it, the thin pool keeps its size.
 	// +optional
 	AutoExtend *AutoExtend `json:"autoExtend,omitempty"`
 }
 
-// AutoExtend is when and how a thin pool grows.
+// AutoExtend controls when and by how much a thin pool is extended.
 type AutoExtend struct {
-	// thresholdPercent of data or metadata in use above which the pool grows.
+	// thresholdPercent is the usage of data or metadata above which the thin pool is extended.
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=95
 	// +kubebuilder:default=80
 	// +optional
 	ThresholdPercent int `json:"thresholdPercent,omitempty"`
 
-	// stepPercent of its size by which the pool grows.
+	// stepPercent is the percentage of its size by which the thin pool is extended.
 	// +kubebuilder:validation:Minimum=5
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=20

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LVMCluster turns local disks of the cluster's nodes into volume groups and StorageClasses.
-// There is one in a cluster, in the namespace of the operator.
+// LVMCluster turns the local disks of the cluster's nodes into volume groups and StorageClasses. A cluster can have one
+// LVMCluster, in the namespace of the operator.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -35,29 +35,29 @@ type LVMClusterList struct {
 	Items           []LVMCluster `json:"items"`
 }
 
-// LVMClusterSpec is what the administrator wants.
+// LVMClusterSpec is the desired state of an LVMCluster.
 type LVMClusterSpec struct {
-	// tolerations let nodes with taints get volume groups. A taint that is not tolerated here keeps new volume groups
-	// away from its node. The node agent runs on tainted nodes too, so that the volumes that a node has can be mounted
-	// and unmounted.
+	// tolerations are the tolerations for new volume groups. A node with a taint that is not tolerated here gets no new
+	// volume group. The node agent runs on tainted nodes too, so that it can mount and unmount the volumes that a node
+	// already has.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// storage has the device classes.
+	// storage contains the device classes.
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 }
 
-// Storage has the device classes of an LVMCluster.
+// Storage contains the device classes of an LVMCluster.
 type Storage struct {
-	// deviceClasses are the named tiers of storage. Each one makes a volume group on every node it selects, and the
-	// StorageClass lvms-NAME.
+	// deviceClasses is the list of device classes. The operator creates a volume group on every node that a device
+	// class selects, and a StorageClass named lvms-NAME.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=24
-	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.default) && c.default).size() <= 1",message="at most one device class can be the default: set default: true on one only"
+	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.default) && c.default).size() <= 1",message="only one device class can be the default: set default to true in one device class only"
 	DeviceClasses []DeviceClass `json:"deviceClasses,omitempty"`
 }
 
@@ -94,43 +94,43 @@ const (
 	LVMStatusUnknown LVMState = "Unknown"
 )
 
-// LVMClusterStatus is what the operator has seen.
+// LVMClusterStatus is the observed state of an LVMCluster.
 type LVMClusterStatus struct {
-	// ready is true when state is Ready.
+	// ready is true if state is Ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 
-	// state in one word: Progressing, Ready, Failed, Degraded or Unknown.
+	// state is the overall state: Progressing, Ready, Failed, Degraded or Unknown.
 	// +optional
 	State LVMState `json:"state,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status reflects.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// volumeGroups tells how many volume groups are Ready, of how many, as "5/6".
+	// volumeGroups is the number of volume groups that are Ready and the total number, for example "5/6".
 	// +optional
 	VolumeGroups string `json:"volumeGroups,omitempty"`
 
-	// size of all volume groups together, rounded down to whole Mi or Gi.
+	// size is the total size of all volume groups, rounded down to whole Mi or Gi.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// free is the part of size that holds nothing yet: the free space of volume groups and of thin pools. Redundancy
-	// and a high-water mark take of it, so it is more than what new volumes can have.
+	// free is the free space of all volume groups and thin pools. New volumes can use less than that if a device class
+	// has redundancy or a high-water mark.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
-	// conditions: Ready, ResourcesAvailable and VolumeGroupsReady.
+	// conditions are the conditions Ready, ResourcesAvailable and VolumeGroupsReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// deviceClassStatuses has the state of each device class on each of its nodes. physicalVolumes, wipedDevices, and
-	// conditions that are True are in the LVMVolumeGroupNodeStatus of the node only. Where all of it would be more than
-	// 800 KiB, the rest is left out too, in this order, until it fits: excluded; everything but state and a short
-	// reason; volume groups that are Ready; all but the 1000 worst. The conditions count them all.
+	// deviceClassStatuses is the state of each device class on each of its nodes. Only the LVMVolumeGroupNodeStatus of
+	// a node contains physicalVolumes, wipedDevices and conditions that are True. If the list would exceed 800 KiB,
+	// details are omitted in this order until it fits: excluded devices; everything but state and a short reason;
+	// volume groups that are Ready; all but the 1000 worst volume groups. The conditions count all volume groups.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -139,17 +139,17 @@ type LVMClusterStatus struct {
 
 // DeviceClassStatus is the state of a device class.
 type DeviceClassStatus struct {
-	// name of the device class.
+	// name is the name of the device class.
 	Name string `json:"name"`
 
-	// nodeStatus has the volume group on each node, sorted by node.
+	// nodeStatus is the state of the volume group on each node, sorted by node.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
 	NodeStatus []NodeStatus `json:"nodeStatus,omitempty"`
 }
 
-// NodeStatus is the volume group of a device class on one node.
+// NodeStatus is the state of the volume group of a device class on one node.
 type NodeStatus struct {
 	// node is the name of the node.
 	Node string `json:"node"`

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LVMVolumeGroup is a device class as the node agents see it. The operator makes one for each device class.
+// LVMVolumeGroup is a device class as the node agents read it. The operator creates one for each device class.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=lvmvg
@@ -28,47 +28,47 @@ type LVMVolumeGroupList struct {
 	Items           []LVMVolumeGroup `json:"items"`
 }
 
-// LVMVolumeGroupSpec is what the node agents have to set up.
+// LVMVolumeGroupSpec is the desired state of the volume group on each node.
 type LVMVolumeGroupSpec struct {
-	// default: volumes that name no device class go here.
+	// default is true if volumes without a device class use this device class.
 	// +optional
 	Default bool `json:"default,omitempty"`
 
-	// nodeSelector chooses the nodes. Without it, all nodes that run the node agent.
+	// nodeSelector selects the nodes. Defaults to all nodes that run the node agent.
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
-	// tolerations are those of the LVMCluster. A taint that is not tolerated here keeps a new volume group away from
-	// its node.
+	// tolerations are the tolerations of the LVMCluster. A node with a taint that is not tolerated here gets no new
+	// volume group.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// deviceSelector chooses the devices. Without it and deviceSelectors, every unused device is taken.
+	// deviceSelector selects the devices. Without deviceSelector and deviceSelectors, every unused device is used.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
 
-	// deviceSelectors choose devices on some of the nodes each.
+	// deviceSelectors select devices for groups of nodes.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
-	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector. The operator sets
-	// it always.
+	// deviceDiscoveryPolicy controls what happens to devices that appear later, if there is no deviceSelector. The
+	// operator always sets it.
 	// +kubebuilder:validation:Enum=Static;Dynamic
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 
-	// thinPoolConfig is the thin pool. Without it, volumes are thick.
+	// thinPoolConfig is the configuration of the thin pool. Without it, volumes are thick.
 	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`
 
-	// raidConfig is the redundancy of the volumes. Without it they have none.
+	// raidConfig is the redundancy of the volumes. Without it, volumes have no redundancy.
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
-	// deviceRequests ask for something to be done with single devices.
+	// deviceRequests are requests to cordon, drain or remove individual devices.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -76,7 +76,7 @@ type LVMVolumeGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
 
-	// adopt are volume groups that came from another node and are to be used.
+	// adopt allows volume groups whose disks were moved from another node to be used on their new node.
 	// +optional
 	// +listType=map
 	// +listMapKey=node

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// LVMVolumeGroupNodeStatus is what one node agent has seen. It has the name of its node.
+// LVMVolumeGroupNodeStatus is what the node agent of one node observes. It has the name of its node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -31,32 +31,32 @@ type LVMVolumeGroupNodeStatusList struct {
 	Items           []LVMVolumeGroupNodeStatus `json:"items"`
 }
 
-// LVMVolumeGroupNodeStatusStatus has the devices and the volume groups of a node.
+// LVMVolumeGroupNodeStatusStatus contains the devices and the volume groups of a node.
 type LVMVolumeGroupNodeStatusStatus struct {
-	// conditions: DevicesObserved.
+	// conditions contains the condition DevicesObserved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// lastObserved is when the node agent last looked at the devices and volume groups of the node. It is written with
-	// each change of devices or conditions, and otherwise every 10 minutes. After 30 minutes the rest of this status is
-	// no longer relied on.
+	// lastObserved is the time when the node agent last read the devices and volume groups of the node. It is updated
+	// with each change of devices or conditions, and otherwise every 10 minutes. If it is older than 30 minutes, this
+	// status is considered stale.
 	// +optional
 	LastObserved *metav1.Time `json:"lastObserved,omitempty"`
 
-	// devices are the block devices of the node, used or not, sorted by name. Logical volumes are not among them.
+	// devices are all block devices of the node, used or unused, sorted by name. Logical volumes are not listed.
 	// +optional
 	// +listType=atomic
 	Devices []DeviceStatus `json:"devices,omitempty"`
 
-	// devicesOmitted is how many devices have no entry, since the list would be too long. What can be used, what is in
-	// use by a device class, and what is broken always has one.
+	// devicesOmitted is the number of devices that are not listed because the list would be too long. Devices that can
+	// be used, that a device class uses, or that have failed are always listed.
 	// +optional
 	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
 
-	// nodeStatus has the volume group of each device class on this node, sorted by name. As long as a device class has
-	// an entry here, its LVMVolumeGroup is kept.
+	// nodeStatus is the state of the volume group of each device class on this node, sorted by name. As long as a
+	// device class has an entry here, its LVMVolumeGroup is not removed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -77,7 +77,7 @@ func (s *LVMVolumeGroupNodeStatusStatus) IsStale(now time.Time) bool {
 	return s.LastObserved != nil && now.Sub(s.LastObserved.Time) > ObservationLimit
 }
 
-// VGState is the state of a volume group in one word.
+// VGState is the state of a volume group.
 type VGState string
 
 // The states of a volume group on a node. Failed: it does not exist as wanted and cannot be set up. Degraded: it
@@ -91,7 +91,7 @@ const (
 	VGStatusRemoved VGState = "Removed"
 )
 
-// OrphanKind says what is there of an orphan.
+// OrphanKind is the kind of an orphan.
 // +kubebuilder:validation:Enum=LogicalVolume;Object;Unclaimed
 type OrphanKind string
 
@@ -107,109 +107,109 @@ const (
 // MaxOrphans is how many orphans of a device class stand in the status.
 const MaxOrphans = 32
 
-// OrphanStatus is a logical volume without an object, an object without a logical volume, or both without anything that
-// uses them.
+// OrphanStatus is a logical volume without an object, an object without a logical volume, or a volume that nothing
+// claims.
 type OrphanStatus struct {
-	// kind is LogicalVolume or Object: what is there; Unclaimed where both are.
+	// kind is LogicalVolume or Object if only that exists, or Unclaimed if both exist and nothing claims them.
 	Kind OrphanKind `json:"kind"`
 
-	// name of the logical volume or of the object.
+	// name is the name of the logical volume or of the object.
 	Name string `json:"name"`
 
-	// size of the logical volume, or the one in the object.
+	// size is the size of the logical volume, or the size in the object.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// created is when the logical volume or the object was made.
+	// created is the time when the logical volume or the object was created.
 	// +optional
 	Created *metav1.Time `json:"created,omitempty"`
 
-	// claim is what it was made for, as NAMESPACE/NAME, where that is known.
+	// claim is the claim that it was created for, as NAMESPACE/NAME, if known.
 	// +optional
 	Claim string `json:"claim,omitempty"`
 }
 
-// VGStatus is a volume group on a node.
+// VGStatus is the state of a volume group on a node.
 type VGStatus struct {
-	// name of the device class and its volume group.
+	// name is the name of the device class and of its volume group.
 	Name string `json:"name"`
 
-	// status in one word: Progressing, Ready, Failed, Degraded or Removed.
+	// status is the state: Progressing, Ready, Failed, Degraded or Removed.
 	// +optional
 	Status VGState `json:"status,omitempty"`
 
-	// reason says what is wrong and what to do, for every status but Ready. With Ready it says why the node has no
-	// volume group, and needs none; then there are no devices and no size.
+	// reason says what is wrong and what to do, for every status except Ready. With status Ready, it says why the node
+	// needs no volume group; then there are no devices and no size.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// observedGeneration is the generation of the LVMVolumeGroup that this status is about.
+	// observedGeneration is the generation of the LVMVolumeGroup that this status reflects.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// uuid of the volume group.
+	// uuid is the UUID of the volume group.
 	// +optional
 	UUID string `json:"uuid,omitempty"`
 
-	// conditions tell of the health of the group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or RAIDHealthy.
-	// Each message names node, device class, device, and the volumes at risk.
+	// conditions describe the health of the volume group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or
+	// RAIDHealthy. Each message names node, device class, device, and the volumes at risk.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// devices are the physical volumes of the group, sorted.
+	// devices is the sorted list of the physical volumes of the volume group.
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
 
-	// physicalVolumes are the devices of the group in detail, sorted by UUID.
+	// physicalVolumes is the state of each physical volume, sorted by UUID.
 	// +optional
 	// +listType=map
 	// +listMapKey=uuid
 	PhysicalVolumes []PhysicalVolumeStatus `json:"physicalVolumes,omitempty"`
 
-	// wipedDevices are the devices that were wiped for the group, sorted by id.
+	// wipedDevices are the devices that were wiped for the volume group, sorted by id.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
 	WipedDevices []WipedDevice `json:"wipedDevices,omitempty"`
 
-	// excluded are the devices of the node that the group does not use, sorted, each with all its reasons.
+	// excluded are the devices of the node that the volume group does not use, sorted, each with all reasons.
 	// +optional
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
 
 	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and
-	// volumes that no PersistentVolume, no snapshot and no claim knows, sorted: the first 32 of them. Nothing removes
-	// them but you.
+	// volumes that no PersistentVolume, snapshot or claim refers to. The list is sorted and has at most 32 entries. An
+	// administrator must remove orphans; the operator does not.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Orphans []OrphanStatus `json:"orphans,omitempty"`
 
-	// orphanCount is how many orphans there are.
+	// orphanCount is the number of orphans.
 	// +optional
 	OrphanCount int32 `json:"orphanCount,omitempty"`
 
-	// size of the volume group.
+	// size is the size of the volume group.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// free is the space of the volume group that no logical volume has. A thin pool is a logical volume.
+	// free is the free space of the volume group. A thin pool counts as used space.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
-	// thinPool is the pool of a thin device class.
+	// thinPool is the state of the thin pool of a thin device class.
 	// +optional
 	ThinPool *ThinPoolStatus `json:"thinPool,omitempty"`
 
-	// raidStatus is the redundancy of the volumes of a device class with raidConfig.
+	// raidStatus is the state of redundancy of a device class with raidConfig.
 	// +optional
 	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
 }
 
-// PhysicalVolumeState is the state of a physical volume in one word.
+// PhysicalVolumeState is the state of a physical volume.
 type PhysicalVolumeState string
 
 // The states of a physical volume.
@@ -224,12 +224,12 @@ const (
 	PhysicalVolumeFailing PhysicalVolumeState = "Failing"
 )
 
-// PhysicalVolumeStatus is a device of a volume group.
+// PhysicalVolumeStatus is the state of a physical volume of a volume group.
 type PhysicalVolumeStatus struct {
-	// uuid of the physical volume, which is on the device itself.
+	// uuid is the UUID of the physical volume, which is stored on the device.
 	UUID string `json:"uuid"`
 
-	// name of the device; the last known one of a device that is missing.
+	// name is the name of the device, or the last known name of a missing device.
 	// +optional
 	Name string `json:"name,omitempty"`
 
@@ -237,26 +237,26 @@ type PhysicalVolumeStatus struct {
 	// +optional
 	DeviceID string `json:"deviceID,omitempty"`
 
-	// path of the deviceSelector by which the device was chosen.
+	// path is the path in the deviceSelector that selected the device.
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// size that the group can use of the device.
+	// size is the size that the volume group can use on the device.
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// free is what no logical volume has of it.
+	// free is the free space on the device.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
-	// state: Ready, Cordoned, Draining, Drained, Blocked, Missing or Failing.
+	// state is the state: Ready, Cordoned, Draining, Drained, Blocked, Missing or Failing.
 	State PhysicalVolumeState `json:"state"`
 
-	// movedPercent is how much of the device is moved away, while it is being drained.
+	// movedPercent is the percentage of the data that was moved to other devices while the device is being drained.
 	// +optional
 	MovedPercent *int32 `json:"movedPercent,omitempty"`
 
-	// message says what is wrong or what is going on.
+	// message says what is wrong, or what is in progress.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -266,23 +266,23 @@ type WipedDevice struct {
 	// id is the stable identity of the device.
 	ID string `json:"id"`
 
-	// name of the device at that time.
+	// name is the name of the device at the time of the wipe.
 	Name string `json:"name"`
 
-	// found is what was on it.
+	// found lists the content that was on the device.
 	// +optional
 	// +listType=atomic
 	Found []string `json:"found,omitempty"`
 
-	// backup is the folder on the node with what was overwritten.
+	// backup is the directory on the node with a copy of what was overwritten.
 	// +optional
 	Backup string `json:"backup,omitempty"`
 
-	// time of the wipe.
+	// time is the time of the wipe.
 	Time metav1.Time `json:"time"`
 }
 
-// RAIDState is the state of redundancy in one word.
+// RAIDState is the state of redundancy.
 type RAIDState string
 
 // The states of redundancy.
@@ -292,82 +292,82 @@ const (
 	RAIDFailed   RAIDState = "Failed"
 )
 
-// RAIDStatus is the redundancy of the volumes of a device class.
+// RAIDStatus is the state of redundancy of the volumes of a device class.
 type RAIDStatus struct {
-	// status: Healthy; Degraded when a volume lacks a device or is not in sync; Failed when the data of a volume cannot
-	// be read any longer.
+	// status is Healthy; Degraded if a volume lacks a device or is not in sync; or Failed if the data of a volume can
+	// no longer be read.
 	Status RAIDState `json:"status"`
 
-	// memberCount is how many physical volumes the group has.
+	// memberCount is the number of physical volumes of the volume group.
 	MemberCount int32 `json:"memberCount"`
 
-	// degradedMemberCount is how many of them are missing or failing.
+	// degradedMemberCount is the number of physical volumes that are missing or failing.
 	DegradedMemberCount int32 `json:"degradedMemberCount"`
 
-	// minSyncPercent is the least of all volumes, in whole percent, rounded down.
+	// minSyncPercent is the lowest sync percentage of all volumes, rounded down.
 	// +optional
 	MinSyncPercent *int32 `json:"minSyncPercent,omitempty"`
 
-	// lvHealth are the volumes that are not in order, sorted by name; at most 32.
+	// lvHealth lists the volumes that are not healthy, sorted by name; at most 32.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	LVHealth []LVHealth `json:"lvHealth,omitempty"`
 }
 
-// LVHealth is the redundancy of one logical volume.
+// LVHealth is the state of redundancy of one logical volume.
 type LVHealth struct {
-	// name of the logical volume.
+	// name is the name of the logical volume.
 	Name string `json:"name"`
 
-	// raidType: raid1, raid5, …
+	// raidType is the RAID level: raid1, raid5, …
 	RAIDType string `json:"raidType"`
 
-	// syncPercent in whole percent, rounded down.
+	// syncPercent is the sync percentage, rounded down.
 	// +optional
 	SyncPercent *int32 `json:"syncPercent,omitempty"`
 
-	// healthStatus in LVM's word; empty while it is in order.
+	// healthStatus is the health status that LVM reports (lv_health_status). It is empty for a healthy volume.
 	// +optional
 	HealthStatus string `json:"healthStatus,omitempty"`
 }
 
-// ThinPoolStatus is a thin pool on a node.
+// ThinPoolStatus is the state of a thin pool on a node.
 type ThinPoolStatus struct {
-	// name of the pool.
+	// name is the name of the thin pool.
 	Name string `json:"name"`
 
-	// size of the pool's data.
+	// size is the size of the data of the thin pool.
 	Size resource.Quantity `json:"size"`
 
-	// metadataSize is the size of the pool's metadata.
+	// metadataSize is the size of the metadata of the thin pool.
 	MetadataSize resource.Quantity `json:"metadataSize"`
 
-	// chunkSize in which the pool gives space to its volumes.
+	// chunkSize is the unit in which the thin pool allocates space to its volumes.
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
-	// dataPercent is how full the data is, in whole percent, rounded up.
+	// dataPercent is the percentage of data in use, rounded up.
 	DataPercent int32 `json:"dataPercent"`
 
-	// metadataPercent is how full the metadata is, in whole percent, rounded up.
+	// metadataPercent is the percentage of metadata in use, rounded up.
 	MetadataPercent int32 `json:"metadataPercent"`
 
-	// free is the part of the pool's data that no volume uses.
+	// free is the free space of the data of the thin pool.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
-	// virtualSize is what the volumes of the pool may use together.
+	// virtualSize is the total virtual size of the volumes of the thin pool.
 	// +optional
 	VirtualSize *resource.Quantity `json:"virtualSize,omitempty"`
 }
 
 // ExcludedDevice is a device that a volume group does not use.
 type ExcludedDevice struct {
-	// name of the device, as the kernel has it or as the deviceSelector writes it.
+	// name is the kernel's name of the device, or the path in the deviceSelector.
 	Name string `json:"name"`
 
-	// reasons, all that apply.
+	// reasons are all reasons why the device is not used.
 	// +listType=atomic
 	Reasons []string `json:"reasons"`
 }

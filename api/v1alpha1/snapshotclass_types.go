@@ -1,6 +1,6 @@
 package v1alpha1
 
-// SnapshotDeletionPolicy says what happens to a snapshot on the disks when its VolumeSnapshot is deleted.
+// SnapshotDeletionPolicy controls what happens to a snapshot when its VolumeSnapshot is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type SnapshotDeletionPolicy string
 
@@ -12,9 +12,9 @@ const (
 
 // VolumeSnapshotClassOptions configure the VolumeSnapshotClass of a device class.
 type VolumeSnapshotClassOptions struct {
-	// deletionPolicy says what happens to a snapshot when its VolumeSnapshot is deleted: Delete, or Retain; Delete when
-	// not set. The operator does not change an existing VolumeSnapshotClass: delete it after a change of this field,
-	// and the operator recreates it. Existing snapshots keep the policy that they were taken with.
+	// deletionPolicy controls what happens to a snapshot when its VolumeSnapshot is deleted: Delete or Retain. Defaults
+	// to Delete. To apply a change, delete the VolumeSnapshotClass; the operator recreates it. Existing snapshots keep
+	// their policy.
 	// +optional
 	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
 }

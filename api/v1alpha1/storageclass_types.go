@@ -5,29 +5,31 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// StorageClassOptions are what can be chosen about the StorageClass of a device class.
+// StorageClassOptions configure the StorageClass of a device class.
 type StorageClassOptions struct {
-	// reclaimPolicy is what becomes of a volume whose claim is deleted: Delete, or Retain; Delete when not set.
+	// reclaimPolicy controls what happens to a volume when its claim is deleted: Delete or Retain. Defaults to Delete.
+	// It is immutable.
 	// +kubebuilder:validation:Enum=Delete;Retain
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="reclaimPolicy cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="reclaimPolicy is immutable, because StorageClasses are: create a new device class"
 	// +optional
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
 
-	// volumeBindingMode is when a volume is made: WaitForFirstConsumer, on the node of the first Pod that uses the
-	// claim, or Immediate, on the node with the most room; WaitForFirstConsumer when not set.
+	// volumeBindingMode controls when a volume is created: WaitForFirstConsumer creates it on the node of the first Pod
+	// that uses the claim; Immediate creates it at once, on the node with the most capacity. Defaults to
+	// WaitForFirstConsumer. It is immutable.
 	// +kubebuilder:validation:Enum=WaitForFirstConsumer;Immediate
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumeBindingMode cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumeBindingMode is immutable, because StorageClasses are: create a new device class"
 	// +optional
 	VolumeBindingMode storagev1.VolumeBindingMode `json:"volumeBindingMode,omitempty"`
 
-	// additionalParameters of the StorageClass. The device class and the file system are parameters already, and not to
-	// be given here.
+	// additionalParameters are additional parameters of the StorageClass. The parameters for the device class and the
+	// file system are reserved. They are immutable.
 	// +kubebuilder:validation:MaxProperties=16
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="additionalParameters cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="additionalParameters is immutable, because StorageClasses are: create a new device class"
 	// +optional
 	AdditionalParameters map[string]string `json:"additionalParameters,omitempty"`
 
-	// additionalLabels of the StorageClass. They can be changed.
+	// additionalLabels are additional labels of the StorageClass. They can be changed.
 	// +kubebuilder:validation:MaxProperties=16
 	// +optional
 	AdditionalLabels map[string]string `json:"additionalLabels,omitempty"`

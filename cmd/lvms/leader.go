@@ -26,7 +26,7 @@ func newLeaderLock(config *rest.Config, namespace, podName string) (resourcelock
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaderElectionLock,
 		resourcelock.ResourceLockConfig{Identity: podName}, config, renewDeadline)
 	if err != nil {
-		return nil, fmt.Errorf("prepare the Lease %s/%s: %w", namespace, leaderElectionLock, err)
+		return nil, fmt.Errorf("prepare leader election with Lease %s/%s: %w", namespace, leaderElectionLock, err)
 	}
 	return lock, nil
 }

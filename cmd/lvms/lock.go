@@ -22,7 +22,7 @@ const (
 func lockNode(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock of this node: %w", err)
+		return nil, fmt.Errorf("open lock file: %w", err)
 	}
 	ticker := time.NewTicker(lockRetry)
 	defer ticker.Stop()
@@ -35,7 +35,7 @@ func lockNode(ctx context.Context, path string) (release func(), err error) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 		}
 		if !waited {
-			ctrl.Log.Info("another agent runs on this node; waiting for it to end", "lock", path)
+			ctrl.Log.Info("another node agent is running on this node; waiting for it to stop", "lock", path)
 		}
 		select {
 		case <-ctx.Done():

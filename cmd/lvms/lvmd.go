@@ -26,14 +26,14 @@ func lvmdCommand() *cobra.Command {
 	var path string
 	command := &cobra.Command{
 		Use:   "lvmd",
-		Short: "Serve device classes on a socket, for TopoLVM's own node service",
+		Short: "Serve device classes on a socket for TopoLVM's node service",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return runLVMd(ctrl.SetupSignalHandler(), path) },
 	}
-	command.PersistentFlags().StringVar(&path, "config", lvmdConfig, "the configuration, in TopoLVM's format")
+	command.PersistentFlags().StringVar(&path, "config", lvmdConfig, "configuration file in TopoLVM's format")
 	command.AddCommand(&cobra.Command{
 		Use:   "health",
-		Short: "Ask the server of the configuration whether it serves",
+		Short: "Check whether the lvmd in the configuration file serves",
 		Args:  cobra.NoArgs,
 		RunE:  func(command *cobra.Command, _ []string) error { return askLVMd(command.Context(), path) },
 	})
@@ -92,10 +92,10 @@ func askLVMd(ctx context.Context, path string) error {
 	defer func() { _ = connection.Close() }()
 	response, err := healthpb.NewHealthClient(connection).Check(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
-		return fmt.Errorf("lvmd on %s: %w", config.SocketName, err)
+		return fmt.Errorf("lvmd on %s: check health: %w", config.SocketName, err)
 	}
 	if response.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		return fmt.Errorf("lvmd on %s says %s", config.SocketName, response.GetStatus())
+		return fmt.Errorf("lvmd on %s is not serving: its health status is %s", config.SocketName, response.GetStatus())
 	}
 	_, err = fmt.Fprintln(os.Stdout, "lvmd serves on", config.SocketName)
 	return err

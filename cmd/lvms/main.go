@@ -55,7 +55,7 @@ func main() {
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lvms",
-		Short:         "LVM Storage: local disks of a cluster's nodes as volumes",
+		Short:         "LVM Storage provides volumes on the local disks of a cluster's nodes",
 		Version:       version.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -87,7 +87,7 @@ func metricsOptions(address string, certificate *servingcert.Certificate, profil
 }
 
 // metricsCertificateHelp is the help of a flag of both programs.
-const metricsCertificateHelp = "folder with tls.crt and tls.key of the metrics; as long as they are not there, the " +
+const metricsCertificateHelp = "directory with tls.crt and tls.key for the metrics server; until they exist, the " +
 	"certificate is self-signed"
 
 // pprofAddress returns the address for profiles: on the Pod's loopback interface, or none for port 0. It has no
@@ -116,5 +116,6 @@ func environment(name string) (string, error) {
 	if value := os.Getenv(name); value != "" {
 		return value, nil
 	}
-	return "", fmt.Errorf("the environment variable %s is not set: the pod sets it from its own metadata", name)
+	return "", fmt.Errorf("environment variable %s is not set: set it in the Pod from its metadata (downward API)",
+		name)
 }

@@ -22,14 +22,14 @@ const defaultVolumeMetrics = 500
 // Environment variables that a Subscription or the Deployment can set. Their comments are text of
 // docs/reference/flags.md: `make references` writes it.
 const (
-	// volumeMetricsVariable is an environment variable of `lvms operator`: overrides `--volume-metrics`. A whole
-	// number, 0 for none.
+	// volumeMetricsVariable is an environment variable of `lvms operator`: overrides `--volume-metrics`. An
+	// integer, 0 for none.
 	volumeMetricsVariable = "VOLUME_METRICS"
-	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A time like
-	// `1h` or `30m`, at least 1m; 0 for never.
+	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A duration
+	// such as `1h` or `30m`, at least 1m; 0 for never.
 	smartIntervalVariable = "SMART_INTERVAL"
-	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The address that
-	// `runbook_url` of the alerts begins with.
+	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The prefix of
+	// `runbook_url` in the alerts.
 	runbooksVariable = "RUNBOOK_BASE_URL"
 )
 
@@ -53,14 +53,15 @@ func smartInterval(flag time.Duration) (time.Duration, error) {
 	if text := os.Getenv(smartIntervalVariable); text != "" {
 		parsed, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("the environment variable %s is %q: give a time like 1h or 30m, or 0 for never",
+			return 0, fmt.Errorf("invalid environment variable %s=%q: must be a duration such as 1h or 30m, or 0 "+
+				"for never",
 				smartIntervalVariable, text)
 		}
 		interval = parsed
-		from = "the environment variable " + smartIntervalVariable
+		from = "environment variable " + smartIntervalVariable
 	}
 	if interval != 0 && interval < smart.MinInterval {
-		return 0, fmt.Errorf("%s is %s: give %s or more, or 0 for never", from, interval, smart.MinInterval)
+		return 0, fmt.Errorf("invalid %s %s: must be at least %s, or 0 for never", from, interval, smart.MinInterval)
 	}
 	return interval, nil
 }
@@ -71,7 +72,7 @@ func runbooks(flag string) (string, error) {
 	from := "--runbook-base-url"
 	if variable := os.Getenv(runbooksVariable); variable != "" {
 		address = variable
-		from = "the environment variable " + runbooksVariable
+		from = "environment variable " + runbooksVariable
 	}
 	base, err := alertrules.Runbooks(address)
 	if err != nil {
@@ -88,7 +89,7 @@ func numberFromEnvironment(name string, otherwise int) (int, error) {
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 0 {
-		return 0, fmt.Errorf("the environment variable %s is %q: give a whole number, 0 or more", name, text)
+		return 0, fmt.Errorf("invalid environment variable %s=%q: must be an integer, 0 or greater", name, text)
 	}
 	return number, nil
 }

@@ -20,11 +20,12 @@ func TestSmartInterval(t *testing.T) {
 		"by variable":               {variable: "30m", want: 30 * time.Minute},
 		"the variable comes first":  {variable: "30m", flag: time.Hour, want: 30 * time.Minute},
 		"the variable turns it off": {variable: "0", flag: time.Hour},
-		"a number without a unit":   {variable: "60", problem: `SMART_INTERVAL is "60": give a time like 1h`},
+		"a number without a unit":   {variable: "60", problem: `SMART_INTERVAL="60": must be a duration such as 1h`},
 		"too often": {variable: "10s",
-			problem: "the environment variable SMART_INTERVAL is 10s: give 1m0s or more"},
-		"too often by flag":          {flag: time.Second, problem: "--smart-interval is 1s"},
-		"a time that makes no sense": {variable: "-1h", problem: "SMART_INTERVAL is -1h0m0s"},
+			problem: "invalid environment variable SMART_INTERVAL 10s: must be at least 1m0s"},
+		"too often by flag": {flag: time.Second, problem: "invalid --smart-interval 1s"},
+		"a time that makes no sense": {variable: "-1h", problem: "invalid environment variable SMART_INTERVAL " +
+			"-1h0m0s"},
 	} {
 		t.Setenv(smartIntervalVariable, c.variable)
 		got, err := smartInterval(c.flag)
@@ -42,7 +43,7 @@ func TestRunbooks(t *testing.T) {
 		"by variable": {variable: "https://b.example.com", want: "https://b.example.com/"},
 		"the variable comes first": {variable: "https://b.example.com", flag: "https://a.example.com",
 			want: "https://b.example.com/"},
-		"no address":         {variable: "runbooks", problem: "the environment variable RUNBOOK_BASE_URL: "},
+		"no address":         {variable: "runbooks", problem: "environment variable RUNBOOK_BASE_URL: "},
 		"no address by flag": {flag: "runbooks", problem: "--runbook-base-url: "},
 	} {
 		t.Setenv(runbooksVariable, c.variable)

@@ -76,31 +76,32 @@ func operatorCommand() *cobra.Command {
 	var o operatorOptions
 	command := &cobra.Command{
 		Use:   "operator",
-		Short: "Run the operator of the cluster",
+		Short: "Run the operator",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return runOperator(ctrl.SetupSignalHandler(), o) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics, over TLS")
+	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics server (HTTPS)")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
-		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+
-			volumeMetricsVariable+", which a Subscription can set, comes before it")
+		"maximum number of volumes of a node with their own metrics; 0 for none. The environment variable "+
+			volumeMetricsVariable+", which a Subscription can set, overrides this flag")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
-		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never. The "+
-			"environment variable "+smartIntervalVariable+", which a Subscription can set, comes before it")
+		"interval at which the SMART health of disks is read, at least 1m; 0 for never. The environment variable "+
+			smartIntervalVariable+", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.runbooks, "runbook-base-url", "",
-		"what runbook_url of the alerts begins with; empty for "+alertrules.DefaultRunbooks+
-			". The environment variable "+runbooksVariable+", which a Subscription can set, comes before it")
+		"prefix of runbook_url in the alerts; empty for "+alertrules.DefaultRunbooks+
+			". The environment variable "+runbooksVariable+", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
-	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
+	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for profiling (net/http/pprof); 0 to disable")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook (HTTPS)")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
-		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the "+
-			"operator makes and rotates them itself")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators act; admission is served by all")
-	flags.IntVar(&o.standbys, "standbys", 1, "how many further operators are kept ready, 0 to 2, each on a node of "+
-		"its own; fewer where there are fewer nodes")
+		"directory with tls.crt and tls.key for the webhook, issued by OpenShift's service CA or OLM; if empty, "+
+			"the operator issues and rotates its own certificate")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader, so that only one of several replicas "+
+		"reconciles; all of them serve admission")
+	flags.IntVar(&o.standbys, "standbys", 1, "number of standby replicas, 0 to 2, each on another node; fewer if "+
+		"there are fewer nodes")
 	return command
 }
 
@@ -122,7 +123,7 @@ const (
 
 func runOperator(ctx context.Context, o operatorOptions) error {
 	if o.standbys < 0 || o.standbys > 2 {
-		return fmt.Errorf("--standbys is %d: give 0, 1 or 2", o.standbys)
+		return fmt.Errorf("invalid --standbys %d: must be 0, 1 or 2", o.standbys)
 	}
 	namespace, err := environment(namespaceVariable)
 	if err != nil {
@@ -159,7 +160,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	}
 	found, err := platform.Detect(ctx, discoveryClient, direct)
 	if err != nil {
-		return fmt.Errorf("find out what cluster this is: %w", err)
+		return fmt.Errorf("detect the platform: %w", err)
 	}
 	ctrl.Log.Info("starting the operator", "platform", found, "namespace", namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
@@ -265,14 +266,15 @@ func hasPlatformPrometheus(found platform.Platform) bool {
 func ownImage(ctx context.Context, reader client.Reader, namespace, podName string) (string, error) {
 	var pod corev1.Pod
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: podName}, &pod); err != nil {
-		return "", fmt.Errorf("read the operator's own pod for its image: %w", err)
+		return "", fmt.Errorf("read the Pod of the operator to find its image: %w", err)
 	}
 	for _, container := range pod.Spec.Containers {
 		if container.Name == managerContainer {
 			return container.Image, nil
 		}
 	}
-	return "", fmt.Errorf("pod %s/%s has no container %q, whose image the node agents would get", namespace, podName,
+	return "", fmt.Errorf("the Pod %s/%s has no container %q: its image is required for the node agents", namespace,
+		podName,
 		managerContainer)
 }
 

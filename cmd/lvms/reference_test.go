@@ -32,7 +32,7 @@ var chapters = []struct {
 }{
 	{"Capacity, of each node agent", [][]metric.Family{capacity.Families}},
 	{"Volume groups and devices, of each node agent", [][]metric.Family{nodemetrics.Families}},
-	{"What disks say of themselves, of each node agent where S.M.A.R.T. is asked for",
+	{"SMART health of disks, of each node agent if SMART is enabled",
 		[][]metric.Family{smart.Families}},
 	{"Volumes, of each node agent", [][]metric.Family{logicalvolume.Families}},
 	{"Commands, of each node agent", [][]metric.Family{nodemetrics.CommandFamilies}},

@@ -66,25 +66,26 @@ func vgmanagerCommand() *cobra.Command {
 	var o vgmanagerOptions
 	command := &cobra.Command{
 		Use:   "vgmanager",
-		Short: "Run the agent of a node: devices, volume groups, volumes",
+		Short: "Run the node agent, which manages devices, volume groups and volumes",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return runVGManager(ctrl.SetupSignalHandler(), o) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics server (HTTPS)")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
-		"how many volumes have metrics of their own; 0 for none")
+		"maximum number of volumes with their own metrics; 0 for none")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
-		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never")
-	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
+		"interval at which the SMART health of disks is read, at least 1m; 0 for never")
+	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for profiling (net/http/pprof); 0 to disable")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	return command
 }
 
 func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if o.smartInterval != 0 && o.smartInterval < smart.MinInterval {
-		return fmt.Errorf("--smart-interval is %s: give %s or more, or 0 for never", o.smartInterval, smart.MinInterval)
+		return fmt.Errorf("invalid --smart-interval %s: must be at least %s, or 0 for never", o.smartInterval,
+			smart.MinInterval)
 	}
 	nodeName, err := environment(nodeNameVariable)
 	if err != nil {
@@ -243,7 +244,8 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 	namespace := &corev1.Namespace{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.ClusterIDNamespace}, namespace); err != nil {
-		return "", fmt.Errorf("identity of the cluster (UID of namespace %s): %w", lvmv1alpha1.ClusterIDNamespace, err)
+		return "", fmt.Errorf("read the UID of namespace %s, which identifies the cluster: %w",
+			lvmv1alpha1.ClusterIDNamespace, err)
 	}
 	return string(namespace.UID), nil
 }

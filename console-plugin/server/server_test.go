@@ -282,7 +282,7 @@ func TestNewCertificateIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	later("tls.key", 2*time.Minute)
-	if got := served(); got != "second" || !strings.Contains(r.said.String(), "cannot be read again") {
+	if got := served(); got != "second" || !strings.Contains(r.said.String(), "cannot reload") {
 		t.Errorf("got %s in the middle of a renewal; the log has %s", got, r.said)
 	}
 }

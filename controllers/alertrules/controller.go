@@ -68,7 +68,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, with which the alerts are created: %w",
+		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, which must exist before the alerts are "+
+			"created: %w",
 			c.namespace, MonitorName, err)
 	}
 	rule, err := c.desired(monitor)

@@ -19,8 +19,8 @@ func Runbooks(address string) (string, error) {
 	}
 	parsed, err := url.Parse(address)
 	if err != nil || !isBase(parsed) {
-		return "", errors.New("it is not the address of a folder: " +
-			"give an address that begins with https:// or http://, without user, ? and #")
+		return "", errors.New("invalid URL: must begin with https:// or http://, and have no user, query or " +
+			"fragment")
 	}
 	return strings.TrimSuffix(address, "/") + "/", nil
 }

@@ -6,7 +6,7 @@ import (
 )
 
 func TestRunbooks(t *testing.T) {
-	const problem = "give an address that begins with https:// or http://"
+	const problem = "must begin with https:// or http://"
 	for text, tt := range map[string]struct{ want, problem string }{
 		"":                                   {want: DefaultRunbooks},
 		"https://git.example.com/runbooks/":  {want: "https://git.example.com/runbooks/"},

@@ -48,12 +48,12 @@ var (
 	// eventIncomplete is a Warning event on the Deployment of the operator: an object of the console plugin could not
 	// be applied.
 	// What to do: see the error in the note; the operator tries again.
-	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "the plugin of the console: %s")
+	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "console plugin: %s")
 	// eventUnavailable is a Warning event on the Deployment of the operator: no Pod serves the console plugin, so the
 	// console cannot load it.
 	// What to do: look at the Deployment that the note names and at its Pods.
 	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile",
-		"the plugin of the console cannot be loaded: Deployment "+Name+": %s")
+		"the console cannot load the console plugin, because no Pod of Deployment "+Name+" is available: %s")
 )
 
 // Options configure the Controller.
@@ -162,10 +162,11 @@ func (c *Controller) followProfile(ctx context.Context) error {
 	}
 	server := &configv1.APIServer{}
 	if err := c.client.Get(ctx, client.ObjectKey{Name: "cluster"}, server); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read apiservers.config.openshift.io cluster for the TLS profile: %w", err)
+		return fmt.Errorf("read the TLS profile from apiservers.config.openshift.io cluster: %w", err)
 	}
 	if err := c.profile.Set(server.Spec.TLSSecurityProfile); err != nil {
-		return fmt.Errorf("apiservers.config.openshift.io cluster cannot be followed, the last one holds: %w", err)
+		return fmt.Errorf("cannot apply the TLS profile of apiservers.config.openshift.io cluster, so the previous "+
+			"one remains in use: %w", err)
 	}
 	return nil
 }

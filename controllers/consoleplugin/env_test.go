@@ -416,7 +416,7 @@ func TestNothingIsMadeThatNobodyWouldRemove(t *testing.T) {
 	if w.exists(plugin()) || w.exists(quickStart()) || !w.exists(&appsv1.Deployment{}) {
 		t.Error("got the plugin, or no Deployment")
 	}
-	if said := strings.Join(w.notes.said, "\n"); !strings.Contains(said, "install the operator again") {
+	if said := strings.Join(w.notes.said, "\n"); !strings.Contains(said, "reinstall the operator") {
 		t.Errorf("said %q", said)
 	}
 }

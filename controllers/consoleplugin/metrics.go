@@ -16,8 +16,8 @@ import (
 const readLimit = time.Second
 
 var replicasFamily = metric.NewGauge("lvms_console_plugin_replicas",
-	"Number of Pods that serve the plugin of OpenShift's console: wanted, and available. Without any the console "+
-		"cannot load it. No series where the cluster has no console.", "state")
+	"Number of Pods that serve the OpenShift console plugin: wanted and available. Without an available Pod, the "+
+		"console cannot load the plugin. No series if the cluster has no console.", "state")
 
 // Families lists all metrics of the Collector.
 var Families = []metric.Family{replicasFamily}
@@ -44,7 +44,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	deployment := &appsv1.Deployment{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: Name}, deployment); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			log.Log.Error(err, "metrics of the console plugin are missing: its Deployment cannot be read", "namespace",
+			log.Log.Error(err, "cannot read the Deployment of the console plugin: its metrics are missing", "namespace",
 				c.namespace, "name", Name)
 		}
 		return

@@ -73,7 +73,7 @@ func ClusterOwner(ctx context.Context, live client.Reader,
 	if selector == nil {
 		if err := live.Get(ctx, client.ObjectKey{Name: Name}, role); err != nil {
 			return nil,
-				fmt.Errorf("ClusterRole %s, with which objects without a namespace are removed: read: %w", Name, err)
+				fmt.Errorf("read ClusterRole %s, the owner of cluster-scoped objects: %w", Name, err)
 		}
 		return clusterOwner(role), nil
 	}
@@ -81,7 +81,7 @@ func ClusterOwner(ctx context.Context, live client.Reader,
 		Kind: "ClusterRoleList"}}
 	if err := live.List(ctx, roles, selector, client.Limit(mostRoles)); err != nil {
 		return nil,
-			fmt.Errorf("ClusterRoles with the labels %v, with which objects without a namespace are removed: list: %w",
+			fmt.Errorf("list ClusterRoles with labels %v, one of which is the owner of cluster-scoped objects: %w",
 				selector, err)
 	}
 	role = nil
@@ -91,8 +91,8 @@ func ClusterOwner(ctx context.Context, live client.Reader,
 		}
 	}
 	if role == nil {
-		return nil, fmt.Errorf("no ClusterRole has the labels %v of Deployment %s/%s: nothing would remove objects "+
-			"without a namespace when the operator is removed, so they are not made; install the operator again",
+		return nil, fmt.Errorf("no ClusterRole has the labels %v of Deployment %s/%s: cluster-scoped objects are "+
+			"not created, because they would not be deleted with the operator; reinstall the operator",
 			selector, deployment.Namespace, deployment.Name)
 	}
 	return clusterOwner(role), nil

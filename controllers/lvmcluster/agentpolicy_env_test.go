@@ -46,8 +46,8 @@ func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 	name := func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass = "vg2" }
 	here := w.agentOf("a")
 	elsewhere := w.agentOf("b")
-	w.refusedSoon("another class", "does not change what", func() error { return change(here, "vg1", name) })
-	w.refusedSoon("of another node", "of its own node only", func() error { return change(elsewhere, "", name) })
+	w.refusedSoon("another class", "cannot change the spec", func() error { return change(here, "vg1", name) })
+	w.refusedSoon("of another node", "only the LogicalVolumes of its own node", func() error { return change(elsewhere, "", name) })
 	for what, edit := range map[string]func(*topolvmv1.LogicalVolumeSpec){
 		"size": func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Size = "vg2", *lvSize("2Gi") },
 		"node": func(s *topolvmv1.LogicalVolumeSpec) {
@@ -63,7 +63,7 @@ func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 			s.Name = "other"
 		},
 	} {
-		w.refusedSoon(what, "does not change what", func() error { return change(here, "", edit) })
+		w.refusedSoon(what, "cannot change the spec", func() error { return change(here, "", edit) })
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		if err := change(here, "", name); err == nil {

@@ -237,10 +237,9 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 
 func success(cluster *lvmv1alpha1.LVMCluster) string {
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
-		return "all operands run; there is no device class, so the devices of the nodes are listed and nothing is " +
-			"done to them"
+		return "all operands are running; without device classes, the devices of the nodes are only listed"
 	}
-	return "all operands run and all volume groups are ready"
+	return "all operands are running, and all volume groups are ready"
 }
 
 // problems returns the message of VolumeGroupsReady, and whether the condition is True.

@@ -44,7 +44,8 @@ func notRegistered(missing []string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("CSI driver %s is not registered yet on %s: look at the vg-manager pods there",
+	return waitFor([]string{fmt.Sprintf("CSI driver %s is not yet registered on %s: check the vg-manager Pods "+
+		"there",
 		lvmv1alpha1.DriverName, counted("node", missing))})
 }
 

@@ -70,8 +70,8 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	if w.cluster.Status.State != lvmv1alpha1.LVMStatusReady || len(w.cluster.Status.DeviceClassStatuses) != 0 {
 		t.Errorf("%+v", w.cluster.Status)
 	}
-	if diff := cmp.Diff([]string{"Normal ResourceReconciliationSuccess all operands run; there is no device class, " +
-		"so the devices of the nodes are listed and nothing is done to them"}, w.notes.said); diff != "" {
+	if diff := cmp.Diff([]string{"Normal ResourceReconciliationSuccess all operands are running; without device " +
+		"classes, the devices of the nodes are only listed"}, w.notes.said); diff != "" {
 		t.Error(diff)
 	}
 	daemonSet := &appsv1.DaemonSet{}

@@ -65,7 +65,7 @@ func TestReadyClusterIsQuiet(t *testing.T) {
 		t.Errorf("status changed:\n%s", diff)
 	}
 	if want := []string{
-		"Normal ResourceReconciliationSuccess all operands run and all volume groups are ready"}; !cmp.Equal(
+		"Normal ResourceReconciliationSuccess all operands are running, and all volume groups are ready"}; !cmp.Equal(
 		want, w.notes.said) {
 		t.Errorf("events %q", w.notes.said)
 	}
@@ -154,9 +154,9 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 		want        string
 	}{
 		"ours": {lvmv1alpha1.DriverName,
-			`StorageClass lvms-vg1 is there and cannot be changed: parameter csi.storage.k8s.io/fstype is "xfs", and not "ext4", parameter mine is "yes", and not "", reclaimPolicy is Retain, and not Delete, volumeBindingMode is Immediate, and not WaitForFirstConsumer; set storageClassOptions of the device class vg1 to what it has, or delete the StorageClass`},
-		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 is there and belongs to the provisioner " +
-			"ebs.csi.aws.com: delete it, or give the device class vg1 another name"},
+			`StorageClass lvms-vg1 already exists and is immutable: parameter csi.storage.k8s.io/fstype is "xfs" instead of "ext4", parameter mine is "yes" instead of "", reclaimPolicy is Retain instead of Delete, volumeBindingMode is Immediate instead of WaitForFirstConsumer; set storageClassOptions of device class vg1 to the existing values, or delete the StorageClass`},
+		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 already exists with provisioner " +
+			"ebs.csi.aws.com: delete it, or use another name for device class vg1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, thin("vg1"))
@@ -338,7 +338,7 @@ func TestNodeThatIsNotReadyIsShown(t *testing.T) {
 	_, err := w.reconcile()
 	w.must(err)
 	got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady)
-	if !strings.HasPrefix(got, "False/VGsDegraded: device class vg1 on node b: the node is not ready since") ||
+	if !strings.HasPrefix(got, "False/VGsDegraded: device class vg1 on node b: the node has not been ready since") ||
 		!strings.HasSuffix(got, "last reported: Ready") {
 		t.Error(got)
 	}

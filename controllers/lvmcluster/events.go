@@ -23,7 +23,8 @@ var (
 	// eventClassInUse is a Warning event on the LVMCluster: a device class was removed from the spec, and is still in
 	// use.
 	// What to do: delete the claims, volumes and snapshots that the note names, or add the device class again.
-	eventClassInUse = event.Warning("DeviceClassInUse", actionReconcile, "device class %s: removal waits for %s")
+	eventClassInUse = event.Warning("DeviceClassInUse", actionReconcile, "cannot remove device class %s while it "+
+		"is used by %s")
 	// eventDeletionPending is a Warning event on the LVMCluster: it is being deleted, and the deletion waits for what
 	// the note names.
 	// What to do: delete the claims, volumes and snapshots that the note names.

@@ -104,11 +104,12 @@ func (unusedGate) GetName() string { return "volumes" }
 func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	users, err := r.usersOf(ctx, scope{})
 	if err != nil {
-		return fmt.Errorf("find out whether the storage is in use: %w", err)
+		return fmt.Errorf("check whether the storage is in use: %w", err)
 	}
 	if users.None() {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; nothing is deleted until they are gone",
+	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; the deletion continues when they are "+
+		"removed",
 		users)})
 }

@@ -35,7 +35,7 @@ func fit(classes []lvmv1alpha1.DeviceClassStatus) ([]lvmv1alpha1.DeviceClassStat
 	for _, shorten := range shortenings {
 		data, err := json.Marshal(fitting)
 		if err != nil {
-			return nil, fmt.Errorf("measure the status: %w", err)
+			return nil, fmt.Errorf("determine the size of the status: %w", err)
 		}
 		if len(data) <= statusLimit {
 			break

@@ -18,17 +18,19 @@ const readLimit = time.Second
 
 var (
 	stateFamily = metric.NewGauge("lvms_lvmcluster_state",
-		"1 for the state that the LVMCluster is in, 0 for the others (Progressing, Ready, Failed, Degraded, Unknown).",
+		"1 for the current state of the LVMCluster, 0 for the others (Progressing, Ready, Failed, Degraded, "+
+			"Unknown).",
 		"lvmcluster", "state")
 	conditionFamily = metric.NewGauge("lvms_lvmcluster_condition",
-		"1 for the status that a condition of the LVMCluster has, 0 for the others (True, False, Unknown).",
+		"1 for the current status of a condition of the LVMCluster, 0 for the others (True, False, Unknown).",
 		"lvmcluster", "condition", "status")
 	groupsFamily = metric.NewGauge("lvms_node_volume_groups",
-		"Number of device classes that have a volume group on the node, or are about to: such a node needs its agent.",
+		"Number of device classes that have a volume group on the node or are creating one. Such a node needs its "+
+			"node agent.",
 		"node")
 	observedFamily = metric.NewGauge("lvms_node_status_observed_timestamp_seconds",
-		"When the agent of the node last looked at it, as its node status says, in seconds since 1970. It is written "+
-			"every 10 minutes if nothing changes.", "node")
+		"Time of the last observation of the node by its node agent, from the node status, in seconds since 1970. "+
+			"It is updated every 10 minutes if nothing changes.", "node")
 )
 
 // Families lists all metrics of the Collector.
@@ -62,10 +64,10 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	clusters := &v1alpha1.LVMClusterList{}
 	nodes := &v1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
-		log.Log.Error(err, "metrics of the LVMCluster are missing: it cannot be read", "namespace", c.namespace)
+		log.Log.Error(err, "cannot read the LVMCluster: its metrics are missing", "namespace", c.namespace)
 	}
 	if err := c.client.List(ctx, nodes, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		log.Log.Error(err, "metrics of the nodes are missing: their status cannot be read", "namespace", c.namespace)
+		log.Log.Error(err, "cannot read the node statuses: the metrics of nodes are missing", "namespace", c.namespace)
 	}
 	for i := range clusters.Items {
 		collectCluster(to, &clusters.Items[i])

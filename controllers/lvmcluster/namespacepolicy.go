@@ -69,8 +69,8 @@ func (p *NamespacePolicy) apply(ctx context.Context) error {
 		return err
 	}
 	if deployment == nil {
-		return fmt.Errorf("the Deployment %s/%s is not there or is being deleted: the policy is not created, since "+
-			"nothing would remove it",
+		return fmt.Errorf("the Deployment %s/%s does not exist or is being deleted: the policy is not created, "+
+			"because nothing would delete it",
 			p.namespace, installed.Name)
 	}
 	owner, err := installed.ClusterOwner(ctx, p.live, deployment)
@@ -79,7 +79,7 @@ func (p *NamespacePolicy) apply(ctx context.Context) error {
 	}
 	objects, err := decodeAll(bytes.ReplaceAll(namespacePolicyFile, []byte(suggestedNamespace), []byte(p.namespace)))
 	if err != nil {
-		return fmt.Errorf("policy about the namespace of LVMClusters: %w", err)
+		return fmt.Errorf("policy for the namespace of LVMClusters: %w", err)
 	}
 	for _, object := range objects {
 		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind,

@@ -42,11 +42,11 @@ func (p placement) allows(node *corev1.Node) (string, error) {
 		return "", err
 	}
 	if !selected {
-		return "no device class selects the node: give it the labels that the nodeSelector asks for", nil
+		return "no device class selects the node: add the labels that the nodeSelector of a device class requires", nil
 	}
 	suitable := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: unsuitable}}}
 	if possible, err := selects(suitable, node); err != nil || !possible {
-		return "the node runs Windows or is not a machine of its own", err
+		return "the node runs Windows or is a virtual node", err
 	}
 	return "", nil
 }
@@ -69,7 +69,7 @@ func selects(selector *corev1.NodeSelector, node *corev1.Node) (bool, error) {
 	}
 	selected, err := nodeaffinity.NewLazyErrorNodeSelector(selector).Match(node)
 	if err != nil {
-		return false, fmt.Errorf("nodeSelector of a device class: %w", err)
+		return false, fmt.Errorf("evaluate nodeSelector of a device class: %w", err)
 	}
 	return selected, nil
 }
@@ -83,8 +83,8 @@ func unready(node *corev1.Node) string {
 		if condition.Status == corev1.ConditionTrue {
 			return ""
 		}
-		return fmt.Sprintf("the node is not ready since %s (%s)",
+		return fmt.Sprintf("the node has not been ready since %s (%s)",
 			condition.LastTransitionTime.UTC().Format("2006-01-02 15:04:05 UTC"), condition.Reason)
 	}
-	return "the node has not said yet whether it is ready"
+	return "the node has not reported the condition Ready yet"
 }

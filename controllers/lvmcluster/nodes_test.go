@@ -46,7 +46,7 @@ func TestWhereTheAgentRuns(t *testing.T) {
 		"Windows": {labels: map[string]string{corev1.LabelOSStable: "windows"},
 			selectors: []*corev1.NodeSelector{nil}, obstacle: "the node runs Windows"},
 		"Virtual Kubelet": {labels: map[string]string{"type": "virtual-kubelet", "disks": ""},
-			selectors: []*corev1.NodeSelector{selector}, obstacle: "not a machine of its own"},
+			selectors: []*corev1.NodeSelector{selector}, obstacle: "is a virtual node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode("a", test.labels)

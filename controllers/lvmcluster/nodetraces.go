@@ -37,7 +37,7 @@ func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 		// The optimistic lock is necessary because the patch replaces the list of finalizers.
 		patch := client.MergeFromWithOptions(&node, client.MergeFromWithOptimisticLock{})
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, clean, patch)); err != nil {
-			errs = append(errs, fmt.Errorf("take the driver's annotations and finalizer off node %s: %w",
+			errs = append(errs, fmt.Errorf("remove the driver's annotations and finalizer from node %s: %w",
 				node.Name, err))
 		}
 	}

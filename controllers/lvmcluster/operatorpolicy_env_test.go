@@ -54,7 +54,7 @@ func TestTheOperatorChangesOneAnnotationOfPodsOnly(t *testing.T) {
 		"another annotation": func(p *corev1.Pod) { p.Annotations["c"] = "3" },
 		"finalizer":          func(p *corev1.Pod) { p.Finalizers = []string{"example.com/x"} },
 	} {
-		w.refusedSoon(name, "the operator changes nothing of a Pod but", func() error { return change(operator, edit) })
+		w.refusedSoon(name, "the operator can change of a Pod only", func() error { return change(operator, edit) })
 		w.must(change(w.api, edit))
 	}
 	w.must(change(operator, func(p *corev1.Pod) { p.Annotations["topolvm.io/last-resizefs-requested-at"] = "now" }))

@@ -80,7 +80,7 @@ func TestReadyForWhoWaits(t *testing.T) {
 		want           string
 	}{
 		"ready": {state: lvmv1alpha1.LVMStatusReady, ready: true, groups: "fine",
-			want: "True/Ready: all operands run"},
+			want: "True/Ready: all operands are running"},
 		"degraded": {state: lvmv1alpha1.LVMStatusDegraded,
 			groups: "device class vg1 on node a: a disk is gone",
 			want:   "False/Degraded: device class vg1 on node a: a disk is gone"},

@@ -107,7 +107,7 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 			}
 		}, client.InNamespace(group.Namespace))
 	if err != nil {
-		return fmt.Errorf("LVMVolumeGroup %s: find the nodes that have something of it: %w", group.Name, err)
+		return fmt.Errorf("LVMVolumeGroup %s: list its nodes: %w", group.Name, err)
 	}
 	if taking > 0 {
 		return nil // The cache does not have these node statuses yet.

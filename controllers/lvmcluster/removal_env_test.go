@@ -26,11 +26,11 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	if result.RequeueAfter == 0 {
 		t.Error("does not look again")
 	}
-	want := "False/ReconciliationInProgress: device class vg2 was removed from spec.storage.deviceClasses and is " +
+	want := "False/ReconciliationInProgress: device class vg2 was removed from spec.storage.deviceClasses but is " +
 		"still in use by " +
 		"1 PersistentVolumeClaim: " + w.cluster.Namespace +
 		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; " +
-		"nothing of it is deleted until they are gone, or put it back"
+		"delete them to remove the device class, or restore it in the spec"
 	if diff := cmp.Diff(want, w.condition(lvmv1alpha1.ConditionResourcesAvailable)); diff != "" {
 		t.Error(diff)
 	}
@@ -100,8 +100,8 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 		t.Errorf("writes while a volume is there:\n%s", diff)
 	}
 	want := "False/DeletionPending: the storage is still in use by 1 PersistentVolumeClaim: " + w.cluster.Namespace +
-		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; nothing is deleted " +
-		"until they are gone"
+		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; the deletion continues when " +
+		"they are removed"
 	if diff := cmp.Diff(want, w.condition(lvmv1alpha1.ConditionResourcesAvailable)); diff != "" {
 		t.Error(diff)
 	}

@@ -67,14 +67,14 @@ func snapshotClassConflict(class lvmv1alpha1.DeviceClass, present []snapshotv1.V
 	}
 	existing := &present[at]
 	if existing.Driver != lvmv1alpha1.DriverName {
-		return fmt.Errorf("VolumeSnapshotClass %s already exists and belongs to the driver %s: "+
-			"delete it, or give the device class %s another name", name, existing.Driver, class.Name)
+		return fmt.Errorf("VolumeSnapshotClass %s already exists with driver %s: delete it, or use another name "+
+			"for device class %s", name, existing.Driver, class.Name)
 	}
 	desired := snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion())
 	if existing.DeletionPolicy != desired {
-		return fmt.Errorf("VolumeSnapshotClass %s has deletionPolicy %s instead of %s and is left unchanged: "+
-			"set volumeSnapshotClassOptions.deletionPolicy of the device class %s to %s, "+
-			"or delete the VolumeSnapshotClass, which is then recreated: existing snapshots stay as they are",
+		return fmt.Errorf("VolumeSnapshotClass %s already exists, and its deletionPolicy is %s instead of %s; set "+
+			"volumeSnapshotClassOptions.deletionPolicy of device class %s to %s, or delete the "+
+			"VolumeSnapshotClass, and the operator recreates it; existing snapshots are not affected",
 			name, existing.DeletionPolicy, desired, class.Name, existing.DeletionPolicy)
 	}
 	return nil

@@ -26,9 +26,9 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 		want   string
 	}{
 		"ours": {lvmv1alpha1.DriverName,
-			"VolumeSnapshotClass lvms-vg1 has deletionPolicy Retain instead of Delete and is left unchanged"},
+			"VolumeSnapshotClass lvms-vg1 already exists, and its deletionPolicy is Retain instead of Delete"},
 		"theirs": {"ebs.csi.aws.com",
-			"VolumeSnapshotClass lvms-vg1 already exists and belongs to the driver ebs.csi.aws.com"},
+			"VolumeSnapshotClass lvms-vg1 already exists with driver ebs.csi.aws.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, thin("vg1"))

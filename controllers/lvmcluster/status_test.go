@@ -108,15 +108,15 @@ func TestVolumeGroupsReady(t *testing.T) {
 			"False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
 		"down after ready": {[]*corev1.Node{a, down(readyNode("b", nil))},
 			map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on " +
-				"node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready",
+				"node b: the node has not been ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready",
 			2},
 		"down from start": {[]*corev1.Node{a, down(readyNode("b", nil))},
 			map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node " +
-				"b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its " +
+				"b: the node has not been ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its " +
 				"volume group", 2},
 		"down after failed": {[]*corev1.Node{down(readyNode("b", nil))},
 			map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}},
-			"False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC " +
+			"False/VGsFailed: device class vg1 on node b: the node has not been ready since 2026-01-02 03:04:05 UTC " +
 				"(NodeStatusUnknown); last reported: Failed, no device", 1},
 		"ready, not healthy": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready,
 			"device /dev/sdb is missing")}},
@@ -259,7 +259,7 @@ func TestPodsOfNodesThatAreDownDoNotHoldTheDeletion(t *testing.T) {
 		t.Error(err)
 	}
 	if err := podsLeft([]corev1.Pod{pod("p", "up")}, []string{"up"}); err == nil ||
-		err.Error() != "waiting: 1 pod: p on node up still running" {
+		err.Error() != "waiting: 1 Pod: p on node up still running" {
 		t.Error(err)
 	}
 }

@@ -94,32 +94,32 @@ func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) e
 	}
 	is := &present[at]
 	if is.Provisioner != lvmv1alpha1.DriverName {
-		return fmt.Errorf("StorageClass %s is there and belongs to the provisioner %s: delete it, or give the device "+
-			"class %s another name", name, is.Provisioner, class.Name)
+		return fmt.Errorf("StorageClass %s already exists with provisioner %s: delete it, or use another name for "+
+			"device class %s", name, is.Provisioner, class.Name)
 	}
 	var differ []string
 	want := parametersOf(class)
 	for _, key := range slices.Sorted(maps.Keys(union(want, is.Parameters))) {
 		if want[key] != is.Parameters[key] {
-			differ = append(differ, fmt.Sprintf("parameter %s is %q, and not %q", key, is.Parameters[key], want[key]))
+			differ = append(differ, fmt.Sprintf("parameter %s is %q instead of %q", key, is.Parameters[key], want[key]))
 		}
 	}
 	if policy := ptr.Deref(is.ReclaimPolicy,
 		corev1.PersistentVolumeReclaimDelete); policy != class.StorageClassOptions.Reclaim() {
-		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s, and not %s", policy,
+		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s instead of %s", policy,
 			class.StorageClassOptions.Reclaim()))
 	}
 	if mode := ptr.Deref(is.VolumeBindingMode,
 		storagev1.VolumeBindingImmediate); mode != class.StorageClassOptions.Binding() {
-		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s, and not %s", mode,
+		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s instead of %s", mode,
 			class.StorageClassOptions.Binding()))
 	}
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("StorageClass %s is there and cannot be changed: %s; set storageClassOptions of the device "+
-		"class %s to what it has, or delete the StorageClass, which is then recreated: volumes that exist "+
-		"stay as they are",
+	return fmt.Errorf("StorageClass %s already exists and is immutable: %s; set storageClassOptions of device "+
+		"class %s to the existing values, or delete the StorageClass, and the operator recreates it; existing "+
+		"volumes are not affected",
 		name, strings.Join(differ, ", "), class.Name)
 }
 

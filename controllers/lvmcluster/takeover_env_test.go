@@ -219,7 +219,7 @@ func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
 	w.must(w.api.Status().Update(t.Context(), status))
 	_, err = w.reconcile()
 	w.must(err)
-	says(metav1.ConditionFalse, "device class vg1 on node a: device /dev/sdb is being emptied")
+	says(metav1.ConditionFalse, "device class vg1 on node a: device /dev/sdb is being drained")
 	w.must(w.api.Delete(t.Context(), w.cluster))
 	w.must(w.get(w.cluster, w.cluster.Name))
 	w.cluster.Finalizers = nil

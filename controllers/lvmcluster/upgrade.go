@@ -29,11 +29,11 @@ func upgradeObstacles(seen Observation) []string {
 func unsettled(seen Observation, entry *lvmv1alpha1.VGStatus) string {
 	for _, pv := range entry.PhysicalVolumes {
 		if pv.State == lvmv1alpha1.PhysicalVolumeDraining {
-			return fmt.Sprintf("device %s is being emptied", pv.Name)
+			return fmt.Sprintf("device %s is being drained", pv.Name)
 		}
 	}
 	if raid := entry.RAIDStatus; raid != nil && raid.MinSyncPercent != nil && *raid.MinSyncPercent < 100 {
-		return fmt.Sprintf("redundancy is being restored (%d %%)", *raid.MinSyncPercent)
+		return fmt.Sprintf("redundancy is being restored (%d%%)", *raid.MinSyncPercent)
 	}
 	if entry.Status == lvmv1alpha1.VGStatusProgressing && stays(seen, entry.Name) {
 		return "its devices are being prepared"

@@ -31,13 +31,13 @@ func TestUpgradeObstacles(t *testing.T) {
 		"draining": {entry: with(func(e *lvmv1alpha1.VGStatus) {
 			e.PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sda",
 				State: lvmv1alpha1.PhysicalVolumeReady}, {Name: "/dev/sdb", State: lvmv1alpha1.PhysicalVolumeDraining}}
-		}), want: []string{"device class vg1 on node a: device /dev/sdb is being emptied"}},
+		}), want: []string{"device class vg1 on node a: device /dev/sdb is being drained"}},
 		"in sync": {entry: with(func(e *lvmv1alpha1.VGStatus) {
 			e.RAIDStatus = &lvmv1alpha1.RAIDStatus{MinSyncPercent: ptr.To[int32](100)}
 		})},
 		"resync": {entry: with(func(e *lvmv1alpha1.VGStatus) {
 			e.RAIDStatus = &lvmv1alpha1.RAIDStatus{MinSyncPercent: ptr.To[int32](40)}
-		}), want: []string{"device class vg1 on node a: redundancy is being restored (40 %)"}},
+		}), want: []string{"device class vg1 on node a: redundancy is being restored (40%)"}},
 		"being made": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status = lvmv1alpha1.VGStatusProgressing }),
 			want: []string{"device class vg1 on node a: its devices are being prepared"}},
 		"being removed": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status = lvmv1alpha1.VGStatusProgressing }),

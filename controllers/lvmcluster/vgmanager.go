@@ -42,7 +42,7 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 	daemonSet := &appsv1.DaemonSet{}
 	err = r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
 	if apierrors.IsNotFound(err) {
-		return waitFor([]string{"DaemonSet " + vgManagerName + " was just created"})
+		return waitFor([]string{"DaemonSet " + vgManagerName + " was created; its Pods have not started yet"})
 	}
 	if err != nil {
 		return fmt.Errorf("DaemonSet %s: read its status: %w", vgManagerName, err)
@@ -66,7 +66,7 @@ func (r Reconciler) refused(ctx context.Context, daemonSet *appsv1.DaemonSet) (s
 	err := r.Live.List(ctx, events, client.InNamespace(daemonSet.Namespace),
 		client.MatchingFields{"involvedObject.uid": string(daemonSet.UID), "reason": "FailedCreate"})
 	if err != nil {
-		return "", fmt.Errorf("list the events of DaemonSet %s: %w", daemonSet.Name, err)
+		return "", fmt.Errorf("list Events of DaemonSet %s: %w", daemonSet.Name, err)
 	}
 	if len(events.Items) == 0 {
 		return "", nil
@@ -83,11 +83,12 @@ func explainRefusal(namespace, message string) string {
 		message = why
 	}
 	if !strings.Contains(message, "violates PodSecurity") {
-		return "the API server refuses them: " + message
+		return "the API server rejects the others: " + message
 	}
-	return fmt.Sprintf("the Pod Security level of namespace %[1]s lets no privileged pod run, which a node agent is: "+
-		"kubectl label --overwrite namespace %[1]s pod-security.kubernetes.io/enforce=privileged; "+
-		"they are then made within minutes (the API server says: %[2]s)", namespace, message)
+	return fmt.Sprintf("the Pod Security level of namespace %[1]s does not allow privileged Pods, which node "+
+		"agents require: run kubectl label --overwrite namespace %[1]s "+
+		"pod-security.kubernetes.io/enforce=privileged; the Pods are then created within minutes (API server: "+
+		"%[2]s)", namespace, message)
 }
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,namespace=openshift-lvm-storage,verbs=list;watch
@@ -107,8 +108,8 @@ func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.U
 			return account.UID, nil
 		}
 	}
-	return "", waitFor([]string{fmt.Sprintf("ServiceAccount %s/%s does not exist, so that no node agent can start: "+
-		"it comes with the operator's installation, install it again", namespace, vgManagerName)})
+	return "", waitFor([]string{fmt.Sprintf("ServiceAccount %s/%s does not exist, so node agents cannot start: "+
+		"reinstall the operator, which includes it", namespace, vgManagerName)})
 }
 
 // replaceOther deletes a DaemonSet of an old version whose selector, which is immutable, differs from ours. It does not
@@ -131,17 +132,18 @@ func rollout(daemonSet *appsv1.DaemonSet, refused string) error {
 	status := daemonSet.Status
 	switch {
 	case status.ObservedGeneration < daemonSet.Generation:
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s was changed: its pods are not replaced yet", daemonSet.Name)})
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s has changed, and its Pods are not updated yet",
+			daemonSet.Name)})
 	case refused != "":
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are made: %s", daemonSet.Name,
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d Pods are created: %s", daemonSet.Name,
 			status.CurrentNumberScheduled, status.DesiredNumberScheduled, refused)})
 	case status.UpdatedNumberScheduled < status.DesiredNumberScheduled:
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version; if it stays so, "+
-			"kubectl -n %s describe daemonset %s says why",
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d Pods are updated; if this does not change, run "+
+			"kubectl -n %s describe daemonset %s",
 			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled, daemonSet.Namespace,
 			daemonSet.Name)})
 	case status.NumberReady < status.DesiredNumberScheduled:
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are ready",
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d Pods are ready",
 			daemonSet.Name, status.NumberReady, status.DesiredNumberScheduled)})
 	}
 	return nil
@@ -157,7 +159,7 @@ func (vgManager) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1
 	pods := &corev1.PodList{}
 	selector := client.MatchingLabels(podLabels())
 	if err := r.Live.List(ctx, pods, client.InNamespace(cluster.Namespace), selector); err != nil {
-		return fmt.Errorf("list the pods of DaemonSet %s: %w", vgManagerName, err)
+		return fmt.Errorf("list Pods of DaemonSet %s: %w", vgManagerName, err)
 	}
 	if len(pods.Items) == 0 {
 		return nil
@@ -184,5 +186,5 @@ func podsLeft(pods []corev1.Pod, readyNodes []string) error {
 	if len(left) == 0 {
 		return nil
 	}
-	return waitFor([]string{counted("pod", sorted(left)) + " still running"})
+	return waitFor([]string{counted("Pod", sorted(left)) + " still running"})
 }

@@ -54,7 +54,7 @@ func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 		`Error creating: pods "vg-manager-c" is forbidden: of a DaemonSet that is gone`, now.Add(time.Minute))
 	scheduled(0)
 	got := w.condition(lvmv1alpha1.ConditionResourcesAvailable)
-	for _, want := range []string{"0 of 2 pods are made",
+	for _, want := range []string{"0 of 2 Pods are created",
 		"kubectl label --overwrite namespace " + w.cluster.Namespace + " pod-security.kubernetes.io/enforce=privileged",
 		`violates PodSecurity "baseline:latest"`} {
 		if !strings.Contains(got, want) {
@@ -63,8 +63,8 @@ func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 	}
 	scheduled(2)
 	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); strings.Contains(got, "PodSecurity") ||
-		!strings.Contains(got, "0 of 2 pods are ready") {
-		t.Errorf("all pods are made: %q", got)
+		!strings.Contains(got, "0 of 2 Pods are ready") {
+		t.Errorf("all Pods are created: %q", got)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 		_, _ = w.reconcile() // The reconcile returns the failure too.
 		return w.condition(lvmv1alpha1.ConditionResourcesAvailable)
 	}
-	const missing = "lvms-operator may not update leases.coordination.k8s.io in namespace "
+	const missing = "lvms-operator does not have permission to update leases.coordination.k8s.io in namespace "
 	w.soon(func() bool { return strings.Contains(asked(), missing+w.cluster.Namespace) },
 		"the right is not told of: %s", w.condition(lvmv1alpha1.ConditionResourcesAvailable))
 	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.HasPrefix(got, "False/Failed: ") ||
@@ -109,7 +109,7 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w.must(w.api.Update(t.Context(), role))
 	w.soon(func() bool { return !strings.Contains(asked(), missing) }, "the right is back: %s",
 		w.condition(lvmv1alpha1.ConditionResourcesAvailable))
-	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.Contains(got, "all operands run") {
+	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.Contains(got, "all operands are running") {
 		t.Errorf("Ready = %s", got)
 	}
 }

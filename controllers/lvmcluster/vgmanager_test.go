@@ -18,14 +18,14 @@ func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
 	}{
 		"done": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
 			UpdatedNumberScheduled: 2, NumberReady: 2}, "", ""},
-		"not seen": {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "was changed"},
+		"not seen": {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "has changed"},
 		"none made": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "",
-			"0 of 2 pods are of the newest version; if it stays so, kubectl -n ns describe daemonset " +
-				"vg-manager says why"},
+			"0 of 2 Pods are updated; if this does not change, run kubectl -n ns describe daemonset " +
+				"vg-manager"},
 		"refused": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
-			CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 pods are made: no room"},
+			CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 Pods are created: no room"},
 		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
-			UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 pods are ready"},
+			UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 Pods are ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager",
@@ -54,7 +54,7 @@ func TestARefusedPodIsExplained(t *testing.T) {
 		"a quota": {
 			`Error creating: pods "vg-manager-x4b2c" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2`,
 			[]string{
-				"the API server refuses them: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
+				"the API server rejects the others: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
 			"kubectl label",
 		},
 	} {

@@ -74,7 +74,8 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	storageClass := lvmv1alpha1.StorageClassName(group.Name)
 	err := r.Live.Get(ctx, client.ObjectKey{Name: storageClass}, &storagev1.StorageClass{})
 	if err == nil {
-		return waitFor([]string{fmt.Sprintf("device class %s is removed: StorageClass %s is being deleted first",
+		return waitFor([]string{fmt.Sprintf("device class %s is being removed: its StorageClass %s is deleted "+
+			"first",
 			group.Name, storageClass)})
 	}
 	if !apierrors.IsNotFound(err) {
@@ -83,7 +84,8 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	}
 	users, err := r.usersOf(ctx, scope{class: group.Name, isDefault: group.Spec.Default})
 	if err != nil {
-		return fmt.Errorf("device class %s was removed: find its users: %w", group.Name, err)
+		return fmt.Errorf("device class %s was removed from spec.storage.deviceClasses: check whether it is in "+
+			"use: %w", group.Name, err)
 	}
 	if !users.None() {
 		return inUse(group.Name, users)
@@ -102,8 +104,8 @@ func told(err, why error) error {
 // inUse returns a WaitError for a device class that cannot be removed yet.
 func inUse(class string, users Users) error {
 	return waitFor([]string{fmt.Sprintf(
-		"device class %s was removed from spec.storage.deviceClasses and is still in use by %s; nothing of it is "+
-			"deleted until they are gone, or put it back",
+		"device class %s was removed from spec.storage.deviceClasses but is still in use by %s; delete them to "+
+			"remove the device class, or restore it in the spec",
 		class, users)})
 }
 
@@ -112,7 +114,7 @@ func inUse(class string, users Users) error {
 func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	groups := &lvmv1alpha1.LVMVolumeGroupList{}
 	if err := r.Live.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
-		return fmt.Errorf("list LVMVolumeGroups to delete them: %w", err)
+		return fmt.Errorf("list LVMVolumeGroups for deletion: %w", err)
 	}
 	statuses, err := r.nodeStatuses(ctx, cluster.Namespace)
 	if err != nil {

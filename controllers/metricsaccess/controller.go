@@ -40,7 +40,7 @@ const (
 // applied with which OpenShift's Prometheus finds the metrics.
 // What to do: see the error in the note; the operator tries again.
 var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile",
-	"OpenShift's Prometheus may not find the metrics: %s")
+	"OpenShift's Prometheus may not be able to discover the metrics: %s")
 
 // Controller reconciles the Role and its RoleBinding.
 type Controller struct {
@@ -94,7 +94,7 @@ func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("rights of Prometheus: %w", err)
+			return nil, fmt.Errorf("permissions of Prometheus: %w", err)
 		}
 		object.SetLabels(installed.Labels(operator))
 		object.SetOwnerReferences([]metav1.OwnerReference{owner})

@@ -47,8 +47,8 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 // `lvm.topolvm.io/release-claims`, and the claim is about to be deleted.
 // What to do: nothing; restore its data from a backup, or from the disks of the node if they are intact.
 var lost = lvmsevent.Warning("NodeRemoved", "Release",
-	"the claim is deleted, since node %s, which has its volume, was removed with the annotation %s; the data is "+
-		"still on the node's disks, if they are whole")
+	"the claim is being deleted, because node %s with its volume was deleted with the annotation %s; if the disks of "+
+		"the node are intact, the data is still on them")
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
@@ -110,7 +110,7 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 	// The optimistic lock is necessary because the patch replaces the list of finalizers.
 	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(c.client.Patch(ctx, after, patch, client.FieldOwner(fieldOwner))); err != nil {
-		return fmt.Errorf("finalizer of node %s: %w", node.Name, err)
+		return fmt.Errorf("update the finalizer of node %s: %w", node.Name, err)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 			}
 		}
 	}); err != nil {
-		return fmt.Errorf("claims of node %s, which is removed: %w", node, err)
+		return fmt.Errorf("delete the claims of node %s, which is being deleted: %w", node, err)
 	}
 	var references []corev1.ObjectReference
 	if err := paging.Each(ctx, c.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -138,7 +138,7 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 			}
 		}
 	}); err != nil {
-		return fmt.Errorf("claims of node %s, which is removed: %w", node, err)
+		return fmt.Errorf("delete the claims of node %s, which is being deleted: %w", node, err)
 	}
 	var errs []error
 	for _, reference := range references {
@@ -161,7 +161,7 @@ func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReferen
 		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
 	}
 	if err != nil {
-		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace,
+		return fmt.Errorf("delete claim %s/%s of node %s, which is being deleted: %w", reference.Namespace,
 			reference.Name, node, err)
 	}
 	log.FromContext(ctx).Info("deleted a claim of a removed node", "claim",

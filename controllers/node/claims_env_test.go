@@ -195,7 +195,7 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 			}
 			if tt.says == "" && len(*l.events) != 0 ||
 				tt.says != "" && (len(*l.events) != 2 ||
-					!strings.Contains((*l.events)[0], "one NodeRemoved the claim is deleted, since node "+name) ||
+					!strings.Contains((*l.events)[0], "one NodeRemoved the claim is being deleted, because node "+name) ||
 					!strings.Contains((*l.events)[1], tt.says)) {
 				t.Errorf("events %q", *l.events)
 			}

@@ -208,7 +208,7 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 		if err := c.live.Get(ctx, client.ObjectKeyFromObject(&status), live); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
-			errs = append(errs, fmt.Errorf("node status %s of a node that is gone: %w", status.Name, err))
+			errs = append(errs, fmt.Errorf("read LVMVolumeGroupNodeStatus %s of a deleted node: %w", status.Name, err))
 			continue
 		}
 		if err := c.keepRecords(ctx, live, groups); err != nil {

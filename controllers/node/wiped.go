@@ -52,7 +52,7 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 	err = c.live.Get(ctx, client.ObjectKeyFromObject(object), object)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return fmt.Errorf("record of wiped devices: read ConfigMap %s before those of node %s are added: %w",
+		return fmt.Errorf("record the wiped devices: read ConfigMap %s to add those of node %s: %w",
 			object.Name, status.Name, err)
 	}
 	if object.Data == nil {
@@ -71,7 +71,7 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 		err = c.client.Update(ctx, object)
 	}
 	if err != nil {
-		return fmt.Errorf("record of wiped devices: save those of node %s, which is gone: %w", status.Name, err)
+		return fmt.Errorf("record the wiped devices of deleted node %s: %w", status.Name, err)
 	}
 	return nil
 }

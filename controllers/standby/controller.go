@@ -109,11 +109,11 @@ const enoughNodes = 3
 func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
-		return nil, fmt.Errorf("pods of Deployment %s: %w", installed.Name, err)
+		return nil, fmt.Errorf("copy the Pod template of Deployment %s: %w", installed.Name, err)
 	}
 	template := &applycorev1.PodTemplateSpecApplyConfiguration{}
 	if err := json.Unmarshal(data, template); err != nil {
-		return nil, fmt.Errorf("pods of Deployment %s: %w", installed.Name, err)
+		return nil, fmt.Errorf("copy the Pod template of Deployment %s: %w", installed.Name, err)
 	}
 	selector := maps.Clone(primary.Spec.Selector.MatchLabels)
 	if selector == nil {

@@ -29,19 +29,20 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.repository, "repository", ".", "the repository")
-	flag.StringVar(&o.out, "out", "bundle", "folder that the bundle is written to; what was there goes")
-	flag.StringVar(&o.version, "version", "", "version, X.Y.Z")
-	flag.StringVar(&o.image, "image", "", "image of operator and node agent; a release names it by digest")
+	flag.StringVar(&o.repository, "repository", ".", "directory of the repository")
+	flag.StringVar(&o.out, "out", "bundle", "directory for the bundle; existing content is replaced")
+	flag.StringVar(&o.version, "version", "", "version of the release, X.Y.Z")
+	flag.StringVar(&o.image, "image", "", "image of the operator and the node agent; use a digest for a release")
 	flag.StringVar(&o.mustGather, "must-gather-image", "",
-		"image of must-gather, by digest in a release; the bundle names none if it is not given")
+		"image of must-gather; use a digest for a release; empty for none")
 	flag.StringVar(&o.skipRange, "skip-range", "",
-		"versions that this one can replace at once; empty for all before it of this and the last minor version")
+		"range of versions that this one can replace directly; defaults to all earlier ones of this and the "+
+			"previous minor version")
 	flag.StringVar(&o.created, "created", "", "time of the release, RFC 3339; empty for none")
-	flag.StringVar(&o.channels, "channels", "", "channels, separated by commas; empty for stable-X.Y and candidate")
-	flag.StringVar(&o.maintainer, "maintainer", "LVM Storage", "who maintains it")
-	flag.StringVar(&o.mail, "mail", "lvm-storage@users.noreply.github.com", "their address")
-	flag.StringVar(&o.url, "url", "https://github.com/lvm-storage/lvm-operator", "the project")
+	flag.StringVar(&o.channels, "channels", "", "comma-separated channels; defaults to stable-X.Y and candidate")
+	flag.StringVar(&o.maintainer, "maintainer", "LVM Storage", "name of the maintainer")
+	flag.StringVar(&o.mail, "mail", "lvm-storage@users.noreply.github.com", "email address of the maintainer")
+	flag.StringVar(&o.url, "url", "https://github.com/lvm-storage/lvm-operator", "URL of the project")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "bundle:", err)
@@ -55,7 +56,7 @@ func run(o options) error {
 		return fmt.Errorf("-version %q: %w", o.version, err)
 	}
 	if o.image == "" {
-		return errors.New("-image names the image of the operator")
+		return errors.New("-image is required: specify the image of the operator")
 	}
 	stable := fmt.Sprintf("stable-%d.%d", version.Major, version.Minor)
 	if o.channels == "" {

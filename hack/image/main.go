@@ -30,23 +30,23 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.image, "image", operatorImage,
-		"which image: "+strings.Join(slices.Sorted(maps.Keys(products)), ", "))
-	flag.StringVar(&o.rootfs, "rootfs", "", "folder with the files of the first layer")
-	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, as hack/rootfs writes it")
-	flag.StringVar(&o.binary, "binary", "", "program, which becomes the entry point")
+		"image to build: "+strings.Join(slices.Sorted(maps.Keys(products)), ", "))
+	flag.StringVar(&o.rootfs, "rootfs", "", "directory with the files of the first layer")
+	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, written by hack/rootfs")
+	flag.StringVar(&o.binary, "binary", "", "program for the entry point")
 	flag.StringVar(&o.console, "console", "",
-		"the server of the console's plugin, which becomes /console-plugin; empty for none")
+		"server program of the console plugin, for /console-plugin; empty for none")
 	flag.StringVar(&o.parts, "parts", "",
-		"folder that hack/console has written: the npm packages in -console, and their licenses")
-	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout, tar)")
+		"directory with the list of the npm packages in -console and their licenses, written by hack/console")
+	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout in a tar file)")
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture of the files")
 	flag.StringVar(&o.version, "version", "", "version label")
-	flag.StringVar(&o.release, "release", "1", "release label: which build of the version")
-	flag.StringVar(&o.title, "title", "", "title label; lvms- and the image's name if it is not given")
+	flag.StringVar(&o.release, "release", "1", "release label: the number of the build of this version")
+	flag.StringVar(&o.title, "title", "", "title label; defaults to lvms- and the name of the image")
 	flag.StringVar(&o.revision, "revision", "",
-		"commit that the program was built from; empty where it is not known, or where there are changes on top")
+		"commit that the program was built from; empty if it is unknown or if there are uncommitted changes")
 	index := flag.Bool("index", false,
-		"write -out from the archives that are named as arguments, one for each architecture")
+		"write -out as an index of the archives in the arguments, one for each architecture")
 	flag.Parse()
 	if err := runCommandLine(o, *index, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)

@@ -99,13 +99,14 @@ func main() {
 	flag.StringVar(&o.arch, "arch", "", "architecture of the image: "+
 		strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
 	flag.StringVar(&o.image, "image", "operator",
-		"which image: "+strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
-	flag.StringVar(&o.out, "out", "", "folder to write; one that was written before is replaced")
+		"image to build: "+strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
+	flag.StringVar(&o.out, "out", "", "directory to write; existing content is replaced")
 	flag.StringVar(&o.packages, "packages", "",
-		"file that lists the packages which files came from; empty for the folder's name with .packages.json")
-	flag.StringVar(&o.cache, "cache", "", "folder for Debian's package lists and packages")
-	flag.StringVar(&o.license, "license", "LICENSE", "the project's license")
-	flag.BoolVar(&o.update, "update", false, "read Debian's package lists again, also where the cache has them")
+		"file for the list of packages whose files are included; defaults to the name of the directory with "+
+			".packages.json")
+	flag.StringVar(&o.cache, "cache", "", "cache directory for Debian's package lists and packages")
+	flag.StringVar(&o.license, "license", "LICENSE", "license file of the project")
+	flag.BoolVar(&o.update, "update", false, "download Debian's package lists again even if they are cached")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -76,7 +76,7 @@ func (a *Applier) Prune(ctx context.Context, from client.Reader, list client.Obj
 	options ...client.ListOption,
 ) error {
 	if err := from.List(ctx, list, options...); err != nil {
-		return fmt.Errorf("list %T to delete what is not wanted: %w", list, err)
+		return fmt.Errorf("list %T to delete obsolete objects: %w", list, err)
 	}
 	var errs []error
 	remaining := &RemainingError{}
@@ -113,7 +113,7 @@ func (a *Applier) Release(ctx context.Context, object client.Object,
 	release func(finalizer string) bool) (bool, error) {
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
-		return false, fmt.Errorf("release finalizers: %T is not an object of the API", object)
+		return false, fmt.Errorf("remove finalizers: %T is not an API object", object)
 	}
 	kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), release)
 	if len(kept) == len(object.GetFinalizers()) {

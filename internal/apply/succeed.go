@@ -19,7 +19,7 @@ import (
 func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {
 	entries, changed, err := takeOver(object.GetManagedFields(), a.predecessors, string(a.owner))
 	if err != nil {
-		return fmt.Errorf("%s: fields of the predecessor: %w", ref, err)
+		return fmt.Errorf("%s: read fields of the previous field manager: %w", ref, err)
 	}
 	if !changed {
 		return nil
@@ -30,7 +30,7 @@ func (a *Applier) succeed(ctx context.Context, ref reference, object client.Obje
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": object.GetResourceVersion()},
 	})
 	if err != nil {
-		return fmt.Errorf("%s: fields of the predecessor: %w", ref, err)
+		return fmt.Errorf("%s: read fields of the previous field manager: %w", ref, err)
 	}
 	target := &metav1.PartialObjectMetadata{}
 	target.SetGroupVersionKind(ref.GroupVersionKind)

@@ -30,7 +30,7 @@ type TooManyError struct {
 
 // Error has the number of calls that have not returned.
 func (e *TooManyError) Error() string {
-	return fmt.Sprintf("not begun: %d calls have not returned", len(e.Keys))
+	return fmt.Sprintf("not started: %d earlier calls have not returned", len(e.Keys))
 }
 
 // Calls are calls by key. Use New: the zero value is not ready for use.

@@ -26,7 +26,7 @@ func Until[L client.ObjectList](ctx context.Context, reader client.Reader, empty
 	for {
 		page, ok := empty.DeepCopyObject().(L)
 		if !ok {
-			return fmt.Errorf("%T does not copy to its own type", empty)
+			return fmt.Errorf("DeepCopyObject of %T returns another type", empty)
 		}
 		if err := reader.List(ctx, page, append(options[:len(options):len(options)], client.Limit(size),
 			client.Continue(next))...); err != nil {

@@ -79,7 +79,7 @@ func (a *Authority) PEM() []byte { return Encode(BlockCertificate, a.certificate
 func (a *Authority) Key() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
-		return nil, fmt.Errorf("encode the key of %s: %w", a.certificate.Subject.CommonName, err)
+		return nil, fmt.Errorf("encode the private key of %s: %w", a.certificate.Subject.CommonName, err)
 	}
 	return Encode(blockPKCS8Key, der), nil
 }
@@ -133,7 +133,7 @@ func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 func newKey(name string) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("generate the key of %s: %w", name, err)
+		return nil, fmt.Errorf("generate a private key for %s: %w", name, err)
 	}
 	return key, nil
 }
@@ -164,7 +164,7 @@ func newTemplate(r Request) (*x509.Certificate, error) {
 func sign(template, parent *x509.Certificate, key, signer crypto.Signer) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
-		return nil, fmt.Errorf("sign the certificate of %s: %w", template.Subject.CommonName, err)
+		return nil, fmt.Errorf("sign the certificate for %s: %w", template.Subject.CommonName, err)
 	}
 	return x509.ParseCertificate(der)
 }

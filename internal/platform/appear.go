@@ -27,7 +27,7 @@ var optional = []struct {
 type AppearedError struct{ API string }
 
 func (e *AppearedError) Error() string {
-	return fmt.Sprintf("the %s has been installed: restarting to use it", e.API)
+	return fmt.Sprintf("the %s was installed: restarting to use it", e.API)
 }
 
 // appearInterval is the interval at which optional APIs are looked up.

@@ -104,7 +104,7 @@ func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask the API server whether it serves %s: %w", wanted.groupVersion, err)
+		return false, fmt.Errorf("check whether the API server serves %s: %w", wanted.groupVersion, err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == wanted.kind }), nil
 }
@@ -154,7 +154,7 @@ func exists(ctx context.Context, reader client.Reader, kind string, key client.O
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s %q to tell what the cluster is: %w", kind, key.Name, err)
+		return false, fmt.Errorf("read %s %q to detect the platform: %w", kind, key.Name, err)
 	}
 	return true, nil
 }

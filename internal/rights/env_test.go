@@ -82,7 +82,7 @@ func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 		}
 	}
 	if err := watch.CanStart(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "may not list daemonsets.apps in namespace "+env.Namespace) {
+		!strings.Contains(err.Error(), "does not have permission to list daemonsets.apps in namespace "+env.Namespace) {
 		t.Errorf("got %v of %v", err, missing)
 	}
 }

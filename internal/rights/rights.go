@@ -55,7 +55,7 @@ func Of(roles []byte, from, namespace string, absent ...string) ([]Right, error)
 		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
 			return slices.Compact(sorted(all)), nil
 		} else if err != nil {
-			return nil, fmt.Errorf("rights of the operator: %w", err)
+			return nil, fmt.Errorf("permissions of the operator: %w", err)
 		}
 		if role.Namespace == from {
 			role.Namespace = namespace
@@ -108,7 +108,7 @@ func Missing(ctx context.Context, c client.Writer, needed []Right) ([]Right, err
 				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
 			if err := c.Create(ctx, review); err != nil {
 				return nil,
-					fmt.Errorf("ask the API server for the operator's rights in namespace %s: %w", namespace, err)
+					fmt.Errorf("list the permissions of the operator in namespace %s: %w", namespace, err)
 			}
 			given[namespace] = review.Status.ResourceRules
 		}
@@ -141,7 +141,7 @@ func (r Right) allowed(ctx context.Context, c client.Writer) (bool, error) {
 			Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name, Namespace: r.Namespace,
 		}}}
 	if err := c.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask the API server whether the operator may %s: %w", r, err)
+		return false, fmt.Errorf("check whether the operator has permission to %s: %w", r, err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -170,6 +170,6 @@ func (e *Error) Error() string {
 	if more := len(e.Missing) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("ServiceAccount %s may not %s: its Role or ClusterRole is not that of the installation any "+
-		"longer: give it back what was taken, or install this version again", e.Account, text)
+	return fmt.Sprintf("ServiceAccount %s does not have permission to %s: its Role or ClusterRole was changed "+
+		"after the installation; restore the permissions, or reinstall this version", e.Account, text)
 }

@@ -143,15 +143,15 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	}{
 		"none":                      {apiServer{given: all}, "", ""},
 		"one that cannot be listed": {apiServer{given: all, hidden: all[:1]}, "", ""},
-		"to change something": {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount " +
-			"ns/o may not patch daemonsets.apps in namespace ns: its Role or ClusterRole is not that of the " +
-			"installation any longer: give it back"},
+		"to change something": {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount ns/o " +
+			"does not have permission to patch daemonsets.apps in namespace ns: its Role or ClusterRole was " +
+			"changed after the installation; restore the permissions"},
 		"on a named object": {apiServer{given: without(all, "update", "secrets")}, "",
-			"may not update secrets cert in namespace ns"},
+			"does not have permission to update secrets cert in namespace ns"},
 		"on a subresource": {apiServer{given: without(all, "patch", "volumesnapshots/status")}, "",
-			"may not patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces"},
+			"does not have permission to patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces"},
 		"to watch": {apiServer{given: without(all, "watch", "nodes")},
-			"may not watch nodes in all namespaces", "may not watch nodes in all namespaces"},
+			"does not have permission to watch nodes in all namespaces", "does not have permission to watch nodes in all namespaces"},
 		"all of them":                 {apiServer{}, "list daemonsets.apps in namespace ns", "and 2 more"},
 		"it cannot be asked: unknown": {apiServer{fails: errors.New("forbidden")}, "", ""},
 	} {

@@ -109,12 +109,13 @@ func (c *clientCA) fetch() ([]byte, *x509.CertPool, error) {
 	defer cancel()
 	published := &corev1.ConfigMap{}
 	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: trustNamespace, Name: trustName}, published); err != nil {
-		return nil, nil, fmt.Errorf("authorities of client certificates: %w", err)
+		return nil, nil, fmt.Errorf("load the certificate authorities for client certificates: %w", err)
 	}
 	bundle := []byte(published.Data[trustKey])
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
-		return nil, nil, errors.New("authorities of client certificates: " + trustKey + " has no certificate")
+		return nil, nil, errors.New("load the certificate authorities for client certificates: " + trustKey +
+			" contains no certificate")
 	}
 	return bundle, pool, nil
 }

@@ -13,10 +13,12 @@ import (
 
 var (
 	buildFamily = metric.NewGauge("lvms_build_info",
-		"Always 1. The labels say what runs: lvms-operator or vg-manager, in which version, built by which Go.",
+		"Always 1. The labels have the component (lvms-operator or vg-manager), its version, and the Go version "+
+			"that built it.",
 		"component", "version", "go_version")
 	expiryFamily = metric.NewGauge("lvms_certificate_expiry_timestamp_seconds",
-		"When the certificate that is shown ends, in seconds since 1970 (webhook, metrics). None while there is none.",
+		"Expiry time of the serving certificate, in seconds since 1970 (webhook, metrics). No series without a "+
+			"certificate.",
 		"component", "certificate")
 )
 

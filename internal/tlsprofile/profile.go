@@ -103,7 +103,7 @@ var suites = map[string]uint16{
 func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	version, known := versions[spec.MinTLSVersion]
 	if !known {
-		return nil, fmt.Errorf("TLS profile: minTLSVersion %q is not known", spec.MinTLSVersion)
+		return nil, fmt.Errorf("TLS profile: unknown minTLSVersion %q", spec.MinTLSVersion)
 	}
 	next := &settings{minVersion: version, spec: spec}
 	for _, name := range spec.Ciphers {
@@ -113,8 +113,8 @@ func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	}
 	// With an empty list Go would choose the cipher suites itself, contrary to the profile.
 	if version < tls.VersionTLS13 && len(next.cipherSuites) == 0 {
-		return nil, fmt.Errorf("TLS profile: none of the ciphers %q can be served with TLS 1.2: choose others, or "+
-			"minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
+		return nil, fmt.Errorf("TLS profile: none of the ciphers %q is supported with TLS 1.2: use other ciphers, "+
+			"or minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
 	}
 	return next, nil
 }

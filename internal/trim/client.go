@@ -47,8 +47,8 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 func (c *Client) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	switch list.(type) {
 	case *corev1.PersistentVolumeClaimList, *corev1.PersistentVolumeList, *topolvmv1.LogicalVolumeList:
-		return fmt.Errorf("the cache has no settled object for a %T: "+
-			"list from the API server, or from the manager's cache if only objects that are not settled are wanted",
+		return fmt.Errorf("the cache does not contain settled objects of kind %T: list from the API server, or "+
+			"from the manager's cache if only unsettled objects are needed",
 			list)
 	}
 	return c.Client.List(ctx, list, options...)

@@ -50,7 +50,7 @@ func (p pair) check(name string, now time.Time) (*tls.Certificate, error) {
 	}
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(p.authorities) {
-		return nil, errors.New("there is no certificate authority")
+		return nil, errors.New("no certificate authority was found")
 	}
 	_, err = certificate.Leaf.Verify(x509.VerifyOptions{
 		DNSName: name, Roots: authorities, CurrentTime: now.Add(renewBefore),

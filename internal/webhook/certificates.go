@@ -32,7 +32,7 @@ const (
 )
 
 // errNotReady is returned before there is a certificate.
-var errNotReady = errors.New("the webhook has no certificate yet")
+var errNotReady = errors.New("the admission webhook does not have a certificate yet")
 
 // CertificateOptions configure where the certificate is stored and where it is trusted.
 type CertificateOptions struct {
@@ -129,7 +129,7 @@ func (c *Certificates) keep(ctx context.Context) error {
 			return err
 		}
 		if certificate, err = shared.check(c.name, c.now()); err != nil {
-			return fmt.Errorf("check the certificate just made for %s: %w", c.name, err)
+			return fmt.Errorf("verify the new certificate for %s: %w", c.name, err)
 		}
 	}
 	if err := c.trust(ctx, shared.authorities); err != nil {
@@ -196,7 +196,7 @@ func (c *Certificates) trust(ctx context.Context, authorities []byte) error {
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.options.Client.Patch(ctx, configuration, patch); err != nil {
-		return fmt.Errorf("ValidatingWebhookConfiguration %s: set the trusted authority: %w",
+		return fmt.Errorf("ValidatingWebhookConfiguration %s: set caBundle: %w",
 			c.options.Configuration, err)
 	}
 	return nil

@@ -44,10 +44,10 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		switch {
 		case strings.TrimSpace(key) == "":
-			violations = append(violations, field.Invalid(at, key, "a parameter needs a name"))
+			violations = append(violations, field.Invalid(at, key, "a parameter must have a name"))
 		case slices.Contains(ownParameters, key):
 			violations = append(violations, field.Forbidden(at.Key(key),
-				"this parameter follows from the device class: take it out"))
+				"the operator sets this parameter from the device class: remove it"))
 		}
 	}
 	return violations
@@ -57,15 +57,15 @@ func labelsPossible(labels map[string]string, at *field.Path) field.ErrorList {
 	var violations field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		for _, message := range validation.IsQualifiedName(key) {
-			violations = append(violations, field.Invalid(at.Key(key), key, "cannot be the name of a label: "+message))
+			violations = append(violations, field.Invalid(at.Key(key), key, "is not a valid label name: "+message))
 		}
 		for _, message := range validation.IsValidLabelValue(labels[key]) {
 			violations = append(violations, field.Invalid(at.Key(key), labels[key],
-				"cannot be the value of a label: "+message))
+				"is not a valid label value: "+message))
 		}
 		if slices.Contains(ownLabels, key) || strings.HasPrefix(key, ownLabelPrefix) {
 			violations = append(violations, field.Forbidden(at.Key(key),
-				"this label is the operator's own: choose another name"))
+				"this label is reserved for the operator: use another name"))
 		}
 	}
 	return violations
@@ -118,7 +118,7 @@ func added(parameters map[string]string) map[string]string {
 
 func unchangeable(at *field.Path, now any, was, storageClass string) *field.Error {
 	return field.Invalid(at, now, fmt.Sprintf(
-		"was %s, and StorageClass %s cannot be changed: it keeps what it was made with; use a new device class",
+		"was %s, and StorageClass %s is immutable: create a new device class",
 		was, storageClass))
 }
 
@@ -127,15 +127,15 @@ func unchangeable(at *field.Path, now any, was, storageClass string) *field.Erro
 func classesKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	if len(before) > 0 && len(after) == 0 {
 		return field.ErrorList{field.Required(classesPath,
-			"the last device class cannot be removed: delete the LVMCluster instead, which waits for the last volume "+
-				"and then leaves nothing behind")}
+			"the last device class cannot be removed: delete the LVMCluster instead, which waits until no volume "+
+				"exists")}
 	}
 	for _, class := range before {
 		stays := slices.ContainsFunc(after, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
 		if class.Default && !stays && !anyDefault(after) {
 			return field.ErrorList{field.Forbidden(classesPath, fmt.Sprintf(
-				"device class %q is the default and cannot be removed as such: set default: true on another one, or "+
-					"default: false on this one first", class.Name))}
+				"device class %q is the default and cannot be removed: first set default to true in another device "+
+					"class, or to false in this one", class.Name))}
 		}
 	}
 	return nil

@@ -18,14 +18,14 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 		"all": {"{reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: " +
 			"{lvm.topolvm.io/mkfs-options: -K}, additionalLabels: {tier: fast, example.com/tier: \"\"}}", nil},
 		"own parameters": {"{additionalParameters: {topolvm.io/device-class: b, csi.storage.k8s.io/fstype: ext4}}",
-			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: this parameter follows from the " +
-				"device class", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
-		"no name": {"{additionalParameters: {\" \": x}}", []string{"a parameter needs a name"}},
+			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: the operator sets this parameter", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
+		"no name": {"{additionalParameters: {\" \": x}}", []string{"a parameter must have a name"}},
 		"own labels": {"{additionalLabels: {app.kubernetes.io/managed-by: me, owned-by.topolvm.io/name: me}}",
-			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is the operator's own",
+			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is reserved for the " +
+				"operator",
 				"owned-by.topolvm.io/name"}},
 		"no labels": {"{additionalLabels: {\"a b\": x, ok: \"a b\"}}",
-			[]string{"cannot be the name of a label", "cannot be the value of a label"}},
+			[]string{"is not a valid label name", "is not a valid label value"}},
 	}
 	for name, tt := range tests {
 		check(t, name, optionsPossible(classesOf(t, "[{name: a, storageClassOptions: "+tt.options+"}]")), tt.want...)
@@ -48,7 +48,7 @@ func TestOptionsAreKept(t *testing.T) {
 			"{reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer, additionalParameters: {}}", nil, nil},
 		"labels": {"{additionalLabels: {a: b}}", "{additionalLabels: {c: d}}", nil, nil},
 		"others": {"{}", as, nil,
-			[]string{"reclaimPolicy: Invalid value: \"Retain\": was Delete, and StorageClass lvms-a cannot be changed",
+			[]string{"reclaimPolicy: Invalid value: \"Retain\": was Delete, and StorageClass lvms-a is immutable",
 				"volumeBindingMode", "additionalParameters"}},
 		"taken out": {as, "{}", nil,
 			[]string{"reclaimPolicy", "volumeBindingMode", "additionalParameters"}},
@@ -73,7 +73,7 @@ func TestDeviceClassesThatGo(t *testing.T) {
 	}{
 		"one of two": {"[{name: a, default: true}, {name: b}]", "[{name: a, default: true}]", nil},
 		"the default": {"[{name: a, default: true}, {name: b}]", "[{name: b}]",
-			[]string{`deviceClasses: Forbidden: device class "a" is the default and cannot be removed as such`}},
+			[]string{`deviceClasses: Forbidden: device class "a" is the default and cannot be removed`}},
 		"the default, and a new one": {"[{name: a, default: true}, {name: b}]", "[{name: b, default: true}]", nil},
 		"the last one": {"[{name: a}]", "[]",
 			[]string{"the last device class cannot be removed: delete the LVMCluster instead"}},

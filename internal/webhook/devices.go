@@ -64,7 +64,7 @@ func propertiesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		}
 		if low, high := s.selector.MinSize, s.selector.MaxSize; low != nil && high != nil && low.Cmp(*high) > 0 {
 			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(),
-				fmt.Sprintf("must not be below minSize, which is %s", low.String())))
+				fmt.Sprintf("must not be less than minSize, which is %s", low.String())))
 		}
 		if high := s.selector.MaxSize; high != nil && high.CmpInt64(minDeviceSize) < 0 {
 			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(),
@@ -90,8 +90,8 @@ func propertiesDiffer(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 			if s.class.Name != o.class.Name && !named(s.selector) && !named(o.selector) && s.meets(o) &&
 				equality.Semantic.DeepEqual(s.selector, o.selector) {
 				violations = append(violations, field.Invalid(s.at, s.class.Name, fmt.Sprintf(
-					"device class %q looks for the same devices on the same nodes, at %s: a device can belong to one "+
-						"device class, make the selectors differ", o.class.Name, o.at)))
+					"device class %q selects the same devices on the same nodes, at %s: a device can belong to "+
+						"only one device class; change one of the selectors", o.class.Name, o.at)))
 			}
 		}
 	}
@@ -117,14 +117,15 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if size := raid.StripeSize; size != nil &&
 			(!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
 			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(),
-				"must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
+				"must be a power of two from 4Ki to 4Mi; remove it for the default of 64Ki"))
 		}
 		if !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
 		}
 		if count := len(pathsIn(class)); count < raid.MinimumDevices() {
 			violations = append(violations, field.Invalid(devicesAt(class, at), count, fmt.Sprintf(
-				"%s needs at least %d devices on each node, and %d are named: name more of them", raid.Type,
+				"%s requires at least %d devices on each node, but paths and optionalPaths name %d: name more "+
+					"devices", raid.Type,
 				raid.MinimumDevices(), count)))
 		}
 	}
@@ -166,8 +167,8 @@ func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVo
 			if known.withoutConsent(before, u) {
 				violations = append(violations, field.Forbidden(
 					s.at.Child("forceWipeDevicesAndDestroyAllData"), fmt.Sprintf(
-						"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by "+
-							"hand, or use a deviceSelectors entry with this field for new devices only",
+						"%s was already in device class %q without being wiped, and may contain data: wipe it "+
+							"manually, or set this field only in a deviceSelectors entry for new devices",
 						path.Clean(u.path), s.class.Name)))
 			}
 		}
@@ -211,14 +212,15 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 		if wipes(s.selector) {
 			all = append(all,
 				fmt.Sprintf(
-					"device class %q: everything on %s will be destroyed, once for each disk, unless it is in use",
+					"device class %q: all data on %s will be destroyed, once for each disk, unless the disk is in "+
+						"use",
 					s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
 		}
 	}
 	for _, class := range after {
 		if pool := class.ThinPoolConfig; pool != nil && pool.AutoExtend != nil && pool.SizePercent == 100 {
-			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.autoExtend has nothing to take while "+
-				"sizePercent is 100, until a device is added", class.Name))
+			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.autoExtend has no effect until a device "+
+				"is added, because sizePercent is 100", class.Name))
 		}
 	}
 	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after),

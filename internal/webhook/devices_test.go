@@ -48,13 +48,13 @@ func TestRulesAboutDevices(t *testing.T) {
 		"a size that is no disk": {"[{name: a, deviceSelector: {minSize: 1Ki, maxSize: 2Ki}}]",
 			[]string{"deviceSelector.minSize", "at least 16Mi"}},
 		"sizes crossed": {"[{name: a, deviceSelector: {minSize: 2Gi, maxSize: 1Gi}}]",
-			[]string{"must not be below minSize, which is 2Gi"}},
+			[]string{"must not be less than minSize, which is 2Gi"}},
 		"unknown transport": {"[{name: a, deviceSelectors: [{transports: [nvme, pigeon]}]}]",
 			[]string{`deviceSelectors[0].transports[1]: Unsupported value: "pigeon"`}},
 		"the same properties twice": {
 			"[{name: a, deviceSelector: {minSize: 1Gi}}, {name: b, deviceSelector: {minSize: 1024Mi}}]",
 			[]string{
-				`device class "a" looks for the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
+				`device class "a" selects the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
 		},
 		"other nodes": {"[{name: a, " + inRack +
 			", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) +
@@ -63,14 +63,14 @@ func TestRulesAboutDevices(t *testing.T) {
 			"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
 		"too few devices": {
 			"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]",
-			[]string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
+			[]string{"raid6 requires at least 5 devices on each node, but paths and optionalPaths name 2"}},
 		"too few devices for a striped mirror": {"[{name: a, raidConfig: {type: raid10, stripes: 2, mirrors: 1}, " +
 			"deviceSelector: {paths: [/dev/a, /dev/b, /dev/c]}}]",
-			[]string{"raid10 needs at least 4 devices on each node, and 3 are named"}},
+			[]string{"raid10 requires at least 4 devices on each node, but paths and optionalPaths name 3"}},
 		"too few devices in all entries": {"[{name: a, raidConfig: {type: raid1, mirrors: 2}, deviceSelectors: [{" +
 			inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) +
 			", paths: [/dev/a, /dev/b]}]}]", []string{
-			"deviceClasses[0].deviceSelectors: Invalid value: 2: raid1 needs at least 3 devices"}},
+			"deviceClasses[0].deviceSelectors: Invalid value: 2: raid1 requires at least 3 devices"}},
 		"an entry that nobody can count": {
 			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{paths: [/dev/a]}, {minSize: 1Gi}]}]", nil},
 		"devices nobody can count": {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
@@ -78,7 +78,7 @@ func TestRulesAboutDevices(t *testing.T) {
 			[]string{"must be a power of two from 4Ki to 4Mi"}},
 		"several without devices": {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]",
 			[]string{
-				`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},
+				`deviceClasses[0].deviceSelector: Required value: device class "a" would use every unused device`}},
 		"a path on two kinds of nodes": {
 			"[{name: a, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" +
 				strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a]}]}]", nil,
@@ -128,10 +128,11 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 	}{
 		"for a device that is there": {plain,
 			"[{name: a, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/a was in device class"}},
+			[]string{"deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/a was already in device " +
+				"class"}},
 		"for a device written otherwise": {plain,
 			"[{name: a, deviceSelector: {optionalPaths: [/dev//a], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"/dev/a was in device class"}},
+			[]string{"/dev/a was already in device class"}},
 		"by another entry": {plain, "[{name: a, deviceSelectors: [{paths: [/dev/b], " +
 			"forceWipeDevicesAndDestroyAllData: true}, {paths: [/dev/a]}]}]", nil},
 		"it was there all the time": {wiping,
@@ -145,7 +146,7 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 		"for a node, by other words": {"[{name: a, deviceSelectors: [{" + onRack("b") + ", paths: [/dev/a]}]}]",
 			"[{name: a, deviceSelectors: [{" + strings.Replace(onRack("b"), "[b]", "[b, c]", 1) +
 				", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]}]",
-			[]string{"/dev/a was in device class"}},
+			[]string{"/dev/a was already in device class"}},
 	}
 	known := inventory{nodes: []corev1.Node{nodeIn("n1", "a"), nodeIn("n2", "b")}}
 	begun := []lvmv1alpha1.LVMVolumeGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
@@ -203,12 +204,12 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 			"[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
 		"two names of one": {"[]",
 			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid " +
-				"value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb " +
+				"value: \"/dev/disk/by-id/wwn-1\": resolves to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb " +
 				"at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
 		"in two device classes": {"[]", "[{name: a, deviceSelector: {paths: " +
 			"[/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]",
 			[]string{
-				`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+				`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": resolves to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
 		"in classes of other nodes": {"[]",
 			"[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " +
 				onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
@@ -229,7 +230,7 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 			"[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onNode("n3") +
 				", deviceSelector: {paths: [/dev/sdx]}}]",
 			[]string{
-				`deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sdx": leads to the same device on node n3 as /dev/sdx at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+				`deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sdx": resolves to the same device on node n3 as /dev/sdx at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
 		"one path by two equal selectors is told elsewhere": {"[]",
 			"[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onRack("b") +
 				", deviceSelector: {paths: [/dev/sdx]}}]", nil},
@@ -254,10 +255,11 @@ func TestWarningsAboutDevices(t *testing.T) {
 			"[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", nil},
 		"a wipe": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x], optionalPaths: [/dev//y], " +
 			"forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{a + "everything on /dev/x, /dev/y will be destroyed, once for each disk, unless it is in use"}},
+			[]string{a + "all data on /dev/x, /dev/y will be destroyed, once for each disk, unless the disk is in " +
+				"use"}},
 		"a pool that cannot grow": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, " +
 			"overprovisionRatio: 1, sizePercent: 100, autoExtend: {}}}]",
-			[]string{a + "thinPoolConfig.autoExtend has nothing to take"}},
+			[]string{a + "thinPoolConfig.autoExtend has no effect"}},
 		"a pool that can": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, " +
 			"overprovisionRatio: 1, sizePercent: 99, autoExtend: {}}}]", nil},
 		"the machine's own disk": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda]}}]",
@@ -265,31 +267,31 @@ func TestWarningsAboutDevices(t *testing.T) {
 				"/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: the machine runs from it"}},
 		"the machine's own disk, to be wiped": {"[]",
 			"[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"everything on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},
+			[]string{"all data on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},
 		"usable on one node": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
 		"usable on no node of a class": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb]}}]",
 			[]string{"/dev/sdb cannot be used on node n2: /dev/sdb wwn:9 HasSignature: carries xfs"}},
 		"to be wiped there": {"[]", "[{name: a, " + onRack("b") +
 			", deviceSelector: {paths: [/dev/sdb], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"everything on /dev/sdb"}},
+			[]string{"all data on /dev/sdb"}},
 		"in the group already": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
 		"in the group of another class": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}}]",
 			[]string{"/dev/sdc cannot be used on node n1: /dev/sdc wwn:C InVolumeGroup: of volume group a"}},
 		"unknown nodes": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n9, device: " +
 			"/dev/x, action: Cordon}, {node: n1, device: /dev/x, action: Cordon}], adopt: [{node: n8, " +
 			"volumeGroupUUID: u}, {node: n1, volumeGroupUUID: u}]}]",
-			[]string{`deviceRequests[0].node: ` + a + `there is no node "n9"`,
-				`adopt[0].node: ` + a + `there is no node "n8"`}},
+			[]string{`deviceRequests[0].node: ` + a + `node "n9" does not exist`,
+				`adopt[0].node: ` + a + `node "n8" does not exist`}},
 		"removed and named by the same path": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, " +
-			"deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", []string{a + "/dev/sdc is to be " +
-			"removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[0]"}},
+			"deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", []string{a + "the request to " +
+			"remove /dev/sdc on node n1 conflicts with its path at spec.storage.deviceClasses[0].deviceSelector.paths[0]"}},
 		"removed and named by another path": {"[]", "[{name: a, deviceSelectors: [{optionalPaths: " +
 			"[/dev/disk/by-id/wwn-C, /dev/sdd]}], deviceRequests: [{node: n1, device: wwn:C, action: Remove}]}]",
-			[]string{"wwn:C is to be removed from node n1 and is still named at " +
+			[]string{"the request to remove wwn:C on node n1 conflicts with its path at " +
 				"spec.storage.deviceClasses[0].deviceSelectors[0].optionalPaths[0]"}},
 		"removed by UUID and named": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, " +
-			"deviceRequests: [{node: n1, device: D, action: Remove}]}]", []string{"D is to be removed from node n1 " +
-			"and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[1]"}},
+			"deviceRequests: [{node: n1, device: D, action: Remove}]}]", []string{"the request to remove D on node " +
+			"n1 conflicts with its path at spec.storage.deviceClasses[0].deviceSelector.paths[1]"}},
 		"removed and named for other nodes": {"[]",
 			"[{name: a, deviceSelectors: [{" + onRack("b") +
 				", paths: [/dev/sdc]}], deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", nil},
@@ -298,23 +300,24 @@ func TestWarningsAboutDevices(t *testing.T) {
 			nil},
 		"every device removed": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, " +
 			"deviceRequests: [{node: n1, device: /dev/disk/by-id/wwn-C, action: Remove}, {node: n1, device: D, " +
-			"action: Remove}]}]", []string{a + "every device of its volume group on node n1 is to be removed"}},
+			"action: Remove}]}]", []string{a + "deviceRequests would remove every device of its volume group on " +
+			"node n1"}},
 		"on another node": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, " +
 			"deviceRequests: [{node: n1, device: C, action: Remove}, {node: n2, device: D, action: Remove}]}]", nil},
 		"a path taken out": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
-			"[{name: a, deviceSelector: {paths: [/dev/y]}}]", []string{a + "/dev/x was taken out on nodes n1, n2, " +
-				"n3: what is on it will be moved to the other devices of the volume group there"}},
+			"[{name: a, deviceSelector: {paths: [/dev/y]}}]", []string{a + "/dev/x is no longer selected on nodes n1, n2, " +
+				"n3: unless another path or property selects the device, its data is moved"}},
 		"a path made optional": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
 			"[{name: a, deviceSelectors: [{paths: [/dev/y], optionalPaths: [/dev//x]}]}]", nil},
 		"a path taken out on some nodes": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
 			"[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") +
-				", paths: [/dev/y]}]}]", []string{"/dev/x was taken out on nodes n2, n3"}},
+				", paths: [/dev/y]}]}]", []string{"/dev/x is no longer selected on nodes n2, n3"}},
 		"the whole selector taken out":     {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[{name: a}]", nil},
 		"the whole device class taken out": {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[]", nil},
 		"too few for the redundancy, by rack": {"[]",
 			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") +
 				", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/x]}]}]",
-			[]string{a + "raid1 needs at least 2 devices, and fewer are named for nodes n2, n3"}},
+			[]string{a + "raid1 requires at least 2 devices, but fewer are named for nodes n2, n3"}},
 		"enough for the redundancy, everywhere": {"[]",
 			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") +
 				", paths: [/dev/x, /dev/y]}]}]", nil},
@@ -385,9 +388,9 @@ func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
 		if tt.status != nil {
 			known.statuses["asked"] = lvmv1alpha1.LVMVolumeGroupNodeStatus{Status: *tt.status}
 		}
-		want := "was taken out on node has:"
+		want := "is no longer selected on node has:"
 		if tt.told {
-			want = "was taken out on nodes has, asked:"
+			want = "is no longer selected on nodes has, asked:"
 		}
 		if got := known.takenOut(before, after); len(got) != 1 || !strings.Contains(got[0], want) {
 			t.Errorf("%s: got %q, want %q", name, got, want)

@@ -155,11 +155,11 @@ func TestRefusals(t *testing.T) {
 		"wrong namespace": {elsewhere, []string{
 			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster must be created in namespace "openshift-lvm-storage", where the operator runs`}},
 		"several violations in one answer": {two, []string{
-			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties`,
+			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would use every unused device, including those for other device classes: select its devices by paths, optionalPaths or properties`,
 			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
 		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")),
 			class("vg2", "/dev/sda")), []string{
-			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to one device class, remove it from the other`}},
+			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to only one device class; remove it from one of them`}},
 		"schema: path outside /dev": {newCluster(class("vg1", "sda")), []string{
 			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
@@ -168,19 +168,19 @@ func TestRefusals(t *testing.T) {
 			asDefault(class("vg2", "/dev/sdb"))), []string{
 			// Kubernetes 1.30 inserts the type of the value.
 			`spec.storage.deviceClasses: Invalid value: `,
-			`at most one device class can be the default: set default: true on one only`}},
+			`only one device class can be the default: set default to true in one device class only`}},
 		"schema: no device named": {newCluster(class("vg1")), []string{
-			`name at least one device in paths or optionalPaths, or a property of devices; or leave deviceSelector out to use every unused device`}},
+			`set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device`}},
 		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"),
 			func(p *lvmv1alpha1.ThinPoolConfig) {
 				p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
 				p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic
 			})), []string{
-			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool`,
-			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; leave it out for 1Gi`}},
+			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki from 64Ki to 1Gi; remove it for a default that depends on the size of the thin pool`,
+			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; remove it for the default of 1Gi`}},
 		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"),
 			func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
-			`metadataSize needs metadataSizeCalculationPolicy: Static`}},
+			`metadataSize requires metadataSizeCalculationPolicy Static`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := testClient.Create(t.Context(), test.cluster)
@@ -203,7 +203,7 @@ func TestSecondClusterIsRefusedByName(t *testing.T) {
 	second := newCluster(asDefault(class("vg1", "/dev/sda")))
 	second.Name = "second"
 	err := testClient.Create(t.Context(), second)
-	want := `metadata.name: Forbidden: the cluster can have one LVMCluster and has "openshift-lvm-storage/lvmcluster" already: add your device classes to it, or delete it first`
+	want := `metadata.name: Forbidden: LVMCluster "openshift-lvm-storage/lvmcluster" already exists, and a cluster can have only one: add your device classes to it, or delete it first`
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
@@ -222,22 +222,22 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 			"thinPoolConfig cannot be added to or removed from an existing device class"},
 		"file system": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = lvmv1alpha1.FilesystemTypeExt4 },
-			"fstype cannot be changed: StorageClass parameters are immutable; use a new device class"},
+			"fstype is immutable, because StorageClass parameters are: create a new device class"},
 		"reclaim policy": {withOptions(class("vg1", "/dev/sda"),
 			lvmv1alpha1.StorageClassOptions{ReclaimPolicy: corev1.PersistentVolumeReclaimDelete}),
 			func(c *lvmv1alpha1.DeviceClass) {
 				c.StorageClassOptions.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 			},
-			"reclaimPolicy cannot be changed: a StorageClass keeps what it was made with; use a new device class"},
+			"reclaimPolicy is immutable, because StorageClasses are: create a new device class"},
 		"binding mode": {withOptions(class("vg1", "/dev/sda"),
 			lvmv1alpha1.StorageClassOptions{VolumeBindingMode: storagev1.VolumeBindingImmediate}),
 			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions = nil },
 			"storageClassOptions.volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": was Immediate, and " +
-				"StorageClass lvms-vg1 cannot be changed"},
+				"StorageClass lvms-vg1 is immutable"},
 		"parameters": {withOptions(class("vg1", "/dev/sda"),
 			lvmv1alpha1.StorageClassOptions{AdditionalParameters: map[string]string{"a": "b"}}),
 			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions.AdditionalParameters["a"] = "c" },
-			"additionalParameters cannot be changed"},
+			"additionalParameters is immutable"},
 		"the last device class": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.Name = "" }, // so the field is omitted
 			"the last device class cannot be removed: delete the LVMCluster instead"},
@@ -275,9 +275,9 @@ func TestWarnings(t *testing.T) {
 		ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 95, OverprovisionRatio: 10}}
 	create(t, newCluster(all))
 	want := []string{
-		"no device class has default: true: every PersistentVolumeClaim has to name its StorageClass",
-		`device class "vg1" has no deviceSelector: every unused device of its nodes will be taken`,
-		`device class "vg1": thinPoolConfig.sizePercent 95 leaves little free space in the volume group: above 90 the metadata of the thin pool may be unable to grow, and a pool with full metadata stops`,
+		"no device class is the default: every PersistentVolumeClaim must set storageClassName",
+		`device class "vg1" has no deviceSelector: it will use every unused device of its nodes`,
+		`device class "vg1": thinPoolConfig.sizePercent 95 leaves little free space in the volume group: above 90, there may be no space to extend the metadata of the thin pool, which fails if its metadata is full`,
 	}
 	if diff := cmp.Diff(want, heard.texts); diff != "" {
 		t.Error(diff)
@@ -355,7 +355,7 @@ func TestAChunkSizeCanBeChangedUntilThePoolExists(t *testing.T) {
 	if err := testClient.Status().Update(t.Context(), status); err != nil {
 		t.Fatal(err)
 	}
-	const want = `chunkSize: Forbidden: device class "vg1" has its thin pool on node worker-1, and the chunk size of a thin pool cannot be changed`
+	const want = `chunkSize: Forbidden: device class "vg1" already has a thin pool on node worker-1, and the chunk size of a thin pool cannot be changed`
 	if err := set("512Ki"); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v", err)
 	}
@@ -371,10 +371,10 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 		lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"},
 			State: lvmv1alpha1.DeviceAvailable})
 	twice := []string{
-		`spec.storage.deviceClasses[1].deviceSelectors[0].paths[0]: Invalid value: "/dev/disk/by-id/wwn-1": leads to the same device on node worker-1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "vg1": a device can belong to one device class, take it out of one of the two`,
+		`spec.storage.deviceClasses[1].deviceSelectors[0].paths[0]: Invalid value: "/dev/disk/by-id/wwn-1": resolves to the same device on node worker-1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "vg1": a device can belong to only one device class; remove it from one of them`,
 		`spec.storage.deviceClasses[1].deviceSelectors[0].minSize: Invalid value: "1Mi": must be at least 16Mi`,
 		`spec.storage.deviceClasses[1].deviceSelectors[0].transports[0]: Unsupported value: "pigeon"`,
-		`spec.storage.deviceClasses[1].deviceSelectors: Invalid value: 1: raid5 needs at least 3 devices on each node, and 1 are named`,
+		`spec.storage.deviceClasses[1].deviceSelectors: Invalid value: 1: raid5 requires at least 3 devices on each node, but paths and optionalPaths name 1`,
 	}
 	other := lvmv1alpha1.DeviceClass{Name: "vg2", RAIDConfig: &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5},
 		DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{
@@ -406,8 +406,8 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 	}
 	want := []string{
 		`spec.storage.deviceClasses[0].deviceSelector.paths[0]: device class "vg1": /dev/sda cannot be used on node worker-1: /dev/sda IsOSDisk: the machine runs from it`,
-		`spec.storage.deviceClasses[0].deviceRequests[0].node: device class "vg1": there is no node "worker-9": the request to drain /dev/sdb waits until there is one; correct the name, or take the request out`,
-		`device class "vg1": /dev/sdb was taken out on node worker-1: what is on it will be moved to the other devices of the volume group there, and the device leaves it, unless another path or property chooses it; put the path back to stop that`,
+		`spec.storage.deviceClasses[0].deviceRequests[0].node: device class "vg1": node "worker-9" does not exist: the request to drain /dev/sdb remains pending until it does; correct the name or delete the request`,
+		`device class "vg1": /dev/sdb is no longer selected on node worker-1: unless another path or property selects the device, its data is moved to the other devices of the volume group and the device is removed; to stop this, restore the path`,
 	}
 	if diff := cmp.Diff(want, heard.texts); diff != "" {
 		t.Error(diff)
@@ -428,7 +428,7 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 		t.Errorf("nothing was done yet: %v", err)
 	}
 	if want := []string{
-		`device class "vg1": everything on /dev/sda will be destroyed, once for each disk, unless it is in use`}; !cmp.Equal(want, heard.texts) {
+		`device class "vg1": all data on /dev/sda will be destroyed, once for each disk, unless the disk is in use`}; !cmp.Equal(want, heard.texts) {
 		t.Errorf("warnings %q", heard.texts)
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: testNamespace}}
@@ -436,7 +436,7 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = testClient.Delete(context.Background(), group) })
-	want := `spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/sda was in device class "vg1" before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only`
+	want := `spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/sda was already in device class "vg1" without being wiped, and may contain data: wipe it manually, or set this field only in a deviceSelectors entry for new devices`
 	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda", "/dev/sdb"), client.DryRunAll); err == nil ||
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("message\n%v\ndoes not have\n%s", err, want)

@@ -127,8 +127,8 @@ func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorLis
 			}
 			reported[u.at.String()] = true
 			violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
-				"leads to the same device on node %s%s as %s at %s%s", node.Name, known(device), other.path, other.at,
-				remedy(u, other))))
+				"resolves to the same device on node %s%s as %s at %s%s", node.Name, known(device), other.path,
+				other.at, remedy(u, other))))
 		}
 	}
 	return violations
@@ -151,7 +151,8 @@ func remedy(u, other use) string {
 	if u.class.Name == other.class.Name {
 		return ": name it once"
 	}
-	return fmt.Sprintf(", in device class %q: a device can belong to one device class, take it out of one of the two",
+	return fmt.Sprintf(", in device class %q: a device can belong to only one device class; remove it from one of "+
+		"them",
 		other.class.Name)
 }
 
@@ -191,16 +192,16 @@ func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
 	for c, class := range classes {
 		for r, request := range class.DeviceRequests {
 			if !exists(request.Node) {
-				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: the request to %s %s waits "+
-					"until there is one; correct the name, or take the request out",
+				all = append(all, fmt.Sprintf("%s: device class %q: node %q does not exist: the request to %s %s "+
+					"remains pending until it does; correct the name or delete the request",
 					classesPath.Index(c).Child("deviceRequests").Index(r).Child("node"), class.Name, request.Node,
 					strings.ToLower(string(request.Action)), request.Device))
 			}
 		}
 		for a, adoption := range class.Adopt {
 			if !exists(adoption.Node) {
-				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: volume group %s is adopted "+
-					"on no other node; correct the name, or take the entry out",
+				all = append(all, fmt.Sprintf("%s: device class %q: node %q does not exist: volume group %s cannot "+
+					"be adopted there; correct the name or delete the entry",
 					classesPath.Index(c).Child("adopt").Index(a).Child("node"), class.Name, adoption.Node,
 					adoption.VolumeGroupUUID))
 			}
@@ -311,8 +312,8 @@ func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 		}
 		if len(nodes) > 0 {
 			warnings = append(warnings, fmt.Sprintf(
-				"device class %q: %s needs at least %d devices, and fewer are named for %s: "+
-					"no volume can be created there",
+				"device class %q: %s requires at least %d devices, but fewer are named for %s: no volume can be "+
+					"created there",
 				class.Name, class.RAIDConfig.Type, class.RAIDConfig.MinimumDevices(), shown(nodes)))
 		}
 	}

@@ -33,8 +33,9 @@ func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
 		for n := range i.nodes {
 			node := i.nodes[n].Name
 			if requested := removals(class, node); len(requested) > 0 && i.takesAll(class.Name, node, requested) {
-				all = append(all, fmt.Sprintf("device class %q: every device of its volume group on node %s is to be "+
-					"removed: the last one stays; to give the volume group up, remove the device class",
+				all = append(all, fmt.Sprintf("device class %q: deviceRequests would remove every device of its "+
+					"volume group on node %s: the last device is not removed; to remove the volume group, remove "+
+					"the device class",
 					class.Name, node))
 			}
 		}
@@ -78,8 +79,9 @@ func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
 				continue
 			}
 			if at := i.whereNamed(class, classes, request); at != nil {
-				all = append(all, fmt.Sprintf("device class %q: %s is to be removed from node %s and is still named "+
-					"at %s: it is not taken again as long as the request stands; take its path out too",
+				all = append(all, fmt.Sprintf("device class %q: the request to remove %s on node %s conflicts with "+
+					"its path at %s: the device is not added again as long as the request exists; remove the path "+
+					"too",
 					class.Name, request.Device, request.Node, at))
 			}
 		}
@@ -134,9 +136,9 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	for _, key := range order {
 		u := classOf[key]
 		warnings = append(warnings, fmt.Sprintf(
-			"device class %q: %s was taken out on %s: what is on it will be moved to the other devices of the volume "+
-				"group there, and the device leaves it, unless another path or property chooses it; put the path "+
-				"back to stop that",
+			"device class %q: %s is no longer selected on %s: unless another path or property selects the device, "+
+				"its data is moved to the other devices of the volume group and the device is removed; to stop "+
+				"this, restore the path",
 			u.class.Name, u.path, shown(nodes[key])))
 	}
 	return warnings
@@ -183,8 +185,8 @@ func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 			}
 		}
 		if len(nodes) > 0 {
-			all = append(all, fmt.Sprintf("%s: device class %q no longer selects %s: volumes that are there "+
-				"stay and are served, no new ones are made, and a volume group without volumes is removed",
+			all = append(all, fmt.Sprintf("%s: device class %q no longer selects %s: existing volumes remain "+
+				"available there, but new volumes are not created, and a volume group without volumes is removed",
 				classesPath.Index(n).Child("nodeSelector"), class.Name, shown(nodes)))
 		}
 	}

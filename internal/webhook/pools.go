@@ -29,9 +29,9 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 				return (promised(pool)-1)/int64(config.OverprovisionRatio) >= pool.Size.Value()
 			})
 			if len(nodes) > 0 {
-				all = append(all, fmt.Sprintf("%s: device class %q: the volumes on %s have more together than %d "+
-					"times the size of their thin pool: they stay, and no new volume, no snapshot and no growth is "+
-					"possible there until there is room",
+				all = append(all, fmt.Sprintf("%s: device class %q: the provisioned size of the volumes on %s "+
+					"exceeds %d times the size of the thin pool: existing volumes are not affected, but new "+
+					"volumes, snapshots and expansions are rejected there until space is freed",
 					path.Child("overprovisionRatio"), class.Name, shown(nodes), config.OverprovisionRatio))
 			}
 		}
@@ -40,8 +40,8 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 				return max(pool.DataPercent, pool.MetadataPercent) >= mark
 			})
 			if len(nodes) > 0 {
-				all = append(all, fmt.Sprintf("%s: device class %q: thin pools are fuller than %d %% on %s: no new "+
-					"volume, no snapshot and no growth is possible there until there is room",
+				all = append(all, fmt.Sprintf("%s: device class %q: thin pools already use %d%% or more on %s: new "+
+					"volumes, snapshots and expansions are rejected there until space is freed",
 					path.Child("highWaterMarkPercent"), class.Name, mark, shown(nodes)))
 			}
 		}
@@ -62,7 +62,7 @@ func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if was != nil && is != nil && is.Cmp(*was) < 0 {
 			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "metadataSize"),
 				is.String(), fmt.Sprintf(
-					"was %s: the metadata of a thin pool can only grow", was.String())))
+					"was %s: the metadata of a thin pool cannot be reduced", was.String())))
 		}
 	}
 	return violations
@@ -81,8 +81,9 @@ func (i inventory) chunksKept(before, after []lvmv1alpha1.DeviceClass) field.Err
 		if nodes := i.nodesOfPools(class.Name, func(*lvmv1alpha1.ThinPoolStatus) bool { return true }); len(nodes) > 0 {
 			violations = append(violations, field.Forbidden(classesPath.Index(n).Child("thinPoolConfig",
 				"chunkSize"), fmt.Sprintf(
-				"device class %q has its thin pool on %s, and the chunk size of a thin pool cannot be changed: put "+
-					"the old value back, or add a device class with the new one for other devices",
+				"device class %q already has a thin pool on %s, and the chunk size of a thin pool cannot be "+
+					"changed: restore the old value, or create a device class with the new chunk size on other "+
+					"devices",
 				class.Name, shown(nodes))))
 		}
 	}

@@ -36,17 +36,17 @@ func TestPoolsThatAChangeCloses(t *testing.T) {
 		"a lower ratio": {before,
 			"[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 2, highWaterMarkPercent: 95}}]",
 			[]string{
-				`spec.storage.deviceClasses[1].thinPoolConfig.overprovisionRatio: device class "a": the volumes on nodes n1, n3 have more together than 2 times`}},
+				`spec.storage.deviceClasses[1].thinPoolConfig.overprovisionRatio: device class "a": the provisioned size of the volumes on nodes n1, n3 exceeds 2 times`}},
 		"still enough": {before,
 			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 5, highWaterMarkPercent: 95}}]", nil},
 		"a higher ratio": {"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]",
 			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 2}}]", nil},
 		"a lower mark": {before,
 			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 70}}]",
-			[]string{"highWaterMarkPercent: device class \"a\": thin pools are fuller than 70 % on nodes n1, n3"}},
+			[]string{"highWaterMarkPercent: device class \"a\": thin pools already use 70% or more on nodes n1, n3"}},
 		"both": {before,
 			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 4, highWaterMarkPercent: 75}}]",
-			[]string{"on node n1 have more", "75 % on node n3"}},
+			[]string{"on node n1 exceeds", "75% or more on node n3"}},
 		"a new class":   {"[]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", nil},
 		"a thick class": {"[{name: a}]", "[{name: a}]", nil},
 	} {
@@ -104,7 +104,7 @@ func TestAChunkSizeIsKeptWithItsPool(t *testing.T) {
 	of := func(config string) string {
 		return "[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]"
 	}
-	const refused = `spec.storage.deviceClasses[1].thinPoolConfig.chunkSize: Forbidden: device class "a" has its thin pool on node n2`
+	const refused = `spec.storage.deviceClasses[1].thinPoolConfig.chunkSize: Forbidden: device class "a" already has a thin pool on node n2`
 	for name, tt := range map[string]struct{ before, after, want string }{
 		"set":                     {"", ", chunkSize: 256Ki", refused},
 		"changed":                 {", chunkSize: 64Ki", ", chunkSize: 256Ki", refused},
@@ -135,7 +135,7 @@ func TestMetadataOnlyGrows(t *testing.T) {
 		"shrinks": {static + ", metadataSize: 2Gi", static + ", metadataSize: 1Gi",
 			[]string{
 				"thinPoolConfig.metadataSize: Invalid value: \"1Gi\": was 2Gi: the metadata of a thin " +
-					"pool can only grow"}},
+					"pool cannot be reduced"}},
 		"shrinks to the default":  {static + ", metadataSize: 2Gi", static, []string{"was 2Gi"}},
 		"below the default":       {static, static + ", metadataSize: 512Mi", []string{"was 1Gi"}},
 		"left to LVM":             {static + ", metadataSize: 2Gi", "", nil},

@@ -50,8 +50,8 @@ func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *fie
 	for _, other := range others {
 		if other.Name != cluster.Name {
 			return field.Forbidden(field.NewPath("metadata", "name"), fmt.Sprintf(
-				"the cluster can have one LVMCluster and has %q already: add your device classes to it, "+
-					"or delete it first",
+				"LVMCluster %q already exists, and a cluster can have only one: add your device classes to it, or "+
+					"delete it first",
 				other.Namespace+"/"+other.Name))
 		}
 	}
@@ -68,8 +68,8 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	for i, class := range classes {
 		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
 			violations = append(violations, field.Required(classesPath.Index(i).Child("deviceSelector"), fmt.Sprintf(
-				"device class %q would take every unused device, also those meant for the other device classes: name "+
-					"its devices in paths or optionalPaths, or their properties",
+				"device class %q would use every unused device, including those for other device classes: select "+
+					"its devices by paths, optionalPaths or properties",
 				class.Name)))
 		}
 	}
@@ -120,8 +120,8 @@ func (u use) clash(seen []use) *field.Error {
 				"the device is named twice in device class %q, also at %s: keep one of them", u.class.Name, other.at))
 		case meet(u.class.NodeSelector, other.class.NodeSelector):
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
-				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong to "+
-					"one device class, remove it from the other",
+				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong "+
+					"to only one device class; remove it from one of them",
 				other.class.Name, u.class.Name, other.at))
 		}
 	}
@@ -148,11 +148,12 @@ func sizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if size := pool.ChunkSize; size != nil &&
 			(!between(*size, minChunkSize, maxChunkSize) || size.Value()%minChunkSize != 0) {
 			violations = append(violations, field.Invalid(at.Child("chunkSize"), size.String(),
-				"must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool"))
+				"must be a multiple of 64Ki from 64Ki to 1Gi; remove it for a default that depends on the size of "+
+					"the thin pool"))
 		}
 		if size := pool.MetadataSize; size != nil && !between(*size, minMetadataSize, maxMetadataSize) {
 			violations = append(violations, field.Invalid(at.Child("metadataSize"), size.String(),
-				"must be from 2Mi to 16Gi; leave it out for 1Gi"))
+				"must be from 2Mi to 16Gi; remove it for the default of 1Gi"))
 		}
 	}
 	return violations
@@ -167,18 +168,19 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	classes := spec.Storage.DeviceClasses
 	var all admission.Warnings
 	if len(classes) > 0 && !anyDefault(classes) {
-		all = append(all, "no device class has default: true: every PersistentVolumeClaim has to name its StorageClass")
+		all = append(all, "no device class is the default: every PersistentVolumeClaim must set storageClassName")
 	}
 	for _, class := range classes {
 		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
 			all = append(all,
-				fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken%s",
+				fmt.Sprintf("device class %q has no deviceSelector: it will use every unused device of its nodes%s",
 					class.Name, later(class)))
 		}
 		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {
 			all = append(all, fmt.Sprintf(
-				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: above "+
-					"%d the metadata of the thin pool may be unable to grow, and a pool with full metadata stops",
+				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: "+
+					"above %d, there may be no space to extend the metadata of the thin pool, which fails if its "+
+					"metadata is full",
 				class.Name, pool.SizePercent, highSizePercent))
 		}
 	}
@@ -188,7 +190,7 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 // later returns the part of a warning that describes devices that are added later.
 func later(class lvmv1alpha1.DeviceClass) string {
 	if class.DeviceDiscoveryPolicy == lvmv1alpha1.DeviceDiscoveryDynamic {
-		return ", also each one that is plugged in later"
+		return ", including devices that are added later"
 	}
 	return ""
 }

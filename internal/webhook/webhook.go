@@ -52,7 +52,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 	others := &lvmv1alpha1.LVMClusterList{}
 	if err := v.Live.List(ctx, others, client.InNamespace(v.Namespace)); err != nil {
 		return nil, apierrors.NewInternalError(
-			fmt.Errorf("list the LVMClusters in namespace %s, of which there can be one: %w", v.Namespace, err))
+			fmt.Errorf("list LVMClusters in namespace %s: %w", v.Namespace, err))
 	}
 	if violation := only(cluster, others.Items); violation != nil {
 		violations = append(violations, violation)
@@ -77,7 +77,7 @@ func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 	nodes := &corev1.NodeList{}
 	if err := v.Cached.List(ctx, nodes); err != nil {
 		return inventory{}, apierrors.NewInternalError(
-			fmt.Errorf("list the nodes, to see which devices are meant: %w", err))
+			fmt.Errorf("list Nodes: %w", err))
 	}
 	known := inventory{nodes: nodes.Items, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
 	err := paging.Each(ctx, v.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{},
@@ -90,7 +90,7 @@ func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 		}, client.InNamespace(v.Namespace))
 	if err != nil {
 		return inventory{}, apierrors.NewInternalError(
-			fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
+			fmt.Errorf("read the devices of the nodes: %w", err))
 	}
 	return known, nil
 }
@@ -109,12 +109,12 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	begun := &lvmv1alpha1.LVMVolumeGroupList{}
 	if err := v.Live.List(ctx, begun, client.InNamespace(v.Namespace)); err != nil {
 		return nil, apierrors.NewInternalError(
-			fmt.Errorf("list the LVMVolumeGroups, to see which device classes may have data already: %w", err))
+			fmt.Errorf("list LVMVolumeGroups: %w", err))
 	}
 	present := &storagev1.StorageClassList{}
 	if err := v.Live.List(ctx, present); err != nil {
 		return nil, apierrors.NewInternalError(
-			fmt.Errorf("list the StorageClasses, to see what cannot be changed: %w", err))
+			fmt.Errorf("list StorageClasses: %w", err))
 	}
 	old := before.Spec.Storage.DeviceClasses
 	classes := after.Spec.Storage.DeviceClasses

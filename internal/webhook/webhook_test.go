@@ -35,11 +35,11 @@ func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 		create, update bool
 		says           string
 	}{
-		{list: &lvmv1alpha1.LVMClusterList{}, create: true, says: "list the LVMClusters in namespace ns"},
-		{list: &corev1.NodeList{}, create: true, update: true, says: "list the nodes"},
-		{list: &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, create: true, update: true, says: "list the node statuses"},
-		{list: &lvmv1alpha1.LVMVolumeGroupList{}, update: true, says: "list the LVMVolumeGroups"},
-		{list: &storagev1.StorageClassList{}, update: true, says: "list the StorageClasses"},
+		{list: &lvmv1alpha1.LVMClusterList{}, create: true, says: "list LVMClusters in namespace ns"},
+		{list: &corev1.NodeList{}, create: true, update: true, says: "list Nodes"},
+		{list: &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, create: true, update: true, says: "read the devices of the nodes"},
+		{list: &lvmv1alpha1.LVMVolumeGroupList{}, update: true, says: "list LVMVolumeGroups"},
+		{list: &storagev1.StorageClassList{}, update: true, says: "list StorageClasses"},
 	} {
 		reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,

@@ -39,24 +39,24 @@ const (
 
 var spaces = []space{
 	{
-		series: "lvms:thinpool_data:ratio", word: "ThinPoolData", what: "The data of the thin pool",
+		series: "lvms:thinpool_data:ratio", word: "ThinPoolData", what: "thin pool data",
 		harmless: "lvms:thinpool_overcommit:ratio <= 1",
-		full:     "When it is full, writes to its volumes fail, and file systems on them go read-only.",
-		todo:     "Delete what is not needed, or give the device class another device",
+		full:     "If it becomes full, writes to the volumes fail and their file systems become read-only.",
+		todo:     "Delete data that is not needed, or add a device to the device class.",
 		nearFull: "ThinPoolDataUsageAtThresholdNearFull", critical: "ThinPoolDataUsageAtThresholdCritical",
 		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
 	},
 	{
-		series: "lvms:thinpool_metadata:ratio", word: "ThinPoolMetadata", what: "The metadata of the thin pool",
-		full:     "When it is full, the pool stops and has to be repaired.",
-		todo:     "Delete snapshots, or let the metadata grow",
+		series: "lvms:thinpool_metadata:ratio", word: "ThinPoolMetadata", what: "thin pool metadata",
+		full:     "If it becomes full, the thin pool fails and must be repaired.",
+		todo:     "Delete snapshots, or extend the metadata.",
 		nearFull: "ThinPoolMetaDataUsageAtThresholdNearFull", critical: "ThinPoolMetaDataUsageAtThresholdCritical",
 		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
 	},
 	{
-		series: "lvms:volumegroup_used:ratio", word: "VolumeGroup", what: "The volume group",
-		full:     "When it is full, no volume can be made or grow there. Those that are there are not harmed.",
-		todo:     "Delete volumes, or give the device class another device",
+		series: "lvms:volumegroup_used:ratio", word: "VolumeGroup", what: "volume group",
+		full:     "If it becomes full, volumes cannot be created or expanded there. Existing volumes are not affected.",
+		todo:     "Delete volumes that are not needed, or add a device to the device class.",
 		nearFull: "VolumeGroupUsageAtThresholdNearFull", critical: "VolumeGroupUsageAtThresholdCritical",
 		severities: [5]string{Info, Info, Warning, Warning, Warning},
 	},
@@ -99,19 +99,21 @@ func (s space) alert(level int, name string, hold time.Duration, says string) Al
 		Name: name, Severity: s.severities[level-1], For: hold,
 		Expr: fmt.Sprintf("max_over_time(%s%s) and max_over_time(%s%s) == %d", s.series, window,
 			s.level(), window, level),
-		Summary: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says + ".",
-		Description: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ $value | " +
-			"humanizePercentage }} full. " + s.full + " " + s.todo + ": the runbook says how.",
+		Summary: "The " + s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says +
+			".",
+		Description: "The " + s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ " +
+			"$value | humanizePercentage }} full. " + s.full + " " + s.todo + " See the runbook.",
 	}
 }
 
 func (s space) alerts() []Alert {
 	return []Alert{
-		s.alert(full, "LVMS"+s.word+"Full", 0, "is as good as full"),
-		s.alert(almostFull, s.critical, time.Minute, "is almost full"),
-		s.alert(fillsInHours, "LVMS"+s.word+"FillingUpInHours", 30*time.Minute, "will be full within four hours"),
-		s.alert(nearFull, s.nearFull, 5*time.Minute, "is filling up"),
-		s.alert(fillsInDays, "LVMS"+s.word+"FillingUpInDays", time.Hour, "will be full within four days"),
+		s.alert(full, "LVMS"+s.word+"Full", 0, "is at least 95% full"),
+		s.alert(almostFull, s.critical, time.Minute, "is at least 85% full"),
+		s.alert(fillsInHours, "LVMS"+s.word+"FillingUpInHours", 30*time.Minute,
+			"is predicted to be full within 4 hours"),
+		s.alert(nearFull, s.nearFull, 5*time.Minute, "is at least 75% full"),
+		s.alert(fillsInDays, "LVMS"+s.word+"FillingUpInDays", time.Hour, "is predicted to be full within 4 days"),
 	}
 }
 
@@ -133,9 +135,9 @@ func capacity() Group {
 		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass +
 			"(lvms:thinpool_data:ratio >= 0.5) unless " + onClass +
 			"(max_over_time(lvms:thinpool_data:level" + window + ") > 0)",
-		Summary: "The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are promised " +
-			"much more than there is.",
-		Description: `The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} may use {{ printf "%.1f" $value }} times what their thin pool has, and half of it is used. If they all grow, writes fail. Add a device before they do.`,
+		Summary: "The thin pool of device class {{ $labels.device_class }} on node {{ $labels.node }} is " +
+			"overcommitted, and at least half full.",
+		Description: `The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} can use {{ printf "%.1f" $value }} times the size of their thin pool, which is at least half full. If the thin pool becomes full, writes fail. Add a device to the device class, or delete volumes that are not needed.`,
 	})
 	return g
 }

@@ -24,40 +24,41 @@ func devices() Group {
 			Name: "LVMSDeviceMissing", Severity: Critical, For: time.Minute,
 			Expr:    missing + " > 0\nunless " + onClass + redundant,
 			Summary: "A device of " + where + " is missing.",
-			Description: "{{ $value }} device(s) of the volume group of " + where + " are not there. The volumes on " +
-				"them cannot be read, and the data is lost unless they come back. The status of the node's " +
-				"LVMVolumeGroupNodeStatus names the devices and the claims.",
+			Description: "The volume group of " + where + " lacks {{ $value }} of its devices. Volumes on them " +
+				"cannot be read, and their data is lost if the devices do not return. Reconnect the devices. The " +
+				"LVMVolumeGroupNodeStatus of the node names the devices and the affected claims.",
 		},
 		{
 			Name: "LVMSDeviceFailing", Severity: Critical, For: time.Minute,
 			Expr:    failing + " > 0\nunless " + onClass + lost + "\nunless " + onClass + "(" + raid + " > 0)",
-			Summary: "A device of " + where + " gives errors.",
-			Description: "{{ $value }} device(s) of the volume group of " + where +
-				" give errors or do not answer. Back up the volumes on them now, then replace them.",
+			Summary: "A device of " + where + " is failing.",
+			Description: "The number of failing devices in the volume group of " + where + " is {{ $value }}. " +
+				"They report I/O errors or do not respond. Back up the volumes on them now, then replace them.",
 		},
 		{
 			Name: "LVMSDeviceFailurePredicted", Severity: Warning, For: 5 * time.Minute,
 			Expr: "min " + byDisk + "(min_over_time(lvms_device_smart_healthy" + window + ")) == 0\nunless on " +
 				"(node, device) (max by (node, device) (max_over_time(lvms_device_state{state=~\"Missing|Failing\"}" +
 				window + ")) == 1)",
-			Summary: "Disk {{ $labels.device }} of node {{ $labels.node }} predicts its failure.",
-			Description: "Disk {{ $labels.device }} ({{ $labels.device_id }}) of node {{ $labels.node }} says of " +
-				"itself that it will fail (S.M.A.R.T.), or has a critical warning. It works for now. Move what is on " +
-				"it to another disk, and replace it.",
+			Summary: "SMART predicts the failure of disk {{ $labels.device }} on node {{ $labels.node }}.",
+			Description: "Disk {{ $labels.device }} ({{ $labels.device_id }}) on node {{ $labels.node }} " +
+				"predicts its failure (SMART) or reports a critical warning. It still works. Move its data to " +
+				"another disk, then replace it.",
 		},
 		{
 			Name: "LVMSRAIDFailed", Severity: Critical, For: time.Minute,
 			Expr:    raid + " == " + raidFailed,
-			Summary: "Redundancy of " + where + " is lost with data.",
-			Description: "More devices of " + where +
-				" are gone than its redundancy bears: the data of at least one volume cannot be read.",
+			Summary: "Volumes of " + where + " lost more devices than their redundancy tolerates.",
+			Description: "More devices of " + where + " are missing or have failed than the redundancy " +
+				"tolerates. The data of at least one volume cannot be read. Reconnect missing devices, or " +
+				"restore the volumes from a backup.",
 		},
 		{
 			Name: "LVMSRAIDDegraded", Severity: Critical, For: time.Minute,
 			Expr:    raid + " == 1",
-			Summary: "Redundancy of " + where + " is reduced.",
-			Description: "At least one volume of " + where +
-				" lacks a copy. All data is there, and the next device that fails may take it. Replace the device.",
+			Summary: "Volumes of " + where + " have reduced redundancy.",
+			Description: "At least one volume of " + where + " lacks a copy. All data is available, but the loss " +
+				"of another device can cause data loss. Replace the missing or failed device.",
 		},
 		{
 			Name: "LVMSRAIDNotResyncing", Severity: Warning,
@@ -65,24 +66,26 @@ func devices() Group {
 				"(changes(lvms_raid_sync_percent[2h])) == 0)" +
 				" and " + onClass + "(max " + byClass + "(lvms_raid_sync_percent offset 2h) < 100)\nunless " + onClass +
 				"(" + raid + " > 0)",
-			Summary: "Volumes of " + where + " are not in sync, and nothing goes on.",
-			Description: "A volume of " + where + " is {{ $value }} % in sync, and was so two hours ago. Until it is " +
-				"done, a device that fails may take data.",
+			Summary: "The synchronization of volumes of " + where + " has stopped.",
+			Description: "A volume of " + where + " is {{ $value }}% in sync, and has made no progress for 2 " +
+				"hours. Until it is in sync, the loss of a device can cause data loss. Check the kernel log of " +
+				"the node for disk errors.",
 		},
 		{
 			Name: "LVMSRAIDSyncSlow", Severity: Info, For: 12 * time.Hour,
 			Expr:    syncing,
-			Summary: "Volumes of " + where + " have been synchronizing for half a day.",
-			Description: "Volumes of " + where + " have been synchronizing for twelve hours. That slows down what " +
-				"uses them, and until it is done, a device that fails may take data.",
+			Summary: "Volumes of " + where + " have been synchronizing for 12 hours.",
+			Description: "Volumes of " + where + " have been synchronizing for 12 hours. Until they are in sync, " +
+				"they are slower and the loss of a device can cause data loss. Check that the sync percentage " +
+				"increases.",
 		},
 		{
 			Name: "LVMSVolumeGroupFailed", Severity: Critical, For: 5 * time.Minute,
 			Expr: "max " + byClass + `(lvms_volume_group_state{state="Failed"}) == 1` + "\nunless " + onClass +
 				lost + "\nunless " + onClass + "(" + raid + " == " + raidFailed + ")",
-			Summary: "The volume group of " + where + " cannot be used.",
-			Description: "The volume group of " + where +
-				" does not exist as wanted and cannot be set up. Its reason stands in the status of the LVMCluster.",
+			Summary: "The volume group of " + where + " has failed.",
+			Description: "The volume group of " + where + " cannot be created or used. The status of the " +
+				"LVMCluster has the reason and what to do.",
 		},
 		{
 			Name: "LVMSVolumeGroupDegraded", Severity: Warning, For: 10 * time.Minute,
@@ -90,9 +93,9 @@ func devices() Group {
 				missing + " > 0 or " + failing + " > 0 or " + raid + " > 0 or " + syncing + ")" +
 				"\nunless " + onClass + "(max_over_time(lvms:thinpool_data:level" + window +
 				") > 0 or max_over_time(lvms:thinpool_metadata:level" + window + ") > 0)",
-			Summary: "Something is wrong with the volume group of " + where + ".",
-			Description: "The volume group of " + where + " serves its volumes, and something about it is wrong. The " +
-				"reason stands in the status of the LVMCluster.",
+			Summary: "The volume group of " + where + " is degraded.",
+			Description: "The volume group of " + where + " serves its volumes, but needs attention. The status " +
+				"of the LVMCluster has the reason and what to do.",
 		},
 		{
 			Name: "LVMSFileSystemBroken", Severity: Critical, For: time.Minute,
@@ -100,18 +103,18 @@ func devices() Group {
 				"(max_over_time(lvms_volume_filesystem_abnormal" + window + ")) == 1" +
 				"\nunless " + onClass + "(" + missing + " > 0 or " + failing + " > 0 or " + raid + " == " +
 				raidFailed + ")",
-			Summary: "The file system of a volume of " + where + " is broken.",
-			Description: "The file system of volume {{ $labels.volume }} (claim {{ " +
-				"$labels.persistentvolumeclaim }}) of " + where + " became read-only after an error, was shut down, " +
-				"has recorded errors, or does not answer. The annotation lvm.topolvm.io/condition of its " +
-				"LogicalVolume says which.",
+			Summary: "The file system of a volume of " + where + " has failed.",
+			Description: "The file system of volume {{ $labels.volume }} (claim {{ $labels.persistentvolumeclaim " +
+				"}}) of " + where + " became read-only after an error, was shut down, has recorded errors, or " +
+				"does not respond. The annotation lvm.topolvm.io/condition of its LogicalVolume has the cause.",
 		},
 		{
 			Name: "LVMSUnmanagedVolumeGroup", Severity: Info, For: time.Hour,
 			Expr:    "max " + byNode + "(lvms_unmanaged_volume_group_devices) > 0",
-			Summary: "Node {{ $labels.node }} has a volume group that nothing manages.",
-			Description: "{{ $value }} device(s) of node {{ $labels.node }} are in a volume group that is not of the " +
-				"product. They are left alone. If it is of an earlier installation, it can be taken over.",
+			Summary: "Node {{ $labels.node }} has a volume group that LVM Storage does not manage.",
+			Description: "The number of devices on node {{ $labels.node }} in volume groups that LVM Storage " +
+				"does not manage is {{ $value }}. LVM Storage does not change them. A volume group of an earlier " +
+				"installation can be taken over.",
 		},
 	}}
 }

@@ -37,72 +37,77 @@ func service() Group {
 		{
 			Name: "LVMSOperatorDown", Severity: Warning, For: 10 * time.Minute, Static: true,
 			Expr:    `absent(up{` + operatorJob + `} == 1)`,
-			Summary: "No operator of LVM Storage runs.",
-			Description: "No operator of LVM Storage has answered for ten minutes. Volumes that are mounted are not " +
-				"harmed; none can be made, grown, snapshotted or removed.",
+			Summary: "The LVM Storage operator is down.",
+			Description: "No replica of the LVM Storage operator has responded for 10 minutes. Mounted volumes " +
+				"are not affected, but volumes cannot be created, expanded, snapshotted or deleted. Check the " +
+				"Pods of Deployment lvms-operator.",
 		},
 		{
 			Name: "LVMSAgentDown", Severity: Warning, For: 5 * time.Minute,
 			Expr:    down,
-			Summary: "The agent of node {{ $labels.node }} does not answer.",
-			Description: "Node {{ $labels.node }} has {{ $value }} volume group(s), and its agent has not answered " +
-				"for five minutes. Volumes that are mounted are not harmed; no Pod gets a volume there, and nobody " +
-				"watches its disks.",
+			Summary: "The node agent on node {{ $labels.node }} is down.",
+			Description: "The node agent on node {{ $labels.node }} has not responded for 5 minutes. Volume " +
+				"groups on the node: {{ $value }}. Mounted volumes are not affected, but no volume can be " +
+				"created, mounted or expanded there, and the disks are not monitored. Check the vg-manager Pod " +
+				"of the node.",
 		},
 		{
 			Name: "LVMSCapacityStale", Severity: Warning, For: 5 * time.Minute,
 			Expr:    stale + "\nunless on (node) (" + down + ")",
-			Summary: "The capacity of node {{ $labels.node }} is not known.",
-			Description: "The agent of node {{ $labels.node }} has not been able to read its volume groups for {{ " +
-				"$value | humanizeDuration }}. The scheduler is told that there is no room, and the fill of pools is " +
-				"not watched.",
+			Summary: "The storage capacity of node {{ $labels.node }} is unknown.",
+			Description: "The node agent on node {{ $labels.node }} has not been able to read its volume groups " +
+				"for {{ $value | humanizeDuration }}. It reports no capacity to the scheduler, so new volumes " +
+				"are not created there, and the usage of thin pools is not monitored. Check the log of the " +
+				"vg-manager Pod of the node.",
 		},
 		{
 			Name: "LVMSNodeNotObserved", Severity: Warning, For: 10 * time.Minute,
 			Expr: "(max by (namespace, node) (lvms_node_status_observed) == 0 or " + stuck +
 				")\nunless on (node) (" + down + ")\nunless on (node) (" + stale + ")",
-			Summary: "The devices of node {{ $labels.node }} cannot be looked at.",
-			Description: "The agent of node {{ $labels.node }} cannot list its devices, or has not looked at them " +
-				"for half an hour. What is known of them is of before. The condition DevicesObserved and " +
-				"lastObserved of its LVMVolumeGroupNodeStatus say why and since when.",
+			Summary: "The devices of node {{ $labels.node }} cannot be read.",
+			Description: "The node agent on node {{ $labels.node }} cannot list the devices of the node, or has " +
+				"not read them for 30 minutes. The status of the node is outdated. See the condition " +
+				"DevicesObserved and lastObserved in its LVMVolumeGroupNodeStatus.",
 		},
 		{
 			Name: "LVMSClusterNotReady", Severity: Warning, For: 15 * time.Minute,
 			Expr:    `max by (namespace, lvmcluster) (lvms_lvmcluster_state{state=~"Failed|Unknown|Progressing"}) == 1` + "\nunless on () " + causes,
 			Summary: "LVMCluster {{ $labels.lvmcluster }} is not ready.",
-			Description: "LVMCluster {{ $labels.lvmcluster }} has not been Ready for 15 minutes, and no other alert " +
-				"says why. Its conditions do.",
+			Description: "LVMCluster {{ $labels.lvmcluster }} has not been Ready for 15 minutes, and no other " +
+				"alert has the cause. See its conditions.",
 		},
 		{
 			Name: "LVMSProvisioningFailing", Severity: Warning, For: 5 * time.Minute,
 			Expr:        failing("CreateVolume"),
-			Summary:     "No volume can be made.",
-			Description: `{{ printf "%.0f" $value }} attempts to make a volume have failed within 15 minutes, and none has succeeded. The events of the claims say why.`,
+			Summary:     "Volumes cannot be created.",
+			Description: `{{ printf "%.0f" $value }} attempts to create a volume have failed within 15 minutes, and none has succeeded. See the events of the pending claims for the cause.`,
 		},
 		{
 			Name: "LVMSExpansionFailing", Severity: Warning, For: 5 * time.Minute,
 			Expr:        failing("ControllerExpandVolume"),
-			Summary:     "No volume can grow.",
-			Description: `{{ printf "%.0f" $value }} attempts to make a volume grow have failed within 15 minutes, and none has succeeded. The events of the claims say why.`,
+			Summary:     "Volumes cannot be expanded.",
+			Description: `{{ printf "%.0f" $value }} attempts to expand a volume have failed within 15 minutes, and none has succeeded. See the events of the claims for the cause.`,
 		},
 		{
 			Name: "LVMSOrphansGrowing", Severity: Warning, For: time.Hour,
 			Expr: "sum " + byClass +
 				"(max by (namespace, node, device_class, kind) (lvms_orphan_logical_volumes)) > sum " + byClass +
 				"(max by (namespace, node, device_class, kind) (lvms_orphan_logical_volumes offset 1d))",
-			Summary: "Orphans of device class {{ $labels.device_class }} on node {{ $labels.node }} become more.",
-			Description: "Device class {{ $labels.device_class }} has {{ $value }} orphans on node {{ $labels.node " +
-				"}}, more than a day ago: volumes that nobody uses, or objects whose volume is gone. Nothing removes " +
-				"them but you.",
+			Summary: "The number of orphans of device class {{ $labels.device_class }} on node {{ $labels.node " +
+				"}} is growing.",
+			Description: "Device class {{ $labels.device_class }} has {{ $value }} orphans on node {{ " +
+				"$labels.node }}, more than a day ago: volumes that nothing uses, or objects whose logical " +
+				"volume does not exist. The operator does not delete them. Check whether their data is needed, " +
+				"then delete them.",
 		},
 		{
 			Name: "LVMSCertificateExpiring", Severity: Warning, For: time.Hour,
 			Expr: "min by (namespace, component, certificate) (lvms_certificate_expiry_timestamp_seconds) - " +
 				"time() < 7 * 86400",
-			Summary: "The certificate {{ $labels.certificate }} of {{ $labels.component }} ends soon.",
-			Description: "The certificate {{ $labels.certificate }} of {{ $labels.component }} ends in {{ $value | " +
-				"humanizeDuration }} and was not renewed. After that the API server refuses every LVMCluster, or " +
-				"Prometheus sees nothing.",
+			Summary: "The certificate {{ $labels.certificate }} of {{ $labels.component }} expires soon.",
+			Description: "The certificate {{ $labels.certificate }} of {{ $labels.component }} expires in {{ " +
+				"$value | humanizeDuration }} and was not renewed. After that, the API server rejects changes to " +
+				"LVMClusters (webhook), or Prometheus gets no metrics (metrics). Check the log of the component.",
 		},
 	}}
 }

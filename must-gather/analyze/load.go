@@ -87,8 +87,8 @@ type loader struct {
 func Load(files fs.FS, now time.Time) (*Facts, error) {
 	l := &loader{files: files}
 	if !l.has("cluster-scoped-resources") && !l.has("namespaces") {
-		return nil, errors.New("there is neither cluster-scoped-resources nor namespaces in it: name the folder with " +
-			"these, inside of what `oc adm must-gather` wrote")
+		return nil, errors.New("it contains neither cluster-scoped-resources nor namespaces: specify the directory " +
+			"that contains them in the output of `oc adm must-gather`")
 	}
 	f := &Facts{Now: now, Kernel: map[string][]string{}, Collected: map[string]collect.Index{}}
 	l.json(archive.TimingsFile, &f.Timings)

@@ -34,9 +34,10 @@ func nodesNotReady(f *Facts) []Finding {
 		switch {
 		case c != nil:
 			found = append(found, Finding{Severity: Critical, Runbook: "LVMSAgentDown",
-				Text: fmt.Sprintf("node %s is not ready since %s (%s: %s); %s", node, at(c.LastTransitionTime.Time),
+				Text: fmt.Sprintf("node %s has not been ready since %s (%s: %s); %s", node,
+					at(c.LastTransitionTime.Time),
 					c.Reason, c.Message, held),
-				Do: "bring the node back; if it is gone for good: docs/how-to/lose-a-node.md"})
+				Do: "repair the node; if it is permanently lost, see docs/how-to/lose-a-node.md"})
 		case whole(f, "nodes") && len(f.Nodes) > 0 && !known.Has(node) && len(claims) > 0:
 			found = append(found, Finding{Severity: Critical,
 				Text: fmt.Sprintf("node %s no longer exists; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
@@ -117,7 +118,7 @@ func devicesMoved(f *Facts) []Finding {
 				}
 				found = append(found, Finding{Severity: Warning,
 					Text: fmt.Sprintf(
-						"device class %s names %s on node %s, which is gone: the device behind it (%s) is now %s",
+						"device class %s names %s on node %s, which no longer exists: the device (%s) is now %s",
 						vg.Name, pv.Path, status.Name, pv.DeviceID, device.Name),
 					Do: "name the device by a link of /dev/disk/by-id instead: " + some(device.ByID, 2)})
 			}
@@ -250,7 +251,8 @@ func driversNotRegistered(f *Facts) []Finding {
 		if len(f.CSINodes) > 0 && pod.Status.Phase == corev1.PodRunning && notReady(f, node) == nil &&
 			!registered.Has(node) {
 			found = append(found, Finding{Severity: Warning,
-				Text: fmt.Sprintf("the kubelet of node %s does not have the driver %s: no volume can be mounted there",
+				Text: fmt.Sprintf("the kubelet of node %s has not registered the CSI driver %s: no volume can be "+
+					"mounted there",
 					node, v1alpha1.DriverName),
 				Do: "see the log of pod " + pod.Name + ", and nodes/" + node + "/journal-kubelet.log"})
 		}

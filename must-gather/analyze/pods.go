@@ -28,7 +28,7 @@ func operatorDown(f *Facts) []Finding {
 		if d.Status.AvailableReplicas > 0 {
 			continue
 		}
-		why := fmt.Sprintf("%d of its Pods are there", d.Status.Replicas)
+		why := fmt.Sprintf("%d of its Pods exist", d.Status.Replicas)
 		for _, c := range d.Status.Conditions {
 			if c.Status != corev1.ConditionTrue || c.Reason == "FailedCreate" {
 				why += "; " + c.Message
@@ -38,13 +38,13 @@ func operatorDown(f *Facts) []Finding {
 			why = "it is scaled to 0"
 		}
 		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
-			Text: fmt.Sprintf("the operator (Deployment %s/%s) does not run: %s: no volume is made or removed, and "+
-				"changes of LVMClusters are refused", d.Namespace, d.Name, why)})
+			Text: fmt.Sprintf("the operator (Deployment %s/%s) is not running: %s: volumes are not created or "+
+				"deleted, and changes to LVMClusters are rejected", d.Namespace, d.Name, why)})
 	}
 	if !seen && whole(f, "deployments") && (len(f.Clusters) > 0 || len(f.DaemonSets) > 0) {
 		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
-			Text: "there is no Deployment " + operatorName + ": no volume is made or removed",
-			Do:   "install the operator again: docs/how-to/install.md"})
+			Text: "the Deployment " + operatorName + " does not exist: volumes are not created or deleted",
+			Do:   "reinstall the operator: docs/how-to/install.md"})
 	}
 	return found
 }
@@ -124,11 +124,13 @@ func agentsMissing(f *Facts) []Finding {
 				Text: fmt.Sprintf("%d of %d agents (DaemonSet %s/%s) are not ready: %s",
 					d.Status.DesiredNumberScheduled-d.Status.NumberReady, d.Status.DesiredNumberScheduled, d.Namespace,
 					d.Name, some(unready(f), 8)),
-				Do: "volumes that are mounted go on; on these nodes nothing new is mounted, made or grown"})
+				Do: "mounted volumes are not affected; on these nodes, volumes cannot be mounted, created or " +
+					"expanded"})
 		}
 		if d.Status.DesiredNumberScheduled == 0 && len(f.NodeStatuses) > 0 {
 			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
-				Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector fits none",
+				Text: fmt.Sprintf("no node can run a node agent (DaemonSet %s/%s): its node selector matches no "+
+					"node",
 					d.Namespace, d.Name)})
 		}
 	}
@@ -155,9 +157,9 @@ func webhookCertificates(f *Facts) []Finding {
 			if err := trusted(f, &hook); err != nil {
 				found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
 					Text: fmt.Sprintf("webhook certificate: ValidatingWebhookConfiguration %s: %v: the API server "+
-						"refuses every change of an LVMCluster", f.Webhooks[i].Name, err),
-					Do: "let the operator make a new one: delete Secret " + webhookSecret +
-						" in its namespace, and see its log"})
+						"rejects every change to an LVMCluster", f.Webhooks[i].Name, err),
+					Do: "to issue a new certificate, delete Secret " + webhookSecret +
+						" in its namespace; then see the log of the operator"})
 			}
 		}
 	}
@@ -173,7 +175,7 @@ func trusted(f *Facts, hook *admissionv1.ValidatingWebhook) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(hook.ClientConfig.CABundle) {
-		return errors.New("its caBundle has no certificate")
+		return errors.New("its caBundle contains no certificate")
 	}
 	content := certificateIn(f, service.Namespace, webhookSecret)
 	if content == nil {
@@ -186,7 +188,7 @@ func trusted(f *Facts, hook *admissionv1.ValidatingWebhook) error {
 	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: service.Name + "." + service.Namespace + ".svc",
 		CurrentTime: f.Now})
 	if err != nil {
-		return fmt.Errorf("the certificate in Secret %s/%s is not one that its caBundle vouches for: %w",
+		return fmt.Errorf("the certificate in Secret %s/%s was not issued by an authority in the caBundle: %w",
 			service.Namespace, webhookSecret, err)
 	}
 	return nil
@@ -228,10 +230,10 @@ func certificates(f *Facts) []Finding {
 			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s cannot be read: %v", what, err)})
 		case f.Now.After(leaf.NotAfter):
 			found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
-				Text: fmt.Sprintf("%s has ended at %s", what, at(leaf.NotAfter))})
+				Text: fmt.Sprintf("%s expired at %s", what, at(leaf.NotAfter))})
 		case leaf.NotAfter.Sub(f.Now) < soon:
 			found = append(found, Finding{Severity: Warning, Runbook: "LVMSCertificateExpiring",
-				Text: fmt.Sprintf("%s ends at %s, and was not renewed", what, at(leaf.NotAfter))})
+				Text: fmt.Sprintf("%s expires at %s, and was not renewed", what, at(leaf.NotAfter))})
 		}
 	}
 	return found
@@ -256,9 +258,10 @@ func versionSkew(f *Facts) []Finding {
 	for _, image := range sets.List(sets.KeySet(others)) {
 		slices.Sort(others[image])
 		found = append(found, Finding{Severity: Warning,
-			Text: fmt.Sprintf("%d agents run %s and not the image of the operator: nodes %s", len(others[image]), image,
+			Text: fmt.Sprintf("%d node agents run image %s instead of the image of the operator: nodes %s",
+				len(others[image]), image,
 				some(others[image], 8)),
-			Do: "an update is under way, or does not go on: see the DaemonSet " + agentName})
+			Do: "an update is in progress or blocked: see the DaemonSet " + agentName})
 	}
 	return found
 }

@@ -250,10 +250,10 @@ func (s *Summary) Markdown() string {
 		printf("%d. %s\n", i+1, line)
 	}
 	if len(top) == 0 {
-		printf("Nothing wrong was found.\n")
+		printf("No problems were found.\n")
 	}
 	if len(s.Unread) > 0 {
-		printf("\nNot known, since it could not be read: %s\n", clipped(some(s.Unread, 10), maxLine))
+		printf("\nUnknown, because it could not be read: %s\n", clipped(some(s.Unread, 10), maxLine))
 	}
 	s.tables(printf)
 	if len(rest) > 0 {
@@ -340,7 +340,7 @@ func (v Versions) String() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "No versions are known."
+		return "Versions are unknown."
 	}
 	return strings.Join(parts, "; ") + "."
 }

@@ -62,7 +62,7 @@ func TestAnArchiveOfAClusterThatIsWellIsHealthy(t *testing.T) {
 		t.Fatalf("got %s, %v, %+v", s.Verdict, s.Unread, s.Findings)
 	}
 	text := s.Markdown()
-	for _, want := range []string{"# LVM Storage: healthy", "Nothing wrong was found", "2026-03-01 12:00:00Z",
+	for _, want := range []string{"# LVM Storage: healthy", "No problems were found", "2026-03-01 12:00:00Z",
 		"Kubernetes v1.36.3", "lvm-operator/must-gather 0.1.0",
 		"| vg1 | node1 | Ready | 10Gi | 1Gi | 12 % | 3 % | 1 | 0 |", "| Mounted | 1 | node1:/dev/sdx |"} {
 		if !strings.Contains(text, want) {
@@ -100,7 +100,7 @@ func TestWhatCouldNotBeReadIsNotHealthy(t *testing.T) {
 			archive := well()
 			change(archive)
 			if s := summarized(t, archive); s.Verdict != Unknown || len(s.Unread) == 0 ||
-				!strings.Contains(s.Markdown(), "Not known, since it could not be read") {
+				!strings.Contains(s.Markdown(), "Unknown, because it could not be read") {
 				t.Errorf("got %s, %+v", s.Verdict, s.Findings)
 			}
 		})
@@ -129,8 +129,8 @@ func TestTheTopNamesEachCauseAndIsShort(t *testing.T) {
 	s := Summarize(&f)
 	lines := strings.Split(s.Markdown(), "\n")
 	head := strings.Join(lines[:30], "\n")
-	for _, want := range []string{"not healthy: 52 critical, 0 warnings", "node node00 is not ready",
-		"46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "does not run"} {
+	for _, want := range []string{"not healthy: 52 critical, 0 warnings", "node node00 has not been ready",
+		"46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "is not running"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("%q is not in the first 30 lines:\n%s", want, head)
 		}

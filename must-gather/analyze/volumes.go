@@ -55,7 +55,7 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 		return Warning, "its StorageClass could not be read"
 	}
 	if class == nil {
-		return Warning, "there is no such StorageClass"
+		return Warning, "its StorageClass does not exist"
 	}
 	var reasons []string
 	severity := Warning
@@ -80,7 +80,7 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 		if len(reasons) == 0 {
 			severity = Info
 		}
-		reasons = append(reasons, "no Pod uses it yet, and its volume is made with the first one")
+		reasons = append(reasons, "no Pod uses it yet; its volume is created for the first Pod that does")
 	}
 	if len(reasons) == 0 {
 		reasons = append(reasons, "no reason reported: see the log of the operator")
@@ -127,9 +127,9 @@ func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentV
 	case len(f.Nodes) == 0 || !whole(f, "nodes"):
 		return ""
 	case best < 0:
-		return "no node that is ready offers capacity for its device class"
+		return "no ready node has capacity for its device class"
 	case want.Value() > best:
-		return fmt.Sprintf("every node offers less than %s: the most is %s on node %s", want,
+		return fmt.Sprintf("every node has less capacity than %s: the most is %s on node %s", want,
 			resource.NewQuantity(best, resource.BinarySI), where)
 	}
 	return ""
@@ -185,7 +185,7 @@ func volumesBroken(f *Facts) []Finding {
 				Text: fmt.Sprintf("%s: %s: %s", what, lv.Status.Code, lv.Status.Message)})
 		}
 	}
-	return shortened(found, "volumes have something wrong with them")
+	return shortened(found, "volumes have problems")
 }
 
 // maxOfARule is the maximum number of findings of a rule that may find thousands.
@@ -208,7 +208,7 @@ func deletionsStuck(f *Facts) []Finding {
 	look := func(kind string, o *metav1.ObjectMeta, why string) {
 		if o.DeletionTimestamp != nil && f.Now.Sub(o.DeletionTimestamp.Time) > patience {
 			found = append(found, Finding{Severity: Warning,
-				Text: fmt.Sprintf("%s %s is being deleted since %s, and is kept by %s%s", kind, o.Name,
+				Text: fmt.Sprintf("%s %s has been terminating since %s, blocked by %s%s", kind, o.Name,
 					at(o.DeletionTimestamp.Time), some(o.Finalizers, 3), why)})
 		}
 	}
@@ -225,7 +225,7 @@ func deletionsStuck(f *Facts) []Finding {
 	for i := range f.LogicalVolumes {
 		look("LogicalVolume", &f.LogicalVolumes[i].ObjectMeta, " (node "+f.LogicalVolumes[i].Spec.NodeName+")")
 	}
-	return shortened(found, "objects wait to be deleted")
+	return shortened(found, "objects are blocked in deletion")
 }
 
 // clusterConditions finds problems of LVMClusters beyond their volume groups.
@@ -234,7 +234,7 @@ func clusterConditions(f *Facts) []Finding {
 		if !whole(f, "lvmclusters") {
 			return nil // It is unknown whether there is one; another finding reports the failure.
 		}
-		return []Finding{{Severity: Info, Text: "there is no LVMCluster: nothing has been set up"}}
+		return []Finding{{Severity: Info, Text: "no LVMCluster exists: no storage is configured"}}
 	}
 	var found []Finding
 	for i := range f.Clusters {
@@ -242,7 +242,7 @@ func clusterConditions(f *Facts) []Finding {
 		switch {
 		case c == nil:
 			found = append(found, Finding{Severity: Warning,
-				Text: fmt.Sprintf("nobody has looked at LVMCluster %s/%s: it has no conditions",
+				Text: fmt.Sprintf("LVMCluster %s/%s has not been reconciled: it has no conditions",
 					f.Clusters[i].Namespace, f.Clusters[i].Name)})
 		case c.Status != metav1.ConditionTrue:
 			found = append(found, Finding{Severity: Warning, Runbook: "LVMSClusterNotReady",
@@ -269,7 +269,7 @@ func alerts(f *Facts) []Finding {
 	for _, name := range sets.List(sets.KeySet(names)) {
 		slices.Sort(names[name])
 		found = append(found, Finding{Severity: cmp.Or(severities[name], Info), Runbook: name,
-			Text: strings.TrimSuffix(fmt.Sprintf("alert %s fires: %s", name, some(names[name], 6)), ": ")})
+			Text: strings.TrimSuffix(fmt.Sprintf("firing alert %s: %s", name, some(names[name], 6)), ": ")})
 	}
 	return found
 }
@@ -298,14 +298,14 @@ func gaps(f *Facts) []Finding {
 	var found []Finding
 	if f.Timings.Interrupted != "" {
 		found = append(found, Finding{Severity: Info,
-			Text: "the collection ended before all was read: " + f.Timings.Interrupted})
+			Text: "the collection was interrupted before all data was read: " + f.Timings.Interrupted})
 	}
 	for _, failure := range f.Failures.Failures {
 		found = append(found, Finding{Severity: Info,
 			Text: fmt.Sprintf("could not be read: %s: %s", failure.What, failure.Error)})
 	}
 	for _, name := range f.Unreadable {
-		found = append(found, Finding{Severity: Info, Text: "could not be understood: " + name})
+		found = append(found, Finding{Severity: Info, Text: "could not be parsed: " + name})
 	}
 	for _, node := range sets.List(sets.KeySet(f.Collected)) {
 		for _, r := range f.Collected[node].Results {

@@ -32,7 +32,7 @@ const (
 )
 
 // ErrBudget is returned if a file would exceed the size limit of the archive.
-var ErrBudget = errors.New("left out: the archive has reached its size limit")
+var ErrBudget = errors.New("omitted: the archive reached its size limit")
 
 // Failure is something that could not be read.
 type Failure struct {

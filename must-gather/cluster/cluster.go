@@ -186,7 +186,7 @@ func (c *Collector) find(group, name string) (resource, bool) {
 	if !found {
 		if cause := c.unknown[group]; cause != nil {
 			c.out.Failed(strings.TrimSuffix(name+"."+group, "."),
-				fmt.Errorf("the server of this API group does not answer: %w", cause))
+				fmt.Errorf("the server of this API group does not respond: %w", cause))
 		}
 	}
 	return r, found

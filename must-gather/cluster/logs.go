@@ -48,7 +48,7 @@ func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, 
 		c.write(path.Join(podFolder(pod), pod.Name+".yaml"), pods[i].Object)
 		if away.Has(pod.Spec.NodeName) {
 			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name),
-				fmt.Errorf("node %s is not ready, so its kubelet was not asked", pod.Spec.NodeName))
+				fmt.Errorf("node %s is not ready, so its kubelet was skipped", pod.Spec.NodeName))
 			continue
 		}
 		logs = append(logs, logsOf(pod)...)

@@ -45,7 +45,7 @@ func (c *Collector) users(ctx context.Context, classes, volumes, contents []unst
 	wanted = slices.DeleteFunc(wanted, func(n string) bool { return slices.Contains(own, n) })
 	if len(wanted) > maxNamespaces {
 		c.out.Failed("Pods and events of users",
-			fmt.Errorf("%d namespaces have claims of ours: only those of the first %d were looked into",
+			fmt.Errorf("%d namespaces have claims of LVM Storage: only the first %d were read",
 				len(wanted), maxNamespaces))
 		wanted = wanted[:maxNamespaces]
 	}

@@ -80,7 +80,7 @@ func read(ctx context.Context, source Source, name string, out *archive.Writer, 
 		}
 	}
 	if len(errs) == 0 {
-		return errors.New("no agent runs on it, and no image is known for a Pod that would read it")
+		return errors.New("no node agent runs on it, and the image for a Pod that reads it is unknown")
 	}
 	return errors.Join(errs...)
 }
@@ -104,7 +104,7 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 	case err != nil && len(files) > 0:
 		return fmt.Errorf("after %d files: %w", len(files), err)
 	case err == nil && !slices.Contains(files, collect.IndexFile):
-		return fmt.Errorf("%d files came, and not the last one, %s", len(files), collect.IndexFile)
+		return fmt.Errorf("received %d files, but not the last one, %s", len(files), collect.IndexFile)
 	}
 	return err
 }
@@ -120,14 +120,14 @@ func unpack(r io.Reader, folder string, out *archive.Writer) (files []string, er
 			return files, nil
 		}
 		if err != nil {
-			return files, fmt.Errorf("its tar is not complete: %w", err)
+			return files, fmt.Errorf("its tar archive is incomplete: %w", err)
 		}
 		if header.Typeflag != tar.TypeReg || !fileName.MatchString(header.Name) {
-			return files, fmt.Errorf("its tar has %q, which is no file to take", header.Name)
+			return files, fmt.Errorf("its tar archive contains the unexpected file %q", header.Name)
 		}
 		var content bytes.Buffer
 		if _, err := io.Copy(&content, tape); err != nil {
-			return files, fmt.Errorf("its tar ends in %s: %w", header.Name, err)
+			return files, fmt.Errorf("its tar archive ends within %s: %w", header.Name, err)
 		}
 		// The archive records the failure.
 		_ = out.Write(path.Join(folder, header.Name), content.Bytes())

@@ -48,13 +48,13 @@ func TestAnotherWayIsTakenWhereOneFails(t *testing.T) {
 			"another one was taken: its agent: refused", false},
 		"the first breaks off": {ways{{"its agent",
 			func(_ context.Context, w io.Writer) error { return write(w, map[string]string{"a.txt": "half"}) }}, good},
-			"its agent: 1 files came", false},
+			"its agent: received 1 files", false},
 		"the first says nothing": {ways{{"its agent", func(context.Context, io.Writer) error { return nil }}, good},
-			"its agent: 0 files came", false},
+			"its agent: received 0 files", false},
 		"both fail": {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }},
 			{"a Pod", func(context.Context, io.Writer) error { return errors.New("no image") }}},
 			"a Pod: no image", true},
-		"there is none": {ways{}, "no image is known", true},
+		"there is none": {ways{}, "the image for a Pod that reads it is unknown", true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -141,8 +141,8 @@ func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
 		said[f.What] = f.Error
 	}
 	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline",
-		"breaks": "after 1 files: the connection was lost", "half": "tar", "empty": "0 files came",
-		"unfinished": "not the last one, collect.json", "climbs": "no file to take"} {
+		"breaks": "after 1 files: the connection was lost", "half": "tar", "empty": "received 0 files",
+		"unfinished": "not the last one, collect.json", "climbs": "contains the unexpected file"} {
 		if !strings.Contains(said["node "+node], want) {
 			t.Errorf("%s: %q, want %q", node, said["node "+node], want)
 		}

@@ -42,8 +42,8 @@ const (
 
 func main() {
 	image := flag.String("image", "", "OCI archive of the operator's image")
-	rest := flag.Duration("rest", 10*time.Minute, "how long the node is watched at rest")
-	burst := flag.Bool("burst", false, "measure only 50 claims at once, over two nodes")
+	rest := flag.Duration("rest", 10*time.Minute, "how long the idle node is measured")
+	burst := flag.Bool("burst", false, "measure only 50 claims that are created at once on two nodes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

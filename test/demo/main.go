@@ -43,13 +43,13 @@ var (
 func main() {
 	name := flag.String("name", "demo", "name of the lab")
 	image := flag.String("image", "", "OCI archive of the operator's image")
-	version := flag.String("version", "", "its version")
+	version := flag.String("version", "", "version of the operator's image")
 	keep := flag.String("keep-prometheus", "",
-		"folder of a lab: run its Prometheus until the lab ends, and do nothing else")
+		"directory of a lab: only run its Prometheus until the lab stops")
 	var c console
-	flag.StringVar(&c.bridge, "bridge", "", "program that shows the console's plugin")
-	flag.StringVar(&c.plugin, "plugin", "", "program of the plugin's server")
-	flag.StringVar(&c.host, "host", "", "folder with the page that loads the plugin")
+	flag.StringVar(&c.bridge, "bridge", "", "bridge program, which serves the console plugin for a browser")
+	flag.StringVar(&c.plugin, "plugin", "", "server program of the console plugin")
+	flag.StringVar(&c.host, "host", "", "directory with the page that loads the console plugin")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

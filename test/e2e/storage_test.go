@@ -76,7 +76,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		}, `in body should match '^/dev(/[^/.][^/]*)+$'`),
 		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
-		}, `at most one device class can be the default`),
+		}, `only one device class can be the default`),
 		Entry("a device in two classes", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "DISK2", "DISK1", 1)
 		}, `DISK1`),

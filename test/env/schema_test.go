@@ -50,10 +50,10 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`optionalPaths[0]: Invalid value: "/dev/../tmp/disk"`},
 		"two defaults": {
 			`{deviceClasses: [{name: vg1, default: true}, {name: vg2, default: true}]}`,
-			`at most one device class can be the default: set default: true on one only`},
+			`only one device class can be the default: set default to true in one device class only`},
 		"empty device selector": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {}}]}`,
-			`name at least one device in paths or optionalPaths`},
+			`set paths, optionalPaths or at least one property of devices`},
 		"name with a capital": {`{deviceClasses: [{name: VG1}]}`,
 			`spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
 		"name beyond an annotation": {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`,
@@ -78,28 +78,28 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`should be greater than or equal to 10`},
 		"metadata size with Host": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSize: 1Gi}}]}`,
-			`metadataSize needs metadataSizeCalculationPolicy: Static`},
+			`metadataSize requires metadataSizeCalculationPolicy Static`},
 		"selector and selectors": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: [{paths: [/dev/sdb]}]}]}`,
-			`deviceSelector and deviceSelectors exclude each other`},
+			`deviceSelector and deviceSelectors are mutually exclusive`},
 		"empty selector of some nodes": {`{deviceClasses: [{name: vg1, deviceSelectors: [{}]}]}`,
-			`name at least one device`},
+			`set paths, optionalPaths or at least one property of devices`},
 		"wipe without a name": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: true}}]}`,
-			`no device is wiped that nobody named`},
+			`only devices that are named there are wiped`},
 		"redundancy and a thin pool": {
 			`{deviceClasses: [{name: vg1, raidConfig: {type: raid1}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
-			`raidConfig and thinPoolConfig exclude each other`},
+			`raidConfig and thinPoolConfig are mutually exclusive`},
 		"unknown level": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid0}}]}`,
 			`supported values: "raid1"`},
 		"mirrors of raid5": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, mirrors: 1}}]}`,
-			`mirrors is for raid1 and raid10`},
+			`mirrors can only be set for raid1 and raid10`},
 		"stripes of raid1": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripes: 2}}]}`,
-			`stripes is not for raid1`},
+			`stripes cannot be set for raid1`},
 		"stripe size of raid1": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripeSize: 64Ki}}]}`,
-			`stripeSize is not for raid1`},
+			`stripeSize cannot be set for raid1`},
 		"two stripes of raid6": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 2}}]}`,
-			`raid6 needs at least 3 stripes`},
+			`raid6 requires at least 3 stripes`},
 		"unknown action": {
 			`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Burn}]}]}`,
 			`supported values: "Cordon", "Drain", "Remove"`},
@@ -112,9 +112,9 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"one stripe": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 1}}]}`,
 			`should be greater than or equal to 2`},
 		"two mirrors of raid10": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 2}}]}`,
-			`raid10 has one mirror: LVM makes no further copies`},
+			`mirrors must be 1 for raid10: LVM does not support more`},
 		"mirrors of raid6": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, mirrors: 1}}]}`,
-			`mirrors is for raid1 and raid10`},
+			`mirrors can only be set for raid1 and raid10`},
 		"no level": {`{deviceClasses: [{name: vg1, raidConfig: {mirrors: 1}}]}`,
 			`Unsupported value: "": supported values: "raid1"`},
 		"path that is a folder": {`{deviceClasses: [{name: vg1, deviceSelectors: [{optionalPaths: [/dev/]}]}]}`,
@@ -123,7 +123,7 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`paths[0]: Invalid value: "/dev//sda"`},
 		"wipe on some nodes, unnamed": {
 			`{deviceClasses: [{name: vg1, deviceSelectors: [{models: [X], forceWipeDevicesAndDestroyAllData: true}]}]}`,
-			`no device is wiped that nobody named`},
+			`only devices that are named there are wiped`},
 		"request without a node": {
 			`{deviceClasses: [{name: vg1, deviceRequests: [{node: "", device: d, action: Drain}]}]}`,
 			`deviceRequests[0].node`},
@@ -144,7 +144,7 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"a mark of 101 percent": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 101}}]}`, `should be less than or equal to 100`},
 		"growth above the mark": {
-			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 79, autoExtend: {}}}]}`, `autoExtend.thresholdPercent is above highWaterMarkPercent`},
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 79, autoExtend: {}}}]}`, `autoExtend.thresholdPercent must not be greater than highWaterMarkPercent`},
 		"growth by 4 percent": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 4}}}]}`, `should be greater than or equal to 5`},
 		"growth by 101 percent": {
@@ -152,7 +152,7 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"growth from 10 percent": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
 		"chunk size with Host": {
-			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize requires chunkSizeCalculationPolicy Static`},
 	}
 	ctx := context.Background()
 	before := cluster(t, `{deviceClasses: [{name: other}]}`)
@@ -256,7 +256,7 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
 	for name, change := range map[string]func([]lvmv1alpha1.DeviceClass){
-		"raidConfig cannot be changed": func(
+		"raidConfig is immutable": func(
 			c []lvmv1alpha1.DeviceClass) {
 			c[0].RAIDConfig.Type = lvmv1alpha1.RAIDType4
 		},
@@ -274,7 +274,7 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 		changed := c.DeepCopy()
 		change(changed.Spec.Storage.DeviceClasses[0].RAIDConfig)
 		t.Run(name, func(t *testing.T) {
-			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), "raidConfig cannot be changed")
+			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), "raidConfig is immutable")
 		})
 	}
 	changed := c.DeepCopy()
@@ -294,13 +294,13 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 		want   string
 	}{
 		"another file system": {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" },
-			"fstype cannot be changed"},
+			"fstype is immutable"},
 		"no thin pool any longer": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
 			"thinPoolConfig cannot be added to or removed from"},
 		"another pool name": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" },
-			"name of the thin pool cannot be changed"},
+			"name is immutable"},
 		"another size percent": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 },
-			"sizePercent cannot be changed"},
+			"sizePercent is immutable"},
 	}
 	ctx := context.Background()
 	c := cluster(t, before)

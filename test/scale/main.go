@@ -25,14 +25,14 @@ var classes = []string{"fast", "slow", "thick", "cold"}
 
 func main() {
 	var o options
-	flag.StringVar(&o.binary, "binary", "", "the operator's program")
-	flag.StringVar(&o.assets, "assets", "", "folder with etcd, kube-apiserver and kube-controller-manager")
-	flag.StringVar(&o.work, "work", "", "folder for logs")
-	flag.IntVar(&o.nodes, "nodes", 1000, "nodes")
+	flag.StringVar(&o.binary, "binary", "", "operator program")
+	flag.StringVar(&o.assets, "assets", "", "directory with etcd, kube-apiserver and kube-controller-manager")
+	flag.StringVar(&o.work, "work", "", "directory for logs")
+	flag.IntVar(&o.nodes, "nodes", 1000, "number of nodes")
 	flag.IntVar(&o.volumes, "volumes", 20000,
-		"volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
-	flag.IntVar(&o.claims, "claims", 1000, "claims that are made at once")
-	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long it is watched at rest")
+		"number of existing volumes, each with LogicalVolume, PersistentVolume and claim")
+	flag.IntVar(&o.claims, "claims", 1000, "number of claims that are created at once")
+	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long the idle operator is measured")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

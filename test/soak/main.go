@@ -24,11 +24,11 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.name, "name", "soak", "name of the lab")
-	flag.StringVar(&o.image, "image", "", "archive of the operator's image")
-	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "decides the steps")
-	flag.DurationVar(&o.length, "for", 10*time.Minute, "how long to walk")
-	flag.StringVar(&o.replay, "replay", "", "file with steps to carry out, instead of a walk")
-	flag.StringVar(&o.logs, "logs", "", "folder for the cluster's logs if something is wrong")
+	flag.StringVar(&o.image, "image", "", "OCI archive of the operator's image")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed for the random steps")
+	flag.DurationVar(&o.length, "for", 10*time.Minute, "duration of the random walk")
+	flag.StringVar(&o.replay, "replay", "", "file with steps to run instead of random ones")
+	flag.StringVar(&o.logs, "logs", "", "directory for the cluster's logs if a check fails")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

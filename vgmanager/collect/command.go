@@ -21,7 +21,7 @@ func Command() *cobra.Command {
 	var maxBytes int
 	command := &cobra.Command{
 		Use:   "collect",
-		Short: "Write what support needs to know of this node to stdout, as a tar; changes nothing",
+		Short: "Write support data of this node to stdout as a tar archive, without changing anything",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			since, err := parseSince(from)
@@ -40,11 +40,13 @@ func Command() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&from, "since", "", "from when on logs are wanted, in RFC 3339; 24 hours ago if it is not given")
-	flags.DurationVar(&limit, "time-limit", 75*time.Second, "what has not been read by then is left out, and said so")
-	flags.IntVar(&maxBytes, "max-file-bytes", 4<<20, "the most that one file may have; of logs the newest part")
+	flags.StringVar(&from, "since", "", "start time for logs, in RFC 3339; defaults to 24 hours ago")
+	flags.DurationVar(&limit, "time-limit", 75*time.Second, "time limit; data that is not read by then is omitted "+
+		"and reported")
+	flags.IntVar(&maxBytes, "max-file-bytes", 4<<20, "maximum size of a file; for logs, the newest part is kept")
 	flags.DurationVar(&hold, "hold", 0,
-		"read nothing, and end after so long: the first process of a Pod in which the read is then run")
+		"do not read anything, and exit after this time: for the first process of a Pod in which the command is "+
+			"then run")
 	return command
 }
 

@@ -70,7 +70,7 @@ describe('what Prometheus knows', () => {
     }
     const page = await open(browser, '/local-volumes');
     const alerts = test(page, 'alerts');
-    await alerts.getByText('The data of the thin pool of device class vg1 on node node-a is as good as full.').waitFor();
+    await alerts.getByText('The thin pool data of device class vg1 on node node-a is at least 95% full.').waitFor();
     await test(page, 'health').getByText('1 critical alert fires: act now.').waitFor();
     // From 60 % to 97 % in 26 hours.
     await test(page, 'class-vg1').getByText(/in [12] hours?/).waitFor();

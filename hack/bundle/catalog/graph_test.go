@@ -155,10 +155,10 @@ func TestReadBundles(t *testing.T) {
 
 func TestWhatIsMissingIsNamed(t *testing.T) {
 	for want, o := range map[string]options{
-		"-image names":  {bundle: "../../../bundle", out: t.TempDir()},
-		"make bundle":   {bundle: t.TempDir(), image: "x", out: t.TempDir()},
-		"opm render":    {bundle: "../../../bundle", image: "x", out: t.TempDir(), opm: "/no/such/opm"},
-		"exit status 1": {bundle: "../../../bundle", image: "x", out: t.TempDir(), opm: "/bin/false"},
+		"-image is required": {bundle: "../../../bundle", out: t.TempDir()},
+		"make bundle":        {bundle: t.TempDir(), image: "x", out: t.TempDir()},
+		"opm render":         {bundle: "../../../bundle", image: "x", out: t.TempDir(), opm: "/no/such/opm"},
+		"exit status 1":      {bundle: "../../../bundle", image: "x", out: t.TempDir(), opm: "/bin/false"},
 	} {
 		if err := run(t.Context(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

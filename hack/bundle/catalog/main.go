@@ -28,11 +28,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.opm, "opm", "opm", "program opm")
+	flag.StringVar(&o.opm, "opm", "opm", "path of the opm program")
 	flag.StringVar(&o.bundle, "bundle", "bundle",
 		"folder with the bundle to add; one of its version that is there is replaced")
-	flag.StringVar(&o.image, "image", "", "image of the bundle; a release names it by digest")
-	flag.StringVar(&o.out, "out", "catalog", "folder of the catalog")
+	flag.StringVar(&o.image, "image", "", "image of the bundle; use a digest for a release")
+	flag.StringVar(&o.out, "out", "catalog", "directory of the catalog")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "catalog:", err)
@@ -42,7 +42,7 @@ func main() {
 
 func run(ctx context.Context, o options) error {
 	if o.image == "" {
-		return errors.New("-image names the image of the bundle")
+		return errors.New("-image is required: specify the image of the bundle")
 	}
 	csv, err := readCSV(o.bundle)
 	if err != nil {

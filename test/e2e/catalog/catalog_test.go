@@ -170,8 +170,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
-			ContainSubstring("DaemonSet vg-manager: 0 of 1 pods are made: the Pod Security level of namespace "+
-				"openshift-lvm-storage lets no privileged pod run"),
+			ContainSubstring("DaemonSet vg-manager: 0 of 1 Pods are created: the Pod Security level of namespace "+
+				"openshift-lvm-storage does not allow privileged Pods"),
 			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage "+
 				"pod-security.kubernetes.io/enforce=privileged"),
 			ContainSubstring(`violates PodSecurity "baseline:latest"`)))
@@ -240,14 +240,15 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator")
 				return out
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
-				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list " +
+				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator does not have " +
+					"permission to list " +
 					"persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its " +
 					"Role or ClusterRole is not that of the installation"))
 			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 			giveClaims()
 			restart()
 			Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
-				ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
+				ContainSubstring("does not have permission to patch daemonsets.apps in namespace openshift-lvm-storage"))
 			giveAgents()
 			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())

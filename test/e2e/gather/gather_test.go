@@ -74,11 +74,11 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 		"a disk was pulled":            {"device class loose on node node1: DeviceMissing", "default/loose"},
 		"a pool is full":               {"data of thin pool thin/pool on node node1 is"},
 		"an agent does not stay up":    {"container vg-manager of pod", "vgmanager.lock"},
-		"a node is off":                {"node node2 is not ready", "default/away"},
-		"the certificate is not valid": {"webhook certificate", "vouches"},
+		"a node is off":                {"node node2 has not been ready", "default/away"},
+		"the certificate is not valid": {"webhook certificate", "was not issued by an authority in the caBundle"},
 		"a claim cannot be scheduled": {
-			"claim default/huge (100Gi, lvms-thin) is Pending: every node offers less than 100Gi"},
-		"no operator runs": {"the operator (Deployment openshift-lvm-storage/lvms-operator) does not run"},
+			"claim default/huge (100Gi, lvms-thin) is Pending: every node has less capacity than 100Gi"},
+		"no operator runs": {"the operator (Deployment openshift-lvm-storage/lvms-operator) is not running"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(head, want) {
@@ -436,7 +436,7 @@ func (w *world) sameOffline(ctx context.Context, folder string) {
 	out.Reset()
 	live.Stdout = &out
 	if err := live.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 ||
-		!strings.Contains(out.String(), "node node2 is not ready") {
+		!strings.Contains(out.String(), "node node2 has not been ready") {
 		w.Errorf("gather check: %v\n%s", err, out.String())
 	}
 }

@@ -8,7 +8,7 @@ const fill = (space: string, value: number, node = 'a') => ({ labels: { lvms_spa
 it('has the alerts that fire, the most serious first, in the words of the rules', () => {
   const list = alertsOf([firing('PodCrashing', 'none'), firing('LVMSThinPoolDataFillingUpInDays', 'warning'), firing('LVMSDeviceFailing', 'critical', { node: 'b' }), { labels: { lvms_probe: 'scraped' }, value: 2 }]);
   expect(list.map((a) => a.name)).toEqual(['LVMSDeviceFailing', 'LVMSThinPoolDataFillingUpInDays', 'PodCrashing']);
-  expect(list[0]?.summary).toBe('A device of device class vg1 on node b gives errors.');
+  expect(list[0]?.summary).toBe('A device of device class vg1 on node b is failing.');
   expect(list[2]?.summary).toBeUndefined();
 });
 it('takes no name of an object for an alert', () => expect(alertsOf([firing('constructor', 'info')])[0]?.summary).toBeUndefined());

@@ -23,13 +23,13 @@ func root() *cobra.Command {
 	f := &flags{}
 	cmd := &cobra.Command{
 		Use:           "lab",
-		Short:         "Clusters with real LVM for tests, on this machine",
+		Short:         "Run test clusters with real LVM on this machine",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	cmd.PersistentFlags().StringVar(&f.name, "name", "lab", "name of the lab")
 	cmd.PersistentFlags().StringVar(&f.state, "state", "",
-		"folder of the lab (default .cache/labs/NAME in the repository)")
+		"directory of the lab (default .cache/labs/NAME in the repository)")
 	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(),
 		doctor(f), packages(), flavors(), bareTest(f))
 	return cmd
@@ -57,20 +57,21 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	o := &f.options
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "number of nodes")
 	cmd.Flags().StringVar(&f.disks, "disks", "", "data disks of every node, for example 8G,8G,scsi:1G")
-	cmd.Flags().StringVar(&o.Flavor, "flavor", lab.DefaultFlavor, "kind of host that the nodes are: see lab flavors")
+	cmd.Flags().StringVar(&o.Flavor, "flavor", lab.DefaultFlavor, "host flavor of the nodes (lab flavors lists them)")
 	cmd.Flags().IntVar(&o.MemoryMB, "memory", 2048, "memory of a node in MB")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")
 	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false,
-		"add OpenShift's custom resources, and objects that say what the cluster is")
-	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add volume snapshots and their controller")
+		"add the CustomResourceDefinitions of OpenShift, and objects that describe the cluster")
+	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add the CustomResourceDefinitions and the controller of "+
+		"volume snapshots")
 	cmd.Flags().BoolVar(&o.OLM, "olm", false, "add the Operator Lifecycle Manager")
 	cmd.Flags().BoolVar(&o.OLMv1, "olm-v1", false, "add OLM v1: catalogd and operator-controller")
 	cmd.Flags().BoolVar(&o.ServiceCA, "service-ca", false,
-		"add a signer that answers the annotations of OpenShift's service CA")
+		"add a signer for the annotations of OpenShift's service CA")
 	cmd.Flags().BoolVar(&o.PrometheusOperator, "prometheus-operator", false,
-		"add the Prometheus Operator and images of Prometheus")
+		"add the Prometheus Operator and the images of Prometheus")
 	cmd.Flags().BoolVar(&o.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")
-	cmd.Flags().StringSliceVar(&o.CRDs, "crds", nil, "files with further custom resource definitions")
+	cmd.Flags().StringSliceVar(&o.CRDs, "crds", nil, "files with additional CustomResourceDefinitions")
 }
 
 func (f *flags) complete() (lab.Options, error) {
@@ -90,7 +91,7 @@ func (f *flags) complete() (lab.Options, error) {
 }
 
 func up(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "up", Short: "Bring a lab up", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "up", Short: "Start a lab", Args: cobra.NoArgs}
 	f.addTo(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.complete()
@@ -104,7 +105,7 @@ func up(f *flags) *cobra.Command {
 }
 
 func down(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "down", Short: "End a lab and remove all that it had", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "down", Short: "Stop a lab and delete all its files", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := f.stateDir()
 			if err != nil {
@@ -172,9 +173,9 @@ func carryExit(err error) error {
 
 func logs(f *flags) *cobra.Command {
 	var dir string
-	cmd := &cobra.Command{Use: "logs [NODE]", Short: "Print a node's logs, or collect all logs in a folder",
+	cmd := &cobra.Command{Use: "logs [NODE]", Short: "Print a node's logs, or collect all logs in a directory",
 		Args: cobra.MaximumNArgs(1)}
-	cmd.Flags().StringVar(&dir, "dir", "", "folder to collect all logs in (default lab-logs-NAME)")
+	cmd.Flags().StringVar(&dir, "dir", "", "directory for all logs (default lab-logs-NAME)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := f.open()
 		if err != nil {
@@ -220,8 +221,8 @@ func loadImage(f *flags) *cobra.Command {
 
 func programs() *cobra.Command {
 	return &cobra.Command{Use: "programs [SET...]",
-		Short: "Build what the lab runs, or sets of it (kubernetes, olm, ...), unless it is cached, and " +
-			"print the folders",
+		Short: "Build the programs that the lab runs, or only some sets (kubernetes, olm, ...), unless they are " +
+			"cached, and print their directories",
 		RunE: func(cmd *cobra.Command, sets []string) error {
 			dirs, err := lab.AllPrograms(cmd.Context(), os.Stderr, sets...)
 			for _, dir := range dirs {
@@ -234,8 +235,8 @@ func programs() *cobra.Command {
 func flavors() *cobra.Command {
 	var names bool
 	cmd := &cobra.Command{Use: "flavors",
-		Short: "Print the flavors of nodes, one a line, and the tests that each excludes", Args: cobra.NoArgs}
-	cmd.Flags().BoolVar(&names, "names", false, "print the names alone, for scripts")
+		Short: "Print the host flavors of nodes, and the tests that each one excludes", Args: cobra.NoArgs}
+	cmd.Flags().BoolVar(&names, "names", false, "print only the names")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		for _, f := range lab.Flavors() {
 			if names {
@@ -253,11 +254,11 @@ func flavors() *cobra.Command {
 }
 
 func doctor(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "doctor", Short: "Say what keeps this machine from running the lab", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "doctor", Short: "Check whether this machine can run the lab", Args: cobra.NoArgs}
 	f.addTo(cmd)
 	var boot bool
 	cmd.Flags().BoolVar(&boot, "boot", false,
-		"boot a bare node too, and create a physical volume on it (about 3 seconds)")
+		"also boot a bare node and create a physical volume on it (about 3 seconds)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.complete()
 		if err != nil {
@@ -284,14 +285,14 @@ func doctor(f *flags) *cobra.Command {
 
 func packages() *cobra.Command {
 	cmd := &cobra.Command{Use: "packages", Short: "Install the Debian packages that are missing", Args: cobra.NoArgs}
-	tests := cmd.Flags().Bool("tests", false, "those that only tests need, too")
+	tests := cmd.Flags().Bool("tests", false, "also install the packages that only tests need")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		missing, err := lab.MissingPackages(*tests)
 		if err != nil {
 			return err
 		}
 		if len(missing) == 0 {
-			fmt.Println("nothing is missing")
+			fmt.Println("no packages are missing")
 			return nil
 		}
 		masked, err := lab.Mask("/etc/systemd/system", missing)
@@ -299,7 +300,8 @@ func packages() *cobra.Command {
 			return err
 		}
 		for _, service := range masked {
-			fmt.Fprintf(os.Stderr, "%s is masked: only its program is wanted; systemctl unmask %s if you run it here\n",
+			fmt.Fprintf(os.Stderr, "%s is masked, because only its program is needed; if this machine runs the "+
+				"service, run systemctl unmask %s\n",
 				service, service)
 		}
 		for _, args := range [][]string{{"update", "-qq"},

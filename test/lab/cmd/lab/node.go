@@ -51,7 +51,7 @@ func disk(f *flags) *cobra.Command {
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
 				disks, err := lab.ParseDisks(args[1])
 				if err != nil || len(disks) != 1 {
-					return fmt.Errorf("want one disk: %w", err)
+					return fmt.Errorf("specify exactly one disk: %w", err)
 				}
 				disks[0].Name = args[0]
 				d, err := n.AddDisk(ctx, disks[0])
@@ -85,7 +85,7 @@ func disk(f *flags) *cobra.Command {
 
 func shell(f *flags) *cobra.Command {
 	return &cobra.Command{Use: "shell [NODE]",
-		Short: "A shell on a node; or one in the lab's network, with kubectl ready", Args: cobra.MaximumNArgs(1),
+		Short: "Open a shell on a node, or in the lab's network with kubectl configured", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return f.run(cmd, "bash", "-i")
@@ -128,11 +128,11 @@ func rawTerminal(fd int) (restore func(), err error) {
 
 func bareTest(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "bare-test -- BINARY ARGS",
-		Short: "Run a test binary on a bare node that is made for it", Args: cobra.MinimumNArgs(1)}
+		Short: "Create a bare node, and run a test binary on it", Args: cobra.MinimumNArgs(1)}
 	var disks string
 	var flavor string
 	cmd.Flags().StringVar(&disks, "disks", "", "data disks of the node, for example 1G,1G,scsi:1G")
-	cmd.Flags().StringVar(&flavor, "flavor", lab.DefaultFlavor, "kind of host that the node is: see lab flavors")
+	cmd.Flags().StringVar(&flavor, "flavor", lab.DefaultFlavor, "host flavor of the node (lab flavors lists them)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		specs, err := lab.ParseDisks(disks)
 		if err != nil {
