@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -121,113 +121,25 @@ const (
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-func runOperator(ctx context.Context, o operatorOptions) error {
-	if o.standbys < 0 || o.standbys > 2 {
-		return fmt.Errorf("invalid --standbys %d: must be 0, 1 or 2", o.standbys)
+func runOperator(ctx context.Context, options operatorOptions) error {
+	if err := options.complete(); err != nil {
+		return err
 	}
-	namespace, err := environment(namespaceVariable)
+	o, err := newOperator(ctx, options)
 	if err != nil {
 		return err
 	}
-	podName, err := environment(podNameVariable)
+	mgr, err := o.newManager()
 	if err != nil {
 		return err
 	}
-	if o.volumeMetrics, err = numberFromEnvironment(volumeMetricsVariable, o.volumeMetrics); err != nil {
+	if err := o.addServices(ctx, mgr); err != nil {
 		return err
 	}
-	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
+	if err := addControllers(mgr, o.direct, o.namespace, o.image, o.found, o.watch, o.operatorOptions); err != nil {
 		return err
 	}
-	if o.runbooks, err = runbooks(o.runbooks); err != nil {
-		return err
-	}
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return err
-	}
-	config.QPS = clientQPS
-	config.Burst = clientBurst
-	// The finalizers of upstream have no path, and the API server returns a warning for each of them.
-	config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(logf.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	direct, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return err
-	}
-	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return err
-	}
-	found, err := platform.Detect(ctx, discoveryClient, direct)
-	if err != nil {
-		return fmt.Errorf("detect the platform: %w", err)
-	}
-	ctrl.Log.Info("starting the operator", "platform", found, "namespace", namespace)
-	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
-	if err != nil {
-		return err
-	}
-	watch := rights.NewWatch(direct, namespace+"/"+account, needed)
-	if err := watch.CanStart(ctx); err != nil {
-		return err
-	}
-	image, err := ownImage(ctx, direct, namespace, podName)
-	if err != nil {
-		return err
-	}
-
-	lock, err := newLeaderLock(config, namespace, podName)
-	if err != nil {
-		return err
-	}
-	certificates := newCertificates(direct, namespace, o)
-	profile := tlsprofile.New()
-	volumes := &trim.Volumes{}
-	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, direct),
-		HealthProbeBindAddress: o.healthAddress,
-		PprofBindAddress:       pprofAddress(o.pprofPort),
-		WebhookServer:          certificates.server(o, profile),
-		Cache: cache.Options{ByObject: operatorCache(namespace, found),
-			DefaultTransform: trim.Any, NewInformer: volumes.NewInformer},
-		NewClient:                           trim.NewClient,
-		LeaderElection:                      o.leaderElect,
-		LeaderElectionResourceLockInterface: lock,
-		LeaderElectionReleaseOnCancel:       true,
-		LeaseDuration:                       ptr.To(leaseDuration),
-		RenewDeadline:                       ptr.To(renewDeadline),
-		RetryPeriod:                         ptr.To(retryPeriod),
-	})
-	if err != nil {
-		return err
-	}
-	if found.TLSProfile {
-		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
-			return err
-		}
-	}
-	if err := mgr.Add(platform.RestartWhenAPIsAppear(discoveryClient, found)); err != nil {
-		return err
-	}
-	if err := certificates.addTo(mgr); err != nil {
-		return err
-	}
-	shown := map[string]certificateSource{"metrics": certificate.Current, "webhook": certificates.current(o)}
-	if err := addProcessMetrics("lvms-operator", shown); err != nil {
-		return err
-	}
-	if o.leaderElect {
-		if err := standby.New(mgr.GetClient(), mgr.GetAPIReader(), namespace,
-			o.standbys).SetupWithManager(mgr); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(mgr.Add(watch), addControllers(mgr, direct, namespace, image, found, watch, o)); err != nil {
-		return err
-	}
-	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
+	closeSidecars, err := addCSI(ctx, mgr, o.namespace, o.podName, o.found, o.volumes)
 	if err != nil {
 		return err
 	}
@@ -236,6 +148,133 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// complete checks the flags, and replaces those for which an environment variable is set.
+func (o *operatorOptions) complete() (err error) {
+	if o.standbys < 0 || o.standbys > 2 {
+		return fmt.Errorf("invalid --standbys %d: must be 0, 1 or 2", o.standbys)
+	}
+	if o.volumeMetrics, err = numberFromEnvironment(volumeMetricsVariable, o.volumeMetrics); err != nil {
+		return err
+	}
+	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
+		return err
+	}
+	o.runbooks, err = runbooks(o.runbooks)
+	return err
+}
+
+// operator has what the operator needs before its manager exists.
+type operator struct {
+	operatorOptions
+	namespace, podName string
+	config             *rest.Config
+	direct             client.Client
+	apis               *discovery.DiscoveryClient
+	found              platform.Platform
+	watch              *rights.Watch
+	// image is the operator's own image, which the node agents run too.
+	image        string
+	certificates webhookCertificates
+	certificate  *servingcert.Certificate
+	profile      *tlsprofile.Follower
+	volumes      *trim.Volumes
+}
+
+// newOperator detects the platform and checks that the operator has its permissions.
+func newOperator(ctx context.Context, options operatorOptions) (*operator, error) {
+	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &trim.Volumes{},
+		certificate: servingcert.New(options.metricsCertDir, reportCertificate)}
+	var err error
+	if o.namespace, err = environment(namespaceVariable); err != nil {
+		return nil, err
+	}
+	if o.podName, err = environment(podNameVariable); err != nil {
+		return nil, err
+	}
+	if err := o.connect(); err != nil {
+		return nil, err
+	}
+	if o.found, err = platform.Detect(ctx, o.apis, o.direct); err != nil {
+		return nil, fmt.Errorf("detect the platform: %w", err)
+	}
+	ctrl.Log.Info("starting the operator", "platform", o.found, "namespace", o.namespace)
+	needed, err := rights.Of(rbac.Operator, rbac.Namespace, o.namespace, o.found.Absent()...)
+	if err != nil {
+		return nil, err
+	}
+	o.watch = rights.NewWatch(o.direct, o.namespace+"/"+account, needed)
+	if err := o.watch.CanStart(ctx); err != nil {
+		return nil, err
+	}
+	o.certificates = newCertificates(o.direct, o.namespace, options)
+	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
+	return o, err
+}
+
+// connect creates the clients of the API server.
+func (o *operator) connect() (err error) {
+	if o.config, err = ctrl.GetConfig(); err != nil {
+		return err
+	}
+	o.config.QPS = clientQPS
+	o.config.Burst = clientBurst
+	// The finalizers of upstream have no path, and the API server returns a warning for each of them.
+	o.config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(
+		logf.KubeAPIWarningLoggerOptions{Deduplicate: true})
+	if o.direct, err = client.New(o.config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	o.apis, err = discovery.NewDiscoveryClientForConfig(o.config)
+	return err
+}
+
+func (o *operator) newManager() (ctrl.Manager, error) {
+	lock, err := newLeaderLock(o.config, o.namespace, o.podName)
+	if err != nil {
+		return nil, err
+	}
+	return ctrl.NewManager(o.config, ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                metricsOptions(o.metricsAddress, o.certificate, o.profile, o.direct),
+		HealthProbeBindAddress: o.healthAddress,
+		PprofBindAddress:       pprofAddress(o.pprofPort),
+		WebhookServer:          o.certificates.server(o.operatorOptions, o.profile),
+		Cache: cache.Options{ByObject: operatorCache(o.namespace, o.found),
+			DefaultTransform: trim.Any, NewInformer: o.volumes.NewInformer},
+		NewClient:                           trim.NewClient,
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       ptr.To(leaseDuration),
+		RenewDeadline:                       ptr.To(renewDeadline),
+		RetryPeriod:                         ptr.To(retryPeriod),
+	})
+}
+
+// addServices adds what the operator runs besides its controllers.
+func (o *operator) addServices(ctx context.Context, mgr ctrl.Manager) error {
+	if o.found.TLSProfile {
+		if err := profilewatch.Follow(ctx, o.profile, mgr.GetCache()); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Add(platform.RestartWhenAPIsAppear(o.apis, o.found)); err != nil {
+		return err
+	}
+	if err := o.certificates.addTo(mgr); err != nil {
+		return err
+	}
+	shown := map[string]certificateSource{"metrics": o.certificate.Current,
+		"webhook": o.certificates.current(o.operatorOptions)}
+	if err := addProcessMetrics("lvms-operator", shown); err != nil {
+		return err
+	}
+	if err := mgr.Add(o.watch); err != nil || !o.leaderElect {
+		return err
+	}
+	return standby.New(mgr.GetClient(), mgr.GetAPIReader(), o.namespace, o.standbys).SetupWithManager(mgr)
 }
 
 // operatorCache limits the operator's cache to what it needs.

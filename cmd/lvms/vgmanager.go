@@ -108,41 +108,12 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	volumes, err := logicalvolume.Selector(ctx, live, nodeName)
-	if err != nil {
-		return err
-	}
 	cluster, err := clusterID(ctx, live)
 	if err != nil {
 		return err
 	}
-	hasProfile, err := hasTLSProfile(config)
+	mgr, err := newAgentManager(ctx, config, live, nodeName, namespace, o)
 	if err != nil {
-		return err
-	}
-	objects := agentCache(nodeName, namespace, volumes)
-	profile := tlsprofile.New()
-	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
-	if hasProfile {
-		maps.Copy(objects, profilewatch.CacheByObject())
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, live),
-		HealthProbeBindAddress: o.healthAddress,
-		PprofBindAddress:       pprofAddress(o.pprofPort),
-		Cache:                  cache.Options{ByObject: objects},
-	})
-	if err != nil {
-		return err
-	}
-	if hasProfile {
-		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
-			return err
-		}
-	}
-	if err := addProcessMetrics("vg-manager",
-		map[string]certificateSource{"metrics": certificate.Current}); err != nil {
 		return err
 	}
 	fileSystems := csinode.NewFileSystems(nodeName)
@@ -155,6 +126,41 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// newAgentManager returns the agent's manager, which serves metrics with the TLS profile of the cluster.
+func newAgentManager(ctx context.Context, config *rest.Config, live client.Client, nodeName, namespace string,
+	o vgmanagerOptions) (ctrl.Manager, error) {
+	volumes, err := logicalvolume.Selector(ctx, live, nodeName)
+	if err != nil {
+		return nil, err
+	}
+	hasProfile, err := hasTLSProfile(config)
+	if err != nil {
+		return nil, err
+	}
+	objects := agentCache(nodeName, namespace, volumes)
+	if hasProfile {
+		maps.Copy(objects, profilewatch.CacheByObject())
+	}
+	profile := tlsprofile.New()
+	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, live),
+		HealthProbeBindAddress: o.healthAddress,
+		PprofBindAddress:       pprofAddress(o.pprofPort),
+		Cache:                  cache.Options{ByObject: objects},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if hasProfile {
+		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
+			return nil, err
+		}
+	}
+	return mgr, addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current})
 }
 
 func hasTLSProfile(config *rest.Config) (bool, error) {
