@@ -175,7 +175,7 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 	if err := r.removed.add(w.Name, note, named); err != nil {
 		return err
 	}
-	if err := r.released.write(w.Name, a.PVs); err != nil {
+	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
 	if err := r.LVM.VGReduce(ctx, lvm.VGReduceOptions{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
@@ -212,7 +212,7 @@ func (r *Reconciler) removePool(ctx context.Context, w plan.Wanted) error {
 
 // removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
 func (r *Reconciler) removeVG(ctx context.Context, w plan.Wanted, a plan.Action) error {
-	if err := r.released.write(w.Name, a.PVs); err != nil {
+	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
 	return r.LVM.VGRemove(ctx, w.Name)

@@ -145,7 +145,7 @@ type Options struct {
 // Reconciler reconciles the volume groups of one node. It reconciles one at a time, so it needs no locks.
 type Reconciler struct {
 	Options
-	released releases
+	released records[release]
 	removed  removals
 	wipes    wipeRecords
 	// names are the last known devices of physical volumes, by UUID.
@@ -165,8 +165,8 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, released: releases{dir: o.StateDir}, removed: removals{dir: o.StateDir},
-		wipes: wipeRecords{dir: o.StateDir}, names: map[string]string{},
+		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
+		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		parts: map[string]part{}, now: time.Now, wake: newWaker(),
 	}

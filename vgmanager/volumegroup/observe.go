@@ -21,9 +21,11 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Wanted, before v1alpha1
 	if s.Report, err = r.report(ctx, maxAge); err != nil {
 		return s, err
 	}
-	if s.Released, err = r.released.read(w.Name); err != nil {
+	released, err := r.released.read(w.Name)
+	if err != nil {
 		return s, err
 	}
+	s.Released = released.PhysicalVolumes
 	if s.Removed, err = r.removed.read(w.Name); err != nil {
 		return s, err
 	}

@@ -3,10 +3,7 @@ package volumegroup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,56 +14,24 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
-// wipeRecords keeps the records of a device class in a file on the node.
-type wipeRecords struct{ dir string }
+// wipeRecords keeps the wipes of a device class. A new class with the name of a deleted one is another consent.
+type wipeRecords struct{ records[[]plan.WipeRecord] }
 
-func (r wipeRecords) path(class string) string { return filepath.Join(r.dir, "wiped-"+class+".json") }
-
-func (r wipeRecords) read(class string) ([]plan.WipeRecord, error) {
-	data, err := os.ReadFile(r.path(class))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var records []plan.WipeRecord
-	if err == nil {
-		err = json.Unmarshal(data, &records)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("record of the devices that were wiped for device class %s: %w", class, err)
-	}
-	return records, nil
+func newWipeRecords(dir string) wipeRecords {
+	return wipeRecords{records[[]plan.WipeRecord]{dir, "wiped", "the devices that were wiped for device class"}}
 }
 
 // put adds a record, or replaces the record of the same consent and disk.
 func (r wipeRecords) put(class string, record plan.WipeRecord) error {
-	records, err := r.read(class)
+	list, err := r.read(class)
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(o plan.WipeRecord) bool {
-		return o.Class == record.Class &&
-			o.ID == record.ID
-	})
-	data, err := json.Marshal(append(records, record))
-	if err != nil {
-		return err
-	}
-	if err := lvmd.ReplaceFile(r.path(class), data); err != nil {
-		return fmt.Errorf("record the wipe of %s for device class %s: %w", record.Name, class, err)
-	}
-	return nil
-}
-
-// forget deletes the records of a deleted device class. A new class with the same name is another consent.
-func (r wipeRecords) forget(class string) error {
-	if err := os.Remove(r.path(class)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("forget the wipes of device class %s: %w", class, err)
-	}
-	return nil
+	list = slices.DeleteFunc(list, func(o plan.WipeRecord) bool { return o.Class == record.Class && o.ID == record.ID })
+	return r.write(class, append(list, record))
 }
 
 // carried returns a function that reads a device right before it is wiped.
