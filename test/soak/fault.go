@@ -11,9 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 // Durations of faults that do not end by themselves.
@@ -94,10 +91,10 @@ func (w *world) processOf(program string) (int, error) {
 }
 
 // moveClock moves the node's clock forward, and back. No container may start meanwhile: because of its time, the
-// kubelet would always consider it the newest of its Pod, and could not start the Pod's container a third time.
+// kubelet could not start it a third time.
 func (w *world) moveClock(ctx context.Context) error {
 	wait(ctx, podPause)
-	if err := w.retry(ctx, "the product's Pods are ready", w.podsReady); err != nil {
+	if err := w.retry(ctx, "the containers of the node have started", w.containersStarted); err != nil {
 		return err
 	}
 	if _, err := w.onNode(ctx, fmt.Sprintf("date -s @$(($(date +%%s) + %.0f))", clockShift.Seconds())); err != nil {
@@ -109,15 +106,39 @@ func (w *world) moveClock(ctx context.Context) error {
 	return err
 }
 
-func (w *world) podsReady(ctx context.Context) error {
-	pods := &corev1.PodList{}
-	if err := w.List(ctx, pods, client.InNamespace(story.OperatorNamespace)); err != nil {
+func (w *world) containersStarted(ctx context.Context) error {
+	text, err := w.onNode(ctx, "awk '$1 == \"btime\" {print $2}' /proc/stat") // proc_stat(5), in seconds
+	if err != nil {
 		return err
 	}
-	for _, pod := range pods.Items {
+	booted, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	pods := &corev1.PodList{}
+	if err := w.List(ctx, pods); err != nil {
+		return err
+	}
+	return starting(pods.Items, time.Unix(booted, 0))
+}
+
+// starting returns an error if a container is still to start on a node that booted at a time. After a power cut, the
+// status of a Pod is of before until the kubelet writes it.
+func starting(pods []corev1.Pod, booted time.Time) error {
+	for _, pod := range pods {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if len(pod.Status.ContainerStatuses) == 0 {
+			return fmt.Errorf("the Pod %s/%s has no containers yet", pod.Namespace, pod.Name)
+		}
 		for _, container := range pod.Status.ContainerStatuses {
 			if !container.Ready {
-				return fmt.Errorf("container %s of Pod %s is not ready", container.Name, pod.Name)
+				return fmt.Errorf("container %s of Pod %s/%s is not ready", container.Name, pod.Namespace, pod.Name)
+			}
+			if running := container.State.Running; running == nil || running.StartedAt.Time.Before(booted) {
+				return fmt.Errorf("container %s of Pod %s/%s has not started since the node booted", container.Name,
+					pod.Namespace, pod.Name)
 			}
 		}
 	}
