@@ -57,13 +57,13 @@ export const extensions = [
       CSI: {
         title: 'LVM Storage', provisioner: DRIVER, allowVolumeExpansion: true, volumeBindingMode: 'WaitForFirstConsumer',
         parameters: {
-          'topolvm.io/device-class': { name: '%plugin__lvms-console~Device class%', hintText: '%plugin__lvms-console~The name of a device class of the LVMCluster. Its own StorageClass is there already.%', required: true },
-          'csi.storage.k8s.io/fstype': { name: '%plugin__lvms-console~File system%', hintText: '%plugin__lvms-console~Volumes are formatted with it once, when they are used first.%', values: { xfs: 'xfs', ext4: 'ext4' } },
+          'topolvm.io/device-class': { name: '%plugin__lvms-console~Device class%', hintText: '%plugin__lvms-console~The name of a device class of the LVMCluster, which already has its own StorageClass.%', required: true },
+          'csi.storage.k8s.io/fstype': { name: '%plugin__lvms-console~File system%', hintText: '%plugin__lvms-console~The file system that a volume is formatted with on its first use.%', values: { xfs: 'xfs', ext4: 'ext4' } },
         },
       },
     },
   },
   ...Object.keys(summaries).map((alert) => ({
-    type: 'console.alert-action' as const, flags, properties: { alert, text: '%plugin__lvms-console~Show local volumes%', action: { $codeRef: 'AlertAction.action' } },
+    type: 'console.alert-action' as const, flags, properties: { alert, text: '%plugin__lvms-console~View local volumes%', action: { $codeRef: 'AlertAction.action' } },
   })),
 ] satisfies Written<Ours>[];

@@ -4,7 +4,7 @@ export const plugin: ConsolePluginBuildMetadata = {
   name: 'lvms-console',
   version: '0.2.0',
   displayName: 'LVM Storage',
-  description: 'Local volumes: from blank disks of the nodes to a StorageClass.',
+  description: 'Local volumes on blank disks of the nodes, with a StorageClass for each device class.',
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
     ClassPage: './src/details/ClassPage.tsx',

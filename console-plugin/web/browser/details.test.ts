@@ -44,9 +44,9 @@ describe('details of a device class', () => {
     const volumes = test(page, 'volumes');
     await volumes.getByRole('link', { name: 'database' }).waitFor();
     await volumes.getByText('Snapshot of shop/database').waitFor();
-    await volumes.getByText(/No PersistentVolume, no snapshot and no claim knows it/).waitFor();
+    await volumes.getByText(/Orphaned: no PersistentVolume, snapshot or claim refers to this volume/).waitFor();
     assert.equal(await volumes.getByText('elsewhere').count(), 0, 'a volume of another device class is shown');
-    await test(page, 'settings-card').getByText('The pools were made with this share').waitFor();
+    await test(page, 'settings-card').getByText('Immutable: to extend existing thin pools').waitFor();
     await accessible(page);
     await picture(page, 'class');
     await page.locator('#kind-snapshot').click();
@@ -57,11 +57,11 @@ describe('details of a device class', () => {
   it('empties a device: says what it leads to, asks the cluster, writes one request, and follows the device until it is empty', async () => {
     await storage();
     const page = await open(browser, '/local-volumes/class/vg1');
-    await page.getByRole('button', { name: 'Change /dev/sdb of node node-a' }).click();
+    await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();
     await test(page, 'apply').click();
-    await test(page, 'why-not').getByText('Choose what is to be done.').waitFor();
-    await page.getByRole('radio', { name: 'Empty it' }).check();
-    await test(page, 'consequences').getByText(/60 GiB are moved to the other devices of the group on node node-a, which have 70 GiB free/).waitFor();
+    await test(page, 'why-not').getByText('Select an action.').waitFor();
+    await page.getByRole('radio', { name: 'Drain' }).check();
+    await test(page, 'consequences').getByText(/60 GiB of data is moved to the other devices of the volume group on node node-a, which have 70 GiB free/).waitFor();
     await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
     assert.equal(await deviceClass().then((c) => c?.deviceRequests), undefined, 'the dry run wrote something');
     await accessible(page);
@@ -69,15 +69,15 @@ describe('details of a device class', () => {
     await test(page, 'apply').click();
     await test(page, 'dialog').waitFor({ state: 'detached' });
     assert.deepEqual((await deviceClass())?.deviceRequests, [{ node: 'node-a', device: 'a1-uuid', action: 'Drain' }]);
-    await test(page, 'members').getByText('Asked for: Drain').waitFor();
+    await test(page, 'members').getByText('Requested: Drain').waitFor();
     // What the node agent tells while LVM moves, and then.
     await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Draining', movedPercent: 40, message: 'its extents are being moved to the other devices' }), physicalVolume('sdc', 'a2'))]);
-    await test(page, 'members').getByText('Being emptied 40 %').waitFor();
+    await test(page, 'members').getByText('Draining 40%').waitFor();
     await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Drained', free: `${100 * GiB}`, message: 'empty, and nothing new is put on it (deviceRequests)' }), physicalVolume('sdc', 'a2'))]);
-    await test(page, 'members').getByText('Empty', { exact: true }).waitFor();
+    await test(page, 'members').getByText('Drained', { exact: true }).waitFor();
     await picture(page, 'class-drained');
-    await page.getByRole('button', { name: 'Change /dev/sdb of node node-a' }).click();
-    await page.getByRole('radio', { name: 'Take the request back' }).check();
+    await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();
+    await page.getByRole('radio', { name: 'Remove request' }).check();
     await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
     await test(page, 'apply').click();
     await test(page, 'dialog').waitFor({ state: 'detached' });
@@ -88,11 +88,11 @@ describe('details of a device class', () => {
   it('replaces a device by a blank one, takes its path out, and tells when the request is done', async () => {
     await storage();
     const page = await open(browser, '/local-volumes/class/vg1');
-    await page.getByRole('button', { name: 'Change /dev/sdc of node node-a' }).click();
-    await page.getByRole('radio', { name: 'Replace it' }).check();
+    await page.getByRole('button', { name: 'Manage /dev/sdc on node node-a' }).click();
+    await page.getByRole('radio', { name: 'Replace' }).check();
     await page.getByRole('radio', { name: '/dev/sdd, 300 GiB' }).check();
-    await page.getByRole('checkbox', { name: /Take its path out/ }).check();
-    await test(page, 'consequences').getByText(/30 GiB are moved/).waitFor();
+    await page.getByRole('checkbox', { name: /remove its path/ }).check();
+    await test(page, 'consequences').getByText(/30 GiB of data is moved/).waitFor();
     await test(page, 'written').getByText('+ optionalPaths: /dev/disk/by-id/wwn-0x5000c500a3').waitFor();
     await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
     // The cluster says on which nodes a path was in force.
@@ -104,7 +104,7 @@ describe('details of a device class', () => {
     assert.deepEqual(c?.deviceRequests, [{ node: 'node-a', device: 'a2-uuid', action: 'Remove' }]);
     assert.deepEqual(c?.deviceSelector?.optionalPaths?.map((p) => p.slice(-2)), ['a1', 'b1', 'a3']);
     await tell('node-a', [member('sdb', 'a1'), blank('sdc', 'a2'), member('sdd', 'a3')], [group(physicalVolume('sdb', 'a1'), physicalVolume('sdd', 'a3'))]);
-    await test(page, 'done-request').getByRole('button', { name: 'Take the request out' }).click();
+    await test(page, 'done-request').getByRole('button', { name: 'Remove request' }).click();
     await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
     await picture(page, 'class-done');
     await test(page, 'apply').click();
@@ -116,14 +116,14 @@ describe('details of a device class', () => {
   it('says that a lost device throws nothing away, and that a drain without room would not begin', async () => {
     await storage(physicalVolume('sdb', 'a1', { state: 'Missing', message: 'is not there' }), physicalVolume('sdc', 'a2'));
     const page = await open(browser, '/local-volumes/class/vg1');
-    await page.getByRole('button', { name: 'Change /dev/sdb of node node-a' }).click();
-    await page.getByRole('radio', { name: 'Take it out' }).check();
-    await test(page, 'consequences').getByText(/Nothing is thrown away by this/).waitFor();
+    await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();
+    await page.getByRole('radio', { name: 'Remove', exact: true }).check();
+    await test(page, 'consequences').getByText(/No other data is deleted/).waitFor();
     await picture(page, 'class-lost');
     await page.getByRole('button', { name: 'Cancel' }).click();
-    await page.getByRole('button', { name: 'Change /dev/sdc of node node-a' }).click();
-    await page.getByRole('radio', { name: 'Empty it' }).check();
-    await test(page, 'consequences').getByText(/A device of the group is missing/).waitFor();
+    await page.getByRole('button', { name: 'Manage /dev/sdc on node node-a' }).click();
+    await page.getByRole('radio', { name: 'Drain' }).check();
+    await test(page, 'consequences').getByText(/A device of the volume group is missing/).waitFor();
     await close(page);
   });
 
@@ -131,7 +131,7 @@ describe('details of a device class', () => {
     await storage(physicalVolume('sdb', 'a1', { state: 'Failing', message: 'gives errors' }), physicalVolume('sdc', 'a2', { state: 'Drained' }));
     for (const theme of ['contrast', 'dark']) {
       const page = await open(browser, `/local-volumes/class/vg1?theme=${theme}&lng=de`);
-      await page.getByRole('button', { name: '/dev/sdb von Knoten node-a ändern' }).click();
+      await page.getByRole('button', { name: '/dev/sdb auf Knoten node-a verwalten' }).click();
       await page.getByRole('radio', { name: 'Leeren' }).check();
       await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
       await accessible(page);
@@ -145,15 +145,15 @@ describe('details of a device class', () => {
     const page = await open(browser, '/local-volumes/class/vg1');
     await test(page, 'add-devices').click();
     await test(page, 'step-devices').waitFor();
-    await page.getByLabel(/Use .*a3 of node node-a/).waitFor();
+    await page.getByLabel(/Select .*a3 on node node-a/).waitFor();
     await close(page);
   });
 
   it('lets a user who may only look see everything, and says what is missing when something is to be done', async () => {
     await storage();
     const page = await open(browser, '/local-volumes/class/vg1', { as: 'viewer', expect: /403/ });
-    await page.getByRole('button', { name: 'Change /dev/sdb of node node-a' }).click();
-    await page.getByRole('radio', { name: 'Put nothing new on it' }).check();
+    await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();
+    await page.getByRole('radio', { name: 'Cordon' }).check();
     await page.locator('[data-test=dry-run][data-state=refused]').waitFor();
     await test(page, 'apply').click();
     await test(page, 'why-not').getByText(/You lack permission to update/).waitFor();

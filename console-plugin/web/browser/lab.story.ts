@@ -77,7 +77,7 @@ it('makes storage of a blank disk, and a claim is bound', { timeout: 300_000 }, 
   await tickDisk(page, home.disks[0], home.node);
   await picture(page, 'lab-2-devices');
   await test(page, 'next').click();
-  await page.getByRole('radio', { name: /At once/ }).check();
+  await page.getByRole('radio', { name: /Immediate/ }).check();
   await test(page, 'next').click();
   await test(page, 'nothing-destroyed').waitFor();
   await test(page, 'next').click();
@@ -107,7 +107,7 @@ it('makes storage of a blank disk, and a claim is bound', { timeout: 300_000 }, 
   await close(page);
 });
 
-const tickDisk = (page: Page, d: Device, node: string) => page.getByLabel(`Use ${stablePath(d)} of node ${node}`, { exact: true }).check();
+const tickDisk = (page: Page, d: Device, node: string) => page.getByLabel(`Select ${stablePath(d)} on node ${node}`, { exact: true }).check();
 
 /** Writes until it is told to end, and keeps the sum of each file. At most 500 MiB. */
 const writer = `trap 'exit 0' TERM; cd /data; head -c 67108864 /dev/urandom >first && sha256sum first >sums && sync && echo 0
@@ -131,7 +131,7 @@ async function written(): Promise<number> {
 
 /** One of the things that can be done with a device, by its dialog on the page of the device class. */
 async function change(page: Page, d: Device, node: string, radio: string, more: () => Promise<void> = () => Promise.resolve()): Promise<void> {
-  await page.getByRole('button', { name: `Change ${d.name} of node ${node}`, exact: true }).click();
+  await page.getByRole('button', { name: `Manage ${d.name} on node ${node}`, exact: true }).click();
   await page.getByRole('radio', { name: radio, exact: true }).check();
   await more();
   await confirm(page);
@@ -177,9 +177,9 @@ it('manages its devices while a Pod writes, and the content is the same', { time
   await page.getByText('Go to the overview').click();
   await page.getByRole('link', { name: /^Device class / }).click();
   const before = await written();
-  await change(page, first, node, 'Replace it', async () => {
+  await change(page, first, node, 'Replace', async () => {
     await page.locator(`[id="spare-${third.name}"]`).check();
-    await page.getByRole('checkbox', { name: /Take its path out/ }).check();
+    await page.getByRole('checkbox', { name: /remove its path/ }).check();
     await picture(page, 'lab-5-replace');
   });
   const seen = new Set<string>();
@@ -194,7 +194,7 @@ it('manages its devices while a Pod writes, and the content is the same', { time
   const here = (replaced.physicalVolumes ?? []).reduce((n, pv) => n + used(pv), 0);
   assert.ok(here >= moved, `${moved} bytes were on the first disk, and all others have ${here}`);
   assert.ok((await written()) > before, 'the Pod wrote nothing meanwhile');
-  await test(page, 'done-request').getByRole('button', { name: 'Take the request out' }).click();
+  await test(page, 'done-request').getByRole('button', { name: 'Remove request' }).click();
   await confirm(page);
   assert.equal((await deviceClass())?.deviceRequests, undefined);
   await picture(page, 'lab-6-replaced');
@@ -202,7 +202,7 @@ it('manages its devices while a Pod writes, and the content is the same', { time
   // The pool takes 90 % of the volume group, so no device can be emptied: that is said before and after, nothing is moved, and it can be taken back.
   const [most] = [second, third].sort((a, b) => used(onDisk(replaced, b) as PhysicalVolumeStatus) - used(onDisk(replaced, a) as PhysicalVolumeStatus)) as [Device];
   const then = await written();
-  await change(page, most, node, 'Empty it', () => test(page, 'consequences').getByText(/free/).first().waitFor());
+  await change(page, most, node, 'Drain', () => test(page, 'consequences').getByText(/free/).first().waitFor());
   const blocked = await until(`${most.name} cannot be emptied`, 120, async () => {
     const pv = onDisk(await groupOf(node), most);
     return pv?.state === 'Blocked' ? pv : undefined;
@@ -211,7 +211,7 @@ it('manages its devices while a Pod writes, and the content is the same', { time
   await test(page, 'members').getByText('Blocked', { exact: true }).waitFor();
   assert.ok((await written()) > then, 'the Pod wrote nothing meanwhile');
   await picture(page, 'lab-7-blocked');
-  await change(page, most, node, 'Take the request back');
+  await change(page, most, node, 'Remove request');
   const last = await until(`${most.name} is open again`, 120, async () => {
     const group = await groupOf(node);
     return onDisk(group, most)?.state === 'Ready' ? group : undefined;

@@ -54,7 +54,7 @@ describe('what Prometheus knows', () => {
       await new Promise((done) => setTimeout(done, 500));
     }
     const page = await open(browser, '/local-volumes');
-    await page.getByText('No alert fires.').waitFor();
+    await page.getByText('No alerts are firing.').waitFor();
     await close(page);
   });
 
@@ -71,13 +71,13 @@ describe('what Prometheus knows', () => {
     const page = await open(browser, '/local-volumes');
     const alerts = test(page, 'alerts');
     await alerts.getByText('The thin pool data of device class vg1 on node node-a is at least 95% full.').waitFor();
-    await test(page, 'health').getByText('1 critical alert fires: act now.').waitFor();
+    await test(page, 'health').getByText('1 critical alert is firing.').waitFor();
     // From 60 % to 97 % in 26 hours.
     await test(page, 'class-vg1').getByText(/in [12] hours?/).waitFor();
-    await test(page, 'class-vg1').getByText('not in sight').waitFor();
+    await test(page, 'class-vg1').getByText('Not expected').waitFor();
     await accessible(page);
     await picture(page, 'overview-alerts');
-    await alerts.getByRole('link', { name: 'Runbook of LVMSThinPoolDataFull' }).click();
+    await alerts.getByRole('link', { name: 'Runbook for LVMSThinPoolDataFull' }).click();
     await page.waitForURL(/\/local-volumes\/runbook\/LVMSThinPoolDataFull$/);
     await page.getByRole('heading', { level: 1, name: 'LVMSThinPoolDataFull' }).waitFor();
     await accessible(page);
@@ -110,14 +110,14 @@ describe('what Prometheus knows', () => {
     }
     const none = await open(browser, '/local-volumes');
     await test(none, 'alerts-none').waitFor();
-    assert.equal(await none.getByText('No alert fires.').count(), 0, 'what is not known was shown as well');
+    assert.equal(await none.getByText('No alerts are firing.').count(), 0, 'what is not known was shown as well');
     await close(none);
     await fetch(`${url}/test/mute?is=true`);
     try {
       const mute = await open(browser, '/local-volumes', { expect: /502/ });
       await test(mute, 'alerts-unknown').waitFor();
       await test(mute, 'class-vg1').getByText('97 GiB of 100 GiB').waitFor();
-      await test(mute, 'class-vg1').getByText('not known').first().waitFor();
+      await test(mute, 'class-vg1').getByText('Unknown').first().waitFor();
       await accessible(mute);
       await picture(mute, 'overview-no-prometheus');
       await close(mute);

@@ -34,7 +34,7 @@ describe('overview', () => {
   it('tells health, capacity, devices and events, and follows them', async () => {
     await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
     const page = await open(browser, '/local-volumes');
-    await page.getByText('Volumes are served, and something is wrong: 1/2 volume groups are ready.').waitFor();
+    await page.getByText('Degraded: 1/2 volume groups are ready.').waitFor();
     await test(page, 'gather').getByText(`oc adm must-gather --image=${gatherImage}`).waitFor();
     const card = test(page, 'class-vg1');
     // 42 % of 90 GiB.
@@ -62,16 +62,16 @@ describe('overview', () => {
     await tellState({ state: 'Draining', movedPercent: 12, message: 'its extents are being moved to the other devices' });
     const page = await open(browser, '/local-volumes');
     const devices = test(page, 'devices');
-    await devices.getByText('Being emptied 12 %').waitFor();
+    await devices.getByText('Draining 12%').waitFor();
     await devices.getByText('its extents are being moved to the other devices').waitFor();
     await tellState({ state: 'Blocked', message: '10 bytes of it are in use and the other devices have 0 bytes free' });
     await devices.getByText('Blocked').waitFor();
     await tellState({ state: 'Drained', message: 'empty, and nothing new is put on it (deviceRequests)' });
-    await devices.getByText('Empty', { exact: true }).waitFor();
+    await devices.getByText('Drained', { exact: true }).waitFor();
     await accessible(page);
     await picture(page, 'overview-drained');
     await tell('node-a', [system('sda', 'a0'), blank('sdb', 'a1')]);
-    await devices.getByText('Empty', { exact: true }).waitFor({ state: 'detached' });
+    await devices.getByText('Drained', { exact: true }).waitFor({ state: 'detached' });
     await close(page);
   });
 

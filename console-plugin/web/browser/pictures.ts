@@ -50,7 +50,7 @@ try {
   await serving();
   const overview = await open(browser, '/local-volumes');
   await overview.setViewportSize({ width: 1280, height: 900 });
-  await overview.getByText('No alert fires.').waitFor({ timeout: 60_000 });
+  await overview.getByText('No alerts are firing.').waitFor({ timeout: 60_000 });
   await test(overview, 'class-vg1').waitFor();
   await take(overview, 'console-overview');
   await close(overview);
@@ -63,7 +63,7 @@ try {
     await test(wizard, 'next').click();
     await test(wizard, `step-${step}`).waitFor();
   }
-  for (const [i, node] of nodes.entries()) await wizard.getByLabel(`Use /dev/disk/by-id/wwn-0x5000c500${i}1 of node ${node}`).check();
+  for (const [i, node] of nodes.entries()) await wizard.getByLabel(`Select /dev/disk/by-id/wwn-0x5000c500${i}1 on node ${node}`).check();
   await wizard.evaluate(() => [document.querySelector('main'), ...document.querySelectorAll('main *')].forEach((e) => e?.scrollTo(0, 0)));
   await take(wizard, 'console-wizard');
   await close(wizard);

@@ -65,17 +65,17 @@ describe('wizard', () => {
     // Next says why it does not lead on.
     await next(page);
     await test(page, 'why-not').waitFor();
-    assert.match(await test(page, 'why-not').innerText(), /No disk is chosen/);
-    assert.ok(await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50000 of node node-a').isDisabled(), 'the disk that the machine runs from can be ticked');
-    assert.ok(await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50004 of node node-a').isDisabled(), 'a mounted disk can be ticked');
-    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50001 of node node-a').check();
-    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50012 of node node-b').check();
+    assert.match(await test(page, 'why-not').innerText(), /No disk is selected/);
+    assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50000 on node node-a').isDisabled(), 'the disk that the machine runs from can be ticked');
+    assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50004 on node node-a').isDisabled(), 'a mounted disk can be ticked');
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50012 on node node-b').check();
     await accessible(page);
     await picture(page, 'wizard-3-devices');
     await next(page);
     await at(page, 'class');
     // 200 GiB less a label each; 90 %, less twice the metadata.
-    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disks become pools of 179 GiB, which promise 1\.7 TiB/);
+    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disks provide thin pools of 179 GiB for up to 1\.7 TiB of volumes/);
     await accessible(page);
     await picture(page, 'wizard-4-class');
     await next(page);
@@ -100,7 +100,7 @@ describe('wizard', () => {
     for (const node of ['node-a', 'node-b']) await tell(node, [], [{ name: 'vg1', status: 'Ready', size: String(100 * GiB), free: String(10 * GiB), thinPool: pool }]);
     await judge('my-lvmcluster', 'Ready', '2/2');
     await page.locator('[data-test=progress][data-state=Ready]').waitFor();
-    await page.getByText('Volumes can be made.').first().waitFor();
+    await page.getByText('Volumes can be created.').first().waitFor();
     await accessible(page);
     await close(page);
   });
@@ -124,7 +124,7 @@ describe('wizard', () => {
     await test(page, 'refused').waitFor();
     const cause = page.locator('[data-test=cause]');
     assert.match(await cause.first().getAttribute('data-field') ?? '', /deviceClasses\[0\]\.storageClassOptions\.additionalLabels\[app\.kubernetes\.io\/name\]/);
-    assert.match(await cause.first().innerText(), /operator's own/);
+    assert.match(await cause.first().innerText(), /reserved for the operator/);
 
     // A field that the kind does not have is refused, and stays in the text.
     await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        nonsense: 1'));
@@ -153,14 +153,14 @@ describe('wizard', () => {
     await next(page);
     await next(page);
     await at(page, 'devices');
-    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50003 of node node-a').check();
-    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50001 of node node-a').check();
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50003 on node node-a').check();
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
     await next(page);
     await next(page);
     await at(page, 'protection');
     await page.getByText('xfs “old-data”').waitFor();
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /confirm that it is destroyed/);
+    assert.match(await test(page, 'why-not').innerText(), /confirm that it will be destroyed/);
     await page.locator('[id="protection.confirm"]').fill('vg');
     assert.equal(await test(page, 'confirmed').count(), 0);
     await page.locator('[id="protection.confirm"]').fill('vg1');
@@ -201,7 +201,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'class');
     assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).getAttribute('readonly'), '');
-    await page.getByText('The name is that of the volume groups and of the StorageClass').waitFor();
+    await page.getByText('The name is immutable, because the volume groups and the StorageClass already use it').waitFor();
     assert.ok(await page.getByRole('radio', { name: 'Thick' }).isDisabled());
     await accessible(page);
     await picture(page, 'edit-4-class');
@@ -231,7 +231,7 @@ describe('wizard', () => {
     await test(page, 'conflict').waitFor();
     await toReview(page);
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /Somebody else changed/);
+    assert.match(await test(page, 'why-not').innerText(), /has been updated/);
     assert.equal((await clusters())[0]?.spec?.storage?.deviceClasses?.[0]?.deviceSelector?.optionalPaths?.length, 2);
     await close(page);
   });

@@ -10,13 +10,13 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
   const { t, m, locale } = useT();
   return (
     <VirtualTable
-      label={t('Devices of the nodes')}
+      label={t('Node devices')}
       rows={rows}
       rowKey={(r) => `${r.node}/${r.device.name}`}
       empty={empty}
       columns={[
         ...(single ? [] : [{ key: 'node', title: t('Node'), width: 8.5 }]), { key: 'name', title: t('Device'), width: 12.5 }, { key: 'size', title: t('Size'), width: 6 },
-        { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
+        { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Reason'), wrap: true },
       ]}
       cells={({ node, device, going }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),

@@ -3,7 +3,7 @@ import { useT } from '../i18n';
 import type { Metrics } from '../kube/prometheus';
 import { ahead, forecastKey, forecastsOf, type Forecast } from '../model/alerting';
 import type { Usage } from '../model/health';
-import { formatBytes } from '../model/quantity';
+import { formatBytes, formatPercent } from '../model/quantity';
 import { Second, ShareBar, StateLabel } from './parts';
 import { VirtualTable } from './VirtualTable';
 
@@ -24,9 +24,9 @@ export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
     { key: 'node', title: t('Node'), width: 7 },
     { key: 'state', title: t('State'), width: 8.25 },
     { key: 'used', title: t('Used'), width: 14 },
-    { key: 'free', title: t('Free'), width: thin ? 8.5 : 5.5 },
-    ...(forecasts ? [{ key: 'full', title: t('Full'), width: 7.5 }] : []),
-    { key: 'reason', title: t('What is wrong'), wrap: true },
+    { key: 'free', title: t('Free'), width: thin ? 9.25 : 5.5 },
+    ...(forecasts ? [{ key: 'full', title: t('Estimated full'), width: 7.5 }] : []),
+    { key: 'reason', title: t('Problem'), wrap: true },
   ];
   return (
     <VirtualTable
@@ -35,11 +35,11 @@ export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
       rows={usage}
       rowKey={(u) => u.node}
       rowHeight={56}
-      empty={loaded ? t('No node has a volume group of this device class yet.') : t('Not known.')}
+      empty={loaded ? t('No node has a volume group of this device class yet.') : t('Unknown')}
       cells={(u) => [
-        u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
+        u.stale ? t('{{node}} (not ready, old data)', { node: u.node }) : u.node,
         <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
-        <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
+        <ShareBar key="u" label={t('Usage on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
         <Free key="v" usage={u} metadata={!forecasts} />,
         ...(forecasts ? [<Full key="f" usage={u} forecast={known.get(forecastKey(u.node, u.deviceClass))} />] : []),
         wrongWith(u),
@@ -54,7 +54,7 @@ function Free({ usage, metadata }: { usage: Usage; metadata: boolean }) {
   return (
     <>
       {formatBytes(usage.free, locale)}
-      {usage.virtual !== undefined && <Second text={`${t('Promised')}: ${formatBytes(usage.virtual, locale)}`} />}
+      {usage.virtual !== undefined && <Second text={`${t('Provisioned')}: ${formatBytes(usage.virtual, locale)}`} />}
       {metadata && <Metadata usage={usage} />}
     </>
   );
@@ -69,8 +69,8 @@ const Full = ({ usage, forecast }: { usage: Usage; forecast?: Forecast }) => (
 );
 
 function Metadata({ usage }: { usage: Usage }) {
-  const { t } = useT();
-  return usage.metadataPercent === undefined ? null : <Second text={`${t('Metadata')}: ${usage.metadataPercent} %`} />;
+  const { t, locale } = useT();
+  return usage.metadataPercent === undefined ? null : <Second text={`${t('Metadata')}: ${formatPercent(usage.metadataPercent, locale)}`} />;
 }
 
 /** When a volume group or its pool will be full, as it has grown so far. */
@@ -78,10 +78,10 @@ function When({ usage, forecast }: { usage: Usage; forecast?: Forecast }) {
   const { t, locale } = useT();
   if (forecast?.seconds !== undefined && !(forecast.space === 'data' && isBacked(usage))) {
     const [n, unit] = ahead(forecast.seconds);
-    return <span title={forecast.space === 'metadata' ? t('The metadata of the pool') : undefined}>{new Intl.RelativeTimeFormat(locale).format(n, unit)}</span>;
+    return <span title={forecast.space === 'metadata' ? t('Metadata of the thin pool') : undefined}>{new Intl.RelativeTimeFormat(locale).format(n, unit)}</span>;
   }
-  if (isBacked(usage)) return <>{t('is not overcommitted')}</>;
-  return <>{forecast ? t('not in sight') : t('not known')}</>;
+  if (isBacked(usage)) return <>{t('Not overcommitted')}</>;
+  return <>{forecast ? t('Not expected') : t('Unknown')}</>;
 }
 
 /** A pool that has all that it promises. */

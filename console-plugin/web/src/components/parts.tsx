@@ -6,7 +6,7 @@ import { useT } from '../i18n';
 import { useGatherCommand } from '../kube/gather';
 import type { FiringAlert } from '../model/alerting';
 import { headlineOf } from '../model/health';
-import { formatBytes } from '../model/quantity';
+import { formatBytes, formatPercent } from '../model/quantity';
 import { stablePath } from '../model/devices';
 import type { Connection, Watched } from '../kube/watch';
 
@@ -24,8 +24,8 @@ export function ConnectionBanner({ connection }: { connection: Connection }) {
   const { t, locale } = useT();
   if (connection.alive) return null;
   return (
-    <Alert isInline variant="warning" data-test="stale" title={t('The cluster does not answer')} role="status">
-      {t('What you see is from {{time}} and may be wrong by now. It is updated as soon as the cluster answers.', { time: connection.since.toLocaleTimeString(locale) })}
+    <Alert isInline variant="warning" data-test="stale" title={t('The cluster does not respond')} role="status">
+      {t('The data is from {{time}} and may be outdated. It is updated when the cluster responds.', { time: connection.since.toLocaleTimeString(locale) })}
     </Alert>
   );
 }
@@ -39,7 +39,7 @@ export function ReadErrors({ reads }: { reads: [string, Watched<unknown>][] }) {
         .filter(([, w]) => w.error)
         .map(([what, w]) => (
           <Alert key={what} isInline variant="danger" data-test="read-error" title={t('{{what}} could not be read', { what })}>
-            {t('This does not mean that there are none. The cluster says: {{error}}', { error: w.error ?? '' })}
+            {t('This does not mean that there are none. Error from the cluster: {{error}}', { error: w.error ?? '' })}
           </Alert>
         ))}
     </>
@@ -52,16 +52,16 @@ const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey' | 
 };
 
 export function StateLabel({ state, percent }: { state: State | DeviceState | PhysicalVolumeState; percent?: number }) {
-  const { t } = useT();
+  const { t, locale } = useT();
   const names: Record<string, string> = {
-    Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Not usable'),
+    Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Excluded'),
     Failed: t('Failed'), Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Removed: t('Removed'),
-    Cordoned: t('Closed'), Draining: t('Being emptied'), Drained: t('Empty'), Blocked: t('Blocked'),
+    Cordoned: t('Cordoned'), Draining: t('Draining'), Drained: t('Drained'), Blocked: t('Blocked'),
   };
   return (
     <Label isCompact color={stateColor[state] ?? 'grey'}>
       {names[state] ?? state}
-      {percent !== undefined && ` ${percent} %`}
+      {percent !== undefined && ` ${formatPercent(percent, locale)}`}
     </Label>
   );
 }
@@ -69,7 +69,7 @@ export function StateLabel({ state, percent }: { state: State | DeviceState | Ph
 /** A share as a bar with its numbers in words, so that it is not told by colour alone. plain: to be full is no fault. */
 export function ShareBar({ label, part, whole, warnAt = 80, plain }: { label: string; part?: number; whole?: number; warnAt?: number; plain?: boolean }) {
   const { t, locale } = useT();
-  if (part === undefined || !whole) return <span>{t('not known')}</span>;
+  if (part === undefined || !whole) return <span>{t('Unknown')}</span>;
   const percent = Math.min(100, Math.round((part / whole) * 100));
   const variant = plain ? undefined : percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
   return (
@@ -110,7 +110,7 @@ export function HealthAlert({ cluster, namespace, alerts = [] }: { cluster: LVMC
       <Details lines={health.details} />
       {command && (
         <span data-test="gather">
-          {t('What support needs to know is collected by:')} <code>{command}</code>
+          {t('To collect data for support, run:')} <code>{command}</code>
         </span>
       )}
     </Alert>

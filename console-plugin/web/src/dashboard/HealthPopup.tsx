@@ -21,7 +21,7 @@ export default function HealthPopup({ clusters }: { clusters?: { data?: LVMClust
             <Details lines={health.details} />
           </Alert>
         ) : (
-          <Alert isInline isPlain variant="info" title={t('No local storage is set up')} />
+          <Alert isInline isPlain variant="info" title={t('Local storage is not set up')} />
         )}
       </StackItem>
       <StackItem>

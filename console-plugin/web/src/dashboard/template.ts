@@ -10,7 +10,7 @@ spec:
     - name: vg1
       default: true
       fstype: xfs
-      # Disks by names that stay the same. Without a deviceSelector every unused disk of every node is taken.
+      # Name disks by stable paths. Without a deviceSelector, every unused disk of every node is used.
       deviceSelector:
         optionalPaths:
         - /dev/disk/by-id/wwn-0x5000c500a1b2c3d4

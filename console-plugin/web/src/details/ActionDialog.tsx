@@ -41,26 +41,26 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   const base = choice === 'Replace' && disk && seen ? tick(paths && pathless ? pathless : c, seen, disk, nodes, c) : choice === 'Remove' && paths && pathless ? pathless : c;
   const next = choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
   const consequences: Consequence[] =
-    !choice ? [] : !wish ? [{ level: 'info', text: msg('The device is open again: new data can be put on it. A move that runs is given up, and the data is where it was.') }]
+    !choice ? [] : !wish ? [{ level: 'info', text: msg('The device accepts new data again. A running move is aborted, and the data stays where it was.') }]
     : choice !== 'Replace' ? consequencesOf(c, member, wish, size)
     : !disk ? []
     : [...joining(disk, alsoTaken(c, base, member.node, nodes)), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
   const missing = member.pv.state === 'Missing';
   const options: [Choice, string, string, boolean][] = [
-    ['Cordon', t('Put nothing new on it'), t('What is there stays.'), !missing],
-    ['Drain', t('Empty it'), t('Its data is moved to the other devices of the node. It stays in the volume group.'), !missing],
-    ['Remove', t('Take it out'), missing ? t('The volume group does without it.') : t('It is emptied, and leaves the volume group.'), true],
-    ['Replace', t('Replace it'), ticked ? t('Another disk of the node joins first, then this one is taken out.') : t('The device class takes unused disks by itself: attach the new one, wait until it stands here, and then take this one out.'), ticked],
-    ['Nothing', t('Take the request back'), request ? t('Asked for: {{action}}', { action: request.action }) : '', !!request],
+    ['Cordon', t('Cordon'), t('Places no new data on the device. Existing data stays.'), !missing],
+    ['Drain', t('Drain'), t('Moves its data to the other devices of the node. The device stays in the volume group.'), !missing],
+    ['Remove', t('Remove'), missing ? t('Removes the device from the volume group.') : t('Drains the device, then removes it from the volume group.'), true],
+    ['Replace', t('Replace'), ticked ? t('Adds another disk of the node, then removes this one.') : t('This device class uses unused disks automatically: attach the new disk, wait until it is listed here, then remove this one.'), ticked],
+    ['Nothing', t('Remove request'), request ? t('Requested: {{action}}', { action: request.action }) : '', !!request],
   ];
   return (
     <ChangeDialog
-      title={t('{{name}} of node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Change it')}
+      title={t('{{name}} on node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Apply')}
       cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
-      unchosen={choice === 'Replace' && !disk ? t('Choose the disk that takes its place.') : t('Choose what is to be done.')}
+      unchosen={choice === 'Replace' && !disk ? t('Select the replacement disk.') : t('Select an action.')}
     >
       <Form onSubmit={(e) => e.preventDefault()}>
-        <FormGroup role="radiogroup" label={t('What is to be done with it')} isStack>
+        <FormGroup role="radiogroup" label={t('Action')} isStack>
           {options
             .filter(([value, , , possible]) => possible || value === 'Replace')
             .map(([value, label, description, possible]) => (
@@ -70,8 +70,8 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
         {choice === 'Replace' && <Spares disks={disks} node={member.node} chosen={spare} choose={setSpare} />}
         {wish === 'Remove' && pathless && (
           <Checkbox
-            id="paths" isChecked={paths} onChange={(_, on) => setPaths(on)} label={t('Take its path out of the device class, too')}
-            description={t('Otherwise the path stays, and the class takes the device again when the request is taken out.')}
+            id="paths" isChecked={paths} onChange={(_, on) => setPaths(on)} label={t('Also remove its path from the device class')}
+            description={t('Otherwise the path stays, and the device class uses the device again when the request is removed.')}
           />
         )}
         {wish === 'Remove' && !pathless && <Elsewhere paths={pathsTo(c, member, seen)} member={member} members={members} nodes={nodes} />}
@@ -84,7 +84,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
 function joining(disk: Device, others: string[]): Consequence[] {
   return [
     ...(others.length ? [{ level: 'danger' as const, text: alsoTakes(stablePath(disk), others) }] : []),
-    { level: 'info', text: msg('{{name}} joins the volume group first.', { name: disk.name }) },
+    { level: 'info', text: msg('{{name}} is added to the volume group first.', { name: disk.name }) },
   ];
 }
 
@@ -93,22 +93,22 @@ function Elsewhere({ paths, member, members, nodes }: { paths: string[]; member:
   const { t } = useT();
   const others = elsewhere(paths, member, members, nodes);
   if (others.length === 0) return null;
-  return <Content component="small">{t('The path stays in the device class: it leads to devices of other nodes too, which would be taken out as well: {{nodes}}.', { nodes: others.map((o) => o.node).slice(0, 5).join(', ') })}</Content>;
+  return <Content component="small">{t('The path stays in the device class, because it also matches devices of other nodes: {{nodes}}.', { nodes: others.map((o) => o.node).slice(0, 5).join(', ') })}</Content>;
 }
 
 function Spares({ disks, node, chosen, choose }: { disks: Device[]; node: string; chosen?: string; choose: (name: string) => void }) {
   const { t, locale } = useT();
   if (disks.length === 0)
-    return <Alert isInline isPlain variant="warning" data-test="no-spare" title={t('Node {{node}} has no blank disk: attach one. A disk that carries something can be added in the form, after you consented to a wipe.', { node })} />;
+    return <Alert isInline isPlain variant="warning" data-test="no-spare" title={t('Node {{node}} has no blank disk: attach one. To add a disk that contains data, use the form and confirm the wipe.', { node })} />;
   return (
-    <FormGroup role="radiogroup" label={t('The disk that takes its place')} isStack>
+    <FormGroup role="radiogroup" label={t('Replacement disk')} isStack>
       {disks.slice(0, 20).map((d) => (
         <Radio
           key={d.name} id={`spare-${d.name}`} name="spare" isChecked={chosen === d.name} onChange={() => choose(d.name)}
           label={`${d.name}, ${formatBytes(bytesOf(d.size), locale)}`} description={[stablePath(d), d.model, d.serial].filter(Boolean).join(', ')}
         />
       ))}
-      {disks.length > 20 && <Content component="small">{t('The first {{count}} of {{all}} disks; the form has all of them.', { count: 20, all: disks.length })}</Content>}
+      {disks.length > 20 && <Content component="small">{t('The first {{count}} of {{all}} disks. The form lists all of them.', { count: 20, all: disks.length })}</Content>}
     </FormGroup>
   );
 }
@@ -121,11 +121,11 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
   const named = device !== undefined && pathsTo(c, { node: request.node, group: { name: c.name }, pv: { uuid: '', state: 'Ready' }, device }, seen).length > 0;
   const text =
     modeOf(c) !== 'paths' || named || !device
-      ? msg('If the device is still attached to node {{node}} and the device class chooses it, by its path or by a rule, it is taken again.', { node: request.node })
-      : msg('No path of the device class leads to it: it is not taken again.');
+      ? msg('If the device is still attached to node {{node}} and the device class selects it, by path or by properties, it is used again.', { node: request.node })
+      : msg('No path of the device class matches it: it is not used again.');
   return (
     <ChangeDialog
-      title={t('Request for {{device}} of node {{node}}', { device: request.device, node: request.node })} label={t('Take the request back')} cluster={cluster} c={c} next={withoutRequest(c, request)}
+      title={t('Request for {{device}} on node {{node}}', { device: request.device, node: request.node })} label={t('Remove request')} cluster={cluster} c={c} next={withoutRequest(c, request)}
       consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} unchosen=""
     />
   );
@@ -163,14 +163,14 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
   const press = async () => {
     if (!outgoing) return setWhy(unchosen);
     if (rights.loaded && !rights.update) return setWhy(t('You lack permission to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
-    if (asking) return setWhy(t('The cluster is asked what it says to this …'));
+    if (asking) return setWhy(t('Dry run in progress …'));
     if (server?.kind === 'refused') return setWhy(server.message);
     setSending(true);
     setWhy(undefined);
     const outcome = await sendNewest(() => latest.current, { dryRun: false });
     setSending(false);
     if (outcome.kind === 'accepted') close();
-    else setWhy(outcome.kind === 'unknown' ? t('Nobody answered, so it is not known whether this was written: {{error}}', { error: outcome.message }) : outcome.message);
+    else setWhy(outcome.kind === 'unknown' ? t('The cluster did not respond, so it is unknown whether the change was saved: {{error}}', { error: outcome.message }) : outcome.message);
     return undefined;
   };
   return (
@@ -188,14 +188,14 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
           )}
           {next && (
             <>
-              <Content component="small">{t('What is written to device class {{name}}:', { name: c.name })}</Content>
+              <Content component="small">{t('Changes to device class {{name}}:', { name: c.name })}</Content>
               <CodeBlock data-test="written">
                 <CodeBlockCode>{changesOf(c, next).join('\n')}</CodeBlockCode>
               </CodeBlock>
               <Answer asking={asking} server={server} again={again} />
             </>
           )}
-          {why && <Alert isInline variant="danger" title={t('Nothing was done')} data-test="why-not">{why}</Alert>}
+          {why && <Alert isInline variant="danger" title={t('The change cannot be applied')} data-test="why-not">{why}</Alert>}
         </Stack>
       </ModalBody>
       <ModalFooter>
@@ -215,18 +215,18 @@ function Answer({ asking, server, again }: { asking: boolean; server?: Outcome; 
   const warnings = !asking && server && server.kind !== 'unknown' ? server.warnings : [];
   return (
     <div aria-live="polite" data-test="dry-run" data-state={asking || !server ? 'asking' : server.kind}>
-      {(asking || !server) && <Content component="p">{t('The cluster is asked what it says to this …')}</Content>}
-      {!asking && server?.kind === 'accepted' && <Alert isInline variant="success" title={t('The cluster would accept this')}>{t('Nothing has been changed yet.')}</Alert>}
+      {(asking || !server) && <Content component="p">{t('Dry run in progress …')}</Content>}
+      {!asking && server?.kind === 'accepted' && <Alert isInline variant="success" title={t('Dry run succeeded')}>{t('No changes have been made yet.')}</Alert>}
       {!asking && server && server.kind !== 'accepted' && (
         <Alert
-          isInline variant={server.kind === 'refused' ? 'danger' : 'warning'} title={server.kind === 'refused' ? t('The cluster would refuse this') : t('The cluster could not be asked')}
-          actionLinks={<Button variant="link" isInline onClick={again}>{t('Ask again')}</Button>}
+          isInline variant={server.kind === 'refused' ? 'danger' : 'warning'} title={server.kind === 'refused' ? t('Dry run failed') : t('Dry run not completed')}
+          actionLinks={<Button variant="link" isInline onClick={again}>{t('Retry')}</Button>}
         >
           {server.message}
         </Alert>
       )}
       {warnings.length > 0 && (
-        <Alert isInline variant="warning" title={t('The cluster warns')} data-test="warnings">
+        <Alert isInline variant="warning" title={t('Warnings')} data-test="warnings">
           {warnings.map((w) => (
             <div key={w}>{w}</div>
           ))}

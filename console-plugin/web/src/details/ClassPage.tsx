@@ -14,6 +14,7 @@ import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, us
 import { provisioningOf } from '../model/cluster';
 import { forecastQuery } from '../model/alerting';
 import { usageOf } from '../model/health';
+import { formatPercent } from '../model/quantity';
 import { immutable } from '../model/validate';
 import { classSettingsPath, overviewPath } from '../paths';
 import { MembersCard } from './MembersCard';
@@ -64,8 +65,8 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
           {!clusters.loaded && !clusters.error && <Loading />}
           {clusters.loaded && !clusters.error && !c && !leaving && <Unknown name={name} />}
           {leaving && clusters.loaded && !clusters.error && (
-            <Alert isInline variant="warning" title={t('Device class {{name}} was taken out of the LVMCluster', { name })} data-test="leaving">
-              {t('Nodes have something of it still. It is removed when nobody uses it any longer.')}
+            <Alert isInline variant="warning" title={t('Device class {{name}} was removed from the LVMCluster', { name })} data-test="leaving">
+              {t('It still exists on some nodes. It is removed when it is no longer in use.')}
             </Alert>
           )}
           {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}
@@ -81,10 +82,10 @@ function Actions({ name, rights }: { name: string; rights: Rights }) {
   return (
     <Flex>
       <Button component={(props) => <Link {...props} to={classSettingsPath(name, 'devices')} />} variant="primary" data-test="add-devices">
-        {may ? t('Add devices') : t('Look at the devices')}
+        {may ? t('Add devices') : t('View devices')}
       </Button>
       <Button component={(props) => <Link {...props} to={classSettingsPath(name, 'class')} />} variant="secondary" data-test="settings">
-        {may ? t('Edit settings') : t('Look at the settings')}
+        {may ? t('Edit settings') : t('View settings')}
       </Button>
     </Flex>
   );
@@ -93,7 +94,7 @@ function Actions({ name, rights }: { name: string; rights: Rights }) {
 function Unknown({ name }: { name: string }) {
   const { t } = useT();
   return (
-    <EmptyState headingLevel="h2" titleText={t('There is no device class {{name}}', { name })} data-test="no-class">
+    <EmptyState headingLevel="h2" titleText={t('Device class {{name}} does not exist', { name })} data-test="no-class">
       <EmptyStateBody>
         <Link to={overviewPath}>{t('Go to the overview')}</Link>
       </EmptyStateBody>
@@ -140,21 +141,21 @@ function Body({ namespace, cluster, c, name, statuses, nodes, rights }: BodyProp
 
 /** What the class is like, with why what is fixed cannot be changed. */
 function Settings({ c }: { c: DeviceClass }) {
-  const { t, m } = useT();
+  const { t, m, locale } = useT();
   const kind = provisioningOf(c);
   const pool = c.thinPoolConfig;
   const names: Record<string, string> = { thin: t('Thin'), thick: t('Thick') };
   const rows: [string, string, string | undefined][] = [
-    [t('Kind of volumes'), names[kind] ?? kind, c.raidConfig ? 'raidConfig' : 'provisioning'],
+    [t('Volume type'), names[kind] ?? kind, c.raidConfig ? 'raidConfig' : 'provisioning'],
     ['StorageClass', storageClassName(c.name) + (c.default ? ` (${t('default')})` : ''), 'name'],
     [t('File system'), c.fstype ?? 'xfs', 'fstype'],
-    [t('When a claim is deleted'), c.storageClassOptions?.reclaimPolicy === 'Retain' ? t('Its volume is kept') : t('Its volume is deleted'), 'storageClassOptions.reclaimPolicy'],
+    [t('Reclaim policy'), c.storageClassOptions?.reclaimPolicy === 'Retain' ? t('Retain: the volume is kept') : t('Delete: the volume is deleted with its claim'), 'storageClassOptions.reclaimPolicy'],
     ...(pool
       ? ([
-          [t('Share of the volume group that the pool takes'), `${pool.sizePercent ?? 90} %`, 'thinPoolConfig.sizePercent'],
+          [t('Thin pool size (share of volume group)'), formatPercent(pool.sizePercent ?? 90, locale), 'thinPoolConfig.sizePercent'],
           [t('Overprovision ratio'), String(pool.overprovisionRatio), undefined],
-          [t('Takes no new volume from'), `${pool.highWaterMarkPercent ?? 95} %`, undefined],
-          [t('Grows within its volume group'), pool.autoExtend ? t('From {{percent}} % on', { percent: pool.autoExtend.thresholdPercent ?? 80 }) : t('No'), undefined],
+          [t('High-water mark'), formatPercent(pool.highWaterMarkPercent ?? 95, locale), undefined],
+          [t('Automatic extension'), pool.autoExtend ? t('At {{percent}}', { percent: formatPercent(pool.autoExtend.thresholdPercent ?? 80, locale) }) : t('No'), undefined],
         ] as [string, string, string | undefined][])
       : []),
   ];

@@ -34,7 +34,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
   const told = statuses.loaded && !statuses.error;
   return (
     <Card data-test="members">
-      <CardTitle component="h2">{t('Devices of the device class')}</CardTitle>
+      <CardTitle component="h2">{t('Devices')}</CardTitle>
       <CardBody>
         <Stack hasGutter>
           {left.map((r) => (
@@ -44,31 +44,31 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
               isPlain
               variant="info"
               data-test="done-request"
-              title={t('{{device}} of node {{node}} is in the volume group no more, and the request stands: {{action}}', { device: r.device, node: r.node, action: r.action })}
+              title={t('{{device}} on node {{node}} is no longer in the volume group, but the request still exists: {{action}}', { device: r.device, node: r.node, action: r.action })}
               actionLinks={
                 <Button variant="link" isInline onClick={() => setDone(r)}>
-                  {t('Take the request out')}
+                  {t('Remove request')}
                 </Button>
               }
             />
           ))}
           <VirtualTable
-            label={t('Devices of the device class')}
+            label={t('Devices')}
             rows={members}
             rowKey={(x) => x.pv.uuid}
             rowHeight={56}
-            empty={told ? t('No node has a device of this device class yet.') : t('Not known.')}
+            empty={told ? t('No node has a device in this device class yet.') : t('Unknown')}
             columns={[
               { key: 'node', title: t('Node'), width: 10 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 6 }, { key: 'used', title: t('Used'), width: 12 },
-              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('What is going on'), wrap: true }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
+              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('Activity'), wrap: true }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
             ]}
             cells={(x) => [
-              x.node, <MemberName key="n" member={x} />, formatBytes(bytesOf(x.pv.size), locale), <ShareBar key="u" label={t('Used of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
-              <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Asked for: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
+              x.node, <MemberName key="n" member={x} />, formatBytes(bytesOf(x.pv.size), locale), <ShareBar key="u" label={t('Usage of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
+              <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Requested: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
               ...(c
                 ? [
-                    <Button key="d" variant="link" isInline style={{ whiteSpace: 'nowrap' }} data-test="change-device" aria-label={t('Change {{name}} of node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>
-                      {t('Change …')}
+                    <Button key="d" variant="link" isInline style={{ whiteSpace: 'nowrap' }} data-test="change-device" aria-label={t('Manage {{name}} on node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>
+                      {t('Manage')}
                     </Button>,
                   ]
                 : []),

@@ -39,7 +39,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
           {thin && <Unmeasured metrics={written} />}
           <Flex>
             <FlexItem>
-              <ToggleGroup aria-label={t('Kind')}>
+              <ToggleGroup aria-label={t('Type')}>
                 <ToggleGroupItem text={t('All ({{count}})', { count: all.length })} buttonId="kind-all" isSelected={!kind} onChange={() => setKind(undefined)} />
                 <ToggleGroupItem text={t('Volumes ({{count}})', { count: all.length - snapshots })} buttonId="kind-volume" isSelected={kind === 'volume'} onChange={() => setKind('volume')} />
                 <ToggleGroupItem text={t('Snapshots ({{count}})', { count: snapshots })} buttonId="kind-snapshot" isSelected={kind === 'snapshot'} onChange={() => setKind('snapshot')} />
@@ -54,15 +54,15 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
             rows={rows}
             rowKey={(v) => v.name}
             rowHeight={56}
-            empty={!told ? t('Not known.') : all.length ? t('No volume is like that.') : t('There is no volume in this device class.')}
+            empty={!told ? t('Unknown') : all.length ? t('No volumes match the filter.') : t('This device class has no volumes.')}
             columns={[
               { key: 'claim', title: t('Claim or snapshot'), width: 11 }, { key: 'namespace', title: t('Namespace'), width: 8 }, { key: 'node', title: t('Node'), width: 8 },
-              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), wrap: true },
+              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Data written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), wrap: true },
             ]}
             cells={(v) => [
               <Purpose key="c" volume={v} />, v.namespace ?? '–', v.node, formatBytes(v.size, locale),
               ...(thin ? [<Written key="w" volume={v} percent={percents.get(v.lv.metadata.uid ?? '')} />] : []),
-              v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}<Second text={v.phase ?? ''} /></Link> : persistentVolumes.error || !persistentVolumes.loaded ? t('Not known.') : '–',
+              v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}<Second text={v.phase ?? ''} /></Link> : persistentVolumes.error || !persistentVolumes.loaded ? t('Unknown') : '–',
               [...v.problems.map(m), ...(v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []), ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : [])].join('; ') || '–',
             ]}
           />
@@ -74,7 +74,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
 
 function Purpose({ volume: v }: { volume: Volume }) {
   const { t } = useT();
-  if (!v.claim || !v.namespace) return <span title={v.name}>{v.name}<Second text={v.kind === 'snapshot' ? t('Snapshot') : t('for nobody that is known')} /></span>;
+  if (!v.claim || !v.namespace) return <span title={v.name}>{v.name}<Second text={v.kind === 'snapshot' ? t('Snapshot') : t('Owner unknown')} /></span>;
   if (v.kind === 'snapshot') return <span title={v.name}>{v.claim}<Second text={t('Snapshot')} /></span>;
   return <Link to={claimPath(v.namespace, v.claim)} title={v.name}>{v.claim}</Link>;
 }
@@ -82,7 +82,7 @@ function Purpose({ volume: v }: { volume: Volume }) {
 const Written = ({ volume, percent }: { volume: Volume; percent?: number }) => {
   const { t } = useT();
   const part = percent === undefined || volume.size === undefined ? undefined : (volume.size * percent) / 100;
-  return <ShareBar label={t('Written of {{name}}', { name: volume.claim ?? volume.name })} part={part} whole={volume.size} plain />;
+  return <ShareBar label={t('Data written to {{name}}', { name: volume.claim ?? volume.name })} part={part} whole={volume.size} plain />;
 };
 
 /** Says why it is not known how much is written. */
@@ -92,8 +92,8 @@ export function Unmeasured({ metrics }: { metrics: Metrics }) {
   return (
     <Content component="small" data-test="unmeasured">
       {metrics.forbidden
-        ? t('How much is written is not shown: you may not see the metrics of all namespaces (ClusterRole cluster-monitoring-view).')
-        : t('How much is written is not known: Prometheus does not answer: {{error}}', { error: metrics.error })}
+        ? t('Written data unavailable: you lack permission to see the metrics of all namespaces (ClusterRole cluster-monitoring-view).')
+        : t('Written data unavailable: Prometheus is unreachable ({{error}})', { error: metrics.error })}
     </Content>
   );
 }

@@ -53,15 +53,15 @@ function show(options: { c?: DeviceClass; rights?: typeof rights; statuses?: Nod
     </I18nextProvider>,
   );
 }
-const openFor = (name: string) => user.click(screen.getByRole('button', { name: `Change ${name} of node a` }));
+const openFor = (name: string) => user.click(screen.getByRole('button', { name: `Manage ${name} on node a` }));
 
 describe('something is asked for a device', () => {
   it('writes what was chosen, once the cluster was asked, and keeps the rest of the object', async () => {
     show();
     await openFor('/dev/sdb');
     await apply();
-    expect(has('why-not')?.textContent).toMatch(/Choose what is to be done/);
-    await user.click(screen.getByRole('radio', { name: 'Empty it' }));
+    expect(has('why-not')?.textContent).toMatch(/Select an action/);
+    await user.click(screen.getByRole('radio', { name: 'Drain' }));
     await asked();
     expect(written()).toEqual([]);
     await apply();
@@ -72,12 +72,12 @@ describe('something is asked for a device', () => {
   it('replaces one: needs the new disk, and then has both in one change', async () => {
     show();
     await openFor('/dev/sdb');
-    await user.click(screen.getByRole('radio', { name: 'Replace it' }));
+    await user.click(screen.getByRole('radio', { name: 'Replace' }));
     await apply();
-    expect(has('why-not')?.textContent).toMatch(/Choose the disk/);
+    expect(has('why-not')?.textContent).toMatch(/Select the replacement disk/);
     await user.click(screen.getByRole('radio', { name: /^\/dev\/sdd/ }));
-    await user.click(screen.getByRole('checkbox', { name: /Take its path out/ }));
-    expect(has('consequences')?.textContent).toMatch(/\/dev\/sdd joins the volume group first/);
+    await user.click(screen.getByRole('checkbox', { name: /remove its path/ }));
+    expect(has('consequences')?.textContent).toMatch(/\/dev\/sdd is added to the volume group first/);
     await asked();
     await apply();
     await waitFor(() => expect(written()).toHaveLength(1));
@@ -86,19 +86,19 @@ describe('something is asked for a device', () => {
   it('has no spare, and says what to do', async () => {
     show({ statuses: [{ ...status, status: { ...status.status, devices: [disk('b'), disk('c')] } }] });
     await openFor('/dev/sdb');
-    await user.click(screen.getByRole('radio', { name: 'Replace it' }));
+    await user.click(screen.getByRole('radio', { name: 'Replace' }));
     expect(has('no-spare')?.textContent).toMatch(/attach one/);
   });
   it('leaves a class that chooses by itself to do so', async () => {
     show({ c: { name: 'vg1' } });
     await openFor('/dev/sdb');
-    expect(screen.getByRole<HTMLInputElement>('radio', { name: 'Replace it' }).disabled).toBe(true);
+    expect(screen.getByRole<HTMLInputElement>('radio', { name: 'Replace' }).disabled).toBe(true);
   });
   it('does not write what the cluster refused', async () => {
     reply = () => [422, { message: 'at most 64', details: { causes: [{ field: 'spec', message: 'at most 64' }] } }];
     show();
     await openFor('/dev/sdb');
-    await user.click(screen.getByRole('radio', { name: 'Put nothing new on it' }));
+    await user.click(screen.getByRole('radio', { name: 'Cordon' }));
     await asked();
     await apply();
     expect(has('why-not')?.textContent).toMatch(/at most 64/);
@@ -108,22 +108,22 @@ describe('something is asked for a device', () => {
     reply = (dryRun) => (dryRun ? [200, newCluster('ns')] : [409, { message: 'the object has been modified' }]);
     show();
     await openFor('/dev/sdb');
-    await user.click(screen.getByRole('radio', { name: 'Take it out' }));
+    await user.click(screen.getByRole('radio', { name: 'Remove' }));
     await asked();
     await apply();
     await waitFor(() => expect(has('why-not')?.textContent).toMatch(/has been modified/), { timeout: 10_000 });
     reply = () => [502, {}];
     await apply();
-    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/not known whether this was written/));
+    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/unknown whether the change was saved/));
   });
   it('names the right that a user lacks, and takes silence for no answer', async () => {
     reply = () => [503, {}];
     show({ rights: { ...rights, update: false } });
     await openFor('/dev/sdb');
-    await user.click(screen.getByRole('radio', { name: 'Empty it' }));
+    await user.click(screen.getByRole('radio', { name: 'Drain' }));
     await asked();
     expect(has('dry-run')?.getAttribute('data-state')).toBe('unknown');
-    await user.click(screen.getByRole('button', { name: 'Ask again' }));
+    await user.click(screen.getByRole('button', { name: 'Retry' }));
     await asked();
     await apply();
     expect(has('why-not')?.textContent).toMatch(/lack permission to update/);
@@ -132,17 +132,17 @@ describe('something is asked for a device', () => {
   it('takes a request back, and one whose device has left', async () => {
     show({ c: { ...base, deviceRequests: [{ node: 'a', device: 'uuid-c', action: 'Drain' }, { node: 'a', device: 'gone', action: 'Remove' }] } });
     await openFor('/dev/sdc');
-    await user.click(screen.getByRole('radio', { name: 'Take the request back' }));
+    await user.click(screen.getByRole('radio', { name: 'Remove request' }));
     await asked();
     await apply();
     await waitFor(() => expect(written()[0]?.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests).toEqual([{ node: 'a', device: 'gone', action: 'Remove' }]));
-    await user.click(screen.getByRole('button', { name: 'Take the request out' }));
+    await user.click(screen.getByRole('button', { name: 'Remove request' }));
     await asked();
     await apply();
     await waitFor(() => expect(written()[1]?.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests).toEqual([{ node: 'a', device: 'uuid-c', action: 'Drain' }]));
   });
   it('what could not be read is not shown as empty', () => {
     show({ statuses: [], error: 'forbidden' });
-    expect(has('members')?.textContent).toMatch(/Not known/);
+    expect(has('members')?.textContent).toMatch(/Unknown/);
   });
 });

@@ -57,7 +57,7 @@ const PAUSE = 200;
  */
 export async function sendNewest(latest: () => LVMCluster | undefined, options: { dryRun: boolean; signal?: AbortSignal }): Promise<Outcome> {
   let next = latest();
-  if (!next) return { kind: 'unknown', message: 'nothing to send' };
+  if (!next) return { kind: 'unknown', message: 'there is no change to save' };
   const wanted = JSON.stringify(writable(next));
   for (let pause = PAUSE; ; pause *= 2) {
     const outcome = await send(next, options);

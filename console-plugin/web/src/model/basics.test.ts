@@ -99,10 +99,10 @@ const cluster = (status: LVMCluster['status'], generation = 1): LVMCluster => ({
 
 describe('health', () => {
   it.each<[LVMCluster, string, string]>([
-    [cluster(undefined), 'info', 'not looked at'], [cluster({ state: 'Ready', observedGeneration: 1 }, 2), 'info', 'not looked at'],
+    [cluster(undefined), 'info', 'not processed'], [cluster({ state: 'Ready', observedGeneration: 1 }, 2), 'info', 'not processed'],
     [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }), 'success', 'Healthy: 2/2'], [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '0/0' }), 'info', 'list their devices'],
-    [cluster({ state: 'Progressing', observedGeneration: 1 }), 'info', 'being set up'], [cluster({ state: 'Degraded', observedGeneration: 1 }), 'warning', 'something is wrong'],
-    [cluster({ state: 'Failed', observedGeneration: 1 }), 'danger', 'could not be set up'], [cluster({ state: 'Unknown', observedGeneration: 1 }), 'warning', 'not known'],
+    [cluster({ state: 'Progressing', observedGeneration: 1 }), 'info', 'being set up'], [cluster({ state: 'Degraded', observedGeneration: 1 }), 'warning', 'Degraded'],
+    [cluster({ state: 'Failed', observedGeneration: 1 }), 'danger', 'setup failed'], [cluster({ state: 'Unknown', observedGeneration: 1 }), 'warning', 'unknown'],
     [{ ...cluster({ state: 'Ready' }), metadata: { deletionTimestamp: 'x' } }, 'warning', 'being deleted'],
   ])('%#', (c, level, text) => {
     const h = healthOf(c);
@@ -111,12 +111,12 @@ describe('health', () => {
   it.each<[LVMCluster['status'], string[], string, string]>([
     [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, [], 'success', 'Healthy'],
     [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info'], 'success', 'Healthy'],
-    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info', 'warning', 'warning'], 'warning', '2 alerts ask'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info', 'warning', 'warning'], 'warning', '2 warning alerts'],
     [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['warning', 'critical'], 'danger', '1 critical alerts'],
     [{ state: 'Progressing', observedGeneration: 1 }, ['critical'], 'danger', 'critical alerts'],
-    [{ state: 'Degraded', observedGeneration: 1 }, ['warning'], 'warning', 'something is wrong'],
+    [{ state: 'Degraded', observedGeneration: 1 }, ['warning'], 'warning', 'Degraded'],
     [{ state: 'Degraded', observedGeneration: 1 }, ['critical'], 'danger', 'critical alerts'],
-    [{ state: 'Failed', observedGeneration: 1 }, ['critical'], 'danger', 'could not be set up'],
+    [{ state: 'Failed', observedGeneration: 1 }, ['critical'], 'danger', 'setup failed'],
   ])('is not well while alerts fire %#', (status, severities, level, text) => {
     const h = headlineOf(cluster(status), severities.map((severity) => ({ name: 'x', severity, labels: {} })));
     expect([h.level, inEnglish(h.sentence)]).toEqual([level, expect.stringContaining(text)]);
@@ -149,8 +149,8 @@ describe('progress', () => {
   it('tells how far each node is', () => {
     const rows = progressOf(c, [...nodes, node('other')], [told('b'), told('c', { name: 'vg1', status: 'Failed', reason: 'no disk' }), told('d', { name: 'vg1', status: 'Ready', size: '5Gi' }), told('e', { name: 'vg1', status: 'Progressing' })]);
     expect(rows.map((r) => [r.node, r.state, inEnglish(r.text)])).toEqual([
-      ['a', 'Progressing', 'The node agent is being started.'], ['b', 'Progressing', 'The node agent has not begun with this device class yet.'], ['c', 'Failed', 'no disk'],
-      ['d', 'Ready', 'Volumes can be made.'], ['e', 'Progressing', 'The volume group is being made.'],
+      ['a', 'Progressing', 'The node agent is starting.'], ['b', 'Progressing', 'The node agent has not started with this device class yet.'], ['c', 'Failed', 'no disk'],
+      ['d', 'Ready', 'Volumes can be created.'], ['e', 'Progressing', 'The volume group is being created.'],
     ]);
   });
   it('a node that does not answer is not in progress', () => expect(progressOf(c, [{ metadata: { name: 'x', labels: { disk: '' } } }], [])[0]?.state).toBe('Unknown'));

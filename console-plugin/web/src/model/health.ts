@@ -21,9 +21,9 @@ export function healthOf(cluster: LVMCluster): Health {
   const { status, metadata } = cluster;
   const ready = condition(cluster, 'Ready');
   const details = ready?.message && ready.status !== 'True' ? ready.message.split('\n').filter(Boolean) : [];
-  if (metadata.deletionTimestamp) return { level: 'warning', sentence: msg('The LVMCluster is being deleted, and waits.'), details };
+  if (metadata.deletionTimestamp) return { level: 'warning', sentence: msg('The LVMCluster is being deleted.'), details };
   if (!status?.state || (status.observedGeneration ?? 0) < (metadata.generation ?? 0))
-    return { level: 'info', sentence: msg('The operator has not looked at the last change yet.'), details: [] };
+    return { level: 'info', sentence: msg('The operator has not processed the last change yet.'), details: [] };
   const groups = status.volumeGroups ?? '0/0';
   switch (status.state) {
     case 'Ready':
@@ -33,11 +33,11 @@ export function healthOf(cluster: LVMCluster): Health {
     case 'Progressing':
       return { level: 'info', sentence: msg('Storage is being set up: {{groups}} volume groups are ready.', { groups }), details };
     case 'Degraded':
-      return { level: 'warning', sentence: msg('Volumes are served, and something is wrong: {{groups}} volume groups are ready.', { groups }), details };
+      return { level: 'warning', sentence: msg('Degraded: {{groups}} volume groups are ready.', { groups }), details };
     case 'Failed':
-      return { level: 'danger', sentence: msg('Storage could not be set up: {{groups}} volume groups are ready.', { groups }), details };
+      return { level: 'danger', sentence: msg('Storage setup failed: {{groups}} volume groups are ready.', { groups }), details };
     default:
-      return { level: 'warning', sentence: msg('The state of local storage is not known.'), details };
+      return { level: 'warning', sentence: msg('The state of local storage is unknown.'), details };
   }
 }
 
@@ -47,8 +47,8 @@ export function headlineOf(cluster: LVMCluster, alerts: FiringAlert[]): Health {
   const count = (severity: string): number => alerts.filter((a) => a.severity === severity).length;
   const [critical, warnings] = [count('critical'), count('warning')];
   if (health.level === 'danger' || (health.level === 'warning' && critical === 0)) return health;
-  if (critical > 0) return { ...health, level: 'danger', sentence: msg('{{count}} critical alerts fire: act now.', { count: critical }) };
-  if (warnings > 0) return { ...health, level: 'warning', sentence: msg('{{count}} alerts ask to be looked at.', { count: warnings }) };
+  if (critical > 0) return { ...health, level: 'danger', sentence: msg('{{count}} critical alerts are firing.', { count: critical }) };
+  if (warnings > 0) return { ...health, level: 'warning', sentence: msg('{{count}} warning alerts are firing.', { count: warnings }) };
   return health;
 }
 

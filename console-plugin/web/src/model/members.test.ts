@@ -81,24 +81,24 @@ describe('paths', () => {
 });
 
 describe('consequences', () => {
-  it('of a drain that fits, with the numbers', () => expect(words(c, first, 'Drain', size).join('\n')).toMatch(/^info: 60 GiB are moved to the other devices of the group on node a, which have 70 GiB free/));
-  it('of a drain that does not fit', () => expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv, pv('c', { free: '50Gi' })] } }, 'Drain', size)[0]).toMatch(/^danger: 60 GiB of it are in use and the other devices have 50 GiB free: nothing would begin/));
-  it('closed devices are no room', () => expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv, pv('c', { state: 'Cordoned' })] } }, 'Drain', size)[0]).toMatch(/have 0 B free/));
+  it('of a drain that fits, with the numbers', () => expect(words(c, first, 'Drain', size).join('\n')).toMatch(/^info: 60 GiB of data is moved to the other devices of the volume group on node a, which have 70 GiB free/));
+  it('of a drain that does not fit', () => expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv, pv('c', { free: '50Gi' })] } }, 'Drain', size)[0]).toMatch(/^danger: 60 GiB of the device is in use, but the other devices have only 50 GiB free: the drain would be blocked/));
+  it('closed devices are no room', () => expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv, pv('c', { state: 'Cordoned' })] } }, 'Drain', size)[0]).toMatch(/have only 0 B free/));
   it('a further disk is room', () => {
     const alone = { ...first, group: { ...first.group, physicalVolumes: [first.pv] } };
     expect(words(c, alone, 'Remove', size).filter((w) => w.startsWith('danger'))).toHaveLength(2);
     expect(words(c, withDevice(alone, 200 * 2 ** 30), 'Remove', size).filter((w) => w.startsWith('danger'))).toEqual([]);
   });
-  it('what is not known is not taken for room', () => expect(words(c, { ...first, pv: { ...first.pv, free: undefined } }, 'Drain', size)[0]).toMatch(/^warning: It is not known/));
-  it('an empty one moves nothing', () => expect(words(c, { ...first, pv: { ...first.pv, free: '100Gi' } }, 'Remove', size).join()).toMatch(/It is empty/));
+  it('what is not known is not taken for room', () => expect(words(c, { ...first, pv: { ...first.pv, free: undefined } }, 'Drain', size)[0]).toMatch(/^warning: It is unknown/));
+  it('an empty one moves nothing', () => expect(words(c, { ...first, pv: { ...first.pv, free: '100Gi' } }, 'Remove', size).join()).toMatch(/The device is empty/));
   it('a missing one beside it stops the move, and another move is waited for', () => {
     const group = { ...first.group, physicalVolumes: [first.pv, pv('c', { state: 'Missing' }), pv('d', { state: 'Draining' })] };
-    expect(words(c, { ...first, group }, 'Drain', size).join('\n')).toMatch(/danger: A device of the group is missing[^]*waits until the move from \/dev\/sdd/);
+    expect(words(c, { ...first, group }, 'Drain', size).join('\n')).toMatch(/danger: A device of the volume group is missing[^]*when the drain of \/dev\/sdd is complete/);
   });
-  it('a failing one may not be readable', () => expect(words(c, { ...first, pv: { ...first.pv, state: 'Failing' } }, 'Drain', size)[0]).toMatch(/^danger: The device gives errors/));
+  it('a failing one may not be readable', () => expect(words(c, { ...first, pv: { ...first.pv, state: 'Failing' } }, 'Drain', size)[0]).toMatch(/^danger: The device is failing/));
   it('the last one stays, and so does what redundancy needs', () => {
-    expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv] } }, 'Remove', size).join()).toMatch(/only device of the group on node a, and stays/);
-    expect(words({ ...c, raidConfig: { type: 'raid1' } }, first, 'Remove', size)[0]).toMatch(/raid1 needs at least 2 devices, and 1 would be left/);
+    expect(words(c, { ...first, group: { ...first.group, physicalVolumes: [first.pv] } }, 'Remove', size).join()).toMatch(/only device of the volume group on node a and stays/);
+    expect(words({ ...c, raidConfig: { type: 'raid1' } }, first, 'Remove', size)[0]).toMatch(/raid1 requires at least 2 devices, but only 1 would be left/);
   });
   it('of closing one', () => {
     expect(words(c, first, 'Cordon', size).join()).not.toMatch(/warning/);
@@ -106,8 +106,8 @@ describe('consequences', () => {
   });
   it('of a lost one', () => {
     const lost = { ...first, pv: pv('b', { state: 'Missing' }) };
-    expect(words(c, lost, 'Drain', size)[0]).toMatch(/^danger: The device is not there/);
-    expect(words(c, lost, 'Remove', size)[0]).toMatch(/^danger: What was on it alone is lost. Nothing is thrown away by this/);
-    expect(words({ ...c, raidConfig: { type: 'raid1' } }, lost, 'Remove', size).join()).toMatch(/is rebuilt on the devices that are there/);
+    expect(words(c, lost, 'Drain', size)[0]).toMatch(/^danger: The device is missing/);
+    expect(words(c, lost, 'Remove', size)[0]).toMatch(/^danger: Data that is only on this device is lost. No other data is deleted/);
+    expect(words({ ...c, raidConfig: { type: 'raid1' } }, lost, 'Remove', size).join()).toMatch(/is rebuilt on the remaining devices/);
   });
 });

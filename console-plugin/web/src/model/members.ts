@@ -140,9 +140,9 @@ export function consequencesOf(c: DeviceClass, member: Member, wish: Wish, size:
 function ofCordon(member: Member): Consequence[] {
   const room = roomBeside(member);
   return [
-    info(msg('What is on it stays there and is served. Nothing new is put on it.').key),
-    ...(room === 0 ? [warning(msg('No other device of the group has room: nothing can grow in it, and no volume with extents of its own can be made, as long as this holds.').key)] : []),
-    info(msg('It is taken back by taking the request out.').key),
+    info(msg('Existing data stays available. No new data is placed on the device.').key),
+    ...(room === 0 ? [warning(msg('No other device of the volume group has free space: while this request exists, volumes that need new extents can be neither created nor expanded.').key)] : []),
+    info(msg('To undo this, remove the request.').key),
   ];
 }
 
@@ -151,38 +151,38 @@ function ofDrain(member: Member, size: (bytes: number) => string): Consequence[]
   const missing = (member.group.physicalVolumes ?? []).filter((pv) => pv.state === 'Missing').length;
   const moving = (member.group.physicalVolumes ?? []).find((pv) => pv.uuid !== member.pv.uuid && pv.state === 'Draining');
   const list: Consequence[] = [];
-  if (member.pv.state === 'Failing') list.push(danger(msg('The device gives errors: what cannot be read of it cannot be moved. Have a backup of its volumes first.').key));
-  if (used === 0) return [...list, info(msg('It is empty: nothing has to be moved.').key)];
-  if (missing > 0) list.push(danger(msg('A device of the group is missing: LVM moves nothing until it is back or taken out. Nothing begins before that.').key));
-  if (used === undefined || room === undefined) list.push(warning(msg('It is not known whether the other devices have room for what is on it. If they have not, nothing begins, and the device says why.').key));
+  if (member.pv.state === 'Failing') list.push(danger(msg('The device is failing: data that cannot be read from it cannot be moved. Back up its volumes first.').key));
+  if (used === 0) return [...list, info(msg('The device is empty: no data to move.').key)];
+  if (missing > 0) list.push(danger(msg('A device of the volume group is missing: LVM moves no data until that device is back or removed.').key));
+  if (used === undefined || room === undefined) list.push(warning(msg('It is unknown whether the other devices have enough free space. If not, the drain does not start, and the device shows the reason.').key));
   else if (room < used)
-    list.push(danger(msg('{{used}} of it are in use and the other devices have {{room}} free: nothing would begin, and the device would be blocked. Add a device first, or delete volumes.').key, { used: size(used), room: size(room) }));
-  else list.push(info(msg('{{used}} are moved to the other devices of the group on node {{node}}, which have {{room}} free. Volumes are in use meanwhile, and slower.').key, { used: size(used), room: size(room), node: member.node }));
-  if (moving) list.push(info(msg('It waits until the move from {{name}} is done: one device at a time.').key, { name: moving.name ?? moving.uuid }));
-  return [...list, info(msg('It is all or nothing: until the end, and after an interruption, the data is where it was.').key)];
+    list.push(danger(msg('{{used}} of the device is in use, but the other devices have only {{room}} free: the drain would be blocked. Add a device first, or delete volumes.').key, { used: size(used), room: size(room) }));
+  else list.push(info(msg('{{used}} of data is moved to the other devices of the volume group on node {{node}}, which have {{room}} free. The volumes stay in use, but are slower meanwhile.').key, { used: size(used), room: size(room), node: member.node }));
+  if (moving) list.push(info(msg('The drain starts when the drain of {{name}} is complete: one device at a time.').key, { name: moving.name ?? moving.uuid }));
+  return [...list, info(msg('The move is atomic: until it is complete, and after an interruption, the data stays where it was.').key)];
 }
 
-const ofDrained = (): Consequence[] => [info(msg('The device stays in the group, empty and closed, until the request is taken out.').key)];
+const ofDrained = (): Consequence[] => [info(msg('The device stays in the volume group, empty and cordoned, until the request is removed.').key)];
 
 function ofRemoval(c: DeviceClass, member: Member, size: (bytes: number) => string): Consequence[] {
   const [left, bytes] = [(member.group.physicalVolumes ?? []).length - 1, bytesOf(member.pv.size)];
   const list: Consequence[] = [];
-  if (left < 1) list.push(danger(msg('It is the only device of the group on node {{node}}, and stays: to give the group up, take the device class out.').key, { node: member.node }));
+  if (left < 1) list.push(danger(msg('It is the only device of the volume group on node {{node}} and stays in it: to remove the volume group, remove the device class.').key, { node: member.node }));
   if (c.raidConfig && left < minimumDevices(c.raidConfig) && left >= 1)
-    list.push(danger(msg('{{level}} needs at least {{least}} devices, and {{left}} would be left: it stays until another one is added.').key, { level: c.raidConfig.type, least: minimumDevices(c.raidConfig), left }));
+    list.push(danger(msg('{{level}} requires at least {{least}} devices, but only {{left}} would be left: the device stays until another one is added.').key, { level: c.raidConfig.type, least: minimumDevices(c.raidConfig), left }));
   return [
     ...list,
-    info(msg('Then it leaves the volume group, which is {{size}} smaller, and its label is removed. An event says when it may be detached.').key, { size: bytes === undefined ? '?' : size(bytes) }),
-    info(msg('It is not taken again while the request stands, also where its path is still in the selector.').key),
+    info(msg('The device is then removed from the volume group, which shrinks by {{size}}, and its label is removed. An event reports when it can be detached.').key, { size: bytes === undefined ? '?' : size(bytes) }),
+    info(msg('While the request exists, the device is not used again, even if a selector names its path.').key),
   ];
 }
 
 function ofMissing(c: DeviceClass, wish: Wish): Consequence[] {
-  if (wish !== 'Remove') return [danger(msg('The device is not there: nothing can be moved from it. If it was only unplugged, plug it in again.').key)];
-  const back = info(msg('If it was only unplugged, plug it in again in place of this: what is on it is used again.').key);
+  if (wish !== 'Remove') return [danger(msg('The device is missing: no data can be moved from it. If it was only detached, attach it again.').key)];
+  const back = info(msg('If it was only detached, attach it again instead: its data is then used again.').key);
   return c.raidConfig
-    ? [back, info(msg('Each volume that lost a part is rebuilt on the devices that are there, one after another. Then the lost device leaves the group. Add a new device first, if there is none to spare.').key)]
-    : [back, danger(msg('What was on it alone is lost. Nothing is thrown away by this: while a volume has a part there, the device stays and says which ones have to be restored from a backup and deleted first.').key)];
+    ? [back, info(msg('Each affected volume is rebuilt on the remaining devices, one after another, then the lost device is removed from the volume group. If there is no spare device, add one first.').key)]
+    : [back, danger(msg('Data that is only on this device is lost. No other data is deleted: while a volume has data there, the device stays, and reports which volumes to restore from a backup and delete first.').key)];
 }
 
 /** The member as it would be with a further device in its group. */

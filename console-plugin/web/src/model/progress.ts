@@ -25,12 +25,12 @@ export function progressOf(cluster: LVMCluster, nodes: Node[], statuses: NodeSta
         const status = byNode.get(node);
         const group = status?.status?.nodeStatus?.find((g) => g.name === c.name);
         const base = { deviceClass: c.name, node };
-        if (!isReady(n) && !group) return { ...base, state: 'Unknown', text: msg('The node does not answer.') };
-        if (!status) return { ...base, state: 'Progressing', text: msg('The node agent is being started.') };
-        if (!group) return { ...base, state: 'Progressing', text: msg('The node agent has not begun with this device class yet.') };
+        if (!isReady(n) && !group) return { ...base, state: 'Unknown', text: msg('The node is not ready.') };
+        if (!status) return { ...base, state: 'Progressing', text: msg('The node agent is starting.') };
+        if (!group) return { ...base, state: 'Progressing', text: msg('The node agent has not started with this device class yet.') };
         const size = bytesOf(group.thinPool?.size ?? group.size);
         const state = group.status ?? 'Unknown';
-        return { ...base, state, size, text: group.reason ? verbatim(group.reason) : state === 'Ready' ? msg('Volumes can be made.') : msg('The volume group is being made.') };
+        return { ...base, state, size, text: group.reason ? verbatim(group.reason) : state === 'Ready' ? msg('Volumes can be created.') : msg('The volume group is being created.') };
       }),
   );
 }

@@ -33,6 +33,10 @@ export function formatBytes(bytes: number | undefined, locale?: string): string 
   return `${new Intl.NumberFormat(locale, { maximumFractionDigits: digits }).format(rounded)} ${units[unit]}`;
 }
 
+/** A percentage, for a person: 40 is 40%. */
+export const formatPercent = (percent: number, locale: string): string =>
+  new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 2 }).format(percent / 100);
+
 /** The shortest quantity of so many bytes, as kubectl writes it. */
 export function quantityOf(bytes: number): string {
   const fits = Object.entries(binary).findLast(([, size]) => bytes >= size && bytes % size === 0);

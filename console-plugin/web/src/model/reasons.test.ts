@@ -11,5 +11,5 @@ it('has words for each code that is documented, and for no other', () => {
 });
 it('prefers what the node says, and hides no code that it does not know', () =>
   expect(reasonsOf({ name: 'x', state: 'Excluded', reasons: [{ code: 'IsOSDisk' }, { code: 'Mounted', message: 'is mounted at /var' }, { code: 'FromTheFuture' }, { code: 'constructor' }] }).map(inEnglish)).toEqual([
-    'the machine runs from it', 'is mounted at /var', 'FromTheFuture', 'constructor',
+    'is a disk of the operating system', 'is mounted at /var', 'FromTheFuture', 'constructor',
   ]));

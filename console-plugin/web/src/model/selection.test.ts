@@ -112,7 +112,7 @@ describe('names that lead to disks of other nodes', () => {
     const c: DeviceClass = { name: 'vg1', deviceSelectors: [{ nodeSelector: on('blank'), paths: ['/dev/sdy'] }] };
     expect(alsoTaken(c, { name: 'vg1', deviceSelector: { optionalPaths: ['/dev/sdy', path] } }, 'a', all)).toEqual([]);
   });
-  it('are told after the tick, with all nodes whose disks the class gets or has', () => expect(words(sharedNames(ticked, all))).toEqual([expect.stringMatching(/^\/dev\/disk\/by-path\/pci-0 leads to disks of several nodes, .*: a, blank, carries, ours\./)]));
+  it('are told after the tick, with all nodes whose disks the class gets or has', () => expect(words(sharedNames(ticked, all))).toEqual([expect.stringMatching(/^\/dev\/disk\/by-path\/pci-0 matches disks of several nodes, .*: a, blank, carries, ours\./)]));
   it('of disks that the class has everywhere need no word', () => expect(sharedNames(ticked, [ours, seen('more', [place('y', { state: 'InUse', volumeGroup: 'vg1' })], ['vg1'])])).toEqual([]));
   it('of disks of another class, or that cannot be used, neither', () => expect(sharedNames(ticked, [here, busy, without, seen('other', [place('y', { state: 'InUse', volumeGroup: 'vg2' })], ['vg2'])])).toEqual([]));
   it('of many nodes name the first ones', () => {

@@ -134,7 +134,7 @@ const some = (nodes: string[]): string => nodes.slice(0, 5).join(', ') + (nodes.
 
 /** What is said of a name before it is written. */
 export const alsoTakes = (path: string, nodes: string[]): Message =>
-  msg('{{path}} leads to blank disks of other nodes too, and the device class takes them as well: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: some(nodes) });
+  msg('{{path}} also matches blank disks of other nodes, which the device class would use too: {{nodes}}. A disk with a serial number has a unique name.', { path, nodes: some(nodes) });
 
 /** The same before a disk is ticked; nothing where its name is its own. */
 export function trapOf(c: DeviceClass, seen: Seen, d: Device, nodes: Seen[], was?: DeviceClass): Message | undefined {
@@ -157,7 +157,7 @@ export function sharedNames(c: DeviceClass, nodes: Seen[]): Message[] {
     }
   return [...found]
     .filter(([, f]) => f.fresh && f.nodes.length > 1)
-    .map(([path, f]) => msg('{{path}} leads to disks of several nodes, and the device class takes all of them: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: some(f.nodes) }));
+    .map(([path, f]) => msg('{{path}} matches disks of several nodes, and the device class uses all of them: {{nodes}}. A disk with a serial number has a unique name.', { path, nodes: some(f.nodes) }));
 }
 
 /**

@@ -31,12 +31,12 @@ const when = (holds: boolean, ...args: Parameters<typeof problem>): Problem[] =>
 const outside = (n: number | undefined, low: number, high: number): boolean => n !== undefined && !(Number.isInteger(n) && n >= low && n <= high);
 
 const names: Check = (c, at, i, all) => [
-  ...when(!name.test(c.name ?? '') || (c.name ?? '').length > 63, `${at}.name`, msg('A name has 1 to 63 of the characters a-z, 0-9 and -, and no - first or last.').key),
-  ...when(all.findIndex((o) => o.name === c.name) < i, `${at}.name`, msg('Two device classes are called {{name}}: choose another name.').key, { name: c.name }),
+  ...when(!name.test(c.name ?? '') || (c.name ?? '').length > 63, `${at}.name`, msg('The name must have 1 to 63 lowercase letters, digits or hyphens, and must not start or end with a hyphen.').key),
+  ...when(all.findIndex((o) => o.name === c.name) < i, `${at}.name`, msg('Two device classes are named {{name}}: choose another name.').key, { name: c.name }),
 ];
 
 const defaults: Check = (c, at, i, all) =>
-  when(!!c.default && all.findIndex((o) => o.default) < i, `${at}.default`, msg('At most one device class can be the default, and {{name}} is it already.').key, {
+  when(!!c.default && all.findIndex((o) => o.default) < i, `${at}.default`, msg('Only one device class can be the default, and {{name}} already is.').key, {
     name: all.find((o) => o.default)?.name ?? '',
   });
 
@@ -44,16 +44,16 @@ const nodesOf: Check = (c, at) => {
   const says = (r: { operator: string; values?: string[] }) => !['In', 'NotIn'].includes(r.operator) || !!r.values?.length;
   const terms = c.nodeSelector?.nodeSelectorTerms ?? [];
   const empty = terms.every((t) => (t.matchExpressions?.length ?? 0) + (t.matchFields?.length ?? 0) === 0 || !(t.matchExpressions ?? []).every(says));
-  return when(!!c.nodeSelector && empty, `${at}.nodeSelector`, msg('No node is selected: choose at least one, or all.').key);
+  return when(!!c.nodeSelector && empty, `${at}.nodeSelector`, msg('No node is selected: select at least one node, or all nodes.').key);
 };
 
 const devices: Check = (c, at, _, all) => [
   ...when(
     selectorsOf(c).length === 0 && all.length > 1, `${at}.deviceSelector`,
-    msg('Device class {{name}} would take every unused device, also those meant for other device classes: tick its disks, or give a rule.').key, { name: c.name },
+    msg('Device class {{name}} would use every unused device, including those for other device classes: select its disks by path or by properties.').key, { name: c.name },
   ),
-  ...when(!!c.deviceSelector && !!c.deviceSelectors?.length, `${at}.deviceSelectors`, msg('deviceSelector and deviceSelectors exclude each other: put the one into the list of the others.').key),
-  ...when(selectorsOf(c).length > MAX_SELECTORS, `${at}.deviceSelectors`, msg('The disks are chosen by {{have}} selectors, and {{max}} are possible: give the nodes a label, and write one selector for it.').key, { have: selectorsOf(c).length, max: MAX_SELECTORS }),
+  ...when(!!c.deviceSelector && !!c.deviceSelectors?.length, `${at}.deviceSelectors`, msg('deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors.').key),
+  ...when(selectorsOf(c).length > MAX_SELECTORS, `${at}.deviceSelectors`, msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.').key, { have: selectorsOf(c).length, max: MAX_SELECTORS }),
   ...selectorsOf(c).flatMap((s, n) => selector(s, c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors[${n}]`)),
 ];
 
@@ -62,18 +62,18 @@ function selector(s: DeviceSelector, at: string): Problem[] {
   const lists = [s.paths, s.optionalPaths, s.models, s.vendors, s.serials, s.transports];
   const empty = lists.every((l) => !l?.length) && s.minSize === undefined && s.maxSize === undefined && s.rotational === undefined;
   return [
-    ...when(empty, at, msg('No disk is chosen: tick at least one, or give a property of disks.').key),
+    ...when(empty, at, msg('No disk is selected: select at least one disk, or set at least one property.').key),
     ...(['paths', 'optionalPaths'] as const).flatMap((list) => [
-      ...when((s[list]?.length ?? 0) > MAX_PATHS, `${at}.${list}`, msg('{{count}} disks are named, and {{max}} are possible: choose disks by a rule instead.').key, { count: s[list]?.length ?? 0, max: MAX_PATHS }),
-      ...(s[list] ?? []).flatMap((p, i) => when(!devicePath.test(p) || p.length > 512, `${at}.${list}[${i}]`, msg('{{path}} is no path of a device: it begins with /dev/ and has no part that begins with a dot.').key, { path: p })),
+      ...when((s[list]?.length ?? 0) > MAX_PATHS, `${at}.${list}`, msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.').key, { count: s[list]?.length ?? 0, max: MAX_PATHS }),
+      ...(s[list] ?? []).flatMap((p, i) => when(!devicePath.test(p) || p.length > 512, `${at}.${list}[${i}]`, msg('{{path}} is not a device path: it must start with /dev/, and no part may start with a dot.').key, { path: p })),
     ]),
-    ...when(!!s.forceWipeDevicesAndDestroyAllData && pathsOf(s).length === 0, `${at}.forceWipeDevicesAndDestroyAllData`, msg('No device is wiped that nobody named: tick the disks.').key),
+    ...when(!!s.forceWipeDevicesAndDestroyAllData && pathsOf(s).length === 0, `${at}.forceWipeDevicesAndDestroyAllData`, msg('Only disks that are selected by path can be wiped: select the disks.').key),
     ...(['minSize', 'maxSize'] as const).flatMap((size) => [
-      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is no size: write for example 100Gi.').key, { value: String(s[size]) }),
-      ...when((bytesOf(s[size]) ?? GiB) < 16 * MiB, `${at}.${size}`, msg('A size is at least 16Mi: smaller devices are never used.').key),
+      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is not a size: write, for example, 100Gi.').key, { value: String(s[size]) }),
+      ...when((bytesOf(s[size]) ?? GiB) < 16 * MiB, `${at}.${size}`, msg('The size must be at least 16Mi: smaller devices are never used.').key),
     ]),
-    ...when(least !== undefined && most !== undefined && most < least, `${at}.maxSize`, msg('The greatest size is below the least one, {{least}}.').key, { least: String(s.minSize) }),
-    ...(s.transports ?? []).flatMap((t, i) => when(!TRANSPORTS.includes(t.toLowerCase()), `${at}.transports[${i}]`, msg('{{transport}} is no transport: {{known}}.').key, { transport: t, known: TRANSPORTS.join(', ') })),
+    ...when(least !== undefined && most !== undefined && most < least, `${at}.maxSize`, msg('The maximum size must not be less than the minimum size, {{least}}.').key, { least: String(s.minSize) }),
+    ...(s.transports ?? []).flatMap((t, i) => when(!TRANSPORTS.includes(t.toLowerCase()), `${at}.transports[${i}]`, msg('{{transport}} is not a known transport: use one of {{known}}.').key, { transport: t, known: TRANSPORTS.join(', ') })),
   ];
 }
 
@@ -93,7 +93,7 @@ function pathsOnce(all: DeviceClass[]): Problem[] {
           const here = { c, node: s.nodeSelector, at: `${at}.${list}[${p}]`, path: clean(raw) };
           const other = seen.find((o) => o.path === here.path && meet(o.node, here.node) && (o.c === c || meet(o.c.nodeSelector, c.nodeSelector)));
           if (other?.c === c) problems.push(problem(here.at, msg('{{path}} is named twice in device class {{name}}: keep one of them.').key, { path: raw, name: c.name }));
-          else if (other) problems.push(problem(here.at, msg('{{path}} is named in device class {{other}} too: a disk can belong to one device class.').key, { path: raw, other: other.c.name }));
+          else if (other) problems.push(problem(here.at, msg('{{path}} is also named in device class {{other}}: a device can belong to only one device class.').key, { path: raw, other: other.c.name }));
           seen.push(here);
         });
     }),
@@ -102,7 +102,7 @@ function pathsOnce(all: DeviceClass[]): Problem[] {
 }
 
 const pools: Check = (c, at) => [
-  ...when(!!c.thinPoolConfig && !!c.raidConfig, `${at}.raidConfig`, msg('Redundancy and a thin pool exclude each other: volumes with redundancy are thick.').key),
+  ...when(!!c.thinPoolConfig && !!c.raidConfig, `${at}.raidConfig`, msg('Redundancy and a thin pool are mutually exclusive: volumes with redundancy are thick.').key),
   ...(c.thinPoolConfig ? pool(c.thinPoolConfig, `${at}.thinPoolConfig`) : []),
   ...(c.raidConfig ? raid(c, c.raidConfig, at) : []),
 ];
@@ -111,17 +111,17 @@ function pool(p: ThinPoolConfig, at: string): Problem[] {
   const [chunk, metadata] = [bytesOf(p.chunkSize), bytesOf(p.metadataSize)];
   const extend = p.autoExtend;
   return [
-    ...when(!poolName.test(p.name ?? '') || (p.name ?? '').length > 63, `${at}.name`, msg('The name of a pool has 1 to 63 letters, digits, _ + . or -, and no - first.').key),
-    ...when(outside(p.sizePercent, 10, 100), `${at}.sizePercent`, msg('A whole number from {{low}} to {{high}}.').key, { low: 10, high: 100 }),
-    ...when(p.overprovisionRatio === undefined || outside(p.overprovisionRatio, 1, 100), `${at}.overprovisionRatio`, msg('A whole number from {{low}} to {{high}}.').key, { low: 1, high: 100 }),
-    ...when(outside(p.highWaterMarkPercent, 50, 100), `${at}.highWaterMarkPercent`, msg('A whole number from {{low}} to {{high}}.').key, { low: 50, high: 100 }),
-    ...when(outside(extend?.thresholdPercent, 50, 95), `${at}.autoExtend.thresholdPercent`, msg('A whole number from {{low}} to {{high}}.').key, { low: 50, high: 95 }),
-    ...when(outside(extend?.stepPercent, 5, 100), `${at}.autoExtend.stepPercent`, msg('A whole number from {{low}} to {{high}}.').key, { low: 5, high: 100 }),
-    ...when(!!extend && (extend.thresholdPercent ?? 80) > (p.highWaterMarkPercent ?? 95), `${at}.autoExtend.thresholdPercent`, msg('The pool would refuse new volumes before it grows: stay at or below the high-water mark.').key),
-    ...when(p.chunkSize !== undefined && (chunk === undefined || chunk % (64 * KiB) !== 0 || chunk < 64 * KiB || chunk > GiB), `${at}.chunkSize`, msg('A chunk is a multiple of 64Ki, from 64Ki to 1Gi.').key),
-    ...when(p.chunkSize !== undefined && p.chunkSizeCalculationPolicy === 'Host', `${at}.chunkSize`, msg('The size is left to LVM on the node: take it out, or choose it yourself.').key),
-    ...when(p.metadataSize !== undefined && (metadata === undefined || metadata < 2 * MiB || metadata > 16 * GiB), `${at}.metadataSize`, msg('The metadata has from 2Mi to 16Gi.').key),
-    ...when(p.metadataSize !== undefined && p.metadataSizeCalculationPolicy !== 'Static', `${at}.metadataSize`, msg('The size is left to LVM on the node: take it out, or choose it yourself.').key),
+    ...when(!poolName.test(p.name ?? '') || (p.name ?? '').length > 63, `${at}.name`, msg('The thin pool name must have 1 to 63 letters, digits or the characters _ + . -, and must not start with a hyphen.').key),
+    ...when(outside(p.sizePercent, 10, 100), `${at}.sizePercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 10, high: 100 }),
+    ...when(p.overprovisionRatio === undefined || outside(p.overprovisionRatio, 1, 100), `${at}.overprovisionRatio`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 1, high: 100 }),
+    ...when(outside(p.highWaterMarkPercent, 50, 100), `${at}.highWaterMarkPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 50, high: 100 }),
+    ...when(outside(extend?.thresholdPercent, 50, 95), `${at}.autoExtend.thresholdPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 50, high: 95 }),
+    ...when(outside(extend?.stepPercent, 5, 100), `${at}.autoExtend.stepPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 5, high: 100 }),
+    ...when(!!extend && (extend.thresholdPercent ?? 80) > (p.highWaterMarkPercent ?? 95), `${at}.autoExtend.thresholdPercent`, msg('The extension threshold must not be greater than the high-water mark: the thin pool would reject new volumes before it is extended.').key),
+    ...when(p.chunkSize !== undefined && (chunk === undefined || chunk % (64 * KiB) !== 0 || chunk < 64 * KiB || chunk > GiB), `${at}.chunkSize`, msg('The chunk size must be a multiple of 64Ki from 64Ki to 1Gi.').key),
+    ...when(p.chunkSize !== undefined && p.chunkSizeCalculationPolicy === 'Host', `${at}.chunkSize`, msg('chunkSize requires chunkSizeCalculationPolicy Static.').key),
+    ...when(p.metadataSize !== undefined && (metadata === undefined || metadata < 2 * MiB || metadata > 16 * GiB), `${at}.metadataSize`, msg('The metadata size must be from 2Mi to 16Gi.').key),
+    ...when(p.metadataSize !== undefined && p.metadataSizeCalculationPolicy !== 'Static', `${at}.metadataSize`, msg('metadataSize requires metadataSizeCalculationPolicy Static.').key),
   ];
 }
 
@@ -131,11 +131,11 @@ function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
   const [size, named] = [bytesOf(r.stripeSize), new Set(selectorsOf(c).flatMap(pathsOf)).size];
   const onlyNamed = selectorsOf(c).length > 0 && selectorsOf(c).every((s) => pathsOf(s).length > 0);
   return [
-    ...when(!['raid1', 'raid4', 'raid5', 'raid6', 'raid10'].includes(r.type), `${at}.raidConfig.type`, msg('The level is raid1, raid4, raid5, raid6 or raid10.').key),
-    ...when(r.mirrors !== undefined && (!mirrored(r) || outside(r.mirrors, 1, 9)), `${at}.raidConfig.mirrors`, msg('Copies are for raid1 and raid10: from 1 to 9.').key),
-    ...when(r.stripes !== undefined && (r.type === 'raid1' || outside(r.stripes, r.type === 'raid6' ? 3 : 2, 60)), `${at}.raidConfig.stripes`, msg('Stripes are not for raid1: from 2 to 60, with raid6 from 3.').key),
-    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || size > 4 * MiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('A stripe is a power of two from 4Ki to 4Mi, and not for raid1.').key),
-    ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} needs at least {{least}} disks on each node, and {{named}} are named: tick more of them.').key, { level: r.type, least: minimumDevices(r), named }),
+    ...when(!['raid1', 'raid4', 'raid5', 'raid6', 'raid10'].includes(r.type), `${at}.raidConfig.type`, msg('The RAID level must be raid1, raid4, raid5, raid6 or raid10.').key),
+    ...when(r.mirrors !== undefined && (!mirrored(r) || outside(r.mirrors, 1, 9)), `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) can only be set for raid1 and raid10, from 1 to 9.').key),
+    ...when(r.stripes !== undefined && (r.type === 'raid1' || outside(r.stripes, r.type === 'raid6' ? 3 : 2, 60)), `${at}.raidConfig.stripes`, msg('Stripes must be from 2 to 60 (raid6: at least 3), and cannot be set for raid1.').key),
+    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || size > 4 * MiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two from 4Ki to 4Mi, and cannot be set for raid1.').key),
+    ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
   ];
 }
 
@@ -149,15 +149,15 @@ export function validate(cluster: LVMCluster): Problem[] {
 
 /** Why a field of a device class that exists cannot be changed. The keys are paths below the device class. */
 export const immutable: Record<string, Message> = {
-  name: msg('The name is that of the volume groups and of the StorageClass, which exist: use a new device class.'),
-  fstype: msg('A StorageClass keeps the file system that it was made with: use a new device class.'),
-  provisioning: msg('The volume groups are thin, thick or redundant already, and stay so: use a new device class.'),
-  'thinPoolConfig.name': msg('The pools exist under this name.'),
-  'thinPoolConfig.sizePercent': msg('The pools were made with this share. They follow when disks are added.'),
-  'thinPoolConfig.chunkSize': msg('A pool keeps the chunk size that it was made with.'),
-  raidConfig: msg('The volumes that exist keep the layout that they were made with: use a new device class.'),
-  'storageClassOptions.reclaimPolicy': msg('A StorageClass keeps what it was made with: use a new device class.'),
-  'storageClassOptions.volumeBindingMode': msg('A StorageClass keeps what it was made with: use a new device class.'),
+  name: msg('The name is immutable, because the volume groups and the StorageClass already use it: create a new device class.'),
+  fstype: msg('The file system is immutable, because StorageClass parameters are: create a new device class.'),
+  provisioning: msg('The volume type is immutable, because the volume groups are already thin or thick: create a new device class.'),
+  'thinPoolConfig.name': msg('The thin pool name is immutable, because the thin pools already exist: create a new device class.'),
+  'thinPoolConfig.sizePercent': msg('Immutable: to extend existing thin pools, use automatic extension or add devices.'),
+  'thinPoolConfig.chunkSize': msg('The chunk size of a thin pool cannot be changed.'),
+  raidConfig: msg('Immutable, because a change does not apply to existing volumes: create a new device class.'),
+  'storageClassOptions.reclaimPolicy': msg('Immutable, because StorageClasses are: create a new device class.'),
+  'storageClassOptions.volumeBindingMode': msg('Immutable, because StorageClasses are: create a new device class.'),
 };
 
 /** What a change may not do. */
@@ -166,7 +166,7 @@ export function validateChange(before: LVMCluster, after: LVMCluster): Problem[]
   const gone = old.filter((c) => !now.some((n) => n.name === c.name));
   return [
     ...when(old.length > 0 && now.length === 0, 'spec.storage.deviceClasses', msg('The last device class cannot be removed: delete the LVMCluster instead.').key),
-    ...gone.flatMap((c) => when(!!c.default && !now.some((n) => n.default), 'spec.storage.deviceClasses', msg('Device class {{name}} is the default and cannot be removed: make another one the default first.').key, { name: c.name })),
+    ...gone.flatMap((c) => when(!!c.default && !now.some((n) => n.default), 'spec.storage.deviceClasses', msg('Device class {{name}} is the default and cannot be removed: first set another device class as the default, or clear the default in this one.').key, { name: c.name })),
     ...now.flatMap((c, i) => {
       const was = old.find((o) => o.name === c.name);
       return was ? kept(was, c, classField(i)) : [];
@@ -189,7 +189,7 @@ function kept(was: DeviceClass, is: DeviceClass, at: string): Problem[] {
           ...changed('thinPoolConfig.name', p.name, q.name),
           ...changed('thinPoolConfig.sizePercent', p.sizePercent ?? 90, q.sizePercent ?? 90),
           ...changed('thinPoolConfig.chunkSize', [p.chunkSizeCalculationPolicy ?? 'Static', bytesOf(p.chunkSize)], [q.chunkSizeCalculationPolicy ?? 'Static', bytesOf(q.chunkSize)]),
-          ...when(!grows, `${at}.thinPoolConfig.metadataSize`, msg('It was {{was}}, and the metadata of a pool can only grow.').key, { was: String(p.metadataSize) }),
+          ...when(!grows, `${at}.thinPoolConfig.metadataSize`, msg('The metadata size was {{was}}: the metadata of a thin pool cannot be reduced.').key, { was: String(p.metadataSize) }),
         ]
       : []),
     ...changed('raidConfig', was.raidConfig, is.raidConfig),

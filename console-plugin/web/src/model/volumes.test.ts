@@ -23,7 +23,7 @@ it('snapshots and copies know their source, and the source its snapshots', () =>
 it('tells what is wrong, and those first', () => {
   const list = volumesOf([lv('a'), lv('b', {}, { 'lvm.topolvm.io/condition': 'lost a part' }), lv('c', {}, { 'lvm.topolvm.io/unclaimed': 'true' }), lv('d', {}, {}, { code: 8, message: 'no space' }), lv('e', {}, {}, {}), { ...lv('f'), metadata: { name: 'f', deletionTimestamp: 'x' } }], []);
   expect(list.map((v) => [v.name, ...v.problems.map(inEnglish)])).toEqual([
-    ['b', 'lost a part'], ['c', 'No PersistentVolume, no snapshot and no claim knows it. Nothing removes it but you.'], ['d', 'no space'], ['e', 'It is being made.'], ['f', 'It is being deleted.'], ['a'],
+    ['b', 'lost a part'], ['c', 'Orphaned: no PersistentVolume, snapshot or claim refers to this volume. It is not deleted automatically.'], ['d', 'no space'], ['e', 'The volume is being created.'], ['f', 'The volume is being deleted.'], ['a'],
   ]);
 });
 it('one without a device class is of the default one', () => {

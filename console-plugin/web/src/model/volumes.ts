@@ -60,7 +60,7 @@ function problemsOf(lv: LogicalVolume): Message[] {
   return [
     ...(condition ? [msg('{{text}}', { text: condition })] : []),
     ...(lv.status?.code ? [msg('{{text}}', { text: lv.status.message || String(lv.status.code) })] : []),
-    ...(annotations[UNCLAIMED_ANNOTATION] === 'true' ? [msg('No PersistentVolume, no snapshot and no claim knows it. Nothing removes it but you.')] : []),
-    ...(deletionTimestamp ? [msg('It is being deleted.')] : !lv.status?.volumeID && !lv.status?.code ? [msg('It is being made.')] : []),
+    ...(annotations[UNCLAIMED_ANNOTATION] === 'true' ? [msg('Orphaned: no PersistentVolume, snapshot or claim refers to this volume. It is not deleted automatically.')] : []),
+    ...(deletionTimestamp ? [msg('The volume is being deleted.')] : !lv.status?.volumeID && !lv.status?.code ? [msg('The volume is being created.')] : []),
   ];
 }

@@ -31,11 +31,11 @@ it('nothing where lists and maps could be is no fault', () => expect(fault(`${he
 
 describe('tells line and cause', () => {
   it.each<[string, string, number, RegExp]>([
-    ['no YAML', 'a: [', 1, /no YAML/], ['a key twice', 'kind: a\nkind: b', 2, /no YAML/], ['a list', '- a', 1, /has to be a map/], ['nothing', '', 0, /LVMCluster has to be there/],
-    ['another kind', 'apiVersion: v1\nkind: Pod\nmetadata: {}', 1, /about Pod v1/], ['classes as a text', `${head}spec:\n  storage:\n    deviceClasses: none`, 6, /deviceClasses has to be a list/],
-    ['a class without a name', `${head}spec: {storage: {deviceClasses: [{}]}}`, 0, /0\.name has to be there/], ['a class that is nothing', `${head}spec: {storage: {deviceClasses: [null]}}`, 4, /0 has to be there/],
-    ['a number as a name', `${head}spec: {storage: {deviceClasses: [{name: 1}]}}`, 4, /name has to be a text/], ['a path that is a map', `${head}spec: {storage: {deviceClasses: [{name: a, deviceSelector: {paths: [{}]}}]}}`, 4, /paths.0 has to be a text/],
-    ['a percent in words', `${head}spec: {storage: {deviceClasses: [{name: a, thinPoolConfig: {name: p, overprovisionRatio: ten}}]}}`, 4, /has to be a number/],
-    ['too many aliases', `a: &a [1,1]\nb: &b [${'*a,'.repeat(20)}]\nc: [${'*b,'.repeat(20)}]`, 0, /no YAML/],
+    ['no YAML', 'a: [', 1, /not valid/], ['a key twice', 'kind: a\nkind: b', 2, /not valid/], ['a list', '- a', 1, /must be a map/], ['nothing', '', 0, /LVMCluster must be set/],
+    ['another kind', 'apiVersion: v1\nkind: Pod\nmetadata: {}', 1, /describes Pod v1/], ['classes as a text', `${head}spec:\n  storage:\n    deviceClasses: none`, 6, /deviceClasses must be a list/],
+    ['a class without a name', `${head}spec: {storage: {deviceClasses: [{}]}}`, 0, /0\.name must be set/], ['a class that is nothing', `${head}spec: {storage: {deviceClasses: [null]}}`, 4, /0 must be set/],
+    ['a number as a name', `${head}spec: {storage: {deviceClasses: [{name: 1}]}}`, 4, /name must be a string/], ['a path that is a map', `${head}spec: {storage: {deviceClasses: [{name: a, deviceSelector: {paths: [{}]}}]}}`, 4, /paths.0 must be a string/],
+    ['a percent in words', `${head}spec: {storage: {deviceClasses: [{name: a, thinPoolConfig: {name: p, overprovisionRatio: ten}}]}}`, 4, /must be a number/],
+    ['too many aliases', `a: &a [1,1]\nb: &b [${'*a,'.repeat(20)}]\nc: [${'*b,'.repeat(20)}]`, 0, /not valid/],
   ])('%s', (_, text, line, says) => expect(fault(text)).toEqual([line, expect.stringMatching(says)]));
 });

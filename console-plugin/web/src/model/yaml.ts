@@ -21,21 +21,21 @@ export function fromYAML(text: string, current: LVMCluster): Parsed {
   const lines = new LineCounter();
   const doc = parseDocument(text, { lineCounter: lines, strict: true, uniqueKeys: true });
   const [error] = doc.errors;
-  if (error) return fault(lines.linePos(error.pos[0]).line, msg('This is no YAML: {{error}}'), { error: error.message.split('\n')[0] ?? '' });
+  if (error) return fault(lines.linePos(error.pos[0]).line, msg('The YAML is not valid: {{error}}'), { error: error.message.split('\n')[0] ?? '' });
   let value: unknown;
   try {
     value = doc.toJS({ maxAliasCount: 100 });
   } catch (e) {
-    return fault(0, msg('This is no YAML: {{error}}'), { error: String(e instanceof Error ? e.message : e) });
+    return fault(0, msg('The YAML is not valid: {{error}}'), { error: String(e instanceof Error ? e.message : e) });
   }
   const misfit = misfitOf(value, shape, '');
   if (misfit) {
     const at = doc.getIn(misfit.path, true) as { range?: [number, number, number] } | undefined;
-    return fault(at?.range ? lines.linePos(at.range[0]).line : 0, msg('{{field}} has to be {{what}}.'), { field: misfit.path.join('.') || 'LVMCluster', what: misfit.what });
+    return fault(at?.range ? lines.linePos(at.range[0]).line : 0, msg('{{field}} must be {{what}}.'), { field: misfit.path.join('.') || 'LVMCluster', what: misfit.what });
   }
   const next = value as LVMCluster;
   if (next.apiVersion !== API_VERSION || next.kind !== 'LVMCluster')
-    return fault(1, msg('The text is about {{kind}}, and this page about an LVMCluster of {{version}}.'), { kind: `${next.kind} ${next.apiVersion}`, version: API_VERSION });
+    return fault(1, msg('The YAML describes {{kind}}, but this page edits an LVMCluster of {{version}}.'), { kind: `${next.kind} ${next.apiVersion}`, version: API_VERSION });
   const { uid, resourceVersion, generation, creationTimestamp } = current.metadata;
   const kept = Object.fromEntries(Object.entries({ uid, resourceVersion, generation, creationTimestamp }).filter(([, v]) => v !== undefined));
   return { cluster: { ...next, metadata: { ...next.metadata, ...kept }, ...(current.status ? { status: current.status } : {}) } };
@@ -95,17 +95,17 @@ interface Misfit {
 }
 
 const scalars: Record<string, [string, (v: unknown) => boolean]> = {
-  text: ['a text', (v) => typeof v === 'string'],
+  text: ['a string', (v) => typeof v === 'string'],
   number: ['a number', (v) => typeof v === 'number'],
   truth: ['true or false', (v) => typeof v === 'boolean'],
-  quantity: ['a size', (v) => typeof v === 'string' || typeof v === 'number'],
+  quantity: ['a quantity', (v) => typeof v === 'string' || typeof v === 'number'],
   map: ['a map', (v) => isMap(v)],
 };
 
 const isMap = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v);
 
 function misfitOf(value: unknown, s: Shape, pattern: string, path: (string | number)[] = []): Misfit | undefined {
-  if (value === undefined || value === null) return required.includes(pattern) ? { path, what: 'there' } : undefined;
+  if (value === undefined || value === null) return required.includes(pattern) ? { path, what: 'set' } : undefined;
   if (typeof s === 'string') {
     const [what, fits] = scalars[s] as [string, (v: unknown) => boolean];
     return fits(value) ? undefined : { path, what };

@@ -15,20 +15,20 @@ export function AlertsCard({ namespace, metrics, rows }: { namespace: string; me
   const known = metrics.loaded && !metrics.error && isScraped(metrics.samples);
   return (
     <Card data-test="alerts">
-      <CardTitle component="h2">{t('Alerts that fire')}</CardTitle>
+      <CardTitle component="h2">{t('Firing alerts')}</CardTitle>
       <CardBody>
         <Unknown metrics={metrics} namespace={namespace} />
-        {known && rows.length === 0 && <Content component="p">{t('No alert fires.')}</Content>}
+        {known && rows.length === 0 && <Content component="p">{t('No alerts are firing.')}</Content>}
         {rows.length > 0 && (
           <VirtualTable
-            label={t('Alerts that fire')}
+            label={t('Firing alerts')}
             rows={rows}
             maxHeight={300}
             rowKey={(a) => JSON.stringify(a.labels)}
             empty=""
             columns={[
-              { key: 'severity', title: t('Severity'), width: 8 }, { key: 'what', title: t('What'), wrap: true }, { key: 'node', title: t('Node'), width: 10 },
-              { key: 'class', title: t('Device class'), width: 8 }, { key: 'name', title: t('What to do'), width: 22 },
+              { key: 'severity', title: t('Severity'), width: 8 }, { key: 'what', title: t('Message'), wrap: true }, { key: 'node', title: t('Node'), width: 10 },
+              { key: 'class', title: t('Device class'), width: 8 }, { key: 'name', title: t('Runbook'), width: 22 },
             ]}
             cells={(a) => [
               <Label key="s" isCompact color={colors[a.severity] ?? 'grey'}>{names[a.severity] ?? (a.severity || t('Unknown'))}</Label>, a.summary ?? a.name, a.labels['node'] ?? '–',
@@ -44,18 +44,18 @@ export function AlertsCard({ namespace, metrics, rows }: { namespace: string; me
 function Runbook({ alert }: { alert: FiringAlert }) {
   const { t } = useT();
   if (!alert.summary) return <>{alert.name}</>;
-  return <Link to={runbookPath(alert.name)} aria-label={t('Runbook of {{name}}', { name: alert.name })}>{alert.name}</Link>;
+  return <Link to={runbookPath(alert.name)} aria-label={t('Runbook for {{name}}', { name: alert.name })}>{alert.name}</Link>;
 }
 
 /** Why it is not known what fires. */
 function Unknown({ metrics, namespace }: { metrics: Metrics; namespace: string }) {
   const { t } = useT();
-  if (!metrics.loaded) return <Content component="p">{t('Prometheus is asked …')}</Content>;
+  if (!metrics.loaded) return <Content component="p">{t('Loading alerts')}</Content>;
   if (metrics.forbidden)
-    return <Alert isInline isPlain variant="info" data-test="alerts-forbidden" title={t('Alerts are not shown: you may not see the metrics of {{namespace}}. The ClusterRole view there is enough.', { namespace })} />;
+    return <Alert isInline isPlain variant="info" data-test="alerts-forbidden" title={t('Alerts unavailable: you lack permission to see the metrics of {{namespace}}. The ClusterRole view in that namespace is sufficient.', { namespace })} />;
   if (metrics.error)
-    return <Alert isInline isPlain variant="warning" data-test="alerts-unknown" title={t('Whether alerts fire is not known: Prometheus does not answer: {{error}}', { error: metrics.error })} />;
+    return <Alert isInline isPlain variant="warning" data-test="alerts-unknown" title={t('Alerts unavailable: Prometheus is unreachable ({{error}})', { error: metrics.error })} />;
   if (!isScraped(metrics.samples))
-    return <Alert isInline isPlain variant="warning" data-test="alerts-none" title={t('Prometheus collects nothing of LVM Storage, so that alerts may be missing here. The namespace {{namespace}} needs the label openshift.io/cluster-monitoring=true.', { namespace })} />;
+    return <Alert isInline isPlain variant="warning" data-test="alerts-none" title={t('Alerts may be missing: Prometheus does not collect metrics of LVM Storage. The namespace {{namespace}} must have the label openshift.io/cluster-monitoring=true.', { namespace })} />;
   return null;
 }

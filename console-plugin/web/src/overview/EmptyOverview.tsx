@@ -11,25 +11,25 @@ import { createPath } from '../paths';
 export function EmptyOverview({ namespace, rights }: { namespace: string; rights: Rights }) {
   const { t } = useT();
   return (
-    <EmptyState headingLevel="h2" titleText={t('No local storage is set up')} data-test="empty">
+    <EmptyState headingLevel="h2" titleText={t('Local storage is not set up')} data-test="empty">
       <EmptyStateBody>
         <Content component="p">
-          {t('LVM Storage turns blank disks of the nodes into volume groups. Each device class becomes a StorageClass, and claims get volumes on the node where their Pod runs.')}
+          {t('LVM Storage creates volume groups on blank disks of the nodes. Each device class has a StorageClass, and its claims get volumes on the node of their Pod.')}
         </Content>
         <Content component="p">
-          {t('First let the nodes list their devices: that changes nothing on them. Then choose disks. A disk that carries anything is left alone unless you say otherwise.')}
+          {t('First list the devices of the nodes: this changes nothing on them. Then select disks. Disks that contain data are not used unless you allow it.')}
         </Content>
       </EmptyStateBody>
       <EmptyStateFooter>
         {rights.loaded && !rights.create ? (
-          <Alert isInline variant="info" title={t('You may not create LVMClusters in {{namespace}}', { namespace })}>
+          <Alert isInline variant="info" title={t('You lack permission to create LVMClusters in {{namespace}}', { namespace })}>
             {t('Ask an administrator for permission to create lvmclusters.lvm.topolvm.io in this namespace.')}
           </Alert>
         ) : (
           <EmptyStateActions>
             <Discover namespace={namespace} />
             <Button variant="link" component={(props) => <Link {...props} to={createPath(namespace)} />} data-test="create">
-              {t('Create without looking at the devices first')}
+              {t('Create without listing devices')}
             </Button>
           </EmptyStateActions>
         )}
@@ -53,7 +53,7 @@ export function Discover({ namespace, variant = 'primary' }: { namespace: string
   return (
     <>
       <Button variant={variant} onClick={() => void discover()} isLoading={running} isDisabled={running} data-test="discover">
-        {t('List the devices of the nodes')}
+        {t('List devices')}
       </Button>
       {error && (
         <Alert isInline variant="danger" title={t('The LVMCluster could not be created')} data-test="discover-error">

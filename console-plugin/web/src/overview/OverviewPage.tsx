@@ -68,12 +68,12 @@ function Actions({ cluster, rights, namespace }: { cluster: LVMCluster; rights: 
   const { t } = useT();
   const unused = classesOf(cluster).length === 0;
   const to = unused ? createPath(namespace) : editPath;
-  const label = unused ? t('Create a device class') : t('Edit device classes');
+  const label = unused ? t('Create device class') : t('Edit device classes');
   return (
     <Flex alignItems={{ default: 'alignItemsCenter' }}>
-      {rights.loaded && !rights.update && <Content component="small">{t('You may look, and not change: you have no right to update LVMClusters in {{namespace}}.', { namespace })}</Content>}
+      {rights.loaded && !rights.update && <Content component="small">{t('Read-only: you lack permission to update LVMClusters in {{namespace}}.', { namespace })}</Content>}
       <Button component={(props) => <Link {...props} to={to} />} variant="primary" data-test="edit">
-        {rights.loaded && !rights.update ? t('Look at the settings') : label}
+        {rights.loaded && !rights.update ? t('View settings') : label}
       </Button>
     </Flex>
   );
@@ -124,7 +124,7 @@ function ClassCard({ name, kind, usage, loaded, forecasts }: { name: string; kin
       </CardTitle>
       <CardBody>
         <Content component="p">
-          {t('{{kind}}, StorageClass {{storageClass}}. {{used}} of {{size}} hold data on {{count}} nodes.', {
+          {t('{{kind}}, StorageClass {{storageClass}}. {{used}} of {{size}} used on {{count}} nodes.', {
             kind: kind === 'thin' ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
             used: size(total(usage.map((u) => u.used))), size: size(total(usage.map((u) => u.size))), count: usage.filter((u) => u.size !== undefined).length,
           })}
@@ -147,16 +147,16 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
   const silent = statuses.loaded && !statuses.error ? [...nodes.keys()].filter((n) => !statuses.data.some((s) => s.metadata.name === n)) : [];
   const omitted = statuses.data.reduce((n, s) => n + (s.status?.devicesOmitted ?? 0), 0);
   const names: Record<DeviceState, string> = {
-    Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Available: t('Available'), Excluded: t('Not usable'), InUse: t('In use'),
+    Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Available: t('Available'), Excluded: t('Excluded'), InUse: t('In use'),
   };
   return (
     <Card data-test="devices">
-      <CardTitle component="h2">{t('Devices of the nodes')}</CardTitle>
+      <CardTitle component="h2">{t('Node devices')}</CardTitle>
       <CardBody>
         <Stack hasGutter>
           <Flex>
             <FlexItem>
-              <ToggleGroup aria-label={t('State of devices')}>
+              <ToggleGroup aria-label={t('Device state')}>
                 <ToggleGroupItem text={t('All ({{count}})', { count: all.length })} buttonId="state-all" isSelected={!state} onChange={() => setState(undefined)} />
                 {states.filter((s) => counts.get(s)).map((s) => (
                   <ToggleGroupItem key={s} text={`${names[s]} (${counts.get(s)})`} buttonId={`state-${s}`} isSelected={state === s} onChange={() => setState(state === s ? undefined : s)} />
@@ -167,9 +167,9 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
               <SearchInput aria-label={t('Find a device')} placeholder={t('Node, name, model, serial number')} value={text} onChange={(_, v) => setText(v)} onClear={() => setText('')} />
             </FlexItem>
           </Flex>
-          {silent.length > 0 && <Alert isInline isPlain variant="info" title={t('No devices are listed for {{count}} nodes: no node agent runs there, or it has not answered yet: {{nodes}}', { count: silent.length, nodes: silent.slice(0, 5).join(', ') })} />}
-          {omitted > 0 && <Alert isInline isPlain variant="info" title={t('{{count}} devices that nobody can use are left out, since the list would be too long.', { count: omitted })} />}
-          <DeviceTable rows={rows} empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')} />
+          {silent.length > 0 && <Alert isInline isPlain variant="info" title={t('No devices are listed for {{count}} nodes, because the node agent does not run there or has not reported yet: {{nodes}}', { count: silent.length, nodes: silent.slice(0, 5).join(', ') })} />}
+          {omitted > 0 && <Alert isInline isPlain variant="info" title={t('{{count}} devices that cannot be used are omitted, because the list would be too long.', { count: omitted })} />}
+          <DeviceTable rows={rows} empty={statuses.error || !statuses.loaded ? t('Unknown') : all.length ? t('No devices match the filter.') : t('No node has listed its devices yet.')} />
         </Stack>
       </CardBody>
     </Card>
@@ -191,9 +191,9 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           rows={rows}
           maxHeight={260}
           rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
-          empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
+          empty={events.error || !events.loaded ? t('Unknown') : t('No recent events.')}
           columns={[
-            { key: 'time', title: t('Time'), width: 11.5 }, { key: 'type', title: t('Kind'), width: 6 }, { key: 'reason', title: t('Reason'), width: 12.5 },
+            { key: 'time', title: t('Time'), width: 11.5 }, { key: 'type', title: t('Type'), width: 6 }, { key: 'reason', title: t('Reason'), width: 12.5 },
             { key: 'object', title: t('Object'), width: 12, wrap: true }, { key: 'message', title: t('Message'), wrap: true },
           ]}
           cells={(e) => [

@@ -38,7 +38,7 @@ export default function RunbookPage() {
 function Unknown({ name }: { name: string }) {
   const { t } = useT();
   return (
-    <EmptyState headingLevel="h2" titleText={t('There is no runbook {{name}}', { name })} data-test="no-runbook">
+    <EmptyState headingLevel="h2" titleText={t('Runbook {{name}} does not exist', { name })} data-test="no-runbook">
       <EmptyStateBody><Link to={runbookPath(INDEX)}>{t('Go to the runbooks')}</Link></EmptyStateBody>
     </EmptyState>
   );

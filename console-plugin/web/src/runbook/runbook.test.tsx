@@ -68,7 +68,7 @@ describe('the page', () => {
   });
   it('says that there is none', () => {
     open(runbookPath('KubePodCrashLooping'));
-    expect(screen.getByText('There is no runbook KubePodCrashLooping')).toBeTruthy();
+    expect(screen.getByText('Runbook KubePodCrashLooping does not exist')).toBeTruthy();
   });
 });
 

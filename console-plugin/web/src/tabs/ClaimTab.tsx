@@ -26,10 +26,10 @@ export default function ClaimTab({ obj }: { obj?: Claim }) {
       <Stack hasGutter>
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('PersistentVolumes'), persistentVolume]]} />
-        {!volumeName && <Alert isInline variant="info" data-test="unbound" title={t('The claim has no volume yet')} >{t('One is made when a Pod uses the claim, on the node of the Pod, unless the StorageClass makes it at once. Events of the claim say what it waits for.')}</Alert>}
+        {!volumeName && <Alert isInline variant="info" data-test="unbound" title={t('The claim has no volume yet')} >{t('The volume is created when a Pod uses the claim, or immediately if the volume binding mode of the StorageClass is Immediate. For its status, see the events of the claim.')}</Alert>}
         {volumeName && !persistentVolume.loaded && !persistentVolume.error && <Loading />}
-        {persistentVolume.loaded && !persistentVolume.error && !pv && <Alert isInline variant="warning" data-test="no-pv" title={t('The PersistentVolume {{name}} is not there', { name: volumeName ?? '' })} />}
-        {pv && !ours && <Alert isInline variant="info" data-test="not-ours" title={t('The volume is not one of LVM Storage')}>{pv.spec.csi ? t('Its CSI driver is {{driver}}.', { driver: pv.spec.csi.driver }) : t('It has no CSI driver.')}</Alert>}
+        {persistentVolume.loaded && !persistentVolume.error && !pv && <Alert isInline variant="warning" data-test="no-pv" title={t('PersistentVolume {{name}} does not exist', { name: volumeName ?? '' })} />}
+        {pv && !ours && <Alert isInline variant="info" data-test="not-ours" title={t('The volume is not managed by LVM Storage')}>{pv.spec.csi ? t('Its CSI driver is {{driver}}.', { driver: pv.spec.csi.driver }) : t('It has no CSI driver.')}</Alert>}
         {pv && ours && namespace && obj && <Known namespace={namespace} claim={obj} pv={pv} />}
       </Stack>
     </PageSection>
@@ -61,7 +61,7 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
   return (
     <>
       <ReadErrors reads={[...reads, [t('LVMClusters'), clusters], [t('Node statuses'), status]]} />
-      {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('There is no LogicalVolume with the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume names a volume that no node has.')}</Alert>}
+      {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('No LogicalVolume has the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume refers to a volume that does not exist on any node.')}</Alert>}
       {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('Details of the volume')}>{m(p)}</Alert>)}
       {volume && (
         <StackItem>
@@ -91,12 +91,12 @@ function Facts({ volume: v, deviceClass, state, thin, written, error }: { volume
   const { t, locale } = useT();
   const rows: [string, ReactNode][] = [
     [t('Node'), <Link key="n" to={nodePath(v.node)}>{v.node}</Link>],
-    [t('Device class'), deviceClass ? <Link key="c" to={classPath(deviceClass)}>{deviceClass}</Link> : t('Not known.')],
-    [t('Volume group'), state || t('Not known.')],
+    [t('Device class'), deviceClass ? <Link key="c" to={classPath(deviceClass)}>{deviceClass}</Link> : t('Unknown')],
+    [t('Volume group'), state || t('Unknown')],
     [t('Size'), formatBytes(v.size, locale)],
-    ...(thin ? ([[t('Written'), written === undefined ? (error ? t('Not known: Prometheus does not answer: {{error}}', { error }) : t('Not known.')) : <ShareBar key="w" label={t('Written')} part={((v.size ?? 0) * written) / 100} whole={v.size} plain />]] as [string, ReactNode][]) : []),
+    ...(thin ? ([[t('Data written'), written === undefined ? (error ? t('Unknown: Prometheus is unreachable ({{error}})', { error }) : t('Unknown')) : <ShareBar key="w" label={t('Data written')} part={((v.size ?? 0) * written) / 100} whole={v.size} plain />]] as [string, ReactNode][]) : []),
     ['PersistentVolume', v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)}>{v.persistentVolume}</Link> : '–'],
-    [t('Name in LVM'), v.lv.metadata.uid ?? '–'],
+    [t('Logical volume name'), v.lv.metadata.uid ?? '–'],
     ...(v.source ? ([[t('Copy of'), v.source]] as [string, ReactNode][]) : []),
   ];
   return (

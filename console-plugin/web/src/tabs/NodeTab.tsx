@@ -31,8 +31,8 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
       <Stack hasGutter>
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('Node statuses'), status]]} />
-        {known && !status.data && <Alert isInline variant="info" data-test="no-status" title={t('Node {{node}} has not listed its devices: no node agent runs there, or there is no LVMCluster.', { node: name })} />}
-        {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node could not be looked at, so this is old: {{message}}', { message: seen.message ?? '' })} />}
+        {known && !status.data && <Alert isInline variant="info" data-test="no-status" title={t('Node {{node}} has not listed its devices: the node agent does not run there, or no LVMCluster exists.', { node: name })} />}
+        {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node could not be examined, so this data is old: {{message}}', { message: seen.message ?? '' })} />}
         {usage.map((u) => (
           <StackItem key={u.deviceClass}>
             <Card data-test={`class-${u.deviceClass}`}>
@@ -49,7 +49,7 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
           <Card data-test="devices">
             <CardTitle component="h2">{t('Local disks')}</CardTitle>
             <CardBody>
-              <DeviceTable single rows={rows} empty={known ? t('No node has listed its devices yet.') : t('Not known.')} />
+              <DeviceTable single rows={rows} empty={known ? t('No node has listed its devices yet.') : t('Unknown')} />
             </CardBody>
           </Card>
         </StackItem>

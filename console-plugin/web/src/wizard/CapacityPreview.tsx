@@ -30,12 +30,12 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
   const thin = !!c.thinPoolConfig;
   return (
     <Card isCompact data-test="preview">
-      <CardTitle component="h3">{t('What it comes to')}</CardTitle>
+      <CardTitle component="h3">{t('Summary')}</CardTitle>
       <CardBody>
         <Content component="p" aria-live="polite" data-test="preview-sum">
           {thin
-            ? t('{{raw}} of disks become pools of {{pool}}, which promise {{volumes}} to volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
-            : t('{{raw}} of disks become {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
+            ? t('{{raw}} of disks provide thin pools of {{pool}} for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
+            : t('{{raw}} of disks provide {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
         </Content>
         <VirtualTable
           label={t('Capacity by node')}
@@ -45,11 +45,11 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
           empty={t('No node is selected.')}
           columns={[
             { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: 5 }, { key: 'raw', title: t('Raw'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
-            ...(thin ? [{ key: 'pool', title: t('Pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('For volumes'), width: 8 },
+            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable'), width: 9 },
           ]}
           cells={({ node, disks, p }) => [
             node, String(disks), size(p.raw), size(p.group), ...(thin ? [size(p.pool?.data), size(p.pool?.metadata)] : []),
-            p.lacking > 0 ? t('{{count}} disks too few', { count: p.lacking }) : size(p.volumes),
+            p.lacking > 0 ? t('{{count}} disks missing', { count: p.lacking }) : size(p.volumes),
           ]}
         />
         <Risk c={c} rows={rows} />
@@ -69,9 +69,9 @@ function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
   if (c.raidConfig) {
     const { tolerated } = layoutOf(c.raidConfig);
     texts.push([t('A volume tolerates the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not tolerate the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
-  } else texts.push([several ? t('There is no redundancy: when one disk is lost, all volumes of its node can be lost.') : t('There is no redundancy: when a disk is lost, so are its volumes.'), 'info']);
-  if (ratio > 1) texts.push([t('Volumes may be promised {{ratio}} times what the pool has. When it is full, writes to all its volumes fail: watch it, or let it grow.', { ratio }), ratio > 10 ? 'warning' : 'info']);
-  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little is left for the metadata of the pool to grow. A pool with full metadata stops.'), 'warning']);
+  } else texts.push([several ? t('No redundancy: if one disk is lost, all volumes of its node can be lost.') : t('No redundancy: if a disk is lost, its volumes are lost.'), 'info']);
+  if (ratio > 1) texts.push([t('Volumes can be provisioned up to {{ratio}} times the size of the thin pool. When it is full, writes to all its volumes fail: monitor its usage, or extend it automatically.', { ratio }), ratio > 10 ? 'warning' : 'info']);
+  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little space is left to extend the metadata of the thin pool, which fails when its metadata is full.'), 'warning']);
   return (
     <>
       {texts.map(([text, variant]) => (

@@ -24,20 +24,20 @@ export function DevicesStep() {
   const field = c.deviceSelectors ? 'deviceSelectors' : 'deviceSelector';
   const id = `${at}.${field}`;
   const options: { value: Mode; label: string; description: string }[] = [
-    { value: 'paths', label: t('Disks that I tick'), description: t('Their stable names are written. Nothing else is ever touched.') },
-    { value: 'rules', label: t('Disks with certain properties'), description: t('Every unused disk that is like that, on all the nodes.') },
-    { value: 'all', label: t('Every unused disk'), description: t('Only for a single device class.') },
+    { value: 'paths', label: t('Selected disks'), description: t('Only these disks are used. They are identified by stable names.') },
+    { value: 'rules', label: t('Disks with specific properties'), description: t('All unused disks with these properties, on all selected nodes.') },
+    { value: 'all', label: t('All unused disks'), description: t('Only possible if there is a single device class.') },
   ];
   return (
     <Stack hasGutter>
       <Form>
         <Choice
           id={id}
-          label={t('Disks of the device class')}
+          label={t('Disk selection')}
           value={mode}
           options={options}
           onChange={(next) => setDevices(withMode(c, next))}
-          help={was ? t('A disk that is taken out is emptied and leaves the volume group.') : undefined}
+          help={was ? t('Disks that you deselect are drained and removed from the volume group.') : undefined}
         />
         <Errors id={id} lists />
         {mode === 'rules' && !c.deviceSelectors && <Rules />}
@@ -62,7 +62,7 @@ function Errors({ id, lists }: { id: string; lists?: boolean }) {
   const all = [...new Set([...local, ...remote])];
   if (all.length === 0) return null;
   return (
-    <Alert isInline variant="danger" title={t('Some of the disks cannot be chosen like that')} data-test="path-errors">
+    <Alert isInline variant="danger" title={t('Some selected disks are not valid')} data-test="path-errors">
       {all.map((text) => (
         <div key={text}>{text}</div>
       ))}
@@ -80,13 +80,13 @@ function Elsewhere() {
   return (
     <>
       {lost.length > 0 && (
-        <Alert isInline variant="info" title={t('{{count}} names lead to no disk that a node has listed', { count: lost.length })}>
+        <Alert isInline variant="info" title={t('{{count}} paths match no disk that a node has listed', { count: lost.length })}>
           {lost.slice(0, 5).join(', ')}
         </Alert>
       )}
       {shaky.length > 0 && (
         <Alert isInline variant="warning" title={t('Some disks have no stable name')}>
-          {t('{{paths}}: the kernel can give this name to another disk after a restart. Give the disk a serial number, or choose by a rule.', { paths: shaky.slice(0, 5).join(', ') })}
+          {t('{{paths}}: the kernel can assign this name to another disk after a restart. Give the disk a serial number, or select it by properties.', { paths: shaky.slice(0, 5).join(', ') })}
         </Alert>
       )}
     </>
@@ -116,46 +116,46 @@ function DeviceTable({ mode }: { mode: Mode }) {
           <SearchInput aria-label={t('Find a disk')} placeholder={t('Node, name, model, serial number')} value={text} onChange={(_, v) => setText(v)} onClear={() => setText('')} />
         </FlexItem>
         <FlexItem>
-          <Checkbox id="only-usable" label={t('Only disks that can be used')} isChecked={onlyUsable} onChange={(_, on) => setOnlyUsable(on)} />
+          <Checkbox id="only-usable" label={t('Only usable disks')} isChecked={onlyUsable} onChange={(_, on) => setOnlyUsable(on)} />
         </FlexItem>
         {mode === 'paths' && (
           <>
             <FlexItem>
               <Content component="small" aria-live="polite" data-test="ticked">
-                {t('{{count}} disks are ticked.', { count })}
+                {t('{{count}} disks selected', { count })}
               </Content>
             </FlexItem>
             <FlexItem>
               <Button variant="link" isInline data-test="tick-all" onClick={() => tickAll(chosen.flatMap(usable))}>
-                {t('Tick all usable disks')}
+                {t('Select all available disks')}
               </Button>
             </FlexItem>
           </>
         )}
       </Flex>
       <VirtualTable
-        label={t('Disks of the selected nodes')}
+        label={t('Disks on the selected nodes')}
         rows={rows}
         rowHeight={48}
         rowKey={(r) => (r.kind === 'node' ? `node/${r.seen.node.metadata.name}` : `${r.seen.node.metadata.name}/${r.device.name}`)}
         rowClass={(r) => (r.kind === 'node' ? 'group' : undefined)}
-        empty={chosen.length === 0 ? t('No node is selected.') : t('No disk is like that.')}
+        empty={chosen.length === 0 ? t('No node is selected.') : t('No disks match the filter.')}
         columns={[
-          { key: 'select', title: mode === 'paths' ? t('Tick') : t('Taken'), width: 4 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 6 },
-          { key: 'model', title: t('Model and kind'), width: 9 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Why not, and what it carries'), wrap: true },
-          ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: 8 }] : []),
+          { key: 'select', title: mode === 'paths' ? t('Select') : t('Match'), width: 5 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 6 },
+          { key: 'model', title: t('Model and type'), width: 9 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Reason'), wrap: true },
+          ...(mode === 'paths' ? [{ key: 'alike', title: t('Similar disks'), width: 8 }] : []),
         ]}
         cells={(r) =>
           r.kind === 'node'
             ? [
                 '', r.seen.node.metadata.name, '', '', '', nodeNote(r.seen, t),
-                ...(mode === 'paths' ? [usable(r.seen).length > 0 ? <Button key="a" variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Tick usable')}</Button> : ''] : []),
+                ...(mode === 'paths' ? [usable(r.seen).length > 0 ? <Button key="a" variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Select all')}</Button> : ''] : []),
               ]
             : [
                 <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
                 <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, trap(r), { t, m }),
                 ...(mode === 'paths'
-                  ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Tick all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('On all nodes')}</Button> : '']
+                  ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Select all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('Select all')}</Button> : '']
                   : []),
               ]
         }
@@ -181,17 +181,17 @@ function rowsOf(chosen: Seen[], text: string, onlyUsable: boolean): Row[] {
 type T = ReturnType<typeof useT>['t'];
 
 function nodeNote(seen: Seen, t: T): string {
-  if (!seen.status) return t('No disks are listed: no node agent runs there, or it has not answered yet.');
+  if (!seen.status) return t('No disks are listed: the node agent does not run on this node, or has not reported yet.');
   const { ok, message } = observed(seen.status);
-  return ok ? '' : t('The node could not be looked at, so this is old: {{message}}', { message: message ?? '' });
+  return ok ? '' : t('The node could not be examined, so this data is old: {{message}}', { message: message ?? '' });
 }
 
 const kindOf = (d: Device, t: T): string =>
-  [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('hard disk') : t('flash')].filter(Boolean).join(', ');
+  [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('HDD') : t('SSD')].filter(Boolean).join(', ');
 
 function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
-  const reasons = verdict === 'wipe' ? t('Carries {{content}}: has to be wiped', { content: contentOf(device, m) }) : reasonsOf(device).map(m).join('; ');
+  const reasons = verdict === 'wipe' ? t('Contains {{content}}: must be wiped', { content: contentOf(device, m) }) : reasonsOf(device).map(m).join('; ');
   return [trap && m(trap), reasons].filter(Boolean).join(' ') || '–';
 }
 
@@ -208,7 +208,7 @@ function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'de
   return (
     <Checkbox
       id={`tick-${seen.node.metadata.name}-${device.name}`}
-      aria-label={t('Use {{path}} of node {{node}}', { path: stablePath(device), node: seen.node.metadata.name ?? '' })}
+      aria-label={t('Select {{path}} on node {{node}}', { path: stablePath(device), node: seen.node.metadata.name ?? '' })}
       isChecked={ticked}
       isDisabled={!ticked && (verdict === 'blocked' || (verdict === 'ours' && !own))}
       onChange={(_, on) => toggle(seen, device, on)}
@@ -230,18 +230,18 @@ function Rules() {
   return (
     <>
       <Flex>
-        <TextField id={id('minSize')} label={t('At least')} placeholder="100Gi" value={String(s.minSize ?? '')} onChange={(v) => set('minSize', v || undefined)} />
-        <TextField id={id('maxSize')} label={t('At most')} placeholder="2Ti" value={String(s.maxSize ?? '')} onChange={(v) => set('maxSize', v || undefined)} />
+        <TextField id={id('minSize')} label={t('Minimum size')} placeholder="100Gi" value={String(s.minSize ?? '')} onChange={(v) => set('minSize', v || undefined)} />
+        <TextField id={id('maxSize')} label={t('Maximum size')} placeholder="2Ti" value={String(s.maxSize ?? '')} onChange={(v) => set('maxSize', v || undefined)} />
       </Flex>
       <Choice
         id={id('rotational')}
-        label={t('Medium')}
+        label={t('Disk type')}
         value={s.rotational === undefined ? 'either' : s.rotational ? 'hdd' : 'flash'}
-        options={[{ value: 'either', label: t('Either') }, { value: 'flash', label: t('Flash only') }, { value: 'hdd', label: t('Hard disks only') }]}
+        options={[{ value: 'either', label: t('Any') }, { value: 'flash', label: t('SSD or NVMe only') }, { value: 'hdd', label: t('HDD only') }]}
         onChange={(v) => set('rotational', v === 'either' ? undefined : v === 'hdd')}
       />
       <ListField id={id('transports')} label={t('Transports')} help={TRANSPORTS.join(', ')} value={s.transports} onChange={(v) => set('transports', list(v))} />
-      <ListField id={id('models')} label={t('Models')} help={t('Several with commas between. A * at the end stands for anything.')} value={s.models} onChange={(v) => set('models', list(v))} />
+      <ListField id={id('models')} label={t('Models')} help={t('Separate with commas. Use * at the end as a wildcard.')} value={s.models} onChange={(v) => set('models', list(v))} />
     </>
   );
 }
@@ -268,10 +268,10 @@ function Policy() {
   const { c, at, setClass } = useDraft();
   const id = `${at}.deviceDiscoveryPolicy`;
   return (
-    <Field id={`${id}-field`} label={t('Disks that come later')} group>
+    <Field id={`${id}-field`} label={t('New disks')} group>
       <Checkbox
         id={id}
-        label={t('Take them too, when they have been there for a minute')}
+        label={t('Add new disks automatically after one minute')}
         isChecked={c.deviceDiscoveryPolicy === 'Dynamic'}
         onChange={(_, on) => setClass(withField(c, 'deviceDiscoveryPolicy', on ? 'Dynamic' : undefined))}
       />

@@ -52,10 +52,10 @@ export function NodesStep() {
   const matched = d.nodes.filter((n) => selects(selector, n.node));
   const kept = d.nodes.filter((n) => intolerable(n.node, d.cluster.spec?.tolerations).length > 0 && selects(selector, n.node));
   const options = [
-    { value: 'all' as Way, label: t('All nodes'), description: t('Also those that join later.') },
-    { value: 'some' as Way, label: t('Some nodes, by name') },
-    { value: 'labels' as Way, label: t('Nodes with certain labels'), description: t('Also those that get the labels later.') },
-    ...(way === 'other' ? [{ value: 'other' as Way, label: t('By the nodeSelector in the YAML'), description: t('It says more than this form can show. It is kept as it is.') }] : []),
+    { value: 'all' as Way, label: t('All nodes'), description: t('Includes nodes that are added later.') },
+    { value: 'some' as Way, label: t('Selected nodes') },
+    { value: 'labels' as Way, label: t('Nodes with specific labels'), description: t('Includes nodes that get the labels later.') },
+    ...(way === 'other' ? [{ value: 'other' as Way, label: t('Custom nodeSelector (YAML)'), description: t('It cannot be shown in this form, and is kept unchanged.') }] : []),
   ];
   const choose = (next: Way) => {
     setAsked(next);
@@ -74,12 +74,12 @@ export function NodesStep() {
   return (
     <Stack hasGutter>
       <Form>
-        <Choice id={id} label={t('Nodes of the device class')} value={way} options={options} onChange={choose} />
+        <Choice id={id} label={t('Node selection')} value={way} options={options} onChange={choose} />
         {way === 'labels' && (
           <TextField
             id={`${id}.nodeSelectorTerms[0]`}
             label={t('Labels')}
-            help={t('For example: disk=fast, storage. A node has to have all of them.')}
+            help={t('For example: disk=fast, storage. A node must have all labels.')}
             value={labels}
             onChange={(text) => {
               setLabels(text);
@@ -109,7 +109,7 @@ function Taints({ nodes }: { nodes: Seen[] }) {
     <Alert
       isInline
       variant="warning"
-      title={t('{{count}} of the nodes have taints that keep new volume groups away', { count: nodes.length })}
+      title={t('{{count}} selected nodes have taints that prevent volume groups', { count: nodes.length })}
       actionLinks={
         <Button variant="link" isInline onClick={tolerate}>
           {t('Tolerate these taints')}
@@ -137,17 +137,17 @@ function NodeTable({ way, selector, toggle }: { way: Way; selector?: NodeSelecto
       label={t('Nodes')}
       rows={rows}
       rowKey={(r) => r.name}
-      empty={t('There are no nodes that you may see.')}
+      empty={t('No nodes are visible to you.')}
       columns={[
         { key: 'select', title: t('Selected'), width: 6 }, { key: 'name', title: t('Node') }, { key: 'roles', title: t('Roles'), width: 14 },
-        { key: 'ready', title: t('Node is ready'), width: 8 }, { key: 'devices', title: t('Usable disks'), width: 14 },
+        { key: 'ready', title: t('Ready'), width: 8 }, { key: 'devices', title: t('Available disks'), width: 14 },
       ]}
       cells={({ seen, name, selected, usable }) => [
         way === 'some' ? (
           <Checkbox key="c" id={`node-${name}`} aria-label={t('Select node {{name}}', { name })} isChecked={selected} isDisabled={!seen.node.metadata.labels?.[HOSTNAME]} onChange={(_, on) => toggle(seen, on)} />
         ) : selected ? t('Yes') : t('No'),
         name, rolesOf(seen.node).join(', ') || '–', isReady(seen.node) ? t('Yes') : t('No'),
-        !seen.status ? t('not listed yet') : !observed(seen.status).ok ? t('{{count}}, as last seen', { count: usable }) : t('{{count}} of {{all}}', { count: usable, all: seen.devices.length }),
+        !seen.status ? t('Not listed yet') : !observed(seen.status).ok ? t('{{count}} (old data)', { count: usable }) : t('{{count}} of {{all}}', { count: usable, all: seen.devices.length }),
       ]}
     />
   );

@@ -33,14 +33,14 @@ export function Progress({ namespace, created }: { namespace: string; created: L
               <CardTitle component="h2">{t('Device class {{name}}', { name: c.name })}</CardTitle>
               <CardBody>
                 <Content component="p">
-                  {there(c.name) ? t('StorageClass {{name}} is there: claims can name it.', { name: storageClassName(c.name) }) : t('StorageClass {{name}} is not there yet.', { name: storageClassName(c.name) })}
+                  {there(c.name) ? t('StorageClass {{name}} is available.', { name: storageClassName(c.name) }) : t('StorageClass {{name}} does not exist yet.', { name: storageClassName(c.name) })}
                 </Content>
                 <VirtualTable
                   label={t('Device class {{name}}', { name: c.name })}
                   rows={rows.filter((r) => r.deviceClass === c.name)}
                   rowKey={(r) => r.node}
                   empty={t('No node is selected.')}
-                  columns={[{ key: 'node', title: t('Node'), width: 16 }, { key: 'state', title: t('State'), width: 8 }, { key: 'size', title: t('Size'), width: 7 }, { key: 'text', title: t('What is going on'), wrap: true }]}
+                  columns={[{ key: 'node', title: t('Node'), width: 16 }, { key: 'state', title: t('State'), width: 8 }, { key: 'size', title: t('Size'), width: 7 }, { key: 'text', title: t('Activity'), wrap: true }]}
                   cells={(r) => [r.node, <StateLabel key="s" state={r.state} />, formatBytes(r.size, locale), m(r.text)]}
                 />
               </CardBody>

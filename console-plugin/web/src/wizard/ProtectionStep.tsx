@@ -17,34 +17,34 @@ export function ProtectionStep() {
   const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
   if (carriers.length === 0)
     return (
-      <Alert isInline variant="success" title={t('Nothing is destroyed')} data-test="nothing-destroyed">
-        {t('None of the chosen disks carries anything that a node knows of. Each disk is read again before it is used: one that carries something then is left alone.')}
+      <Alert isInline variant="success" title={t('No data will be destroyed')} data-test="nothing-destroyed">
+        {t('No selected disk contains known data. Each disk is checked again before it is used: if it contains data then, it is not used.')}
       </Alert>
     );
   return (
     <Stack hasGutter>
-      <Alert isInline variant="danger" title={t('{{count}} of the chosen disks carry something', { count: carriers.length })}>
-        {t('It is destroyed before the disk is used, once for each disk. The first and last MiB and what is behind each signature are saved on the node; the rest is not.')}
+      <Alert isInline variant="danger" title={t('{{count}} of the selected disks contain data', { count: carriers.length })}>
+        {t('The data is destroyed before the disk is used, once for each disk. The node saves only the first and last MiB, and the areas of other signatures.')}
       </Alert>
       <VirtualTable
-        label={t('Disks whose content is destroyed')}
+        label={t('Disks to wipe')}
         rows={carriers}
         rowKey={(x) => `${x.seen.node.metadata.name}/${x.path}`}
         empty=""
         columns={[
           { key: 'node', title: t('Node'), width: 10 }, { key: 'disk', title: t('Disk'), width: 14 }, { key: 'size', title: t('Size'), width: 7 },
-          { key: 'content', title: t('What is on it'), wrap: true }, { key: 'out', title: t('Leave it alone'), width: 8 },
+          { key: 'content', title: t('Content'), wrap: true }, { key: 'out', title: t('Action'), width: 8 },
         ]}
         cells={(x) => [
           x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device, m),
-          <Button key="o" variant="link" isInline aria-label={t('Take it out: {{name}} of node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
-            {t('Take it out')}
+          <Button key="o" variant="link" isInline aria-label={t('Deselect {{name}} on node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
+            {t('Deselect')}
           </Button>,
         ]}
       />
-      <Content component="p">{t('Mounted disks, disks that the machine runs from and disks that anything uses cannot be chosen, whatever you confirm.')}</Content>
+      <Content component="p">{t('Disks that are mounted, in use, or used by the operating system can never be selected.')}</Content>
       <Form onSubmit={(e) => e.preventDefault()}>
-        <FormGroup label={t('To destroy what is on these disks, type the name of the device class: {{name}}', { name: c.name })} fieldId="protection.confirm">
+        <FormGroup label={t('To confirm that all data on these disks will be destroyed, type the name of the device class: {{name}}', { name: c.name })} fieldId="protection.confirm">
           <TextInput
             id="protection.confirm"
             value={typed}
@@ -59,7 +59,7 @@ export function ProtectionStep() {
             <HelperText>
               {confirmed ? (
                 <HelperTextItem variant="warning">
-                  <Label color="red" data-test="confirmed">{t('Confirmed: these disks are wiped')}</Label>
+                  <Label color="red" data-test="confirmed">{t('Confirmed: these disks will be wiped')}</Label>
                 </HelperTextItem>
               ) : (
                 errors.map((e) => <HelperTextItem key={e} variant="error">{e}</HelperTextItem>)

@@ -9,6 +9,7 @@ import { useT } from '../i18n';
 import { useDryRun } from '../kube/dryrun';
 import { provisioningOf } from '../model/cluster';
 import type { Message } from '../model/message';
+import { formatPercent } from '../model/quantity';
 import { allPaths, modeOf } from '../model/selection';
 import { fromYAML, toYAML, type Fault } from '../model/yaml';
 import { CapacityPreview } from './CapacityPreview';
@@ -52,34 +53,34 @@ function DryRun() {
   const { asking, again } = useDryRun(outgoing, setServer);
   const retry = (
     <Button variant="link" isInline onClick={again}>
-      {t('Ask again')}
+      {t('Retry')}
     </Button>
   );
   return (
     <div aria-live="polite" data-test="dry-run" data-state={asking ? 'asking' : (server?.kind ?? 'asking')}>
-      {(asking || !server) && <Content component="p">{t('The cluster is asked what it says to this …')}</Content>}
+      {(asking || !server) && <Content component="p">{t('Dry run in progress …')}</Content>}
       {!asking && server?.kind === 'accepted' && problems.length === 0 && (
-        <Alert isInline variant="success" title={t('The cluster would accept this')}>
-          {t('Nothing has been changed yet.')}
+        <Alert isInline variant="success" title={t('Dry run succeeded')}>
+          {t('No changes have been made yet.')}
         </Alert>
       )}
       {server?.kind === 'unknown' && (
-        <Alert isInline variant="warning" title={t('The cluster could not be asked')} actionLinks={retry}>
+        <Alert isInline variant="warning" title={t('Dry run not completed')} actionLinks={retry}>
           {server.message}
         </Alert>
       )}
       {server?.kind === 'refused' && (
-        <Alert isInline variant="danger" title={rights.create || rights.update ? t('The cluster would refuse this') : t('You may not do this')} data-test="refused" actionLinks={retry}>
+        <Alert isInline variant="danger" title={rights.create || rights.update ? t('Dry run failed') : t('Permission denied')} data-test="refused" actionLinks={retry}>
           {server.causes.length ? <Causes list={server.causes.map((x) => ({ field: x.field, text: x.message }))} /> : server.message}
         </Alert>
       )}
       {problems.length > 0 && (
-        <Alert isInline variant="danger" title={t('Something is not right yet')} data-test="own-problems">
+        <Alert isInline variant="danger" title={t('Some values are not valid')} data-test="own-problems">
           <Causes list={problems.map((p) => ({ field: p.field, message: p.message }))} />
         </Alert>
       )}
       {server && server.kind !== 'unknown' && server.warnings.length > 0 && (
-        <Alert isInline variant="warning" title={t('The cluster warns')} data-test="warnings">
+        <Alert isInline variant="warning" title={t('Warnings')} data-test="warnings">
           {server.warnings.map((w) => (
             <div key={w}>{w}</div>
           ))}
@@ -106,7 +107,7 @@ function Causes({ list }: { list: { field: string; text?: string; message?: Mess
           {x.message ? m(x.message) : x.text}{' '}
           {stepOf(x.field) !== 'review' && (
             <Button variant="link" isInline onClick={() => go(x.field)}>
-              {t('Go to {{field}}', { field: x.field.replace('spec.storage.', '') || t('the beginning') })}
+              {t('Go to {{field}}', { field: x.field.replace('spec.storage.', '') || t('the first step') })}
             </Button>
           )}
         </div>
@@ -116,7 +117,7 @@ function Causes({ list }: { list: { field: string; text?: string; message?: Mess
 }
 
 function Summary() {
-  const { t } = useT();
+  const { t, locale } = useT();
   const { c, cluster, chosen, carriers, confirmed } = useDraft();
   const { goToStepById } = useWizardContext();
   const pool = c.thinPoolConfig;
@@ -124,11 +125,11 @@ function Summary() {
   const nodes = chosen.map((s) => s.node.metadata.name);
   const rows: [string, string, StepId][] = [
     [t('LVMCluster'), `${cluster.metadata.namespace}/${cluster.metadata.name}`, 'start'],
-    [t('Nodes'), way === 'all' ? t('All: {{count}} today', { count: nodes.length }) : way === 'labels' ? labelsOf(c.nodeSelector) : nodes.slice(0, 8).join(', ') + (nodes.length > 8 ? ' …' : ''), 'nodes'],
-    [t('Disks'), modeOf(c) === 'all' ? t('Every unused disk') : modeOf(c) === 'rules' ? t('By a rule') : allPaths(c).slice(0, 6).join(', ') + (allPaths(c).length > 6 ? t(' and {{count}} more', { count: allPaths(c).length - 6 }) : ''), 'devices'],
+    [t('Nodes'), way === 'all' ? t('All: currently {{count}}', { count: nodes.length }) : way === 'labels' ? labelsOf(c.nodeSelector) : nodes.slice(0, 8).join(', ') + (nodes.length > 8 ? ' …' : ''), 'nodes'],
+    [t('Disks'), modeOf(c) === 'all' ? t('All unused disks') : modeOf(c) === 'rules' ? t('By properties') : allPaths(c).slice(0, 6).join(', ') + (allPaths(c).length > 6 ? t(' and {{count}} more', { count: allPaths(c).length - 6 }) : ''), 'devices'],
     [t('Device class'), `${c.name}${c.default ? ` (${t('default')})` : ''}, ${t('StorageClass {{name}}', { name: storageClassName(c.name) })}`, 'class'],
-    [t('Kind of volumes'), pool ? t('Thin: {{percent}} % of the group, promised {{ratio}} times', { percent: pool.sizePercent ?? 90, ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
-    [t('What is destroyed'), carriers.length ? (confirmed ? t('What is on {{count}} disks', { count: carriers.length }) : t('Not confirmed yet')) : t('Nothing'), 'protection'],
+    [t('Volume type'), pool ? t('Thin: {{percent}} of the volume group, overprovision ratio {{ratio}}', { percent: formatPercent(pool.sizePercent ?? 90, locale), ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
+    [t('Data to be destroyed'), carriers.length ? (confirmed ? t('Data on {{count}} disks', { count: carriers.length }) : t('Not confirmed')) : t('None'), 'protection'],
   ];
   const others = classesOf(cluster).filter((o) => o !== c).map((o) => o.name);
   return (
@@ -146,7 +147,7 @@ function Summary() {
           </DescriptionListGroup>
         ))}
       </DescriptionList>
-      {others.length > 0 && <Content component="small">{t('Also in the LVMCluster: {{names}}.', { names: others.join(', ') })}</Content>}
+      {others.length > 0 && <Content component="small">{t('Other device classes: {{names}}.', { names: others.join(', ') })}</Content>}
     </>
   );
 }
@@ -170,11 +171,11 @@ function YAML() {
   };
   return (
     <>
-      <Content component="small">{t('The form follows what you write here. Fields that it does not know are kept; comments are lost when you leave this view.')}</Content>
+      <Content component="small">{t('The form reflects your changes here. Unknown fields are kept, but comments are lost when you leave this view.')}</Content>
       <CodeEditor value={text} language={'yaml' as never} onChange={onChange} minHeight="20rem" />
       {fault && (
         <Alert isInline variant="danger" data-test="yaml-fault" title={fault.line ? t('Line {{line}}: {{text}}', { line: fault.line, text: m(fault.message) }) : m(fault.message)}>
-          {t('The form has what could be read last.')}
+          {t('The form shows the last valid version.')}
         </Alert>
       )}
     </>
@@ -186,8 +187,8 @@ function Command() {
   const { cluster } = useDraft();
   return (
     <div>
-      <Content component="small">{t('The same from a terminal:')}</Content>
-      <ClipboardCopy isCode isReadOnly variant={ClipboardCopyVariant.expansion} hoverTip={t('Copy')} clickTip={t('Copied')} textAriaLabel={t('Command')} toggleAriaLabel={t('Show the command')}>
+      <Content component="small">{t('Equivalent command:')}</Content>
+      <ClipboardCopy isCode isReadOnly variant={ClipboardCopyVariant.expansion} hoverTip={t('Copy')} clickTip={t('Copied')} textAriaLabel={t('Command')} toggleAriaLabel={t('Show command')}>
         {`oc apply -f - <<'EOF'\n${toYAML(cluster)}EOF`}
       </ClipboardCopy>
     </div>

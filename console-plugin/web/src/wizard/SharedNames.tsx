@@ -20,7 +20,7 @@ export function SharedNames() {
   return (
     <div aria-live="polite">
       {shared.length > 0 && (
-        <Alert isInline variant="warning" title={t('Some names stand for disks of several nodes')} data-test="shared-names">
+        <Alert isInline variant="warning" title={t('Some paths match disks of several nodes')} data-test="shared-names">
           {shared.slice(0, LINES).map((x) => (
             <div key={m(x)}>{m(x)}</div>
           ))}

@@ -23,15 +23,15 @@ export function StartStep() {
   const listed = d.nodes.filter((n) => observed(n.status).ok).length;
   const checks: [Mark, string][] = [
     d.rights.create || d.rights.update
-      ? ['ok', t('You may change LVMClusters in {{namespace}}.', { namespace: d.namespace })]
-      : ['wrong', t('You may look at everything here, and not create it: you lack permission to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
-    d.rights.listNodes ? ['ok', t('You may list the nodes: there are {{count}}.', { count: d.nodes.length })] : ['wrong', t('You may not list nodes, so none can be shown here.')],
-    d.live ? ['ok', t('The LVMCluster {{name}} is there, and takes the device class.', { name: d.live.metadata.name ?? '' })] : ['info', t('There is no LVMCluster yet. It is created in the end.')],
+      ? ['ok', t('You have permission to change LVMClusters in {{namespace}}.', { namespace: d.namespace })]
+      : ['wrong', t('Read-only: you lack permission to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
+    d.rights.listNodes ? ['ok', t('You have permission to list nodes ({{count}}).', { count: d.nodes.length })] : ['wrong', t('You lack permission to list nodes, so none are shown.')],
+    d.live ? ['ok', t('LVMCluster {{name}} exists: the device class is added to it.', { name: d.live.metadata.name ?? '' })] : ['info', t('No LVMCluster exists yet. It is created in the last step.')],
     d.inventoryError
       ? ['wrong', t('The devices of the nodes could not be read: {{error}}', { error: d.inventoryError })]
       : listed === d.nodes.length && listed > 0
         ? ['ok', t('All nodes have listed their devices.')]
-        : ['warning', t('{{listed}} of {{count}} nodes have listed their devices. Disks of the others can be chosen by a rule, and not be ticked.', { listed, count: d.nodes.length })],
+        : ['warning', t('{{listed}} of {{count}} nodes have listed their devices. Disks of the other nodes can only be selected by properties.', { listed, count: d.nodes.length })],
   ];
   return (
     <Stack hasGutter>
@@ -44,7 +44,7 @@ export function StartStep() {
       </List>
       {!d.live && d.rights.create && (
         <div>
-          <Content component="p">{t('To see the disks, let the nodes list them now: this creates an LVMCluster without device classes and changes nothing on the nodes.')}</Content>
+          <Content component="p">{t('To see the disks, list the devices now: this creates an LVMCluster without device classes, and changes nothing on the nodes.')}</Content>
           <Discover namespace={d.namespace} variant="secondary" />
         </div>
       )}
@@ -53,8 +53,8 @@ export function StartStep() {
         {!d.live && (
           <TextField
             id="metadata.name"
-            label={t('Name of the LVMCluster')}
-            help={t('There is one in a cluster.')}
+            label={t('LVMCluster name')}
+            help={t('A cluster can have only one LVMCluster.')}
             isRequired
             value={d.cluster.metadata.name ?? ''}
             onChange={(name) => d.setCluster({ ...d.cluster, metadata: { ...d.cluster.metadata, name } })}
@@ -69,11 +69,11 @@ export function StartStep() {
 export function Conflict() {
   const { t } = useT();
   return (
-    <Alert isInline variant="warning" title={t('Somebody else changed the LVMCluster')} data-test="conflict">
-      {t('What you see here is based on an older one and cannot be saved. Copy what you need from the YAML, and begin again.')}
+    <Alert isInline variant="warning" title={t('The LVMCluster has been updated')} data-test="conflict">
+      {t('Your changes are based on an earlier version and cannot be saved. Copy what you need from the YAML, then reload.')}
       <div>
         <Button variant="link" isInline onClick={() => window.location.reload()}>
-          {t('Begin again')}
+          {t('Reload')}
         </Button>
       </div>
     </Alert>
@@ -92,7 +92,7 @@ function WhichClass() {
         label={t('Device class')}
         value={String(index)}
         options={classes.map((c, i) => ({ value: String(i), label: c.name, description: isNew(c.name) ? t('New') : undefined }))}
-        help={t('One that is taken out is removed from the nodes when nobody uses it any longer.')}
+        help={t('A device class that you remove is deleted from the nodes when it is no longer in use.')}
         onChange={(i) => setIndex(Number(i))}
       />
       <div>
@@ -105,7 +105,7 @@ function WhichClass() {
             setIndex(classes.length);
           }}
         >
-          {t('Add a device class')}
+          {t('Add device class')}
         </Button>{' '}
         {classes.length > 1 && (
           <Button
@@ -118,7 +118,7 @@ function WhichClass() {
               setIndex(0);
             }}
           >
-            {t('Take {{name}} out', { name: classes[index]?.name ?? '' })}
+            {t('Remove {{name}}', { name: classes[index]?.name ?? '' })}
           </Button>
         )}
       </div>

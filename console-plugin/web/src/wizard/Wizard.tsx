@@ -22,11 +22,11 @@ export function ClusterWizard({ onDone, startAt }: { onDone: (cluster: LVMCluste
   const navigate = useNavigate();
   const close = () => void navigate(overviewPath);
   const steps: [StepId, string, ReactNode][] = [
-    ['start', t('Before you begin'), <StartStep key="s" />],
+    ['start', t('Prerequisites'), <StartStep key="s" />],
     ['nodes', t('Nodes'), <NodesStep key="n" />],
     ['devices', t('Disks'), <DevicesStep key="d" />],
     ['class', t('Device class and pool'), <ClassStep key="c" />],
-    ['protection', t('What is destroyed'), <ProtectionStep key="p" />],
+    ['protection', t('Data to be destroyed'), <ProtectionStep key="p" />],
     ['review', before ? t('Review and save') : t('Review and create'), <ReviewStep key="r" />],
   ];
   return (
@@ -106,9 +106,9 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
       <Flex direction={{ default: 'column' }} style={{ width: '100%' }}>
         {blocked && (
           <div ref={summary} tabIndex={-1} data-test="why-not">
-            <Alert isInline variant="danger" title={last ? t('This cannot be sent yet') : t('You cannot go on yet')}>
-              {forbidden && <div>{t('You lack permission to change LVMClusters in {{namespace}}. Copy the command, and give it to somebody who may.', { namespace: d.namespace })}</div>}
-              {last && d.conflict && <div>{t('Somebody else changed the LVMCluster. Begin again.')}</div>}
+            <Alert isInline variant="danger" title={last ? t('The LVMCluster cannot be saved yet') : t('This step is not complete')}>
+              {forbidden && <div>{t('You lack permission to change LVMClusters in {{namespace}}. Copy the command for a user with this permission.', { namespace: d.namespace })}</div>}
+              {last && d.conflict && <div>{t('The LVMCluster has been updated. Reload the page.')}</div>}
               {wrong.map((p) => (
                 <div key={`${p.field} ${p.message.key}`}>
                   {stepOf(p.field) === step ? (
@@ -124,7 +124,7 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
           </div>
         )}
         {error && (
-          <Alert isInline variant="danger" title={t('It was not saved')} data-test="send-error">
+          <Alert isInline variant="danger" title={t('The LVMCluster could not be saved')} data-test="send-error">
             {error}
           </Alert>
         )}

@@ -119,9 +119,9 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
 
   const problems = useMemo(() => {
     const all = [...validate(cluster), ...(before ? validateChange(before, cluster) : [])];
-    if (!cluster.metadata.name) all.unshift({ field: 'metadata.name', message: msg('The LVMCluster needs a name.') });
-    if (carriers.length > 0 && !confirmed) all.push({ field: 'protection.confirm', message: msg('{{count}} of the chosen disks carry something: confirm that it is destroyed, or take them out.', { count: carriers.length }) });
-    if (fault) all.push({ field: YAML_FIELD, message: msg('The YAML cannot be read, and is not what would be sent: correct it, or leave it.') });
+    if (!cluster.metadata.name) all.unshift({ field: 'metadata.name', message: msg('The LVMCluster must have a name.') });
+    if (carriers.length > 0 && !confirmed) all.push({ field: 'protection.confirm', message: msg('{{count}} of the selected disks contain data: confirm that it will be destroyed, or deselect them.', { count: carriers.length }) });
+    if (fault) all.push({ field: YAML_FIELD, message: msg('The YAML is not valid and would not be saved: correct it, or leave the YAML view.') });
     return all;
   }, [cluster, before, carriers.length, confirmed, fault]);
 

@@ -70,8 +70,8 @@ export function NumberField({ value, onChange, low, high, unit, ...common }: Com
       <NumberInput
         inputProps={{ id: common.id, 'aria-describedby': `${common.id}-help` }}
         inputAriaLabel={common.label}
-        minusBtnAriaLabel={t('Less: {{label}}', { label: common.label })}
-        plusBtnAriaLabel={t('More: {{label}}', { label: common.label })}
+        minusBtnAriaLabel={t('Decrease: {{label}}', { label: common.label })}
+        plusBtnAriaLabel={t('Increase: {{label}}', { label: common.label })}
         value={Number.isNaN(value) ? '' : value}
         min={low}
         max={high}

@@ -95,9 +95,9 @@ function Exists({ name }: { name: string }) {
   const { t } = useT();
   return (
     <PageSection>
-      <Alert isInline variant="info" title={t('The LVMCluster {{name}} is there, and there can be one', { name })} data-test="exists">
+      <Alert isInline variant="info" title={t('LVMCluster {{name}} already exists; a cluster can have only one', { name })} data-test="exists">
         <Button variant="link" isInline component={(props) => <Link {...props} to={editPath} />}>
-          {t('Edit its device classes, or add one')}
+          {t('Edit or add device classes')}
         </Button>
       </Alert>
     </PageSection>
@@ -107,7 +107,7 @@ function Exists({ name }: { name: string }) {
 function Missing() {
   const { t } = useT();
   return (
-    <EmptyState headingLevel="h2" titleText={t('There is no LVMCluster to edit')}>
+    <EmptyState headingLevel="h2" titleText={t('No LVMCluster exists')}>
       <EmptyStateBody>
         <Button variant="link" isInline component={(props) => <Link {...props} to={overviewPath} />}>
           {t('Go to the overview')}

@@ -71,10 +71,10 @@ describe('wizard', () => {
     const { done } = show();
     await go('nodes', 'devices');
     await next();
-    expect(has('why-not')?.textContent).toMatch(/No disk is chosen/);
-    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-b of node a'));
-    expect(screen.getByLabelText<HTMLInputElement>('Use /dev/disk/by-id/wwn-m of node a').disabled).toBe(true);
-    expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disks become pools of 89.9 GiB/);
+    expect(has('why-not')?.textContent).toMatch(/No disk is selected/);
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
+    expect(screen.getByLabelText<HTMLInputElement>('Select /dev/disk/by-id/wwn-m on node a').disabled).toBe(true);
+    expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disks provide thin pools of 89.9 GiB/);
     await go('class', 'protection', 'review');
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
     expect(done).not.toHaveBeenCalled();
@@ -87,10 +87,10 @@ describe('wizard', () => {
   it('consents to a wipe by a typed name only, and forgets it when something else is on the disk', async () => {
     const { again } = show();
     await go('nodes', 'devices');
-    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-c of node a'));
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-c on node a'));
     await go('class', 'protection');
     await next();
-    expect(has('why-not')?.textContent).toMatch(/confirm that it is destroyed/);
+    expect(has('why-not')?.textContent).toMatch(/confirm that it will be destroyed/);
     const field = document.getElementById('protection.confirm') as HTMLInputElement;
     await user.type(field, 'vg');
     expect(has('confirmed')).toBeNull();
@@ -100,35 +100,35 @@ describe('wizard', () => {
     await waitFor(() => expect(has('confirmed')).toBeNull());
     await next();
     await waitFor(() => expect(has('step-protection')).not.toBeNull());
-    await user.click(screen.getByRole('button', { name: /Take it out: \/dev\/sdc/ }));
+    await user.click(screen.getByRole('button', { name: /Deselect \/dev\/sdc/ }));
     await waitFor(() => expect(has('nothing-destroyed')).not.toBeNull());
   });
 
   it('ticks alike, all of a node, and all', async () => {
     show();
     await go('nodes', 'devices');
-    await user.click(screen.getByRole('button', { name: 'Tick all disks like /dev/sdb on all nodes' }));
+    await user.click(screen.getByRole('button', { name: 'Select all disks like /dev/sdb on all nodes' }));
     expect(has('ticked')?.textContent).toMatch(/^2 /);
-    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-d of node b'));
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-d on node b'));
     expect(has('ticked')?.textContent).toMatch(/^1 /);
-    await user.click(screen.getAllByRole('button', { name: 'Tick usable' })[1] as HTMLElement);
+    await user.click(screen.getAllByRole('button', { name: 'Select all' })[1] as HTMLElement);
     expect(has('ticked')?.textContent).toMatch(/^2 /);
-    await user.click(screen.getByRole('checkbox', { name: 'Only disks that can be used' }));
-    expect(screen.queryByLabelText('Use /dev/disk/by-id/wwn-m of node a')).toBeNull();
+    await user.click(screen.getByRole('checkbox', { name: 'Only usable disks' }));
+    expect(screen.queryByLabelText('Select /dev/disk/by-id/wwn-m on node a')).toBeNull();
     await user.type(screen.getByLabelText('Find a disk'), 'wwn-d');
-    expect(screen.queryByLabelText('Use /dev/disk/by-id/wwn-b of node a')).toBeNull();
+    expect(screen.queryByLabelText('Select /dev/disk/by-id/wwn-b on node a')).toBeNull();
   });
 
   it('says at the tick and in the review that a name leads to disks of other nodes', async () => {
     const place = (n: string) => dev(n, { byID: [], byPath: ['pci-0'] });
     show({ statuses: [status('a', place('b')), status('b', place('d'))] });
     await go('nodes', 'devices');
-    const row = screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a').closest('tr');
-    expect(row?.textContent).toMatch(/pci-0 leads to blank disks of other nodes too.*: b\./);
+    const row = screen.getByLabelText('Select /dev/disk/by-path/pci-0 on node a').closest('tr');
+    expect(row?.textContent).toMatch(/pci-0 also matches blank disks of other nodes.*: b\./);
     expect(has('shared-names')).toBeNull();
-    await user.click(screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a'));
+    await user.click(screen.getByLabelText('Select /dev/disk/by-path/pci-0 on node a'));
     expect(has('ticked')?.textContent).toMatch(/^2 /);
-    expect(has('shared-names')?.textContent).toMatch(/pci-0 leads to disks of several nodes.*: a, b\./);
+    expect(has('shared-names')?.textContent).toMatch(/pci-0 matches disks of several nodes.*: a, b\./);
     await go('class', 'protection', 'review');
     expect(has('shared-names')?.textContent).toMatch(/: a, b\./);
   });
@@ -139,7 +139,7 @@ describe('wizard', () => {
     const initial = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: undefined, deviceSelectors: [{ nodeSelector: only('b'), paths: ['/dev/disk/by-id/wwn-x'] }] }]);
     show({ initial, statuses: [status('a', place('b')), status('b', place('d'))] });
     await go('nodes', 'devices');
-    await user.click(screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a'));
+    await user.click(screen.getByLabelText('Select /dev/disk/by-path/pci-0 on node a'));
     expect(has('ticked')?.textContent).toMatch(/^1 /);
     expect(has('shared-names')).toBeNull();
     await go('class', 'protection', 'review');
@@ -152,16 +152,16 @@ describe('wizard', () => {
   it('chooses disks by a rule, and every unused disk', async () => {
     show();
     await go('nodes', 'devices');
-    await user.click(screen.getByRole('radio', { name: /Disks with certain properties/ }));
-    await user.type(screen.getByLabelText('At least'), '200Gi');
+    await user.click(screen.getByRole('radio', { name: /Disks with specific properties/ }));
+    await user.type(screen.getByLabelText('Minimum size'), '200Gi');
     await user.type(screen.getByLabelText('Transports'), 'pigeon');
     await user.type(screen.getByLabelText('Models'), 'a*, b');
-    await user.click(screen.getByRole('radio', { name: 'Flash only' }));
+    await user.click(screen.getByRole('radio', { name: 'SSD or NVMe only' }));
     await next();
-    expect(has('why-not')?.textContent).toMatch(/pigeon is no transport/);
+    expect(has('why-not')?.textContent).toMatch(/pigeon is not a known transport/);
     await user.clear(screen.getByLabelText('Transports'));
-    await user.click(screen.getByRole('checkbox', { name: /Take them too/ }));
-    await user.click(screen.getByRole('radio', { name: /Every unused disk/ }));
+    await user.click(screen.getByRole('checkbox', { name: /Add new disks automatically/ }));
+    await user.click(screen.getByRole('radio', { name: /All unused disks/ }));
     expect(has('preview-sum')?.textContent).toMatch(/200 GiB of disks/);
     await go('class');
   });
@@ -169,13 +169,13 @@ describe('wizard', () => {
   it('chooses nodes by name and by label', async () => {
     show();
     await go('nodes');
-    await user.click(screen.getByRole('radio', { name: /Some nodes, by name/ }));
+    await user.click(screen.getByRole('radio', { name: /Selected nodes/ }));
     await user.click(screen.getByLabelText('Select node a'));
     expect(has('matched')?.textContent).toMatch(/^1 of 2/);
     await user.click(screen.getByLabelText('Select node b'));
     await next();
     expect(has('why-not')?.textContent).toMatch(/No node is selected/);
-    await user.click(screen.getByRole('radio', { name: /Nodes with certain labels/ }));
+    await user.click(screen.getByRole('radio', { name: /Nodes with specific labels/ }));
     await user.type(screen.getByLabelText('Labels'), 'kubernetes.io/hostname=b');
     expect(has('matched')?.textContent).toMatch(/^1 of 2/);
   });
@@ -191,28 +191,28 @@ describe('wizard', () => {
   it('has each kind of volumes with its fields', async () => {
     show();
     await go('nodes', 'devices');
-    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-b of node a'));
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
     await go('class');
-    await user.click(screen.getByRole('checkbox', { name: /Grows within/ }));
-    await user.click(screen.getByRole('button', { name: 'More about the pool' }));
-    await user.type(screen.getByLabelText('Size of the metadata'), '1Gi');
+    await user.click(screen.getByRole('checkbox', { name: /Extend the thin pool/ }));
+    await user.click(screen.getByRole('button', { name: 'Advanced thin pool settings' }));
+    await user.type(screen.getByLabelText('Metadata size'), '1Gi');
     await user.type(screen.getByLabelText('Chunk size'), '1Ki');
     const ratio = document.getElementById('spec.storage.deviceClasses[0].thinPoolConfig.overprovisionRatio') as HTMLInputElement;
     fireEvent.change(ratio, { target: { value: '' } });
     await next();
-    expect(has('why-not')?.textContent).toMatch(/A whole number from 1 to 100.*A chunk is a multiple/s);
-    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /A chunk/ }));
+    expect(has('why-not')?.textContent).toMatch(/Must be a whole number from 1 to 100.*The chunk size must be a multiple/s);
+    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /The chunk size/ }));
     expect(document.activeElement?.id).toBe('spec.storage.deviceClasses[0].thinPoolConfig.chunkSize');
-    await user.click(screen.getByRole('button', { name: 'More: Overprovision ratio' }));
+    await user.click(screen.getByRole('button', { name: 'Increase: Overprovision ratio' }));
     for (const [kind, text] of [['Mirrored (raid1)', /at least 2 disks/], ['Parity (raid5)', /at least 3 disks/], ['Double parity (raid6)', /loss of 2 disks/], ['Mirrored stripes (raid10)', /at least 4 disks/]] as const) {
       await user.click(screen.getByRole('radio', { name: kind }));
       expect(has('preview')?.textContent).toMatch(text);
     }
     await user.click(screen.getByRole('radio', { name: 'Thick' }));
     await user.click(screen.getByRole('radio', { name: 'ext4' }));
-    await user.click(screen.getByRole('radio', { name: 'Its volume is kept' }));
-    await user.click(screen.getByRole('radio', { name: /At once/ }));
-    await user.click(screen.getByRole('checkbox', { name: /Claims that name no StorageClass/ }));
+    await user.click(screen.getByRole('radio', { name: 'Retain: the volume is kept' }));
+    await user.click(screen.getByRole('radio', { name: /Immediate/ }));
+    await user.click(screen.getByRole('checkbox', { name: /Use for claims/ }));
     await go('protection', 'review');
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
     expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', fstype: 'ext4', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, storageClassOptions: { reclaimPolicy: 'Retain', volumeBindingMode: 'Immediate' } });
@@ -226,13 +226,13 @@ describe('wizard', () => {
     const editor = screen.getByLabelText<HTMLTextAreaElement>('YAML', { selector: 'textarea' });
     const text = editor.value;
     fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: 1') } });
-    expect(has('yaml-fault')?.textContent).toMatch(/Line \d+: .*name has to be a text/);
+    expect(has('yaml-fault')?.textContent).toMatch(/Line \d+: .*name must be a string/);
     sent = [];
     await next();
-    expect(has('why-not')?.textContent).toMatch(/is not what would be sent/);
+    expect(has('why-not')?.textContent).toMatch(/would not be saved/);
     expect(sent.filter((s) => !s.url.includes('dryRun'))).toEqual([]);
     fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: Wrong') } });
-    expect(has('own-problems')?.textContent).toMatch(/A name has 1 to 63/);
+    expect(has('own-problems')?.textContent).toMatch(/The name must have 1 to 63/);
     await user.click(screen.getByRole('button', { name: 'Go to deviceClasses[0].name' }));
     await on('class');
     expect(screen.getByLabelText<HTMLInputElement>(/^Name/, { selector: '[id$="[0].name"]' }).value).toBe('Wrong');
@@ -257,8 +257,8 @@ describe('wizard', () => {
     const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
     show({ initial: ready });
     await go('nodes', 'devices', 'class', 'protection', 'review');
-    await waitFor(() => expect(has('dry-run')?.textContent).toMatch(/could not be asked.*Failed to fetch/));
-    await user.click(screen.getByRole('button', { name: 'Ask again' }));
+    await waitFor(() => expect(has('dry-run')?.textContent).toMatch(/not completed.*Failed to fetch/));
+    await user.click(screen.getByRole('button', { name: 'Retry' }));
   });
 
   it('edits: fixed fields say why, a second class can be added and taken out, and a conflict stops', async () => {
@@ -269,17 +269,17 @@ describe('wizard', () => {
     await user.click(screen.getByRole('radio', { name: 'vg1' }));
     await go('nodes', 'devices');
     await next();
-    expect(has('why-not')?.textContent).toMatch(/vg2: No disk is chosen/);
+    expect(has('why-not')?.textContent).toMatch(/vg2: No disk is selected/);
     await user.click(screen.getByRole('button', { name: 'Back' }));
     await user.click(screen.getByRole('button', { name: 'Back' }));
     await user.click(screen.getByRole('radio', { name: 'vg2' }));
     await user.click(has('remove-class') as Element);
     await go('nodes', 'devices', 'class');
-    expect(screen.getByText(/The name is that of the volume groups/)).toBeTruthy();
+    expect(screen.getByText(/The name is immutable/)).toBeTruthy();
     again({ live: { ...live, metadata: { ...live.metadata, generation: 2 } } });
     await go('protection', 'review');
     await next();
-    expect(has('why-not')?.textContent).toMatch(/Somebody else changed/);
+    expect(has('why-not')?.textContent).toMatch(/has been updated/);
   });
 
   it('tells a user without rights which one is missing', async () => {
@@ -330,7 +330,7 @@ describe('around the pages', () => {
     const plural = (k: string) => k.slice(0, -SINGULAR.length);
     expect(Object.keys(have).filter((k) => !keys.has(k) && !(k.endsWith(SINGULAR) && keys.has(plural(k))))).toEqual([]);
     // What tells a number of things has words for one of them.
-    expect([...keys].filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|All:|\{\{listed\}\}|\{\{count\}\} disks are named)/.test(k) && !have[k + SINGULAR])).toEqual([]);
+    expect([...keys].filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|\{\{listed\}\}|\{\{count\}\} disks are selected, but)/.test(k) && !have[k + SINGULAR])).toEqual([]);
     for (const [k, v] of Object.entries(have)) expect([...new Set(v.match(/{{.*?}}/g))].sort(), k).toEqual([...new Set(k.match(/{{.*?}}/g))].sort());
   });
 });
