@@ -28,6 +28,17 @@ async function serving(): Promise<void> {
   await makeCluster({ storage: { deviceClasses: [{ name: 'vg1', default: true, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 } }] } });
   await judge('my-lvmcluster', 'Ready', '2/2');
   await fetch(`${url}/test/metrics`, { method: 'PUT', body: lines.map((l) => `${l}\n`).join('') });
+  await collected();
+}
+
+/** Waits until Prometheus has scraped: the page asks it when it opens, and then once a minute. */
+async function collected(): Promise<void> {
+  for (let i = 0; i < 60; i++) {
+    const answer = await fetch(`${url}/api/prometheus/api/v1/query?query=lvms_build_info`);
+    if ((await answer.text()).includes('lvms_build_info')) return;
+    await new Promise((done) => setTimeout(done, 500));
+  }
+  throw new Error('Prometheus has not scraped lvms_build_info within 30 seconds');
 }
 
 /** Nodes that have listed their devices. */
