@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { RAIDConfig, ThinPoolConfig } from '../api/types';
-import { minimumDevices, layoutOf, physicalVolume, preview } from './capacity';
+import { minimumDevices, layoutOf, physicalVolume, poolOf, preview } from './capacity';
 
 interface Case {
   name: string;
@@ -39,3 +39,13 @@ describe('redundancy', () => {
 
 it('a disk smaller than the label gives nothing', () => expect(physicalVolume(100)).toBe(0));
 it('without disks nothing comes of nothing', () => expect(preview({ name: 'x', thinPoolConfig: { name: 'p', overprovisionRatio: 10 } }, [])).toEqual({ raw: 0, group: 0, pool: { data: 0, metadata: 0 }, volumes: 0, reserve: 0, lacking: 0 }));
+
+// vgmanager/volumegroup/plan has the same limit: 15.81 TiB with chunks of 128 KiB.
+it.each([
+  [15, 15 * 2 ** 9],
+  [20, 5 * 2 ** 10],
+  [40, 5 * 2 ** 10],
+])('the metadata of a pool of %d TiB follows its chunk size', (tebi, mebi) => {
+  const config = { name: 'p', overprovisionRatio: 10, sizePercent: 100 };
+  expect(poolOf(config, tebi * 2 ** 40).metadata).toBe(mebi * 2 ** 20);
+});

@@ -15,6 +15,7 @@ const MIN_POOL_METADATA = 2 * 2 ** 20;
 const MAX_POOL_METADATA = 16189 * 2 ** 20;
 const DEFAULT_CHUNK = 128 * 2 ** 10;
 const LEAST_CHUNK = 64 * 2 ** 10;
+const MAX_CHUNK = 2 ** 30;
 const DEFAULT_POOL_METADATA = 2 ** 30;
 
 const roundDown = (bytes: number, step: number) => Math.floor(bytes / step) * step;
@@ -61,15 +62,24 @@ export interface Pool {
   metadata: number;
 }
 
-/** The chunk size that LVM is given; with Host it takes its least, and a larger one where the metadata would be too large. */
-const chunkOf = (config: ThinPoolConfig): number =>
-  config.chunkSizeCalculationPolicy === 'Host' ? LEAST_CHUNK : (bytesOf(config.chunkSize) ?? DEFAULT_CHUNK);
+/**
+ * The chunk size that LVM is given. By default it grows with the pool (vgmanager/volumegroup/plan/pool.go, chunkWanted).
+ * With Host LVM takes its minimum, and a larger one if the metadata would be too large.
+ */
+function chunkOf(config: ThinPoolConfig, data: number): number {
+  if (config.chunkSizeCalculationPolicy === 'Host') return LEAST_CHUNK;
+  const given = bytesOf(config.chunkSize);
+  if (given !== undefined) return given;
+  let chunk = DEFAULT_CHUNK;
+  while (chunk < MAX_CHUNK && data > ((MAX_POOL_METADATA / 64) * chunk) / 2) chunk *= 2;
+  return chunk;
+}
 
 /** 64 bytes of metadata for each chunk (lvmthin(7), "Metadata size"), unless the device class says a size. */
 function poolMetadata(config: ThinPoolConfig, data: number): number {
   if (config.metadataSizeCalculationPolicy === 'Static')
     return Math.min(roundUp(bytesOf(config.metadataSize) ?? DEFAULT_POOL_METADATA, EXTENT), roundDown(MAX_POOL_METADATA, EXTENT));
-  const estimate = (data / chunkOf(config)) * 64;
+  const estimate = (data / chunkOf(config, data)) * 64;
   return roundUp(Math.min(Math.max(estimate, MIN_POOL_METADATA), MAX_POOL_METADATA), EXTENT);
 }
 
