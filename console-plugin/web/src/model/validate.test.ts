@@ -36,7 +36,7 @@ describe('refuses', () => {
     ['a chunk', of(pool({ chunkSize: '100Ki' })), '[0].thinPoolConfig.chunkSize'], ['a chunk that is left to the host', of(pool({ chunkSize: '64Ki', chunkSizeCalculationPolicy: 'Host' })), '[0].thinPoolConfig.chunkSize'],
     ['small metadata', of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '1Mi' })), '[0].thinPoolConfig.metadataSize'], ['metadata that is left to the host', of(pool({ metadataSize: '1Gi' })), '[0].thinPoolConfig.metadataSize'],
     ['redundancy of a pool', of({ ...good, raidConfig: { type: 'raid1' }, deviceSelector: { paths: ['/dev/a', '/dev/b'] } }), '[0].raidConfig'],
-    ['a level', of(raid({ type: 'raid7' })), '[0].raidConfig.type'], ['copies of raid5', of(raid({ type: 'raid5', mirrors: 1 })), '[0].raidConfig.mirrors'],
+    ['a level', of(raid({ type: 'raid7' })), '[0].raidConfig.type'], ['copies of raid5', of(raid({ type: 'raid5', mirrors: 1 })), '[0].raidConfig.mirrors'], ['two copies of raid10', of(raid({ type: 'raid10', mirrors: 2 })), '[0].raidConfig.mirrors'],
     ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
     ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
     ['the same name', of(good, { name: 'vg1', deviceSelector: { paths: ['/dev/x'] } }), '[1].name'], ['two defaults', of(good, { ...good, name: 'b', deviceSelector: { paths: ['/dev/x'] } }), '[1].default'],

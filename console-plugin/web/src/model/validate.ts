@@ -133,6 +133,7 @@ function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
   return [
     ...when(!['raid1', 'raid4', 'raid5', 'raid6', 'raid10'].includes(r.type), `${at}.raidConfig.type`, msg('The RAID level must be raid1, raid4, raid5, raid6 or raid10.').key),
     ...when(r.mirrors !== undefined && (!mirrored(r) || outside(r.mirrors, 1, 9)), `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) can only be set for raid1 and raid10, from 1 to 9.').key),
+    ...when(r.type === 'raid10' && r.mirrors !== undefined && r.mirrors !== 1, `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) must be 1 for raid10.').key),
     ...when(r.stripes !== undefined && (r.type === 'raid1' || outside(r.stripes, r.type === 'raid6' ? 3 : 2, 60)), `${at}.raidConfig.stripes`, msg('Stripes must be from 2 to 60 (raid6: at least 3), and cannot be set for raid1.').key),
     ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || size > 4 * MiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two from 4Ki to 4Mi, and cannot be set for raid1.').key),
     ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
