@@ -12,8 +12,8 @@ type space struct {
 	series, word, what string
 	// harmless is an expression for spaces that may be full without harm. Their level is always 0.
 	harmless string
-	// full says what happens when no space is left. todo says what to do.
-	full, todo string
+	// full says what happens when no space is left. action says what to do.
+	full, action string
 	// nearFull and critical are the names of two alerts that upstream also has.
 	nearFull, critical string
 	// severities are those of the five levels.
@@ -42,21 +42,21 @@ var spaces = []space{
 		series: "lvms:thinpool_data:ratio", word: "ThinPoolData", what: "thin pool data",
 		harmless: "lvms:thinpool_overcommit:ratio <= 1",
 		full:     "If it becomes full, writes to the volumes fail and their file systems become read-only.",
-		todo:     "Delete data that is not needed, or add a device to the device class.",
+		action:   "Delete data that is not needed, or add a device to the device class.",
 		nearFull: "ThinPoolDataUsageAtThresholdNearFull", critical: "ThinPoolDataUsageAtThresholdCritical",
 		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
 	},
 	{
 		series: "lvms:thinpool_metadata:ratio", word: "ThinPoolMetadata", what: "thin pool metadata",
 		full:     "If it becomes full, the thin pool fails and must be repaired.",
-		todo:     "Delete snapshots, or extend the metadata.",
+		action:   "Delete snapshots, or extend the metadata.",
 		nearFull: "ThinPoolMetaDataUsageAtThresholdNearFull", critical: "ThinPoolMetaDataUsageAtThresholdCritical",
 		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
 	},
 	{
 		series: "lvms:volumegroup_used:ratio", word: "VolumeGroup", what: "volume group",
 		full:     "If it becomes full, volumes cannot be created or expanded there. Existing volumes are not affected.",
-		todo:     "Delete volumes that are not needed, or add a device to the device class.",
+		action:   "Delete volumes that are not needed, or add a device to the device class.",
 		nearFull: "VolumeGroupUsageAtThresholdNearFull", critical: "VolumeGroupUsageAtThresholdCritical",
 		severities: [5]string{Info, Info, Warning, Warning, Warning},
 	},
@@ -102,7 +102,7 @@ func (s space) alert(level int, name string, hold time.Duration, says string) Al
 		Summary: "The " + s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says +
 			".",
 		Description: "The " + s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ " +
-			"$value | humanizePercentage }} full. " + s.full + " " + s.todo + " See the runbook.",
+			"$value | humanizePercentage }} full. " + s.full + " " + s.action + " See the runbook.",
 	}
 }
 
