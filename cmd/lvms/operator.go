@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"maps"
 	"time"
 
-	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
 	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
-	"github.com/topolvm/topolvm/pkg/driver"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -22,9 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
@@ -33,11 +27,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
-	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
-	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
@@ -317,48 +306,6 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, podName stri
 		managerContainer)
 }
 
-// webhookCertificates are the operator's own, or nil if OpenShift's service CA or OLM provides them.
-type webhookCertificates struct{ own *webhook.Certificates }
-
-func newCertificates(direct client.Client, namespace string, o operatorOptions) webhookCertificates {
-	if o.webhookCertDir != "" {
-		return webhookCertificates{}
-	}
-	return webhookCertificates{own: webhook.NewCertificates(webhook.CertificateOptions{
-		Client:        direct,
-		Secret:        client.ObjectKey{Namespace: namespace, Name: webhookSecret},
-		ServiceName:   webhookService,
-		Configuration: webhookConfig,
-	})}
-}
-
-func (c webhookCertificates) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
-	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir,
-		TLSOpts: []func(*tls.Config){profile.Configure}}
-	if c.own != nil {
-		options.TLSOpts = append(options.TLSOpts, c.own.Configure)
-	}
-	return ctrlwebhook.NewServer(options)
-}
-
-func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
-	if c.own == nil {
-		return nil
-	}
-	if err := mgr.Add(c.own); err != nil {
-		return err
-	}
-	return mgr.AddReadyzCheck("webhook-certificate", c.own.Ready)
-}
-
-// current returns the source of the webhook's certificate.
-func (c webhookCertificates) current(o operatorOptions) certificateSource {
-	if c.own != nil {
-		return c.own.Current
-	}
-	return servingcert.New(o.webhookCertDir, nil).FromFolder
-}
-
 func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image string, found platform.Platform,
 	watch *rights.Watch, o operatorOptions) error {
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
@@ -427,45 +374,4 @@ func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Plat
 	}
 	return consoleplugin.New(mgr.GetClient(), mgr.GetAPIReader(), recorder,
 		consoleplugin.Options{Namespace: namespace, Image: image, TLSProfile: found.TLSProfile}).SetupWithManager(mgr)
-}
-
-// addCSI adds the CSI controller and the sidecars that call it, all in this process.
-func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform,
-	volumes *trim.Volumes) (closeSidecars func(), err error) {
-	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
-	})
-	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
-		return nil, err
-	}
-	if err := capacity.New(mgr.GetClient(), mgr.GetCache(), namespace).SetupWithManager(mgr); err != nil {
-		return nil, err
-	}
-	left := unclaimed.New(unclaimed.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots,
-		Recorder: mgr.GetEventRecorder("lvms-operator"),
-	})
-	if err := mgr.Add(left); err != nil {
-		return nil, err
-	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
-	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
-	csi.RegisterControllerServer(server, controller)
-	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
-		return nil, err
-	}
-	sidecars, err := sidecar.New(ctx, sidecar.Options{
-		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
-		PodName:   podName,
-		Snapshots: found.Snapshots, Metrics: metrics.Registry,
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, runnable := range sidecars.Runnables() {
-		if err := mgr.Add(runnable); err != nil {
-			return nil, err
-		}
-	}
-	return func() { _ = sidecars.Close() }, nil
 }

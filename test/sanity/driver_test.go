@@ -109,7 +109,7 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 
-// addControllerService adds the parts of the operator: see addCSI in cmd/lvms/operator.go.
+// addControllerService adds the parts of the operator: see addCSI in cmd/lvms/csi.go.
 func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
 	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/topolvm/topolvm/pkg/driver"
+	"google.golang.org/grpc"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
+	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
+)
+
+// addCSI adds the CSI controller and the sidecars that call it, all in this process.
+func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform,
+	volumes *trim.Volumes) (closeSidecars func(), err error) {
+	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
+	})
+	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
+		return nil, err
+	}
+	if err := capacity.New(mgr.GetClient(), mgr.GetCache(), namespace).SetupWithManager(mgr); err != nil {
+		return nil, err
+	}
+	left := unclaimed.New(unclaimed.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots,
+		Recorder: mgr.GetEventRecorder("lvms-operator"),
+	})
+	if err := mgr.Add(left); err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
+	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterControllerServer(server, controller)
+	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
+		return nil, err
+	}
+	sidecars, err := sidecar.New(ctx, sidecar.Options{
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
+		PodName:   podName,
+		Snapshots: found.Snapshots, Metrics: metrics.Registry,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, runnable := range sidecars.Runnables() {
+		if err := mgr.Add(runnable); err != nil {
+			return nil, err
+		}
+	}
+	return func() { _ = sidecars.Close() }, nil
+}
