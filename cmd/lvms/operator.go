@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
@@ -316,13 +317,13 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch,
-			VolumeMetrics: o.volumeMetrics, SmartInterval: o.smartInterval,
-			UpgradeGate: gate})
+		lvmcluster.Options{Namespace: namespace, Rights: watch, UpgradeGate: gate,
+			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
+				SmartInterval: o.smartInterval}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := mgr.Add(lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
+	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
 	if err := addInstalled(mgr, namespace, image, found, o); err != nil {

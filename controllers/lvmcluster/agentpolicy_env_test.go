@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
 // agentOf returns a client with the token of the node agent of a node.
@@ -27,7 +29,7 @@ func (w *world) agentOf(node string) client.Client {
 
 // An agent sets the device class of an object that has none, and changes nothing else in a spec.
 func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	objects := map[string]*topolvmv1.LogicalVolume{}
@@ -45,9 +47,10 @@ func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 	}
 	name := func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass = "vg2" }
 	here := w.agentOf("a")
-	elsewhere := w.agentOf("b")
+	otherNode := w.agentOf("b")
 	w.refusedSoon("another class", "cannot change the spec", func() error { return change(here, "vg1", name) })
-	w.refusedSoon("of another node", "only the LogicalVolumes of its own node", func() error { return change(elsewhere, "", name) })
+	w.refusedSoon("of another node", "only the LogicalVolumes of its own node",
+		func() error { return change(otherNode, "", name) })
 	for what, edit := range map[string]func(*topolvmv1.LogicalVolumeSpec){
 		"size": func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Size = "vg2", *lvSize("2Gi") },
 		"node": func(s *topolvmv1.LogicalVolumeSpec) {

@@ -1,11 +1,12 @@
+// Package lvmcluster reconciles the LVMCluster. Package observe reads the state of the cluster, package operand keeps
+// the operands, and package status computes the status. The reconciler calls them in order, writes the status and the
+// events, and deletes the LVMCluster when nothing uses its storage.
 package lvmcluster
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,9 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
-	"github.com/lvm-storage/lvm-operator/internal/condition"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/olm"
+	"github.com/lvm-storage/lvm-operator/internal/rights"
 )
 
 // waitInterval is the time until a reconcile that waits runs again. In most cases a watch triggers it earlier.
@@ -32,8 +37,19 @@ type Controller struct {
 	applier  *apply.Applier
 	emitter  *event.Emitter
 	options  Options
-	managers []Manager
+	managers []operand.Manager
 	now      func() time.Time
+}
+
+// Options of the controller.
+type Options struct {
+	operand.Options
+	// Namespace is the namespace of the operator, of the LVMCluster and of its namespaced operands.
+	Namespace string
+	// UpgradeGate sets whether OLM may upgrade the operator; nil without OLM.
+	UpgradeGate *olm.Gate
+	// Rights reports the permissions that the operator lacks; nil disables the check.
+	Rights *rights.Watch
 }
 
 // New returns a Controller. The client may read from a cache; live must not.
@@ -41,10 +57,10 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 	return &Controller{
 		client:   c,
 		live:     live,
-		applier:  apply.New(c, fieldOwner, predecessor),
+		applier:  operand.NewApplier(c),
 		emitter:  event.NewEmitter(recorder),
 		options:  options,
-		managers: newManagers(options),
+		managers: operand.Managers(options.Options),
 		now:      time.Now,
 	}
 }
@@ -57,16 +73,12 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// report is the result of a reconcile: the conditions, the rest of the status, and when to reconcile again.
-type report struct {
-	conditions *condition.Accumulator
-	state      lvmv1alpha1.LVMState
-	classes    []lvmv1alpha1.DeviceClassStatus
-	overview   *overview // nil if the node statuses could not be read
-	outcome    outcome
-	gone       bool
-	// again is the time after which to reconcile without a change; 0 for never.
-	again time.Duration
+// result is what a reconcile found out besides the status.
+type result struct {
+	// deleted reports whether the LVMCluster no longer exists.
+	deleted bool
+	// requeueAfter is the time after which to reconcile without a change; 0 for never.
+	requeueAfter time.Duration
 	// observed reports whether the nodes could be read, so that obstacles lists the reasons against an upgrade.
 	observed  bool
 	obstacles []string
@@ -76,114 +88,86 @@ type report struct {
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &lvmv1alpha1.LVMCluster{}
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
-	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
+	r := operand.Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options.Options}
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace),
+		return reconcile.Result{}, errors.Join(r.ReleaseOrphans(ctx, request.Namespace),
 			c.options.UpgradeGate.SetUpgradeable(ctx, nil))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
 	}
-	var done report
+	report := status.New(cluster)
+	var done result
 	if cluster.DeletionTimestamp.IsZero() {
-		done = c.create(ctx, r, cluster)
+		done = c.create(ctx, r, cluster, report)
 	} else {
-		done = c.finalize(ctx, r, cluster)
+		done = c.finalize(ctx, r, cluster, report)
 	}
-	if done.gone {
+	if done.deleted {
 		c.emitter.Forget(cluster)
 		return reconcile.Result{}, c.options.UpgradeGate.SetUpgradeable(ctx, nil)
 	}
-	done.conclude(cluster)
-	c.emit(cluster, done)
-	err = c.writeStatus(ctx, cluster, done)
+	report.SetReady()
+	c.emit(cluster, report)
+	err = c.writeStatus(ctx, cluster, report)
 	if done.observed {
 		err = errors.Join(err, c.options.UpgradeGate.SetUpgradeable(ctx, done.obstacles))
 	}
-	result := done.outcome.result()
-	if result.RequeueAfter == 0 {
-		result.RequeueAfter = done.again
+	if len(report.Failures) == 0 && len(report.Waits) > 0 {
+		done.requeueAfter = waitInterval
 	}
-	return result, errors.Join(done.outcome.err(), err)
+	return reconcile.Result{RequeueAfter: done.requeueAfter}, errors.Join(report.Err(), err)
 }
 
 // create calls every manager to apply its operands, also if others fail.
-func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster) report {
-	done := report{conditions: newConditions(cluster), classes: cluster.Status.DeviceClassStatuses}
-	done.outcome.add("finalizer", c.protect(ctx, cluster))
-	seen, err := r.observe(ctx, cluster)
-	volumeGroups := ""
+func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
+	report *status.Report) result {
+	done := result{}
+	report.Add("finalizer", c.addFinalizer(ctx, cluster))
+	current, err := observe.Read(ctx, c.client, c.live, cluster)
 	if err != nil {
-		done.outcome.add("observation", err)
+		report.Add("observation", err)
 	} else {
-		seen.Time = c.now()
-		r.Seen, done.again = seen, seen.nextStale()
-		c.ensureCreated(ctx, r, cluster, &done.outcome)
-		volumeGroups = c.volumeGroups(cluster, seen, &done)
-		done.observed, done.obstacles = true, upgradeObstacles(seen)
-		c.emitLeaving(cluster, seen)
+		current.Time = c.now()
+		r.Current = current
+		c.ensureCreated(ctx, r, cluster, report)
+		report.SetVolumeGroupsReady(current)
+		done = result{requeueAfter: current.NextStale(), observed: true, obstacles: upgradeObstacles(current)}
+		c.emitClassesInUse(cluster, current)
 	}
-	done.outcome.add("rights", c.options.Rights.Err())
-	done.outcome.report(done.conditions)
-	done.state = summarize(done.outcome, volumeGroups)
+	report.Add("rights", c.options.Rights.Err())
+	report.SetResourcesAvailable()
 	return done
 }
 
-func (c *Controller) ensureCreated(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster, o *outcome) {
-	if len(o.failures) > 0 {
+func (c *Controller) ensureCreated(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
+	report *status.Report) {
+	if len(report.Failures) > 0 {
 		return // an LVMCluster without the finalizer must not own anything
 	}
 	for _, manager := range c.managers {
-		o.add(manager.GetName(), manager.EnsureCreated(r, ctx, cluster))
+		report.Add(manager.GetName(), manager.EnsureCreated(r, ctx, cluster))
 	}
 }
 
-// volumeGroups sets the device class statuses and VolumeGroupsReady, and returns the reason of that condition.
-func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observation, done *report) string {
-	classes, err := deviceClassStatuses(cluster, seen)
-	if err != nil {
-		done.outcome.add("status", err)
-		return ""
-	}
-	o := overviewOf(classes)
-	done.overview = &o
-	if done.classes, err = fit(classes); err != nil {
-		done.outcome.add("status", err)
-		return ""
-	}
-	return reportVolumeGroups(done.conditions, cluster, seen, classes)
-}
-
-// protect adds the finalizer to the LVMCluster.
-func (c *Controller) protect(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+// addFinalizer adds the finalizer to the LVMCluster.
+func (c *Controller) addFinalizer(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	if controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
 		return nil
 	}
 	before := cluster.DeepCopy()
 	controllerutil.AddFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.client.Patch(ctx, cluster, patch, client.FieldOwner(fieldOwner)); err != nil {
+	if err := c.client.Patch(ctx, cluster, patch, client.FieldOwner(operand.FieldOwner)); err != nil {
 		return fmt.Errorf("LVMCluster %s: add finalizer: %w", cluster.Name, err)
 	}
 	return nil
 }
 
 // writeStatus writes the status if it has changed.
-func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCluster, done report) error {
+func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCluster, report *status.Report) error {
 	before := cluster.DeepCopy()
-	cluster.Status = lvmv1alpha1.LVMClusterStatus{
-		Ready:               done.state == lvmv1alpha1.LVMStatusReady,
-		State:               done.state,
-		ObservedGeneration:  cluster.Generation,
-		Conditions:          done.conditions.Merge(before.Status.Conditions, metav1.NewTime(c.now())),
-		VolumeGroups:        before.Status.VolumeGroups,
-		Size:                before.Status.Size,
-		Free:                before.Status.Free,
-		DeviceClassStatuses: done.classes,
-	}
-	if done.overview != nil {
-		done.overview.write(&cluster.Status)
-	}
+	cluster.Status = report.Status(metav1.NewTime(c.now()))
 	if equality.Semantic.DeepEqual(before.Status, cluster.Status) {
 		return nil
 	}
@@ -191,71 +175,9 @@ func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCl
 		log.FromContext(ctx).Info("state of the LVMCluster changed", "from", before.Status.State, "to",
 			cluster.Status.State)
 	}
-	err := c.client.Status().Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	err := c.client.Status().Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(operand.FieldOwner))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("LVMCluster %s: write status: %w", cluster.Name, err)
 	}
 	return nil
-}
-
-// result returns when to reconcile again.
-func (o *outcome) result() reconcile.Result {
-	if len(o.failures) == 0 && len(o.waits) > 0 {
-		return reconcile.Result{RequeueAfter: waitInterval}
-	}
-	return reconcile.Result{}
-}
-
-// err joins all failures into one error, which triggers the back-off.
-func (o *outcome) err() error {
-	if len(o.failures) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(o.failures, "; "))
-}
-
-// emit emits events for changes of the state.
-func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
-	deleting := !cluster.DeletionTimestamp.IsZero()
-	switch {
-	case deleting:
-		c.emitter.Emit(cluster, eventDeletionPending,
-			strings.Join(slices.Concat(done.outcome.failures, done.outcome.waits), "; "))
-	case len(done.outcome.failures) > 0:
-		c.emitter.Emit(cluster, eventIncomplete, strings.Join(done.outcome.failures, "; "))
-	case done.state == lvmv1alpha1.LVMStatusFailed || done.state == lvmv1alpha1.LVMStatusDegraded:
-		problems, _ := done.problems()
-		c.emitter.Emit(cluster, eventVolumeGroups, problems)
-	case done.state == lvmv1alpha1.LVMStatusReady:
-		c.emitter.Clear(cluster, eventIncomplete.Reason, eventVolumeGroups.Reason)
-		if cluster.Status.State != "" && !cluster.Status.Ready {
-			c.emitter.Clear(cluster, eventSuccess.Reason)
-			c.emitter.Emit(cluster, eventSuccess, success(cluster))
-		}
-	}
-}
-
-func success(cluster *lvmv1alpha1.LVMCluster) string {
-	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
-		return "all operands are running; without device classes, the devices of the nodes are only listed"
-	}
-	return "all operands are running, and all volume groups are ready"
-}
-
-// problems returns the message of VolumeGroupsReady, and whether the condition is True.
-func (d report) problems() (message string, none bool) {
-	for _, condition := range d.conditions.Merge(nil, metav1.Time{}) {
-		if condition.Type == lvmv1alpha1.ConditionVolumeGroupsReady {
-			return condition.Message, condition.Status == metav1.ConditionTrue
-		}
-	}
-	return "", false
-}
-
-func (c *Controller) emitLeaving(cluster *lvmv1alpha1.LVMCluster, seen Observation) {
-	for _, leaving := range seen.Leaving {
-		if !leaving.Users.None() {
-			c.emitter.Emit(cluster, eventClassInUse, leaving.VolumeGroup.Name, leaving.Users)
-		}
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 // playListing simulates the agents of nodes: they list their devices, or fail to.
@@ -75,7 +77,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 		t.Error(diff)
 	}
 	daemonSet := &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
+	w.must(w.get(daemonSet, operand.AgentName))
 	wantEverySuitableNode(t, daemonSet)
 
 	// The operator also owns the record of wipes.
@@ -90,10 +92,10 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	}
 	for name, object := range map[string]client.Object{
 		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
-		"b":           &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
-		vgManagerName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{},
+		"b":               &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
+		operand.AgentName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{},
 		lvmv1alpha1.WipedDevicesConfigMap: &corev1.ConfigMap{},
-		sccName:                           metadataOf(sccKind),
+		"lvms-vgmanager":                  metadataOf(sccKind),
 	} {
 		if w.exists(object, name) {
 			t.Errorf("%T %s is left", object, name)
@@ -106,7 +108,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 
 // TestNodeWithoutSelectorOfAClassIsWhole checks that the agent runs on such a node too, because selectors can change.
 func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
-	class := thick("vg1")
+	class := fixture.Thick("vg1")
 	class.DeviceSelector = nil
 	class.DeviceSelectors = []lvmv1alpha1.NodeDeviceSelector{{
 		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
@@ -150,7 +152,7 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 }
 
 func TestNodeWithoutAnyOptionalDeviceIsWhole(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	w.playDaemonSet()
@@ -201,14 +203,14 @@ func TestNodeWithoutAnyOptionalDeviceIsWhole(t *testing.T) {
 
 func TestVolumeGroupHasAllThatTheAgentNeeds(t *testing.T) {
 	size := resource.MustParse("1Gi")
-	redundant := thick("vg1")
+	redundant := fixture.Thick("vg1")
 	redundant.Default = true
 	redundant.RAIDConfig = &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5, Stripes: ptr.To[int32](2),
 		StripeSize: ptr.To(resource.MustParse("64Ki"))}
 	redundant.DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "a", Device: "/dev/sdb",
 		Action: lvmv1alpha1.DeviceActionDrain}}
 	redundant.Adopt = []lvmv1alpha1.VolumeGroupAdoption{{Node: "b", VolumeGroupUUID: "x"}}
-	growing := thin("vg2")
+	growing := fixture.Thin("vg2")
 	growing.Default = false
 	growing.ThinPoolConfig.AutoExtend = &lvmv1alpha1.AutoExtend{ThresholdPercent: 70, StepPercent: 10}
 	growing.DeviceSelector = nil

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
 func (w *world) policyOf(class string) lvmv1alpha1.DeviceDiscoveryPolicy {
@@ -21,10 +22,10 @@ func (w *world) policyOf(class string) lvmv1alpha1.DeviceDiscoveryPolicy {
 // Upstream has no deviceDiscoveryPolicy in the spec and adds every unused device. A cluster that is taken over
 // continues to do so.
 func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {
 		switch object.GetKind() {
-		case kindLVMCluster:
+		case "LVMCluster":
 			classes, _, err := unstructured.NestedSlice(object.Object, "spec", "storage", "deviceClasses")
 			w.must(err)
 			for _, class := range classes {
@@ -50,7 +51,7 @@ func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 
 	// An added device class is new: it does not use devices that appear later.
 	classes := &w.cluster.Spec.Storage.DeviceClasses
-	added := thick("vg2")
+	added := fixture.Thick("vg2")
 	added.DeviceDiscoveryPolicy = ""
 	*classes = append(*classes, added)
 	w.must(w.api.Update(t.Context(), w.cluster))
@@ -76,7 +77,7 @@ func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 
 // A stored object without the field is read without it.
 func TestUnsetDiscoveryPolicyIsReadAsUnset(t *testing.T) {
-	class := thick("vg1")
+	class := fixture.Thick("vg1")
 	class.DeviceDiscoveryPolicy = ""
 	w := newWorld(t, class)
 	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(w.cluster), w.cluster))

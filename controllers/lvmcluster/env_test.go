@@ -19,10 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
-	w := newWorld(t, thin("vg1"), thick("vg2"))
+	w := newWorld(t, fixture.Thin("vg1"), fixture.Thick("vg2"))
 	_, err := w.reconcile()
 	w.must(err)
 	want := slices.Concat([]string{
@@ -53,7 +55,7 @@ func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
 }
 
 func TestReadyClusterIsQuiet(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
 	before := w.cluster.Status
 	result, err := w.reconcile()
@@ -72,12 +74,12 @@ func TestReadyClusterIsQuiet(t *testing.T) {
 }
 
 func TestDriftIsRepaired(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
 
 	w.must(w.api.Delete(w.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}}))
 	daemonSet := &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
+	w.must(w.get(daemonSet, operand.AgentName))
 	daemonSet.Spec.Template.Spec.Containers[0].Image = "somebody/elses:image"
 	w.must(w.api.Update(w.Context(), daemonSet))
 	driver := &storagev1.CSIDriver{}
@@ -101,7 +103,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	if !w.exists(&storagev1.StorageClass{}, "lvms-vg1") {
 		t.Error("StorageClass not made again")
 	}
-	w.must(w.get(daemonSet, vgManagerName))
+	w.must(w.get(daemonSet, operand.AgentName))
 	if image := daemonSet.Spec.Template.Spec.Containers[0].Image; image != "quay.example/lvms:v5.1.0" {
 		t.Errorf("image %s", image)
 	}
@@ -124,7 +126,7 @@ func TestDriftIsRepaired(t *testing.T) {
 }
 
 func TestStorageClassAsItWasChosen(t *testing.T) {
-	w := newWorld(t, retained("vg1"))
+	w := newWorld(t, fixture.Retained("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	made := &storagev1.StorageClass{}
@@ -159,7 +161,7 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 			"ebs.csi.aws.com: delete it, or use another name for device class vg1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, thin("vg1"))
+			w := newWorld(t, fixture.Thin("vg1"))
 			other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"},
 				Provisioner:       test.provisioner,
 				ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimRetain),
@@ -175,7 +177,7 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 			if now.ResourceVersion != other.ResourceVersion {
 				t.Error("it was changed")
 			}
-			if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+			if !w.exists(&appsv1.DaemonSet{}, operand.AgentName) {
 				t.Error("the others were not made")
 			}
 			w.must(w.api.Delete(w.Context(), other))
@@ -190,20 +192,20 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 }
 
 func TestAffinityIsClearedWhenAClassSelectsAllNodes(t *testing.T) {
-	w := newWorld(t, on(thick("vg1"), "kubernetes.io/hostname"))
+	w := newWorld(t, fixture.On(fixture.Thick("vg1"), "kubernetes.io/hostname"))
 	_, err := w.reconcile()
 	w.must(err)
 	daemonSet := &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
-	if terms := termsOf(daemonSet); len(terms) != 1 || len(terms[0].MatchExpressions) != 1+len(unsuitable) {
+	w.must(w.get(daemonSet, operand.AgentName))
+	if terms := termsOf(daemonSet); len(terms) != 1 || len(terms[0].MatchExpressions) != 1+len(suitableNodes) {
 		t.Fatalf("a class that selects some nodes, and the affinity has %v", terms)
 	}
-	w.cluster.Spec.Storage.DeviceClasses = append(w.cluster.Spec.Storage.DeviceClasses, thick("vg2"))
+	w.cluster.Spec.Storage.DeviceClasses = append(w.cluster.Spec.Storage.DeviceClasses, fixture.Thick("vg2"))
 	w.must(w.api.Update(w.Context(), w.cluster))
 	_, err = w.reconcile()
 	w.must(err)
 	daemonSet = &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
+	w.must(w.get(daemonSet, operand.AgentName))
 	wantEverySuitableNode(t, daemonSet)
 }
 
@@ -212,20 +214,26 @@ func termsOf(daemonSet *appsv1.DaemonSet) []corev1.NodeSelectorTerm {
 	return affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
+// suitableNodes are the requirements that exclude the nodes on which no node agent can run.
+var suitableNodes = []corev1.NodeSelectorRequirement{
+	{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
+	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
+}
+
 // wantEverySuitableNode checks that the agent runs on every node on which it can run.
 func wantEverySuitableNode(t *testing.T, daemonSet *appsv1.DaemonSet) {
 	t.Helper()
-	if diff := cmp.Diff([]corev1.NodeSelectorTerm{{MatchExpressions: unsuitable}}, termsOf(daemonSet)); diff != "" {
+	if diff := cmp.Diff([]corev1.NodeSelectorTerm{{MatchExpressions: suitableNodes}}, termsOf(daemonSet)); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestDefaultClassYieldsToAnotherAndDoesNotFlap(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	isDefault := func() string {
 		class := &storagev1.StorageClass{}
 		w.must(w.get(class, "lvms-vg1"))
-		return class.Annotations[annotationDefaultClass]
+		return class.Annotations[defaultClassAnnotation]
 	}
 	for range 3 {
 		_, err := w.reconcile()
@@ -235,7 +243,7 @@ func TestDefaultClassYieldsToAnotherAndDoesNotFlap(t *testing.T) {
 		}
 	}
 	other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other",
-		Annotations: map[string]string{annotationDefaultClass: "true"}}, Provisioner: "x"}
+		Annotations: map[string]string{defaultClassAnnotation: "true"}}, Provisioner: "x"}
 	w.make(other)
 	for range 2 {
 		_, err := w.reconcile()
@@ -260,7 +268,7 @@ func TestFailedReadIsNotEmpty(t *testing.T) {
 		"storage-classes":    func(o any) bool { _, is := o.(*storagev1.StorageClassList); return is },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, thin("vg1"))
+			w := newWorld(t, fixture.Thin("vg1"))
 			w.settle()
 			w.must(w.api.Delete(w.Context(), w.cluster))
 			w.spy.Writes()
@@ -287,7 +295,7 @@ func TestFailedReadIsNotEmpty(t *testing.T) {
 }
 
 func TestFailedListOfVolumeGroupsDeletesNothing(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
 	w.spy.Fail = func(verb string, object any) error {
 		if _, is := object.(*lvmv1alpha1.LVMVolumeGroupList); is && verb == "list" {
@@ -307,7 +315,7 @@ func TestFailedListOfVolumeGroupsDeletesNothing(t *testing.T) {
 }
 
 func TestOneOperandThatFailsDoesNotStopTheOthers(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.spy.Fail = func(verb string, object any) error {
 		if o, is := object.(client.Object); is && verb == "apply" &&
 			o.GetObjectKind().GroupVersionKind().Kind == "CSIDriver" {
@@ -322,13 +330,13 @@ func TestOneOperandThatFailsDoesNotStopTheOthers(t *testing.T) {
 		"False/ResourcesSyncIncomplete: csiDriver: CSIDriver topolvm.io: apply: forbidden" {
 		t.Error(got)
 	}
-	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+	if !w.exists(&appsv1.DaemonSet{}, operand.AgentName) {
 		t.Error("no DaemonSet")
 	}
 }
 
 func TestNodeThatIsNotReadyIsShown(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
 	node := &corev1.Node{}
 	w.must(w.get(node, "b"))

@@ -1,6 +1,14 @@
 package lvmcluster
 
-import "github.com/lvm-storage/lvm-operator/internal/event"
+import (
+	"slices"
+	"strings"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+)
 
 // The actions of events.
 const (
@@ -30,3 +38,32 @@ var (
 	// What to do: delete the claims, volumes and snapshots that the note names.
 	eventDeletionPending = event.Warning("DeletionPending", actionDelete, "%s")
 )
+
+// emit emits events for changes of the state.
+func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, report *status.Report) {
+	deleting := !cluster.DeletionTimestamp.IsZero()
+	switch {
+	case deleting:
+		c.emitter.Emit(cluster, eventDeletionPending,
+			strings.Join(slices.Concat(report.Failures, report.Waits), "; "))
+	case len(report.Failures) > 0:
+		c.emitter.Emit(cluster, eventIncomplete, strings.Join(report.Failures, "; "))
+	case report.State == lvmv1alpha1.LVMStatusFailed || report.State == lvmv1alpha1.LVMStatusDegraded:
+		c.emitter.Emit(cluster, eventVolumeGroups, report.Problems())
+	case report.State == lvmv1alpha1.LVMStatusReady:
+		c.emitter.Clear(cluster, eventIncomplete.Reason, eventVolumeGroups.Reason)
+		if cluster.Status.State != "" && !cluster.Status.Ready {
+			c.emitter.Clear(cluster, eventSuccess.Reason)
+			c.emitter.Emit(cluster, eventSuccess, report.Success())
+		}
+	}
+}
+
+// emitClassesInUse emits an event for each device class that cannot be removed because it is in use.
+func (c *Controller) emitClassesInUse(cluster *lvmv1alpha1.LVMCluster, current observe.State) {
+	for _, removed := range current.RemovedClasses {
+		if !removed.Users.None() {
+			c.emitter.Emit(cluster, eventClassInUse, removed.VolumeGroup.Name, removed.Users)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -20,13 +21,14 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 // TestWatchesRepairDriftInSeconds runs the controller as the operator does: in a manager, with its caches and
 // permissions.
 func TestWatchesRepairDriftInSeconds(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -35,10 +37,8 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 		Cache:   cache.Options{ByObject: CacheByObject(w.cluster.Namespace)},
 	})
 	w.must(err)
-	options := testOptions(platform.OpenShift)
-	options.Namespace = w.cluster.Namespace
 	w.must(New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		options).SetupWithManager(mgr))
+		testOptions(w.cluster.Namespace)).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -50,11 +50,11 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	objects := []client.Object{
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}},
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DriverName}},
-		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: operand.AgentName, Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.cluster.Namespace}},
-		withName(metadataOf(snapshotClassKind), "lvms-vg1"),
-		withName(metadataOf(sccKind), sccName),
+		withName(metadataOf(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass")), "lvms-vg1"),
+		withName(metadataOf(sccKind), "lvms-vgmanager"),
 	}
 	appear := func(object client.Object) bool {
 		return w.api.Get(ctx, client.ObjectKeyFromObject(object), object) == nil
@@ -73,18 +73,18 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 // If the ServiceAccount is recreated, as after the operator was removed with OLM and installed again, the agents are
 // replaced: the API server rejects the tokens of the old one. Without a ServiceAccount the agents stay unchanged.
 func TestAgentsFollowTheirServiceAccount(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, _ = w.reconcile()
 	uidInPods := func() string {
-		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}}
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: operand.AgentName, Namespace: w.cluster.Namespace}}
 		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(set), set))
-		return set.Spec.Template.Annotations[accountAnnotation]
+		return set.Spec.Template.Annotations["lvm.openshift.io/service-account-uid"]
 	}
 	first := w.account()
 	if first == "" || uidInPods() != string(first) {
 		t.Errorf("the pods are of account %q, want %q", uidInPods(), first)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName,
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: operand.AgentName,
 		Namespace: w.cluster.Namespace}}
 	w.must(w.api.Delete(t.Context(), account))
 	for range 2 {
@@ -97,7 +97,8 @@ func TestAgentsFollowTheirServiceAccount(t *testing.T) {
 		"ServiceAccount "+w.cluster.Namespace+"/vg-manager does not exist") {
 		t.Errorf("it says %s", says)
 	}
-	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}})
+	w.make(&corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Name: operand.AgentName, Namespace: w.cluster.Namespace}})
 	_, _ = w.reconcile()
 	if second := w.account(); second == first || uidInPods() != string(second) {
 		t.Errorf("the pods are of account %q, want %q", uidInPods(), second)
@@ -122,19 +123,21 @@ func (w *world) soon(holds func() bool, format string, args ...any) {
 
 // The operator keeps the dashboard of the console. Without the console's namespace, it reports no error.
 func TestDashboardOfTheConsole(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
-	dashboard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dashboardNamespace, Name: dashboardName}}
+	dashboard := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operand.DashboardNamespace, Name: operand.DashboardName}}
 	get := func() error { return w.api.Get(t.Context(), client.ObjectKeyFromObject(dashboard), dashboard) }
 	w.must(get())
-	if dashboard.Labels[dashboardLabel] != "true" ||
-		!strings.Contains(dashboard.Data[dashboardFile], "lvms:thinpool_data:ratio") {
+	if dashboard.Labels["console.openshift.io/dashboard"] != "true" ||
+		!strings.Contains(dashboard.Data["lvms-dashboard.json"], "lvms:thinpool_data:ratio") {
 		t.Errorf("got %v", dashboard.Labels)
 	}
 	w.must(w.api.Delete(t.Context(), dashboard))
 	w.spy.Fail = func(verb string, object any) error {
-		if o, is := object.(interface{ GetName() string }); verb == "apply" && is && o.GetName() == dashboardName {
-			return apierrors.NewNotFound(corev1.Resource("namespaces"), dashboardNamespace)
+		o, is := object.(interface{ GetName() string })
+		if verb == "apply" && is && o.GetName() == operand.DashboardName {
+			return apierrors.NewNotFound(corev1.Resource("namespaces"), operand.DashboardNamespace)
 		}
 		return nil
 	}

@@ -14,21 +14,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 // An LVMCluster in a namespace without an operator is refused even if OLM does not send that namespace to the webhook.
 func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	elsewhere := func() error {
-		other := newTestCluster(thin("vg1"))
+		other := fixture.Cluster(fixture.Thin("vg1"))
 		other.UID = ""
 		other.Name = "elsewhere"
 		other.Namespace = metav1.NamespaceDefault
 		return w.api.Create(t.Context(), other, client.DryRunAll)
 	}
 	w.must(elsewhere())
-	policy := NewNamespacePolicy(w.spy, w.spy, w.cluster.Namespace)
-	if err := policy.apply(t.Context()); err == nil {
+	policy := operand.NewNamespacePolicy(w.spy, w.spy, w.cluster.Namespace)
+	if err := policy.Apply(t.Context()); err == nil {
 		t.Error("without the operator's Deployment a policy is made that nothing removes")
 	}
 	pod := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
@@ -44,12 +46,12 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		}
 		return nil
 	}
-	if err := policy.apply(t.Context()); !errors.Is(err, away) {
+	if err := policy.Apply(t.Context()); !errors.Is(err, away) {
 		t.Errorf("error %v", err)
 	}
 	w.spy.Fail = nil
 	for range 2 {
-		w.must(policy.apply(t.Context()))
+		w.must(policy.Apply(t.Context()))
 	}
 	objects := []client.Object{&admissionv1.ValidatingAdmissionPolicy{},
 		&admissionv1.ValidatingAdmissionPolicyBinding{}}
@@ -71,7 +73,7 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		`"`; !strings.Contains(said, want) {
 		t.Errorf("%q does not say %q", said, want)
 	}
-	here := newTestCluster(thin("vg1"))
+	here := fixture.Cluster(fixture.Thin("vg1"))
 	here.UID = ""
 	here.Name = "here"
 	here.Namespace = w.cluster.Namespace

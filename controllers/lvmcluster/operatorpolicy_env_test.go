@@ -9,6 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 // asServiceAccount returns a client for a ServiceAccount of the namespace with all permissions: only policies restrict
@@ -27,13 +30,13 @@ func (w *world) asServiceAccount(name string) client.Client {
 // The operator may update Pods in all namespaces to set the annotation that makes a kubelet grow a file system at once.
 // It may change nothing else.
 func TestTheOperatorChangesOneAnnotationOfPodsOnly(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: w.cluster.Namespace,
 		Labels:      map[string]string{"a": "1"},
 		Annotations: map[string]string{"b": "2"}},
-		Spec: corev1.PodSpec{ServiceAccountName: vgManagerName,
+		Spec: corev1.PodSpec{ServiceAccountName: operand.AgentName,
 			Containers: []corev1.Container{{Name: "c", Image: "good"}}}}
 	w.make(pod)
 	operator := w.asServiceAccount("lvms-operator")

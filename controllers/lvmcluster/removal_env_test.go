@@ -12,10 +12,12 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
-	w := newWorld(t, thin("vg1"), thick("vg2"))
+	w := newWorld(t, fixture.Thin("vg1"), fixture.Thick("vg2"))
 	w.settle()
 	remove := w.volume("data", "vg2")
 	w.cluster.Spec.Storage.DeviceClasses = w.cluster.Spec.Storage.DeviceClasses[:1]
@@ -60,7 +62,7 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 }
 
 func TestAgentsOfARemovedClassKeepRunning(t *testing.T) {
-	w := newWorld(t, on(thick("vg1"), "kubernetes.io/hostname"))
+	w := newWorld(t, fixture.On(fixture.Thick("vg1"), "kubernetes.io/hostname"))
 	_, err := w.reconcile()
 	w.must(err)
 	w.playAgents()
@@ -68,13 +70,13 @@ func TestAgentsOfARemovedClassKeepRunning(t *testing.T) {
 	w.must(w.api.Update(w.Context(), w.cluster))
 	_, err = w.reconcile()
 	w.must(err)
-	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+	if !w.exists(&appsv1.DaemonSet{}, operand.AgentName) {
 		t.Fatal("the agents are gone before they have removed the volume group")
 	}
 	w.playRemoval("vg1")
 	_, err = w.reconcile()
 	w.must(err)
-	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) || !w.exists(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "a") {
+	if !w.exists(&appsv1.DaemonSet{}, operand.AgentName) || !w.exists(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "a") {
 		t.Error("nobody lists the devices")
 	}
 	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "True/VGsUnmanaged") {
@@ -83,7 +85,7 @@ func TestAgentsOfARemovedClassKeepRunning(t *testing.T) {
 }
 
 func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
 	remove := w.volume("data", "vg1")
 	w.must(w.api.Delete(w.Context(), w.cluster))

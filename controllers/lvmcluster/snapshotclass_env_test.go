@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 )
 
 func snapshotClass(name, driver string, policy snapshotv1.DeletionPolicy) *snapshotv1.VolumeSnapshotClass {
@@ -31,7 +33,7 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 			"VolumeSnapshotClass lvms-vg1 already exists with driver ebs.csi.aws.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, thin("vg1"))
+			w := newWorld(t, fixture.Thin("vg1"))
 			class := snapshotClass("lvms-vg1", test.driver, snapshotv1.VolumeSnapshotContentRetain)
 			w.make(class)
 			for range 2 {
@@ -48,7 +50,7 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 			if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, test.want) {
 				t.Errorf("condition %s", got)
 			}
-			if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+			if !w.exists(&appsv1.DaemonSet{}, operand.AgentName) {
 				t.Error("the other operands were not created")
 			}
 			w.must(w.api.Delete(w.Context(), class))
@@ -65,7 +67,7 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 // A VolumeSnapshotClass of the operator that a user sets to Retain stays so, also after the operator restarts and has
 // lost its record of applied objects.
 func TestVolumeSnapshotClassThatBecomesRetainStaysSo(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	class := &snapshotv1.VolumeSnapshotClass{}
@@ -84,7 +86,7 @@ func TestVolumeSnapshotClassThatBecomesRetainStaysSo(t *testing.T) {
 
 // If the VolumeSnapshotClasses cannot be read, the operator writes none of them.
 func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	class := snapshotClass("lvms-vg1", lvmv1alpha1.DriverName, snapshotv1.VolumeSnapshotContentRetain)
 	w.make(class)
 	away := errors.New("the API server is away")
@@ -108,7 +110,7 @@ func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 
 // With the option the class is created with Retain. An existing one with Retain is accepted.
 func TestVolumeSnapshotClassOptionIsApplied(t *testing.T) {
-	class := thin("vg1")
+	class := fixture.Thin("vg1")
 	class.VolumeSnapshotClassOptions = &lvmv1alpha1.VolumeSnapshotClassOptions{
 		DeletionPolicy: lvmv1alpha1.SnapshotDeletionRetain,
 	}

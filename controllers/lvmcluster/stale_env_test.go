@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
 // observeNode writes the node status as an agent does whose clock has the given difference to the operator's.
@@ -54,7 +55,7 @@ func (w *world) pass(d time.Duration) {
 
 // A node status whose agent has not observed the node for too long does not claim to be current.
 func TestDevicesObservedOfASilentAgentIsUnknown(t *testing.T) {
-	w := newWorld(t, thick("vg1"))
+	w := newWorld(t, fixture.Thick("vg1"))
 	w.settle()
 	w.pass(0)
 	w.observeNode("a", 0)
@@ -102,7 +103,7 @@ func TestDevicesObservedOfASilentAgentIsUnknown(t *testing.T) {
 
 // An agent that writes although its time is old has a wrong clock. The operator does not fight with it.
 func TestAnAgentWithAWrongClockIsMarkedOnce(t *testing.T) {
-	w := newWorld(t, thick("vg1"))
+	w := newWorld(t, fixture.Thick("vg1"))
 	w.settle()
 	w.pass(0)
 	w.observeNode("a", -time.Hour)
@@ -122,7 +123,7 @@ func TestAnAgentWithAWrongClockIsMarkedOnce(t *testing.T) {
 
 // What an agent reported as failed stays: the agent may still be trying.
 func TestAFailedObservationKeepsItsReason(t *testing.T) {
-	w := newWorld(t, thick("vg1"))
+	w := newWorld(t, fixture.Thick("vg1"))
 	w.settle()
 	w.pass(0)
 	w.observeNode("a", 0)
@@ -150,7 +151,7 @@ func TestAConflictWithTheAgentIsNoError(t *testing.T) {
 		"refused":  {errors.New("no permission"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, thick("vg1"))
+			w := newWorld(t, fixture.Thick("vg1"))
 			w.settle()
 			w.pass(0)
 			w.observeNode("a", -time.Hour)

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
@@ -36,11 +38,11 @@ func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 		if kind := object.GetKind(); kind == "DaemonSet" || kind == "LVMVolumeGroup" {
 			yes := true
 			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(),
-				Kind: kindLVMCluster,
+				Kind: "LVMCluster",
 				Name: w.cluster.Name, UID: w.cluster.UID, Controller: &yes, BlockOwnerDeletion: &yes}})
 		}
 		w.must(w.api.Create(w.Context(), object, client.FieldOwner(upstream.FieldManager)))
-		if object.GetKind() == kindLVMCluster {
+		if object.GetKind() == "LVMCluster" {
 			w.cluster.UID = object.GetUID()
 		}
 	}
@@ -49,7 +51,7 @@ func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 }
 
 func TestUpstreamIsTakenOver(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.leaveAsUpstream(nil)
 	if policy := w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.Reclaim(); policy !=
 		corev1.PersistentVolumeReclaimRetain {
@@ -62,14 +64,6 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	if writes := slices.DeleteFunc(w.spy.Writes(),
 		func(s string) bool { return !strings.HasPrefix(s, "delete") }); len(writes) != 0 {
 		t.Errorf("something was deleted: %v", writes)
-	}
-
-	// The DaemonSet equals one that this version creates.
-	daemonSet := &appsv1.DaemonSet{}
-	fresh := newWorldDaemonSet(w)
-	w.must(w.get(daemonSet, vgManagerName))
-	if diff := cmp.Diff(fresh.Spec, daemonSet.Spec); diff != "" {
-		t.Errorf("DaemonSet (-fresh +taken over):\n%s", diff)
 	}
 
 	// Fields that only the old version set are removed; those that the agents set remain.
@@ -89,19 +83,27 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	if after.UID != before.UID || *after.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 		after.Labels["tier"] != "fast" ||
 		after.Labels[lvmv1alpha1.OwnerUIDLabel] != string(w.cluster.UID) ||
-		after.Annotations[annotationDefaultClass] != "true" {
+		after.Annotations[defaultClassAnnotation] != "true" {
 		t.Errorf("StorageClass %+v", after)
-	}
-	driver := &storagev1.CSIDriver{}
-	w.must(w.get(driver, lvmv1alpha1.DriverName))
-	if diff := cmp.Diff(newWorldDriver(w).Spec, driver.Spec); diff != "" {
-		t.Errorf("CSIDriver (-fresh +taken over):\n%s", diff)
 	}
 
 	_, err = w.reconcile()
 	w.must(err)
 	if writes := w.spy.Writes(); len(writes) != 0 {
 		t.Errorf("second reconcile wrote %q", writes)
+	}
+
+	// The DaemonSet and the CSIDriver equal those that this version creates.
+	daemonSet := &appsv1.DaemonSet{}
+	w.must(w.get(daemonSet, operand.AgentName))
+	driver := &storagev1.CSIDriver{}
+	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	newSet, newDriver := w.recreated()
+	if diff := cmp.Diff(newSet.Spec, daemonSet.Spec); diff != "" {
+		t.Errorf("DaemonSet (-new +taken over):\n%s", diff)
+	}
+	if diff := cmp.Diff(newDriver.Spec, driver.Spec); diff != "" {
+		t.Errorf("CSIDriver (-new +taken over):\n%s", diff)
 	}
 	w.settle()
 	w.must(w.get(group, "vg1"))
@@ -121,7 +123,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	}
 	for _, object := range []client.Object{&lvmv1alpha1.LVMCluster{}, &lvmv1alpha1.LVMVolumeGroup{},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, &appsv1.DaemonSet{}} {
-		for _, name := range []string{w.cluster.Name, "vg1", "a", vgManagerName} {
+		for _, name := range []string{w.cluster.Name, "vg1", "a", operand.AgentName} {
 			if w.exists(object, name) {
 				t.Errorf("%T %s is left, finalizers %v", object, name, object.GetFinalizers())
 			}
@@ -131,7 +133,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 
 // TestDaemonSetThatSelectsOtherPods checks that the operator recreates a DaemonSet with a different selector.
 func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {
 		if object.GetKind() == "DaemonSet" {
 			old := map[string]any{"app": "vg-manager"}
@@ -144,40 +146,30 @@ func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
 		w.must(err)
 	}
 	daemonSet := &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
-	if diff := cmp.Diff(newWorldDaemonSet(w).Spec, daemonSet.Spec); diff != "" {
-		t.Errorf("DaemonSet (-fresh +recreated):\n%s", diff)
+	w.must(w.get(daemonSet, operand.AgentName))
+	if newSet, _ := w.recreated(); !cmp.Equal(newSet.Spec, daemonSet.Spec) {
+		t.Errorf("DaemonSet (-new +recreated):\n%s", cmp.Diff(newSet.Spec, daemonSet.Spec))
 	}
 }
 
-// newWorldDaemonSet returns a new DaemonSet with the API server's defaults.
-func newWorldDaemonSet(w *world) *appsv1.DaemonSet {
+// recreated deletes the DaemonSet and the CSIDriver, and returns those that the operator then creates.
+func (w *world) recreated() (*appsv1.DaemonSet, *storagev1.CSIDriver) {
 	w.Helper()
-	other := w.cluster.DeepCopy()
-	other.Namespace = "default"
-	return fresh(w, newDaemonSet(other, Observation{}.placement(w.cluster), w.account(), w.controller.options),
-		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: "default"}})
-}
-
-func newWorldDriver(w *world) *storagev1.CSIDriver {
-	w.Helper()
-	wanted := newCSIDriver(w.cluster)
-	name := "fresh"
-	wanted.Name = &name
-	return fresh(w, wanted, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})
-}
-
-// fresh returns what the API server would create for a new object.
-func fresh[T client.Object](w *world, wanted any, into T) T {
-	w.Helper()
-	applied, ok := wanted.(interface{ IsApplyConfiguration() })
-	if !ok {
-		w.Fatalf("%T is not to be applied", wanted)
+	daemonSet := &appsv1.DaemonSet{}
+	driver := &storagev1.CSIDriver{}
+	for name, object := range map[string]client.Object{operand.AgentName: daemonSet, lvmv1alpha1.DriverName: driver} {
+		w.must(w.get(object, name))
+		w.must(w.api.Delete(w.Context(), object))
 	}
-	w.must(w.api.Apply(w.Context(), applied, client.FieldOwner(fieldOwner)))
-	w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(into), into))
-	w.must(w.api.Delete(w.Context(), into))
-	return into
+	before := daemonSet.UID
+	_, err := w.reconcile()
+	w.must(err)
+	w.must(w.get(daemonSet, operand.AgentName))
+	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	if daemonSet.UID == before {
+		w.Fatal("the DaemonSet was not recreated")
+	}
+	return daemonSet, driver
 }
 
 // upgradeable stands in for the OperatorCondition of OLM.
@@ -195,7 +187,7 @@ func (u *upgradeable) Set(_ context.Context, status metav1.ConditionStatus, opti
 }
 
 func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	condition := &upgradeable{}
 	w.controller.options.UpgradeGate = olm.NewGate(condition)
 	says := func(want metav1.ConditionStatus, message string) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 )
 
 func TestUpgradeObstacles(t *testing.T) {
@@ -48,13 +49,13 @@ func TestUpgradeObstacles(t *testing.T) {
 		if tt.group == nil {
 			tt.group = &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1"}}
 		}
-		seen := Observation{
+		current := observe.State{
 			NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
 				"a": {Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{
 					NodeStatus: []lvmv1alpha1.VGStatus{tt.entry}}}},
 			VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{"vg1": *tt.group},
 		}
-		if diff := cmp.Diff(tt.want, upgradeObstacles(seen)); diff != "" {
+		if diff := cmp.Diff(tt.want, upgradeObstacles(current)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}

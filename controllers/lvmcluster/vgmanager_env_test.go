@@ -16,7 +16,8 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/rights"
 )
 
@@ -25,19 +26,19 @@ func (w *world) refusedPod(set client.Object, message string, at time.Time) {
 	w.Helper()
 	w.make(&corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, GenerateName: "refused-"},
-		InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Namespace: w.cluster.Namespace, Name: vgManagerName,
-			UID: set.GetUID()},
+		InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Namespace: w.cluster.Namespace,
+			Name: operand.AgentName, UID: set.GetUID()},
 		Type: corev1.EventTypeWarning, Reason: "FailedCreate", Message: message, LastTimestamp: metav1.NewTime(at),
 	})
 }
 
 // If the namespace does not allow privileged Pods, the LVMCluster says so and what to do, as long as a Pod is missing.
 func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
 	set := &appsv1.DaemonSet{}
-	w.must(w.get(set, vgManagerName))
+	w.must(w.get(set, operand.AgentName))
 	scheduled := func(current int32) {
 		t.Helper()
 		set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: 2,
@@ -71,16 +72,15 @@ func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 // If the operator lacks a permission, it does everything else, and the LVMCluster reports the missing permission until
 // it is granted again.
 func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
-	w := newWorld(t, thin("vg1"))
+	w := newWorld(t, fixture.Thin("vg1"))
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
 	operator, err := client.New(config, client.Options{Scheme: w.api.Scheme()})
 	w.must(err)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, w.cluster.Namespace)
 	w.must(err)
-	options := testOptions(platform.OpenShift)
-	options.Namespace, options.Rights = w.cluster.Namespace,
-		rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
+	options := testOptions(w.cluster.Namespace)
+	options.Rights = rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
 	w.controller = New(w.spy, w.spy, w.notes, options)
 	w.settle()
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,11 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
-
-var serviceAccountKind = corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 
 // CacheByObject limits the manager's cache to what the controller has permission to read: namespaced kinds in one
 // namespace.
@@ -41,8 +40,8 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	capacity := here
 	// This is the only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
-		Namespaces: map[string]cache.Config{dashboardNamespace: {}},
-		Field:      fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
+		Namespaces: map[string]cache.Config{operand.DashboardNamespace: {}},
+		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: trim.Whole,
 	}
 	whole.Transform = trim.Whole
 	status.Transform = trim.NodeStatus
@@ -55,7 +54,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         capacity,
-		metadataOf(serviceAccountKind):          here,
+		serviceAccount():                        here,
 		&corev1.ConfigMap{}:                     dashboard,
 	}
 }
@@ -63,7 +62,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 // SetupWithManager starts the controller with the manager. Changes of the LVMCluster, of operands, and of objects on
 // which operands depend trigger a reconcile.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(c.clusters)
+	enqueue := handler.EnqueueRequestsFromMapFunc(c.clusters)
 	b := builder.ControllerManagedBy(mgr).
 		Named("lvmcluster").
 		For(&lvmv1alpha1.LVMCluster{}, builder.WithPredicates(predicate.Or(
@@ -72,36 +71,33 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Owns(&lvmv1alpha1.LVMVolumeGroup{}).
 		Owns(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, builder.WithPredicates(nodeStatusChanged())).
 		// All StorageClasses, not only ours: another one may become the default or stop being the default.
-		Watches(&storagev1.StorageClass{}, wake).
-		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
-		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
-		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged())).
-		WatchesMetadata(metadataOf(serviceAccountKind), wake,
+		Watches(&storagev1.StorageClass{}, enqueue).
+		Watches(&storagev1.CSIDriver{}, enqueue, builder.WithPredicates(owned())).
+		Watches(&storagev1.CSINode{}, enqueue, builder.WithPredicates(registrationChanged())).
+		Watches(&corev1.Node{}, enqueue, builder.WithPredicates(nodeChanged())).
+		WatchesMetadata(serviceAccount(), enqueue,
 			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-				return o.GetName() == vgManagerName
+				return o.GetName() == operand.AgentName
 			})))
-	for _, kind := range []schema.GroupVersionKind{policyKind, policyBindingKind} {
-		b = b.WatchesMetadata(metadataOf(kind), wake, builder.WithPredicates(owned()))
+	for _, object := range operand.WatchedMetadata(c.options.Options) {
+		b = b.WatchesMetadata(object, enqueue, builder.WithPredicates(owned()))
 	}
 	if c.options.Rights != nil {
-		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), wake))
+		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), enqueue))
 	}
 	if c.options.Platform.Snapshots {
 		// All of them, not only ours: a user may change or delete one that conflicts.
-		b = b.Watches(&snapshotv1.VolumeSnapshotClass{}, wake)
-	}
-	if c.options.Platform.SCC {
-		b = b.WatchesMetadata(metadataOf(sccKind), wake, builder.WithPredicates(owned()))
+		b = b.Watches(&snapshotv1.VolumeSnapshotClass{}, enqueue)
 	}
 	if c.options.Platform.Kind == platform.OpenShift {
-		b = b.Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(owned()))
+		b = b.Watches(&corev1.ConfigMap{}, enqueue, builder.WithPredicates(owned()))
 	}
 	return b.Complete(c)
 }
 
-// metadataOf returns an empty PartialObjectMetadata of a kind: the client reads and caches only metadata.
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: typeMeta(kind)}
+// serviceAccount returns the kind of object that the client reads and caches: only metadata.
+func serviceAccount() *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}}
 }
 
 // clusters maps a change of a shared dependency to a request for each LVMCluster. There is at most one.
@@ -171,20 +167,20 @@ func nodeChanged() predicate.Predicate {
 		}
 		return !reflect.DeepEqual(before.Labels, after.Labels) ||
 			!reflect.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
-			unready(before) != unready(after)
+			observe.NotReady(before) != observe.NotReady(after)
 	}}
 }
 
 // registrationChanged returns a predicate for CSINodes on which the driver was registered or unregistered.
 func registrationChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return carriesDriver(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return carriesDriver(e.ObjectOld) != carriesDriver(e.ObjectNew) },
-		DeleteFunc: func(e event.DeleteEvent) bool { return carriesDriver(e.Object) },
+		CreateFunc: func(e event.CreateEvent) bool { return hasDriver(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return hasDriver(e.ObjectOld) != hasDriver(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return hasDriver(e.Object) },
 	}
 }
 
-func carriesDriver(object client.Object) bool {
+func hasDriver(object client.Object) bool {
 	csiNode, ok := object.(*storagev1.CSINode)
-	return ok && hasDriver(csiNode)
+	return ok && operand.HasDriver(csiNode)
 }

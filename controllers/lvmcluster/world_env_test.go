@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	securityv1 "github.com/openshift/api/security/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,17 +22,40 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 var server *env.Env
+
+var sccKind = securityv1.GroupVersion.WithKind("SecurityContextConstraints")
+
+// defaultClassAnnotation marks the default StorageClass of a cluster.
+const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+// metadataOf returns an empty PartialObjectMetadata of a kind.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// testOptions returns the options of the controller on OpenShift.
+func testOptions(namespace string) Options {
+	return Options{Namespace: namespace, Options: operand.Options{
+		Image:    "quay.example/lvms:v5.1.0",
+		Platform: platform.Platform{Kind: platform.OpenShift, SCC: true, Snapshots: true},
+	}}
+}
 
 func TestMain(m *testing.M) {
 	env.Main(m, func(e *env.Env) { server = e }, env.OptionalCRDs()...)
@@ -55,22 +81,21 @@ type world struct {
 // newWorld creates nodes a and b, on which the driver is registered, and an LVMCluster.
 func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	t.Helper()
-	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: newTestCluster(classes...)}
+	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: fixture.Cluster(classes...)}
 	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
 	// On OpenShift, the console's namespace exists on every cluster.
 	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
-	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operand.DashboardNamespace}})))
+	w.make(&corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: operand.AgentName}})
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
 	w.spy, err = env.NewSpy(config)
 	w.must(err)
-	options := testOptions(platform.OpenShift)
-	options.Namespace = w.cluster.Namespace
-	w.controller = New(w.spy, w.spy, w.notes, options)
+	w.controller = New(w.spy, w.spy, w.notes, testOptions(w.cluster.Namespace))
 	for _, name := range []string{"a", "b"} {
-		node := readyNode(name, map[string]string{"kubernetes.io/hostname": name})
+		node := fixture.Node(name, map[string]string{"kubernetes.io/hostname": name})
 		status := node.Status
 		w.make(node)
 		node.Status = status
@@ -87,7 +112,7 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 func (w *world) account() types.UID {
 	w.Helper()
 	account := &corev1.ServiceAccount{}
-	w.must(w.api.Get(w.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: vgManagerName}, account))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: operand.AgentName}, account))
 	return account.UID
 }
 
@@ -151,7 +176,7 @@ func (w *world) settle() {
 func (w *world) playDaemonSet() {
 	w.Helper()
 	daemonSet := &appsv1.DaemonSet{}
-	w.must(w.get(daemonSet, vgManagerName))
+	w.must(w.get(daemonSet, operand.AgentName))
 	daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: daemonSet.Generation,
 		DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2,
 		NumberAvailable: 2}
@@ -230,14 +255,14 @@ func (w *world) clean() {
 	}
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
-		metadataOf(policyKind), metadataOf(policyBindingKind),
-		&storagev1.CSINode{}, &corev1.Node{}, metadataOf(snapshotClassKind), metadataOf(sccKind),
+		&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{},
+		&storagev1.CSINode{}, &corev1.Node{}, &snapshotv1.VolumeSnapshotClass{}, metadataOf(sccKind),
 	} {
 		if err := w.api.DeleteAllOf(ctx, object); err != nil {
 			w.Errorf("clean %T: %v", object, err)
 		}
 	}
-	if err := w.api.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(dashboardNamespace)); err != nil {
+	if err := w.api.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(operand.DashboardNamespace)); err != nil {
 		w.Errorf("clean the console's dashboards: %v", err)
 	}
 	volumes := &corev1.PersistentVolumeList{}

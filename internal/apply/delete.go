@@ -24,6 +24,9 @@ func (e *RemainingError) Error() string {
 	return "still being deleted: " + strings.Join(e.Objects, "; ")
 }
 
+// Waits returns what the deletion waits for.
+func (e *RemainingError) Waits() []string { return []string{e.Error()} }
+
 // Delete deletes an object, given by type, name and namespace. It returns nil if the object does not exist, and a
 // *RemainingError as long as it exists. from should not be a cache, which may not have the object yet.
 func (a *Applier) Delete(ctx context.Context, from client.Reader, object client.Object) error {

@@ -112,6 +112,22 @@ var rules = []rule{
 	{folder: "internal/version", never: kubernetes},
 	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards",
 		"monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
+	// What reads the state, what applies operands and what computes the status are independent of the reconciler that
+	// calls them. The status depends only on the state and on the errors of the operands, not on how these are built or
+	// applied.
+	{folder: "controllers/lvmcluster/observe", ours: []string{"api", "internal/paging", "internal/text"},
+		never: []string{module + "vgmanager", module + "internal/apply", module + "internal/csi"}},
+	{folder: "controllers/lvmcluster/operand",
+		ours: []string{"api", "controllers/installed", "controllers/lvmcluster/observe", "internal/apply",
+			"internal/paging", "internal/platform", "internal/text", "monitoring/dashboards"},
+		never: []string{module + "vgmanager", module + "controllers/lvmcluster/status", module + "internal/csi"}},
+	{folder: "controllers/lvmcluster/status",
+		ours: []string{"api", "controllers/lvmcluster/observe", "internal/condition", "internal/taint",
+			"internal/text"},
+		never: []string{module + "vgmanager", module + "controllers/lvmcluster/operand", module + "internal/apply",
+			module + "internal/csi"}},
+	{folder: "controllers/lvmcluster/internal/fixture", ours: []string{"api"},
+		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// The server for the console must be small and independent of the rest.
@@ -158,6 +174,10 @@ func TestTheTableCatchesAViolation(t *testing.T) {
 			Imports: []string{module + "vgmanager/lvm"}, Deps: []string{module + "vgmanager/lvm"}},
 		"lvm imports the API through another": {ImportPath: module + "vgmanager/lvm",
 			Deps: []string{module + "api/v1alpha1"}},
+		"the status imports operands": {ImportPath: module + "controllers/lvmcluster/status",
+			Imports: []string{module + "controllers/lvmcluster/operand"}},
+		"an operand imports the reconciler": {ImportPath: module + "controllers/lvmcluster/operand",
+			Imports: []string{module + "controllers/lvmcluster"}},
 		"condition imports a sibling": {ImportPath: module + "internal/condition",
 			Imports: []string{module + "internal/apply"}},
 		"the CSI controller starts a program": {ImportPath: module + "internal/csi/driver",

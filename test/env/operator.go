@@ -68,7 +68,7 @@ func cached() *unstructured.Unstructured {
 // AsNodeAgent returns a configuration with the permissions of config/rbac for the node agent of a node. For an empty
 // node, the token is not bound to a node.
 func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
-	objects, err := manifests("controllers/lvmcluster/agentpolicies.yaml")
+	objects, err := manifests("controllers/lvmcluster/operand/agentpolicies.yaml")
 	if err != nil {
 		return nil, err
 	}

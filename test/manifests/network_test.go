@@ -80,7 +80,7 @@ func TestPoliciesAreForOurPodsOnly(t *testing.T) {
 func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
 	agent := read[appsv1.DaemonSet](t, "DaemonSet",
-		"controllers/lvmcluster/testdata/daemonset-openshift.yaml")[0].Spec.Template
+		"controllers/lvmcluster/operand/testdata/daemonset-openshift.yaml")[0].Spec.Template
 	services := read[corev1.Service](t, "Service", "config/manager/services.yaml")
 	policies := read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "controllers/networkpolicies/policies.yaml")
 	for _, pod := range []corev1.PodTemplateSpec{operator, agent} {

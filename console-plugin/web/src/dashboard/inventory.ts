@@ -23,7 +23,7 @@ const groupOf = (state: State | undefined): Group => {
       return 'ERROR';
     case 'Degraded':
       return 'WARN';
-    // One that says nothing is not ready: controllers/lvmcluster/status.go, stateOf.
+    // One that says nothing is not ready: controllers/lvmcluster/status/status.go, stateOf.
     case 'Progressing':
     case undefined:
       return 'PROGRESS';

@@ -1,0 +1,57 @@
+package operand
+
+import (
+	"context"
+	"fmt"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+)
+
+// Step is a step of the deletion. Every Manager is one.
+type Step interface {
+	GetName() string
+	EnsureDeleted(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
+}
+
+// DeletionSteps returns the steps of the deletion in order. Each step begins when the step before is complete: first
+// the objects with which volumes are created, then the volume groups while their agents still run, then the agents, and
+// last the objects that the agents need. unusedGate checks that nothing uses the storage at the beginning, and again
+// when no volume can be created.
+func DeletionSteps(options Options) []Step {
+	steps := []Step{unusedGate{}, topolvmStorageClass{}}
+	if options.Platform.Snapshots {
+		steps = append(steps, topolvmVolumeSnapshotClass{})
+	}
+	steps = append(steps, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
+		csiNode{}, nodeCleanup{},
+		admissionPolicies{}, csiDriver{})
+	if options.Platform.Kind == platform.OpenShift {
+		steps = append(steps, consoleDashboard{})
+	}
+	if options.Platform.SCC {
+		steps = append(steps, openshiftSccs{})
+	}
+	return steps
+}
+
+// unusedGate is the step of the deletion that waits until no claim, PersistentVolume or LogicalVolume exists.
+type unusedGate struct{}
+
+// GetName names the step.
+func (unusedGate) GetName() string { return "volumes" }
+
+// EnsureDeleted returns a WaitError as long as something uses the storage. It deletes nothing: volumes belong to users.
+func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
+	users, err := observe.AllUsers(ctx, r.Live)
+	if err != nil {
+		return fmt.Errorf("check whether the storage is in use: %w", err)
+	}
+	if users.None() {
+		return nil
+	}
+	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; the deletion continues when they are "+
+		"removed",
+		users)})
+}

@@ -1,0 +1,58 @@
+package operand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// nodeCleanup removes what the agents wrote to the Nodes: the capacity annotations for the scheduler, and the
+// finalizer, which would block the deletion of a Node when no agent is left to remove it.
+type nodeCleanup struct{}
+
+// GetName names the step.
+func (nodeCleanup) GetName() string { return "nodeTraces" }
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;patch
+
+// EnsureDeleted cleans the Nodes. The agents must have ended, or they write the annotations again.
+func (nodeCleanup) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
+	nodes := &corev1.NodeList{}
+	if err := r.Live.List(ctx, nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var errs []error
+	for _, node := range nodes.Items {
+		clean := node.DeepCopy()
+		if !cleanNode(clean) {
+			continue
+		}
+		// The optimistic lock is necessary because the patch replaces the list of finalizers.
+		patch := client.MergeFromWithOptions(&node, client.MergeFromWithOptimisticLock{})
+		if err := client.IgnoreNotFound(r.Client.Patch(ctx, clean, patch)); err != nil {
+			errs = append(errs, fmt.Errorf("remove the driver's annotations and finalizer from node %s: %w",
+				node.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cleanNode modifies the Node and reports whether there was something to remove.
+func cleanNode(node *corev1.Node) bool {
+	before := len(node.Annotations) + len(node.Finalizers)
+	for key := range node.Annotations {
+		if strings.HasPrefix(key, lvmv1alpha1.CapacityAnnotationPrefix) {
+			delete(node.Annotations, key)
+		}
+	}
+	node.Finalizers = slices.DeleteFunc(node.Finalizers,
+		func(finalizer string) bool { return finalizer == lvmv1alpha1.NodeFinalizer })
+	return len(node.Annotations)+len(node.Finalizers) != before
+}

@@ -1,0 +1,102 @@
+package operand
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Only the events of a DaemonSet report Pods that Pod Security refuses: the message says where to look.
+func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
+	for name, tt := range map[string]struct {
+		status  appsv1.DaemonSetStatus
+		refused string
+		want    string
+	}{
+		"done": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			UpdatedNumberScheduled: 2, NumberReady: 2}, "", ""},
+		"not seen": {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "has changed"},
+		"none made": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "",
+			"0 of 2 Pods are updated; if this does not change, run kubectl -n ns describe daemonset " +
+				"vg-manager"},
+		"refused": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 Pods are created: no room"},
+		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 Pods are ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager",
+				Generation: 2}, Status: tt.status}, tt.refused)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// The message says what to do and what the API server answered. Both answers are recorded ones.
+func TestARefusedPodIsExplained(t *testing.T) {
+	for name, tt := range map[string]struct {
+		message string
+		want    []string
+		not     string
+	}{
+		"Pod Security": {
+			`Error creating: pods "vg-manager-72dgp" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`,
+			[]string{"namespace ns ",
+				"kubectl label --overwrite namespace ns pod-security.kubernetes.io/enforce=privileged",
+				`violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
+			"72dgp",
+		},
+		"a quota": {
+			`Error creating: pods "vg-manager-x4b2c" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2`,
+			[]string{
+				"the API server rejects the others: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
+			"kubectl label",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := explainRefusal("ns", tt.message)
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q does not say %q", got, want)
+				}
+			}
+			if strings.Contains(got, tt.not) {
+				t.Errorf("%q has %q", got, tt.not)
+			}
+		})
+	}
+}
+
+// Agents read the health of disks only if it is configured.
+func TestTheAgentIsToldHowOftenToAskDisks(t *testing.T) {
+	for interval, want := range map[time.Duration]string{0: "", time.Hour: "--smart-interval=1h0m0s"} {
+		got := ""
+		for _, argument := range newArguments(Options{SmartInterval: interval}) {
+			if strings.HasPrefix(argument, "--smart") {
+				got = argument
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", interval, got, want)
+		}
+	}
+}
+
+func TestPodsOfNodesThatAreDownDoNotHoldTheDeletion(t *testing.T) {
+	pod := func(name, node string) corev1.Pod {
+		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+	}
+	if err := podsLeft([]corev1.Pod{pod("p", "down")}, []string{"up"}); err != nil {
+		t.Error(err)
+	}
+	if err := podsLeft([]corev1.Pod{pod("p", "up")}, []string{"up"}); err == nil ||
+		err.Error() != "waiting: 1 Pod: p on node up still running" {
+		t.Error(err)
+	}
+}
