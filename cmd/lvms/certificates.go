@@ -8,35 +8,41 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert/secretcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
-	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
 
-// webhookCertificates are the operator's own, or nil if OpenShift's service CA or OLM provides them.
-type webhookCertificates struct{ own *webhook.Certificates }
+// webhookCertificate is the certificate of the webhook.
+type webhookCertificate struct {
+	servingcert.Source
+	// own is the operator's own certificate, or nil if OpenShift's service CA or OLM provides one.
+	own *secretcert.Secret
+}
 
-func newCertificates(direct client.Client, namespace string, o operatorOptions) webhookCertificates {
-	if o.webhookCertDir != "" {
-		return webhookCertificates{}
+func newWebhookCertificate(direct client.Client, namespace, folder string) webhookCertificate {
+	if folder != "" {
+		return webhookCertificate{Source: servingcert.NewFolder(folder, nil)}
 	}
-	return webhookCertificates{own: webhook.NewCertificates(webhook.CertificateOptions{
+	own := secretcert.New(secretcert.Options{
 		Client:        direct,
 		Secret:        client.ObjectKey{Namespace: namespace, Name: webhookSecret},
 		ServiceName:   webhookService,
 		Configuration: webhookConfig,
-	})}
+	})
+	return webhookCertificate{Source: own, own: own}
 }
 
-func (c webhookCertificates) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
+// server returns the webhook server. Without an own certificate, it watches the directory itself.
+func (c webhookCertificate) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
 	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir,
 		TLSOpts: []func(*tls.Config){profile.Configure}}
 	if c.own != nil {
-		options.TLSOpts = append(options.TLSOpts, c.own.Configure)
+		options.TLSOpts = append(options.TLSOpts, servingcert.Configure(c.own))
 	}
 	return ctrlwebhook.NewServer(options)
 }
 
-func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
+func (c webhookCertificate) addTo(mgr ctrl.Manager) error {
 	if c.own == nil {
 		return nil
 	}
@@ -44,12 +50,4 @@ func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
 		return err
 	}
 	return mgr.AddReadyzCheck("webhook-certificate", c.own.Ready)
-}
-
-// current returns the source of the webhook's certificate.
-func (c webhookCertificates) current(o operatorOptions) certificateSource {
-	if c.own != nil {
-		return c.own.Current
-	}
-	return servingcert.New(o.webhookCertDir, nil).FromFolder
 }

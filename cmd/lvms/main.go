@@ -76,12 +76,13 @@ func command() *cobra.Command {
 
 // metricsOptions configures a metrics server with TLS, for clients that the API server authorizes. reader must read
 // from the API server.
-func metricsOptions(address string, certificate *servingcert.Certificate, profile *tlsprofile.Follower,
+func metricsOptions(address string, certificate servingcert.Source, profile *tlsprofile.Follower,
 	reader client.Reader) metricsserver.Options {
 	return metricsserver.Options{
-		BindAddress:    address,
-		SecureServing:  true,
-		TLSOpts:        []func(*tls.Config){profile.Configure, certificate.Configure, scrape.AskForCertificate},
+		BindAddress:   address,
+		SecureServing: true,
+		TLSOpts: []func(*tls.Config){profile.Configure, servingcert.Configure(certificate),
+			scrape.AskForCertificate},
 		FilterProvider: scrape.Filter(reader),
 	}
 }

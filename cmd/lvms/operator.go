@@ -165,17 +165,17 @@ type operator struct {
 	found              platform.Platform
 	watch              *rights.Watch
 	// image is the operator's own image, which the node agents run too.
-	image        string
-	certificates webhookCertificates
-	certificate  *servingcert.Certificate
-	profile      *tlsprofile.Follower
-	volumes      *trim.Volumes
+	image       string
+	certificate servingcert.Source
+	webhookCert webhookCertificate
+	profile     *tlsprofile.Follower
+	volumes     *trim.Volumes
 }
 
 // newOperator detects the platform and checks that the operator has its permissions.
 func newOperator(ctx context.Context, options operatorOptions) (*operator, error) {
 	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &trim.Volumes{},
-		certificate: servingcert.New(options.metricsCertDir, reportCertificate)}
+		certificate: servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
 	var err error
 	if o.namespace, err = environment(namespaceVariable); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	if err := o.watch.CanStart(ctx); err != nil {
 		return nil, err
 	}
-	o.certificates = newCertificates(o.direct, o.namespace, options)
+	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
 	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
 	return o, err
 }
@@ -230,7 +230,7 @@ func (o *operator) newManager() (ctrl.Manager, error) {
 		Metrics:                metricsOptions(o.metricsAddress, o.certificate, o.profile, o.direct),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
-		WebhookServer:          o.certificates.server(o.operatorOptions, o.profile),
+		WebhookServer:          o.webhookCert.server(o.operatorOptions, o.profile),
 		Cache: cache.Options{ByObject: operatorCache(o.namespace, o.found),
 			DefaultTransform: trim.Any, NewInformer: o.volumes.NewInformer},
 		NewClient:                           trim.NewClient,
@@ -253,11 +253,10 @@ func (o *operator) addServices(ctx context.Context, mgr ctrl.Manager) error {
 	if err := mgr.Add(platform.RestartWhenAPIsAppear(o.apis, o.found)); err != nil {
 		return err
 	}
-	if err := o.certificates.addTo(mgr); err != nil {
+	if err := o.webhookCert.addTo(mgr); err != nil {
 		return err
 	}
-	shown := map[string]certificateSource{"metrics": o.certificate.Current,
-		"webhook": o.certificates.current(o.operatorOptions)}
+	shown := map[string]certificateSource{"metrics": o.certificate.Current, "webhook": o.webhookCert.Current}
 	if err := addProcessMetrics("lvms-operator", shown); err != nil {
 		return err
 	}

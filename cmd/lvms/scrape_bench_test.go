@@ -82,7 +82,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{&host.Counter{}},
 		scrape.Process{Component: "vg-manager",
-			Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.New("", nil).Current}})
+			Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.NewFolderOrSelfSigned("", nil).Current}})
 	return registry
 }
 

@@ -144,7 +144,7 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}
 	profile := tlsprofile.New()
-	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
+	certificate := servingcert.NewFolderOrSelfSigned(o.metricsCertDir, reportCertificate)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
 		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, live),

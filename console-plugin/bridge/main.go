@@ -19,11 +19,11 @@ import (
 
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/cert"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
@@ -180,11 +180,11 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 	if err != nil {
 		return reach{}, nil, err
 	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	pair, err := pki.SelfSigned(pki.ServerRequest(time.Now(), 365*24*time.Hour, "localhost", "127.0.0.1"))
 	if err != nil {
 		return reach{}, nil, err
 	}
-	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+	for name, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key} {
 		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
 			return reach{}, nil, err
 		}
@@ -208,7 +208,7 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 	for range 100 {
 		if c, err := net.Dial("tcp", address); err == nil {
 			_ = c.Close()
-			return reach{url: &url.URL{Scheme: "https", Host: address}, ca: certificate}, end, nil
+			return reach{url: &url.URL{Scheme: "https", Host: address}, ca: pair.Certificate}, end, nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

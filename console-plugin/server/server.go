@@ -43,10 +43,10 @@ const (
 
 // tlsConfig returns a TLS configuration with the profile and the certificate in the directory, which must exist.
 func tlsConfig(o Options) (*tls.Config, error) {
-	certificate := servingcert.New(o.CertDir, func(err error) {
+	certificate := servingcert.NewFolder(o.CertDir, func(err error) {
 		o.Log.Error("cannot reload the serving certificate: serving the last one", "cause", err)
 	})
-	if _, err := certificate.FromFolder(); err != nil {
+	if _, err := certificate.Current(); err != nil {
 		return nil, err
 	}
 	profile := tlsprofile.New()
@@ -59,7 +59,7 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	}
 	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
 	profile.Configure(config)
-	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.FromFolder() }
+	servingcert.Configure(certificate)(config)
 	return config, nil
 }
 

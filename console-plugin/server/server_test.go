@@ -20,7 +20,8 @@ import (
 	"time"
 
 	configv1 "github.com/openshift/api/config/v1"
-	"k8s.io/client-go/util/cert"
+
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 )
 
 const script = "plugin-entry.0123456789abcdef0123.min.js"
@@ -75,16 +76,16 @@ type running struct {
 // writeCertificate creates a certificate for a name in a directory, and returns it.
 func writeCertificate(t *testing.T, folder, name string) []byte {
 	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	pair, err := pki.SelfSigned(pki.ServerRequest(time.Now(), time.Hour, name, "127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+	for file, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key} {
 		if err := os.WriteFile(filepath.Join(folder, file), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return certificate
+	return pair.Certificate
 }
 
 func trusting(certificate []byte) *http.Client {

@@ -42,6 +42,18 @@ type Request struct {
 	Validity time.Duration
 }
 
+// ServerRequest describes the certificate of a server. The first host is the common name.
+func ServerRequest(now time.Time, validity time.Duration, hosts ...string) Request {
+	return Request{Name: hosts[0], Hosts: hosts, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now,
+		Validity: validity}
+}
+
+// ServiceNames returns the DNS names of a Service inside its cluster.
+func ServiceNames(namespace, service string) []string {
+	host := service + "." + namespace + ".svc"
+	return []string{host, host + ".cluster.local"}
+}
+
 // Pair is a certificate with its key, both in PEM.
 type Pair struct {
 	Certificate, Key []byte

@@ -100,3 +100,19 @@ func TestTheKeyOfAnAuthoritySigns(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheCertificateOfAServiceServesItsNames(t *testing.T) {
+	authority, roots := newAuthority(t)
+	pair, err := authority.Issue(ServerRequest(now, time.Hour, ServiceNames("ns", "service")...))
+	certificate := leaf(t, pair, err)
+	if certificate.Subject.CommonName != "service.ns.svc" {
+		t.Errorf("is for %s", certificate.Subject)
+	}
+	for name, valid := range map[string]bool{"service.ns.svc": true, "service.ns.svc.cluster.local": true,
+		"service.other.svc": false} {
+		_, err := certificate.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now})
+		if (err == nil) != valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -121,7 +121,7 @@ func serve(t *testing.T, trust *published) *served {
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{}
 	AskForCertificate(server.TLS)
-	servingcert.New("", nil).Configure(server.TLS)
+	servingcert.Configure(servingcert.NewFolderOrSelfSigned("", nil))(server.TLS)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	s.address = server.URL
@@ -270,7 +270,7 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 
 func TestProcessTellsBuildAndCertificates(t *testing.T) {
 	p := Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){
-		"metrics": servingcert.New("", nil).Current,
+		"metrics": servingcert.NewFolderOrSelfSigned("", nil).Current,
 		"webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
 	}}
 	for metric, want := range map[string]int{"lvms_build_info": 1, "lvms_certificate_expiry_timestamp_seconds": 1} {

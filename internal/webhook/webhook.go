@@ -1,5 +1,5 @@
 // Package webhook validates LVMClusters with rules that the schema of the CRD cannot express. Each rule is a function,
-// and a response has all violations. The package also provides the certificate of the webhook on clusters that do not.
+// and a response has all violations.
 package webhook
 
 import (

@@ -1,7 +1,6 @@
 package analyze
 
 import (
-	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -465,10 +464,7 @@ func chain(t *testing.T, end time.Time) certificatePair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := authority.Issue(pki.Request{
-		Name: "hook", Hosts: []string{"hook.ns.svc"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		Now: begin, Validity: end.Sub(begin),
-	})
+	leaf, err := authority.Issue(pki.ServerRequest(begin, end.Sub(begin), pki.ServiceNames("ns", "hook")...))
 	if err != nil {
 		t.Fatal(err)
 	}

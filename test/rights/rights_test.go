@@ -31,7 +31,7 @@ var elsewhere = with(map[string]string{
 	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                          repeats,
 	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
 	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/webhook, a certificate that is about to end",
+	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/servingcert/secretcert, a certificate that is about to end",
 	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
 	"lvms-operator may patch lvmvolumegroupnodestatuses/status.lvm.topolvm.io in openshift-lvm-storage": "" +
 		"controllers/lvmcluster, TestDevicesObservedOfASilentAgentIsUnknown",

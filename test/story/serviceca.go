@@ -2,7 +2,6 @@ package story
 
 import (
 	"context"
-	"crypto/x509"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +31,8 @@ func NewServiceCA() (*ServiceCA, error) {
 
 // Serve recreates the Secret of a Service in the operator's namespace. If the Service exists, it owns the Secret.
 func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secretName string) error {
-	host := service + "." + OperatorNamespace + ".svc"
-	pair, err := ca.authority.Issue(pki.Request{
-		Name: host, Hosts: []string{host, host + ".cluster.local"},
-		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		Now:    time.Now(), Validity: certificateValidity,
-	})
+	pair, err := ca.authority.Issue(pki.ServerRequest(time.Now(), certificateValidity,
+		pki.ServiceNames(OperatorNamespace, service)...))
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 const (
 	authorityLifetime = 26 * 30 * 24 * time.Hour
 	servingLifetime   = 2 * 365 * 24 * time.Hour
-	clusterDomain     = "cluster.local"
 )
 
 // authority signs serving certificates.
@@ -44,10 +43,7 @@ func (a *authority) name() string { return a.certificate.Subject.CommonName }
 func (a *authority) issue(service *corev1.Service) (chain, key []byte, expiry time.Time, err error) {
 	names := servingNames(service)
 	now := time.Now()
-	pair, err := a.Issue(pki.Request{
-		Name: names[0], Hosts: names, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now,
-		Validity: servingLifetime,
-	})
+	pair, err := a.Issue(pki.ServerRequest(now, servingLifetime, names...))
 	if err != nil {
 		return nil, nil, time.Time{}, err
 	}
@@ -56,10 +52,11 @@ func (a *authority) issue(service *corev1.Service) (chain, key []byte, expiry ti
 
 // servingNames returns the DNS names of a Service, including those of the Pods of a headless one.
 func servingNames(service *corev1.Service) []string {
-	host := service.Name + "." + service.Namespace + ".svc"
-	names := []string{host, host + "." + clusterDomain}
+	names := pki.ServiceNames(service.Namespace, service.Name)
 	if service.Spec.ClusterIP == corev1.ClusterIPNone {
-		names = append(names, "*."+host, "*."+host+"."+clusterDomain)
+		for _, name := range names {
+			names = append(names, "*."+name)
+		}
 	}
 	return names
 }

@@ -1,25 +1,23 @@
 package servingcert
 
 import (
-	"crypto/tls"
 	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/util/cert"
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 )
 
 // write creates a certificate for a name in a directory.
 func write(t *testing.T, folder, name string, at time.Time) {
 	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	pair, err := pki.SelfSigned(pki.ServerRequest(time.Now(), time.Hour, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string][]byte{certificateFile: certificate, keyFile: key} {
+	for file, content := range map[string][]byte{certificateFile: pair.Certificate, keyFile: pair.Key} {
 		path := filepath.Join(folder, file)
 		if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
@@ -30,7 +28,8 @@ func write(t *testing.T, folder, name string, at time.Time) {
 func TestCertificateOfTheFolder(t *testing.T) {
 	folder := t.TempDir()
 	var told []string
-	c := New(folder, func(err error) { told = append(told, err.Error()) })
+	c := NewFolderOrSelfSigned(folder, func(err error) { told = append(told, err.Error()) })
+	strict := NewFolder(folder, nil)
 	own, err := c.Current()
 	if err != nil || own.Leaf.Subject.CommonName != "lvms-metrics" {
 		t.Fatalf("%v, %v", own, err)
@@ -38,14 +37,14 @@ func TestCertificateOfTheFolder(t *testing.T) {
 	if again, _ := c.Current(); again != own {
 		t.Error("a new certificate each time")
 	}
-	if _, err := c.FromFolder(); !errors.Is(err, os.ErrNotExist) {
+	if _, err := strict.Current(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v for an empty folder", err)
 	}
 	shown := func() string {
 		t.Helper()
-		for _, get := range []func() (*tls.Certificate, error){c.Current, c.FromFolder} {
-			got, err := get()
-			if err != nil || got != c.loaded {
+		for _, f := range []*Folder{c, strict} {
+			got, err := f.Current()
+			if err != nil || got != f.loaded || got.Leaf.DNSNames[0] != c.loaded.Leaf.DNSNames[0] {
 				t.Fatal(got, err)
 			}
 		}
@@ -74,7 +73,7 @@ func TestCertificateOfTheFolder(t *testing.T) {
 	}
 	// A new process with these files has no earlier certificate and returns an error: clients would not trust a
 	// self-signed one.
-	if _, err := New(folder, nil).Current(); err == nil {
+	if _, err := NewFolderOrSelfSigned(folder, nil).Current(); err == nil {
 		t.Error("no error")
 	}
 	if err := os.Remove(filepath.Join(folder, certificateFile)); err != nil {
@@ -91,7 +90,8 @@ func TestCertificateOfTheFolder(t *testing.T) {
 
 func TestOwnCertificateIsRenewed(t *testing.T) {
 	now := time.Now()
-	c := &Certificate{now: func() time.Time { return now }}
+	c := NewFolderOrSelfSigned("", nil)
+	c.now = func() time.Time { return now }
 	first, err := c.Current()
 	if err != nil {
 		t.Fatal(err)

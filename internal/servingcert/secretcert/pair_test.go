@@ -1,4 +1,4 @@
-package webhook
+package secretcert
 
 import (
 	"crypto/tls"
@@ -7,13 +7,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 )
 
 const testName = "lvms-operator-webhook-service.ns.svc"
 
+var testNames = pki.ServiceNames("ns", "lvms-operator-webhook-service")
+
 func TestCertificateServesTheNameOfTheService(t *testing.T) {
 	now := time.Now()
-	made, err := issue(testName, now, nil)
+	made, err := issue(testNames, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,17 +26,17 @@ func TestCertificateServesTheNameOfTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificates := &Certificates{}
+	secret := &Secret{}
 	config := &tls.Config{}
-	certificates.Configure(config)
+	servingcert.Configure(secret)(config)
 	if err := handshake(t, config, made.authorities); err == nil {
 		t.Error("served without a certificate")
 	}
-	certificates.serving.Store(certificate)
+	secret.serving.Store(certificate)
 	if err := handshake(t, config, made.authorities); err != nil {
 		t.Error(err)
 	}
-	other, err := issue(testName, now, nil)
+	other, err := issue(testNames, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,14 +65,15 @@ func handshake(t *testing.T, server *tls.Config, authorities []byte) error {
 
 func TestWhatMakesACertificateBeReplaced(t *testing.T) {
 	now := time.Now()
-	made, err := issue(testName, now, nil)
+	made, err := issue(testNames, now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign, err := issue("other.ns.svc", now, nil)
+	foreign, err := issue(pki.ServiceNames("ns", "other"), now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	renewBefore := servingcert.RenewBefore(validity)
 	for name, test := range map[string]struct {
 		pair pair
 		at   time.Time
@@ -76,9 +82,9 @@ func TestWhatMakesACertificateBeReplaced(t *testing.T) {
 		"nothing there":       {pair{}, now, "failed to find any PEM data"},
 		"other name":          {foreign, now, "certificate is valid for other.ns.svc"},
 		"ends soon":           {made, now.Add(validity - renewBefore + time.Hour), "expired"},
-		"no authority":        {pair{made.certificate, made.key, nil}, now, "no certificate authority"},
-		"other authority":     {pair{made.certificate, made.key, foreign.authorities}, now, "unknown authority"},
-		"key of another":      {pair{made.certificate, foreign.key, made.authorities}, now, "does not match"},
+		"no authority":        {pair{made.Pair, nil}, now, "no certificate authority"},
+		"other authority":     {pair{made.Pair, foreign.authorities}, now, "unknown authority"},
+		"key of another":      {pair{pki.Pair{Certificate: made.Certificate, Key: foreign.Key}, made.authorities}, now, "does not match"},
 		"not yet near an end": {made, now.Add(validity - renewBefore - time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +100,7 @@ func TestRenewalKeepsOneAuthorityOfBefore(t *testing.T) {
 	now := time.Now()
 	authorities := []byte(nil)
 	for range 3 {
-		made, err := issue(testName, now, authorities)
+		made, err := issue(testNames, now, authorities)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,5 @@
-package webhook
+// Package secretcert keeps the certificate of the admission webhook in a Secret, on clusters that do not provide one.
+package secretcert
 
 import (
 	"bytes"
@@ -17,15 +18,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 )
 
 const (
 	// caKey is the key of the authorities in the Secret, in addition to tls.crt and tls.key.
 	caKey = "ca.crt"
 
-	// lookInterval is the interval at which the Secret and the webhook configuration are checked: another replica may
+	// checkInterval is the interval at which the Secret and the webhook configuration are checked: another replica may
 	// have renewed the certificate, or an installation may have reset the configuration.
-	lookInterval = time.Minute
+	checkInterval = time.Minute
 	// retryMin and retryMax limit the time between two attempts after a failure.
 	retryMin = time.Second
 	retryMax = time.Minute
@@ -34,8 +37,8 @@ const (
 // errNotReady is returned before there is a certificate.
 var errNotReady = errors.New("the admission webhook does not have a certificate yet")
 
-// CertificateOptions configure where the certificate is stored and where it is trusted.
-type CertificateOptions struct {
+// Options configure where the certificate is stored and where it is trusted.
+type Options struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 	// Secret stores the certificate for all replicas.
@@ -46,58 +49,53 @@ type CertificateOptions struct {
 	Configuration string
 }
 
-// Certificates provides the webhook server's certificate on clusters without a service for it. It creates the
-// certificate, shares it among the replicas with a Secret, sets it in the webhook configuration so that the API server
-// trusts it, and renews it. It writes no files. Use it with Configure as an option of the webhook server.
-type Certificates struct {
-	options CertificateOptions
-	name    string
+// Secret is the webhook server's certificate. It creates the certificate, shares it among the replicas with a Secret,
+// sets it in the webhook configuration so that the API server trusts it, and renews it. It writes no files. It is a
+// servingcert.Source and a Runnable.
+type Secret struct {
+	options Options
+	names   []string
 	now     func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
 }
 
-// NewCertificates returns a Runnable that maintains the certificate.
-func NewCertificates(options CertificateOptions) *Certificates {
-	return &Certificates{
+// New returns the certificate in a Secret. It must be started.
+func New(options Options) *Secret {
+	return &Secret{
 		options: options,
-		name:    options.ServiceName + "." + options.Secret.Namespace + ".svc",
+		names:   pki.ServiceNames(options.Secret.Namespace, options.ServiceName),
 		now:     time.Now,
 	}
 }
 
 // NeedLeaderElection returns false: every replica serves.
-func (c *Certificates) NeedLeaderElection() bool { return false }
-
-// Configure makes a TLS configuration serve the current certificate.
-func (c *Certificates) Configure(config *tls.Config) {
-	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
-}
+func (s *Secret) NeedLeaderElection() bool { return false }
 
 // Current returns the current certificate.
-func (c *Certificates) Current() (*tls.Certificate, error) {
-	if certificate := c.serving.Load(); certificate != nil {
+func (s *Secret) Current() (*tls.Certificate, error) {
+	if certificate := s.serving.Load(); certificate != nil {
 		return certificate, nil
 	}
 	return nil, errNotReady
 }
 
 // Ready is a health check. It returns nil if there is a certificate and the webhook configuration has its authority.
-func (c *Certificates) Ready(*http.Request) error {
-	if c.serving.Load() == nil || !c.trusted.Load() {
+func (s *Secret) Ready(*http.Request) error {
+	if s.serving.Load() == nil || !s.trusted.Load() {
 		return errNotReady
 	}
 	return nil
 }
 
 // Start maintains the certificate until the context ends.
-func (c *Certificates) Start(ctx context.Context) error {
+func (s *Secret) Start(ctx context.Context) error {
 	retry := retryMin
 	for {
-		wait := lookInterval
-		if err := c.keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", c.options.Secret)
+		wait := checkInterval
+		if err := s.keep(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", s.options.Secret)
 			wait = retry
 			retry = min(retry*2, retryMax)
 		} else {
@@ -117,75 +115,76 @@ func (c *Certificates) Start(ctx context.Context) error {
 
 // keep ensures that the Secret has a valid certificate, that the API server trusts it, and that this process serves it.
 // In this order a served certificate is always trusted.
-func (c *Certificates) keep(ctx context.Context) error {
-	secret, err := c.read(ctx)
+func (s *Secret) keep(ctx context.Context) error {
+	secret, err := s.read(ctx)
 	if err != nil {
 		return err
 	}
-	shared := pair{secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data[caKey]}
-	certificate, invalid := shared.check(c.name, c.now())
+	shared := pair{pki.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey]},
+		secret.Data[caKey]}
+	certificate, invalid := shared.check(s.names[0], s.now())
 	if invalid != nil {
-		if shared, err = c.renew(ctx, secret, invalid); err != nil {
+		if shared, err = s.renew(ctx, secret, invalid); err != nil {
 			return err
 		}
-		if certificate, err = shared.check(c.name, c.now()); err != nil {
-			return fmt.Errorf("verify the new certificate for %s: %w", c.name, err)
+		if certificate, err = shared.check(s.names[0], s.now()); err != nil {
+			return fmt.Errorf("verify the new certificate for %s: %w", s.names[0], err)
 		}
 	}
-	if err := c.trust(ctx, shared.authorities); err != nil {
+	if err := s.trust(ctx, shared.authorities); err != nil {
 		return err
 	}
-	c.serving.Store(certificate)
-	c.trusted.Store(true)
+	s.serving.Store(certificate)
+	s.trusted.Store(true)
 	return nil
 }
 
 // read returns the Secret, or a new one to create.
-func (c *Certificates) read(ctx context.Context) (*corev1.Secret, error) {
+func (s *Secret) read(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := c.options.Client.Get(ctx, c.options.Secret, secret)
+	err := s.options.Client.Get(ctx, s.options.Secret, secret)
 	if apierrors.IsNotFound(err) {
 		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: c.options.Secret.Name, Namespace: c.options.Secret.Namespace},
+			ObjectMeta: metav1.ObjectMeta{Name: s.options.Secret.Name, Namespace: s.options.Secret.Namespace},
 			Type:       corev1.SecretTypeTLS,
 		}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", c.options.Secret, err)
+		return nil, fmt.Errorf("read Secret %s: %w", s.options.Secret, err)
 	}
 	return secret, nil
 }
 
 // renew writes a new certificate to the Secret. If another replica was faster, the write fails, and the next attempt
 // uses its certificate.
-func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because error) (pair, error) {
-	made, err := issue(c.name, c.now(), secret.Data[caKey])
+func (s *Secret) renew(ctx context.Context, secret *corev1.Secret, because error) (pair, error) {
+	made, err := issue(s.names, s.now(), secret.Data[caKey])
 	if err != nil {
 		return pair{}, err
 	}
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[corev1.TLSCertKey] = made.certificate
-	secret.Data[corev1.TLSPrivateKeyKey] = made.key
+	secret.Data[corev1.TLSCertKey] = made.Certificate
+	secret.Data[corev1.TLSPrivateKeyKey] = made.Key
 	secret.Data[caKey] = made.authorities
-	write := func() error { return c.options.Client.Update(ctx, secret) }
+	write := func() error { return s.options.Client.Update(ctx, secret) }
 	if secret.ResourceVersion == "" {
-		write = func() error { return c.options.Client.Create(ctx, secret) }
+		write = func() error { return s.options.Client.Create(ctx, secret) }
 	}
 	if err := write(); err != nil {
-		return pair{}, fmt.Errorf("write Secret %s: %w", c.options.Secret, err)
+		return pair{}, fmt.Errorf("write Secret %s: %w", s.options.Secret, err)
 	}
-	log.FromContext(ctx).Info("created a new webhook certificate", "secret", c.options.Secret, "cause",
+	log.FromContext(ctx).Info("created a new webhook certificate", "secret", s.options.Secret, "cause",
 		because.Error())
 	return made, nil
 }
 
 // trust sets the authorities in the webhook configuration.
-func (c *Certificates) trust(ctx context.Context, authorities []byte) error {
+func (s *Secret) trust(ctx context.Context, authorities []byte) error {
 	configuration := &admissionv1.ValidatingWebhookConfiguration{}
-	if err := c.options.Client.Get(ctx, client.ObjectKey{Name: c.options.Configuration}, configuration); err != nil {
-		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", c.options.Configuration, err)
+	if err := s.options.Client.Get(ctx, client.ObjectKey{Name: s.options.Configuration}, configuration); err != nil {
+		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", s.options.Configuration, err)
 	}
 	before := configuration.DeepCopy()
 	for i := range configuration.Webhooks {
@@ -195,9 +194,9 @@ func (c *Certificates) trust(ctx context.Context, authorities []byte) error {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := c.options.Client.Patch(ctx, configuration, patch); err != nil {
+	if err := s.options.Client.Patch(ctx, configuration, patch); err != nil {
 		return fmt.Errorf("ValidatingWebhookConfiguration %s: set caBundle: %w",
-			c.options.Configuration, err)
+			s.options.Configuration, err)
 	}
 	return nil
 }
