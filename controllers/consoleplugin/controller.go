@@ -104,7 +104,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	c.emitter.Clear(operator, eventIncomplete.Reason)
-	return reconcile.Result{}, c.look(ctx, operator)
+	return reconcile.Result{}, c.emitUnavailable(ctx, operator)
 }
 
 // apply applies every object, also if others fail.
@@ -171,8 +171,8 @@ func (c *Controller) followProfile(ctx context.Context) error {
 	return nil
 }
 
-// look emits an event if the Pods do not start.
-func (c *Controller) look(ctx context.Context, operator *appsv1.Deployment) error {
+// emitUnavailable emits an event if the Pods do not start.
+func (c *Controller) emitUnavailable(ctx context.Context, operator *appsv1.Deployment) error {
 	deployment := &appsv1.Deployment{}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: Name}, deployment)
 	if apierrors.IsNotFound(err) {

@@ -67,9 +67,9 @@ func TestClusterOwner(t *testing.T) {
 	}
 	olmV1 := map[string]string{"olm.operatorframework.io/owner-kind": "ClusterExtension",
 		"olm.operatorframework.io/owner-name": "lvms-operator"}
-	leaving := role("a", olm("v1"))
-	leaving.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time}
-	leaving.Finalizers = []string{"x/y"}
+	beingDeleted := role("a", olm("v1"))
+	beingDeleted.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time}
+	beingDeleted.Finalizers = []string{"x/y"}
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		roles  []client.Object
@@ -78,7 +78,7 @@ func TestClusterOwner(t *testing.T) {
 		"without an installer": {nil, []client.Object{role(Name, nil), role("a", olm("v1"))}, Name},
 		"OLM": {olm("v1"),
 			[]client.Object{role("z", olm("v1")), role("b", olm("v1")), role("a", olm("v2")), role(Name, nil)}, "b"},
-		"OLM, one that is leaving": {olm("v1"), []client.Object{leaving, role("b", olm("v1"))}, "b"},
+		"OLM, one that is leaving": {olm("v1"), []client.Object{beingDeleted, role("b", olm("v1"))}, "b"},
 		"OLM, of another namespace": {olm("v1"),
 			[]client.Object{role("a", map[string]string{"olm.owner": "lvms-operator.v1", "olm.owner.namespace": "other",
 				"olm.owner.kind": "ClusterServiceVersion"})}, ""},

@@ -49,7 +49,7 @@ func (c staleCache) List(ctx context.Context, list client.ObjectList, options ..
 	return c.Client.List(ctx, list, options...)
 }
 
-func (w *world) say(node string, entries ...lvmv1alpha1.VGStatus) {
+func (w *world) report(node string, entries ...lvmv1alpha1.VGStatus) {
 	w.Helper()
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, node))
@@ -102,7 +102,7 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 	if w.must(w.get(status, "a")); status.UID != was || len(status.Status.NodeStatus) != 1 {
 		t.Fatalf("got %+v", status)
 	}
-	w.say("a")
+	w.report("a")
 	for range 2 {
 		_, err := w.reconcile()
 		w.must(err)
@@ -155,16 +155,16 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 		}
 	}
 	release(ofA, ofB)
-	w.say("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
+	w.report("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
 	release(ofB)
-	w.say("b") // This status does not answer.
+	w.report("b") // This status does not answer.
 	release(ofB)
-	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved})
+	w.report("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved})
 	release(ofB)
 	// The class is still in the spec: the operator writes only the LVMVolumeGroup meanwhile.
 	_, err := w.reconcile()
 	w.must(err)
-	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
+	w.report("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
 	release()
 	_, err = w.reconcile()
 	w.must(err)

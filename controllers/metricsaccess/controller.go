@@ -67,7 +67,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if operator == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	objects, err := wanted(operator)
+	objects, err := desired(operator)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -83,8 +83,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
-// wanted returns the Role and the RoleBinding for the operator's namespace.
-func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
+// desired returns the Role and the RoleBinding for the operator's namespace.
+func desired(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
 		Name: operator.Name, UID: operator.UID}

@@ -43,10 +43,10 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 	return &Claims{client: c, live: live, namespace: namespace, recorder: recorder}
 }
 
-// lost is a Warning event on the PersistentVolumeClaim: its node was removed with the annotation
+// eventNodeRemoved is a Warning event on the PersistentVolumeClaim: its node was removed with the annotation
 // `lvm.topolvm.io/release-claims`, and the claim is about to be deleted.
 // What to do: nothing; restore its data from a backup, or from the disks of the node if they are intact.
-var lost = lvmsevent.Warning("NodeRemoved", "Release",
+var eventNodeRemoved = lvmsevent.Warning("NodeRemoved", "Release",
 	"the claim is being deleted, because node %s with its volume was deleted with the annotation %s; if the disks of "+
 		"the node are intact, the data is still on them")
 
@@ -156,7 +156,8 @@ func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReferen
 		return nil
 	}
 	if err == nil {
-		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node,
+		removed := eventNodeRemoved
+		c.recorder.Eventf(claim, nil, removed.Type, removed.Reason, removed.Action, removed.Text, node,
 			lvmv1alpha1.ReleaseClaimsAnnotation)
 		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
 	}

@@ -35,11 +35,11 @@ func primary() *appsv1.Deployment {
 // that.
 func TestTheCopyMakesRoomWhereThereAreTwoNodes(t *testing.T) {
 	for nodes, required := range map[int]bool{2: false, 3: true, 4: true} {
-		wanted, err := copyOf(primary(), 1, nodes)
+		desired, err := copyOf(primary(), 1, nodes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		apart := wanted.Spec.Template.Spec.Affinity.PodAntiAffinity
+		apart := desired.Spec.Template.Spec.Affinity.PodAntiAffinity
 		if got := len(apart.RequiredDuringSchedulingIgnoredDuringExecution) == 1; got != required {
 			t.Errorf("%d nodes: required %v", nodes, got)
 		}
@@ -54,11 +54,11 @@ func TestTheCopyIsApart(t *testing.T) {
 	original.Labels = map[string]string{"app.kubernetes.io/name": "lvms-operator", "olm.owner": "lvms.v1",
 		"operators.coreos.com/lvms.ns": ""}
 	original.Spec.Template.Labels["olm.managed"] = "true"
-	wanted, err := copyOf(original, 2, 3)
+	desired, err := copyOf(original, 2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.Marshal(wanted)
+	data, err := json.Marshal(desired)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (r reference) String() string {
 
 // state is the digest of an applied configuration and the resulting version of the object.
 type state struct {
-	wanted  [sha256.Size]byte
+	desired [sha256.Size]byte
 	version string
 }
 
@@ -77,8 +77,8 @@ func New(c client.Client, owner string, predecessors ...string) *Applier {
 //
 // Apply sends nothing if the object is unchanged since the last call with the same configuration. Every change of spec
 // or metadata changes the version, so Apply then sends the configuration again.
-func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) error {
-	object, digest, err := encode(wanted)
+func (a *Applier) Apply(ctx context.Context, desired runtime.ApplyConfiguration) error {
+	object, digest, err := encode(desired)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 		if a.recall(ref) == (state{digest, versionOf(present)}) {
 			return nil
 		}
-		if err := a.succeed(ctx, ref, present); err != nil {
+		if err := a.adoptFields(ctx, ref, present); err != nil {
 			return err
 		}
 	}
@@ -104,14 +104,14 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 }
 
 // encode returns the JSON of an apply configuration as an object, and its digest.
-func encode(wanted runtime.ApplyConfiguration) (*unstructured.Unstructured, [sha256.Size]byte, error) {
-	data, err := json.Marshal(wanted)
+func encode(desired runtime.ApplyConfiguration) (*unstructured.Unstructured, [sha256.Size]byte, error) {
+	data, err := json.Marshal(desired)
 	if err != nil {
-		return nil, [sha256.Size]byte{}, fmt.Errorf("encode %T: %w", wanted, err)
+		return nil, [sha256.Size]byte{}, fmt.Errorf("encode %T: %w", desired, err)
 	}
 	object := &unstructured.Unstructured{}
 	if err := object.UnmarshalJSON(data); err != nil {
-		return nil, [sha256.Size]byte{}, fmt.Errorf("encode %T: %w", wanted, err)
+		return nil, [sha256.Size]byte{}, fmt.Errorf("encode %T: %w", desired, err)
 	}
 	return object, sha256.Sum256(data), nil
 }

@@ -27,10 +27,10 @@ type counting struct {
 func newClient(t *testing.T, c *counting, objects ...client.Object) client.Client {
 	t.Helper()
 	return fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, inner client.WithWatch, wanted runtime.ApplyConfiguration,
+		Apply: func(ctx context.Context, inner client.WithWatch, desired runtime.ApplyConfiguration,
 			options ...client.ApplyOption) error {
 			c.applies++
-			return inner.Apply(ctx, wanted, options...)
+			return inner.Apply(ctx, desired, options...)
 		},
 		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object,
 			options ...client.GetOption) error {

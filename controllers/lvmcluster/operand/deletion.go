@@ -11,7 +11,9 @@ import (
 
 // Step is a step of the deletion. Every Manager is one.
 type Step interface {
+	// GetName names the step or manager in conditions and logs.
 	GetName() string
+	// EnsureDeleted deletes the operands. It returns nil when they no longer exist.
 	EnsureDeleted(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
 }
 

@@ -16,13 +16,10 @@ import (
 
 // Manager keeps one kind of operand.
 type Manager interface {
-	// GetName names the manager in conditions and logs.
-	GetName() string
+	Step
 	// EnsureCreated applies the desired operands and deletes those that are no longer desired. It returns a WaitError
 	// until all of them are ready.
 	EnsureCreated(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
-	// EnsureDeleted deletes the operands. It returns nil when they no longer exist.
-	EnsureDeleted(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
 }
 
 // Reconciler has what managers need during one reconcile.

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func traced() *corev1.Node {
+func annotatedNode() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: "node1",
 		Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.io/00default": "1",
@@ -24,7 +24,7 @@ func traced() *corev1.Node {
 
 func TestNodeCleanupRemovesWhatTheAgentsWroteAndNothingElse(t *testing.T) {
 	writes := 0
-	c := fake.NewClientBuilder().WithObjects(traced(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}}).
+	c := fake.NewClientBuilder().WithObjects(annotatedNode(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}}).
 		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object,
 			p client.Patch, opts ...client.PatchOption) error {
 			writes++
@@ -52,7 +52,7 @@ func TestNodeCleanupRemovesWhatTheAgentsWroteAndNothingElse(t *testing.T) {
 
 func TestNodeCleanupDoesNotTakeAFailedListForNoNodes(t *testing.T) {
 	failure := errors.New("the API server is away")
-	c := fake.NewClientBuilder().WithObjects(traced()).
+	c := fake.NewClientBuilder().WithObjects(annotatedNode()).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList,
 			...client.ListOption) error {
 			return failure

@@ -15,8 +15,8 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// looked returns a time before noon.
-func looked(before time.Duration) *metav1.Time {
+// ago returns a time before noon.
+func ago(before time.Duration) *metav1.Time {
 	t := metav1.NewTime(noon.Add(-before))
 	return &t
 }
@@ -44,12 +44,12 @@ func TestAStatusOlderThanItsLimitSaysSo(t *testing.T) {
 		next time.Duration
 	}{
 		"an agent that does not tell": {nil, lvmv1alpha1.VGStatusReady, 0},
-		"a moment ago": {looked(0), lvmv1alpha1.VGStatusReady,
+		"a moment ago": {ago(0), lvmv1alpha1.VGStatusReady,
 			lvmv1alpha1.ObservationLimit + time.Second},
-		"at the limit": {looked(lvmv1alpha1.ObservationLimit), lvmv1alpha1.VGStatusReady, time.Second},
-		"past the limit": {looked(lvmv1alpha1.ObservationLimit + time.Second),
+		"at the limit": {ago(lvmv1alpha1.ObservationLimit), lvmv1alpha1.VGStatusReady, time.Second},
+		"past the limit": {ago(lvmv1alpha1.ObservationLimit + time.Second),
 			lvmv1alpha1.VGStatusDegraded, 0},
-		"a clock that goes ahead": {looked(-time.Minute), lvmv1alpha1.VGStatusReady,
+		"a clock that goes ahead": {ago(-time.Minute), lvmv1alpha1.VGStatusReady,
 			lvmv1alpha1.ObservationLimit + time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

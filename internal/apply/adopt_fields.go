@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// succeed takes over the ownership of fields below spec from the predecessors, so that the following apply removes
+// adoptFields takes over the ownership of fields below spec from the predecessors, so that the following apply removes
 // those that are no longer desired. The API server keeps a field as long as any manager owns it (Kubernetes,
-// server-side apply, "Transferring ownership"). succeed does not take over metadata: other writers with the
+// server-side apply, "Transferring ownership"). adoptFields does not take over metadata: other writers with the
 // predecessor's name may have added finalizers.
-func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {
+func (a *Applier) adoptFields(ctx context.Context, ref reference, object client.Object) error {
 	entries, changed, err := takeOver(object.GetManagedFields(), a.predecessors, string(a.owner))
 	if err != nil {
 		return fmt.Errorf("%s: read fields of the previous field manager: %w", ref, err)
