@@ -22,7 +22,7 @@ func leavesANode(ctx SpecContext) {
 	Expect(cluster.StartPod(ctx, v, "first")).To(Succeed())
 	sum, err := cluster.Write(ctx, v, "first")
 	Expect(err).NotTo(HaveOccurred())
-	node := kubectl(ctx, "get", "pod", "-n", namespace, "first", "-o", "jsonpath={.spec.nodeName}")
+	node := cluster.Run(ctx, "get", "pod", "-n", namespace, "first", "-o", "jsonpath={.spec.nodeName}")
 	without := func(nodes ...string) {
 		GinkgoHelper()
 		change(ctx, func(storage *lvmv1alpha1.Storage) {
@@ -54,15 +54,15 @@ func leavesANode(ctx SpecContext) {
 
 	By("evicting the Pod by a taint, which the agent survives, so that the volume is unmounted")
 	agent := func() string {
-		return kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
+		return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
 			"--field-selector", "spec.nodeName="+node, "-o", "name")
 	}
 	before := agent()
-	kubectl(ctx, "taint", "node", node, "test=evict:NoExecute")
+	cluster.Run(ctx, "taint", "node", node, "test=evict:NoExecute")
 	DeferCleanup(func(ctx SpecContext) { _, _ = cluster.Kubectl(ctx, nil, "taint", "node", node, "test-") })
-	kubectl(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
+	cluster.Run(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
-	Eventually(func() string { return onNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
+	Eventually(func() string { return cluster.OnNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
 		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
@@ -70,7 +70,7 @@ func leavesANode(ctx SpecContext) {
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(
 		time.Second).ShouldNot(ContainElement(class))
-	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
+	Eventually(func() string { return cluster.OnNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
 		time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
@@ -79,7 +79,7 @@ func leavesANode(ctx SpecContext) {
 	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).
 		WithPolling(time.Second).ShouldNot(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	kubectl(ctx, "taint", "node", node, "test-")
+	cluster.Run(ctx, "taint", "node", node, "test-")
 	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(groups(ctx, node)).To(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
