@@ -229,9 +229,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				return out
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
 				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator does not have " +
-					"permission to list " +
-					"persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its " +
-					"Role or ClusterRole is not that of the installation"))
+					"permission to list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in " +
+					"all namespaces: its Role or ClusterRole was changed after the installation"))
 			cluster.StillWrites(ctx)
 			giveClaims()
 			restart()
