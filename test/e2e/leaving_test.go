@@ -39,7 +39,7 @@ func leavesANode(ctx SpecContext) {
 	}
 	reason := func() string { return waitStatus(ctx, class, node, lvmv1alpha1.VGStatusReady).Reason }
 
-	By("taking the node out")
+	By("deselecting the node")
 	without(node)
 	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(
 		ContainSubstring("no longer selects node " + node))
@@ -47,12 +47,12 @@ func leavesANode(ctx SpecContext) {
 		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 
-	By("using the volume there all the same")
+	By("using the volume on the node")
 	Expect(cluster.StopPod(ctx, namespace, "first")).To(Succeed())
 	Expect(cluster.StartPod(ctx, v, "second")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, "second")).To(Equal(sum))
 
-	By("evicting the Pod by a taint, which the agent survives, so that the volume is unmounted")
+	By("evicting the Pod with a taint, while the agent stays and unmounts the volume")
 	agent := func() string {
 		return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
 			"--field-selector", "spec.nodeName="+node, "-o", "name")
@@ -66,7 +66,7 @@ func leavesANode(ctx SpecContext) {
 		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
-	By("deleting the last volume there")
+	By("deleting the last volume of the node")
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(
 		time.Second).ShouldNot(ContainElement(class))
@@ -74,7 +74,7 @@ func leavesANode(ctx SpecContext) {
 		time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
-	By("taking the node in again, which gets its volume group when the taint is gone")
+	By("selecting the node again, which gets its volume group when the taint is removed")
 	without()
 	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).
 		WithPolling(time.Second).ShouldNot(ContainElement(class))

@@ -41,7 +41,7 @@ func comesBack(ctx SpecContext) {
 		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o", "jsonpath={.status.phase}")
 	}).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).Should(Equal("Bound"), "its claim stays")
 
-	By("letting it come back without its label")
+	By("registering it again without its label")
 	lab, err := cluster.Lab.Node(node)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(lab.Restart(ctx)).To(Succeed())

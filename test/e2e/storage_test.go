@@ -110,7 +110,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(groups(ctx, "node2")).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
-	It("makes the volume groups of each class on the nodes that it selects", func(ctx SpecContext) {
+	It("creates the volume group of each class on the nodes that the class selects", func(ctx SpecContext) {
 		start := time.Now()
 		Expect(cluster.ApplyManifest(ctx, withDisks(classes))).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
@@ -142,16 +142,16 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	volumeStories()
 
-	It("goes on with another operator when the node of the first loses power", takesOver, NodeTimeout(10*time.Minute))
+	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(10*time.Minute))
 
-	It("keeps the volumes of a node that a device class leaves", leavesANode, NodeTimeout(10*time.Minute))
+	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(10*time.Minute))
 
-	It("has the volumes of a Node that was deleted and comes back with its disks", comesBack,
+	It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
 		NodeTimeout(8*time.Minute))
 
-	It("shows its metrics to who may read them, and to nobody else", showsMetrics, NodeTimeout(2*time.Minute))
+	It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(2*time.Minute))
 
-	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
+	It("keeps the data of a Pod when its node reboots and when it loses power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())
 		Expect(cluster.StartPod(ctx, v, "reboot")).To(Succeed())
@@ -174,7 +174,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	}, NodeTimeout(8*time.Minute))
 
-	It("says which path is missing on which node, and serves the others", func(ctx SpecContext) {
+	It("reports which path is missing on which node, and serves the other nodes", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "partial")
 		addClass(ctx, "partial", disk.Device)
 		status := waitStatus(ctx, "partial", "node2", lvmv1alpha1.VGStatusFailed)
@@ -190,7 +190,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		removeDisk(ctx, "node1", "partial")
 	}, NodeTimeout(5*time.Minute))
 
-	It("leaves a disk that carries a file system as it is, byte for byte, and says why", func(ctx SpecContext) {
+	It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "occupied")
 		cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-L", "precious", disk.Device)
 		content := cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)
@@ -210,7 +210,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		removeDisk(ctx, "node1", "occupied")
 	}, NodeTimeout(5*time.Minute))
 
-	It("does not remove the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
+	It("keeps the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "keeps-it", Class: "lvms-thick-ext4", Size: "256Mi"}
 		Expect(cluster.Claim(ctx, v)).To(Succeed())
 		Expect(cluster.StartPod(ctx, v, "keeps-it")).To(Succeed())
@@ -228,7 +228,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	}, NodeTimeout(4*time.Minute))
 
-	It("leaves no object and blank disks when it is removed", func(ctx SpecContext) {
+	It("leaves no object behind, and blank disks, when it is removed", func(ctx SpecContext) {
 		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
 		for _, node := range []string{"node1", "node2"} {
 			for _, disk := range disks {
@@ -257,7 +257,7 @@ func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
 	Expect(cluster.StartPod(ctx, v, v.Name+"-reader")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
 
-	By("expanding the volume under the Pod")
+	By("expanding the volume while the Pod uses it")
 	_, err = cluster.Expand(ctx, v, v.Name+"-reader", "1Gi")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
@@ -271,7 +271,7 @@ func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
 
 func restoresASnapshot(ctx context.Context, v story.Volume, sum string) {
 	GinkgoHelper()
-	By("restoring a snapshot, after the original was overwritten")
+	By("restoring a snapshot after the source was overwritten")
 	Expect(cluster.Snapshot(ctx, v, v.Name)).To(Succeed())
 	Expect(cluster.Write(ctx, v, v.Name+"-reader")).NotTo(Equal(sum))
 	restored := v

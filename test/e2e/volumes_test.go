@@ -29,14 +29,14 @@ import (
 
 // volumeStories test the path from a claim to lvcreate. They use the device classes of the other tests.
 func volumeStories() {
-	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs,
+	It("gives 50 claims at once the available capacity and no more while Pods of the product are killed", givesWhatThereIs,
 		NodeTimeout(15*time.Minute))
-	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind,
+	It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
 		NodeTimeout(8*time.Minute))
-	It("grows by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
-	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown",
+	It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
+	It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
 		survivesAFullPool, NodeTimeout(8*time.Minute))
-	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
+	It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
 }
 
 const raceClass = "race"

@@ -88,8 +88,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}
 
 	It(
-		"is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too "+
-			"old, and OLM says so", Label("long"), func(ctx SpecContext) {
+		"is not installed if the Subscription, the OperatorGroup or the Kubernetes version is wrong, and OLM "+
+			"reports why", Label("long"), func(ctx SpecContext) {
 			// Another catalog has the operator in a newer version. It must not affect any of the tests.
 			elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 			Expect(err).NotTo(HaveOccurred())
@@ -100,7 +100,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.2.0"],
 				Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
 
-			By("a catalog that is not there")
+			By("using a catalog that does not exist")
 			Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
 			Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
 			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
@@ -109,7 +109,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 					"no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
 			Expect(c.Unsubscribe(ctx)).To(Succeed())
 
-			By("no OperatorGroup")
+			By("subscribing without an OperatorGroup")
 			Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
 			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
 				ContainSubstring("all available catalogsources are healthy"))
@@ -119,7 +119,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Consistently(plans).WithContext(ctx).WithTimeout(3*time.Second).WithPolling(time.Second).Should(BeEmpty(),
 				"OLM says nothing, and does nothing")
 
-			By("two OperatorGroups")
+			By("creating two OperatorGroups")
 			for _, name := range []string{"lvms", "second"} {
 				Expect(c.ApplyManifest(ctx,
 					`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
@@ -132,7 +132,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				Equal("Multiple OperatorGroup found in the same namespace"))
 			Expect(plans()).To(BeEmpty())
 
-			By("a Kubernetes that is too old")
+			By("requiring a newer Kubernetes")
 			cluster.Run(ctx, "delete", "operatorgroup", "second", "-n",
 				story.OperatorNamespace)
 			Eventually(func() (string, error) {
@@ -151,7 +151,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
 			HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
-		By("letting no privileged Pod run in the namespace")
+		By("forbidding privileged Pods in the namespace")
 		level := func(level string) {
 			cluster.Run(ctx, "label", "--overwrite", "namespace", story.OperatorNamespace,
 				"pod-security.kubernetes.io/enforce="+level)
@@ -175,7 +175,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		cluster.StillWrites(ctx)
 	}, NodeTimeout(8*time.Minute))
 
-	It("creates its alerts, whose runbooks are where the Subscription says", func(ctx SpecContext) {
+	It("creates its alerts, with the runbook address of the Subscription", func(ctx SpecContext) {
 		runbook := func() (string, error) {
 			return c.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace, "-o",
 				`jsonpath={.spec.groups[*].rules[?(@.alert=="LVMSAgentDown")].annotations.runbook_url}`)
@@ -201,7 +201,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	// If an operator is installed for its own namespace, OLM limits its webhook to that namespace. A policy refuses
 	// LVMClusters in other namespaces.
-	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks",
+	It("refuses a second LVMCluster and one in another namespace, with a webhook certificate of OLM",
 		func(ctx SpecContext) {
 			for namespace, answer := range map[string]string{
 				story.OperatorNamespace: "my-lvmcluster",
@@ -213,7 +213,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			}
 		}, NodeTimeout(time.Minute))
 
-	It("names a right that somebody has taken from it, and goes on when it has it back", Label("long"),
+	It("reports a missing permission, and continues when it is restored", Label("long"),
 		func(ctx SpecContext) {
 			giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims",
 				"list", "watch")
@@ -241,7 +241,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		}, NodeTimeout(6*time.Minute))
 
-	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
+	It("is upgraded through its channel while a Pod writes and a volume is created", func(ctx SpecContext) {
 		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, waits)).To(Succeed())
 		Expect(c.StartPod(ctx, waits, "made")).To(Succeed())
@@ -293,7 +293,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	// A version whose program exits at start has the same effect: the Deployment does not become ready, and the old Pod
 	// stays.
-	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
+	It("continues to serve if the image of the next version is missing", func(ctx SpecContext) {
 		repository, _, _ := strings.Cut(images["0.3.0"], "@")
 		publish(ctx, olm.Release{Version: "0.3.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
 		Eventually(func() (map[string]string, error) {
@@ -316,7 +316,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	// OLM does not upgrade from a version that was never installed. The administrator deletes the Subscription and the
 	// versions, which also uninstalls an operator, and subscribes again.
-	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces",
+	It("is replaced by a fixed version for all namespaces while volumes exist",
 		func(ctx SpecContext) {
 			publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
 			sum, err := c.Write(ctx, broken, broken.Name)
@@ -339,7 +339,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Expect(c.Unclaim(ctx, again)).To(Succeed())
 		}, NodeTimeout(6*time.Minute))
 
-	It("keeps the LVMCluster while a volume is there, and leaves nothing without", func(ctx SpecContext) {
+	It("keeps the LVMCluster while a volume exists, and then leaves nothing behind", func(ctx SpecContext) {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
 		key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}
 		Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())

@@ -58,31 +58,31 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 			bindsAClaim(ctx)
 		}, NodeTimeout(5*time.Minute))
 
-		It("serves metrics that the bundle of the service CA vouches for", func(ctx SpecContext) {
+		It("serves metrics with a certificate that the bundle of the service CA verifies", func(ctx SpecContext) {
 			servesCertificates(ctx)
 		}, NodeTimeout(2*time.Minute))
 
-		It("is applied again, and keeps what the service CA has injected", func(ctx SpecContext) {
+		It("keeps what the service CA has injected when it is applied again", func(ctx SpecContext) {
 			isAppliedAgain(ctx)
 		}, NodeTimeout(3*time.Minute))
 
-		It("lets in admission and metrics, and nothing else", func(ctx SpecContext) {
+		It("allows ingress to admission and metrics only", func(ctx SpecContext) {
 			letsIn(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("lets out what each of its Pods needs, and nothing else", func(ctx SpecContext) {
+		It("allows only the egress that each of its Pods needs", func(ctx SpecContext) {
 			letsOut(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("leaves the traffic of other Pods in its namespace alone", func(ctx SpecContext) {
+		It("does not restrict the traffic of other Pods in its namespace", func(ctx SpecContext) {
 			leavesNeighborsAlone(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("is scraped by a Prometheus that the Prometheus Operator has set up as on OpenShift", func(ctx SpecContext) {
+		It("is scraped by a Prometheus that the Prometheus Operator has configured as on OpenShift", func(ctx SpecContext) {
 			isScraped(ctx)
 		}, NodeTimeout(6*time.Minute))
 
-		It("has rules that this Prometheus evaluates, and one fires when a disk is pulled", func(ctx SpecContext) {
+		It("has rules that this Prometheus evaluates, and an alert fires when a disk is pulled", func(ctx SpecContext) {
 			fires(ctx)
 		}, NodeTimeout(8*time.Minute))
 	})

@@ -51,13 +51,13 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		disks = base.ContentOfDisks(ctx)
 	}, NodeTimeout(10*time.Minute))
 
-	It("is not installed without a version or a permission, and OLM v1 says so", func(ctx SpecContext) {
-		By("a version that the catalog does not have")
+	It("is not installed without a version or a permission, and OLM v1 reports why", func(ctx SpecContext) {
+		By("requesting a version that the catalog does not have")
 		Expect(cluster.Apply(ctx, olm.Manifest{withVersion(extensionOf(documented), "9.9.9")})).To(Succeed())
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(
 			`no bundles found for package "lvms-operator" matching version "9.9.9" in channels [stable-0.2]`))
 
-		By("a ServiceAccount without the ClusterRole")
+		By("using a ServiceAccount without the ClusterRole")
 		Expect(cluster.Apply(ctx, olm.Manifest{extensionOf(documented)})).To(Succeed())
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(And(
 			ContainSubstring("Installed=False"), ContainSubstring("is forbidden"),
@@ -112,7 +112,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
 	}, NodeTimeout(10*time.Minute))
 
-	It("keeps its volumes when the ClusterExtension is deleted too early, and serves them again",
+	It("keeps its volumes if the ClusterExtension is deleted too early, and serves them again",
 		func(ctx SpecContext) {
 			idle := story.Volume{Namespace: "default", Name: "idle", Class: data.Class, Size: "512Mi"}
 			Expect(cluster.Claim(ctx, idle)).To(Succeed())
@@ -146,7 +146,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 			Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
 		}, NodeTimeout(8*time.Minute))
 
-	It("is removed after its LVMCluster, and leaves nothing of the bundle", func(ctx SpecContext) {
+	It("leaves nothing of the bundle behind when it is removed after its LVMCluster", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, data)).To(Succeed())
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
@@ -166,7 +166,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 
 // Without a service CA, the lab leaves the feature gate for webhooks disabled.
 var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("long"), func() {
-	It("is refused, and OLM v1 says why", func(ctx SpecContext) {
+	It("is refused, and OLM v1 reports why", func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-olmv1-plain"})
 		documented, err := olm.DocumentedV1(publish(ctx, first))
 		Expect(err).NotTo(HaveOccurred())

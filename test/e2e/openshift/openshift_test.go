@@ -65,7 +65,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 
 	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(2*time.Minute))
 
-	It("takes over what upstream left, while a Pod writes", func(ctx SpecContext) {
+	It("takes over the objects and volumes of upstream while a Pod writes", func(ctx SpecContext) {
 		takesUpstreamOver(ctx, openshift)
 		removeCluster(ctx)
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
@@ -73,12 +73,12 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		goneWithTheOperator(ctx, openshift)
 	}, NodeTimeout(10*time.Minute))
 
-	It("serves the console's plugin before there is an LVMCluster", func(ctx SpecContext) {
+	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
 		servesThePlugin(ctx, openshift)
 	}, NodeTimeout(3*time.Minute))
 
-	It("makes its SecurityContextConstraints, serves volumes and takes all away again", func(ctx SpecContext) {
+	It("creates its SecurityContextConstraints, and serves volumes", func(ctx SpecContext) {
 		Expect(openshift.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 
@@ -97,7 +97,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
 	}, NodeTimeout(5*time.Minute))
 
-	It("serves TLS by the cluster's profile, without a restart", func(ctx SpecContext) {
+	It("follows the TLS profile of the cluster without a restart", func(ctx SpecContext) {
 		followsTheProfile(ctx, openshift)
 	}, NodeTimeout(3*time.Minute))
 

@@ -183,7 +183,7 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	group := c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid vg1")
 	volumes := c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")
 
-	By("installing over it")
+	By("installing the operator over it")
 	Expect(c.Install(ctx, image)).To(Succeed())
 	c.Run(ctx, "delete", "clusterrolebinding", "upstream")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
@@ -201,12 +201,12 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	Expect(c.Get(ctx, client.ObjectKey{Name: "lvms-vg1"}, reclaim)).To(Succeed())
 	Expect(*reclaim.ReclaimPolicy).To(Equal(corev1.PersistentVolumeReclaimRetain))
 
-	By("growing a volume that upstream mounted")
+	By("expanding a volume that upstream has mounted")
 	size, err := c.Expand(ctx, files, files.Name, "768Mi")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(size).To(BeNumerically(">", 600<<20))
 
-	By("taking the volumes away from their Pods and giving them to others")
+	By("moving the volumes to other Pods")
 	for _, v := range []story.Volume{files, block} {
 		Expect(c.Checksum(ctx, v, v.Name)).To(Equal(sums[v.Name]))
 		Expect(c.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())

@@ -91,7 +91,7 @@ type upgrade struct {
 	before        state
 }
 
-var _ = Describe("The version before this one", Label("long"), Ordered, func() {
+var _ = Describe("The upgrade from the previous version", Label("long"), Ordered, func() {
 	u := &upgrade{}
 
 	BeforeAll(func(ctx SpecContext) {
@@ -121,12 +121,12 @@ var _ = Describe("The version before this one", Label("long"), Ordered, func() {
 		suite.ReportFailure(ctx, u.base.Cluster, "get catalogsources,subscriptions,installplans,csv -A -o wide")
 	}, NodeTimeout(2*time.Minute))
 
-	It("is installed from its own bundle, and has volumes of every kind", u.installs, NodeTimeout(15*time.Minute))
-	It("is upgraded through its channel while Pods write to all of them", u.upgrades, NodeTimeout(8*time.Minute))
-	It("leaves data, tags, volume groups and node status as they were", u.keeps, NodeTimeout(5*time.Minute))
-	It("expands, snapshots, restores and clones the volumes of before", u.operates, NodeTimeout(15*time.Minute))
-	It("mounts the volumes of before again, with their data", u.mounts, NodeTimeout(10*time.Minute))
-	It("deletes them, and leaves nothing when it is removed", u.removes, NodeTimeout(12*time.Minute))
+	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(15*time.Minute))
+	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(8*time.Minute))
+	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(5*time.Minute))
+	It("expands, snapshots, restores and clones the existing volumes", u.operates, NodeTimeout(15*time.Minute))
+	It("mounts the existing volumes again, with their data", u.mounts, NodeTimeout(10*time.Minute))
+	It("deletes the volumes, and leaves nothing behind when it is removed", u.removes, NodeTimeout(12*time.Minute))
 })
 
 // withPublishedImage publishes an image archive as the operator's image of a bundle, and returns a copy of the bundle
@@ -231,7 +231,7 @@ func (u *upgrade) keeps(ctx SpecContext) {
 }
 
 func (u *upgrade) operates(ctx SpecContext) {
-	By("restoring the snapshot of before")
+	By("restoring the existing snapshot")
 	after := story.Volume{Name: "restored-after", Class: "lvms-thin", Size: "512Mi", Snapshot: "snapshot"}
 	u.starts(ctx, after, u.volume("xfs").sum)
 
