@@ -100,7 +100,7 @@ func setOutdated(ctx context.Context, r Reconciler, status *lvmv1alpha1.LVMVolum
 // notObservedSince returns a message for a node status that is stale.
 func notObservedSince(status *lvmv1alpha1.LVMVolumeGroupNodeStatus) string {
 	return fmt.Sprintf(
-		"the node agent has not observed node %s since %s: look at the vg-manager Pod there, and at its log",
+		"the node agent has not observed node %s since %s: check the vg-manager Pod there, and its log",
 		status.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 

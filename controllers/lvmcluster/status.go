@@ -166,7 +166,7 @@ func (v classView) whyUnmanaged(node *corev1.Node, obstacle string) string {
 	status := v.seen.NodeStatuses[node.Name]
 	switch problem := unready(node); {
 	case obstacle != "":
-		return "the node agent can no longer run here, nothing manages the volume group: " + obstacle
+		return "the node agent can no longer run here, so the volume group is not managed: " + obstacle
 	case problem != "":
 		return problem
 	case v.seen.isStale(node.Name):
@@ -183,10 +183,10 @@ func (v classView) managed(node *corev1.Node, reported *lvmv1alpha1.VGStatus) *l
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation &&
 		len(unhealthy(reported)) == 0 {
 		reported.Status = lvmv1alpha1.VGStatusProgressing
-		reported.Reason = "the node has not seen the last change of the device class yet"
+		reported.Reason = "the node agent has not observed the latest change of the device class yet"
 	}
 	if node.Spec.Unschedulable && reported.Status == lvmv1alpha1.VGStatusReady && reported.Reason == "" {
-		reported.Reason = "the node is cordoned: Pods that run there keep their volumes, and no new ones come"
+		reported.Reason = "the node is cordoned: running Pods keep their volumes, and no new Pods are scheduled"
 	}
 	return reported
 }
@@ -264,7 +264,7 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 	}
 	why := "the device class was removed: the volume group is being removed"
 	if !v.leaving.Users.None() {
-		why = "the device class was removed: the volume group stays until nobody uses it"
+		why = "the device class was removed: the volume group is kept until it is no longer in use"
 	}
 	if reported.Reason != "" {
 		why += ": " + reported.Reason
@@ -356,8 +356,8 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 	for _, class := range classes {
 		if len(class.NodeStatus) == 0 && state == lvmv1alpha1.VGStatusProgressing && hasClass(cluster, class.Name) {
 			problems = append(problems, fmt.Sprintf(
-				"device class %s: no node can have it: look at its nodeSelector and those of its deviceSelectors, "+
-					"and at the taints that spec.tolerations does not tolerate", class.Name))
+				"device class %s: it selects no node: check its nodeSelector, those of its deviceSelectors, "+
+					"and the taints that spec.tolerations does not tolerate", class.Name))
 		}
 		if state == lvmv1alpha1.VGStatusFailed && hasClass(cluster, class.Name) && nowhere(class) {
 			problems = append(problems, fmt.Sprintf(
@@ -391,7 +391,7 @@ func stateOf(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGState {
 
 func orUnknown(reason string) string {
 	if reason == "" {
-		return "no reason given: look at the log of the vg-manager pod there"
+		return "no reason reported: check the log of the vg-manager Pod there"
 	}
 	return reason
 }
