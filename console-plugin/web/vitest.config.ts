@@ -7,7 +7,7 @@ export default defineConfig({
     environment: 'jsdom',
     include: ['src/**/*.test.{ts,tsx}'],
     setupFiles: ['vitest.setup.ts'],
-    testTimeout: 20_000,
+    testTimeout: 120_000,
     // Several workers would only get in each other's way on two cores.
     maxWorkers: 2,
     minWorkers: 1,

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
 )
@@ -115,9 +115,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 
 // SetupWithManager starts the controller with the manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
+	wake := installed.EnqueueOne()
 	return builder.ControllerManagedBy(mgr).
 		Named("alertrules").
 		Watches(metadata(monitorKind), wake).

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -123,7 +122,7 @@ func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) err
 	} else {
 		budget := &policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: Name}}
-		errs = append(errs, remaining(c.applier.Delete(ctx, c.live, budget)))
+		errs = append(errs, apply.IgnoreRemaining(c.applier.Delete(ctx, c.live, budget)))
 	}
 	owner, err := installed.ClusterOwner(ctx, c.live, operator)
 	if err != nil {
@@ -134,15 +133,6 @@ func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) err
 		err = c.applier.Apply(ctx, quickStart)
 	}
 	return errors.Join(append(errs, err, c.applier.Apply(ctx, d.plugin(owner)))...)
-}
-
-// remaining ignores that a deletion is not complete yet: nothing waits for it.
-func remaining(err error) error {
-	var waits *apply.RemainingError
-	if errors.As(err, &waits) {
-		return nil
-	}
-	return err
 }
 
 // replicas returns the number of replicas: one for each node on which the operator could run, at most mostReplicas.
@@ -219,9 +209,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 
 // SetupWithManager starts the controller with the manager. The cluster must have the API of the console.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
+	wake := installed.EnqueueOne()
 	ours := builder.WithPredicates(predicate.NewPredicateFuncs(
 		func(o client.Object) bool { return o.GetName() == Name || o.GetName() == installed.Name }))
 	b := builder.ControllerManagedBy(mgr).

@@ -8,18 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -67,9 +62,10 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if operator == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	objects, err := desired(operator)
+	manifest := bytes.ReplaceAll(access.Prometheus, []byte(access.Namespace), []byte(operator.Namespace))
+	objects, err := installed.Objects(manifest, operator)
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, fmt.Errorf("permissions of Prometheus: %w", err)
 	}
 	var errs []error
 	for _, object := range objects {
@@ -83,25 +79,6 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
-// desired returns the Role and the RoleBinding for the operator's namespace.
-func desired(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
-	var all []*unstructured.Unstructured
-	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
-		Name: operator.Name, UID: operator.UID}
-	data := bytes.ReplaceAll(access.Prometheus, []byte(access.Namespace), []byte(operator.Namespace))
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("permissions of Prometheus: %w", err)
-		}
-		object.SetLabels(installed.Labels(operator))
-		object.SetOwnerReferences([]metav1.OwnerReference{owner})
-		all = append(all, object)
-	}
-}
-
 // CacheByObject limits the manager's cache to the Role and the RoleBinding.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name),
@@ -111,9 +88,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 
 // SetupWithManager starts the controller with the manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
+	wake := installed.EnqueueOne()
 	primary := builder.WithPredicates(predicate.NewPredicateFuncs(
 		func(o client.Object) bool { return o.GetName() == installed.Name }))
 	return builder.ControllerManagedBy(mgr).

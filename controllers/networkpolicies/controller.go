@@ -4,22 +4,16 @@
 package networkpolicies
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 
 	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -51,9 +45,9 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if operator == nil || err != nil {
 		return reconcile.Result{}, err
 	}
-	policies, err := desired(operator)
+	policies, err := installed.Objects(policyFile, operator)
 	if err != nil {
-		return reconcile.Result{}, err
+		return reconcile.Result{}, fmt.Errorf("NetworkPolicies: %w", err)
 	}
 	var errs []error
 	for _, policy := range policies {
@@ -68,26 +62,6 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 //go:embed policies.yaml
 var policyFile []byte
 
-// desired returns the NetworkPolicies for the namespace of the operator's Deployment, with an owner reference to it.
-func desired(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
-	owner := metav1.OwnerReference{
-		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: operator.Name, UID: operator.UID,
-	}
-	var all []*unstructured.Unstructured
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(policyFile), len(policyFile)); ; {
-		policy := &unstructured.Unstructured{}
-		if err := decoder.Decode(policy); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, fmt.Errorf("NetworkPolicies: %w", err)
-		}
-		policy.SetNamespace(operator.Namespace)
-		policy.SetLabels(installed.Labels(operator))
-		policy.SetOwnerReferences([]metav1.OwnerReference{owner})
-		all = append(all, policy)
-	}
-}
-
 // CacheByObject limits the manager's cache to the operator's namespace.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
@@ -97,9 +71,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 
 // SetupWithManager starts the controller with the manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
+	wake := installed.EnqueueOne()
 	primary := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name })
 	return builder.ControllerManagedBy(mgr).
 		Named("networkpolicies").

@@ -23,7 +23,6 @@ import (
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -80,23 +79,14 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	if replicas < 1 {
 		meta := metav1.ObjectMeta{Namespace: c.namespace, Name: Name}
 		return reconcile.Result{}, errors.Join(
-			remaining(c.applier.Delete(ctx, c.live, &appsv1.Deployment{ObjectMeta: meta})),
-			remaining(c.applier.Delete(ctx, c.live, &policyv1.PodDisruptionBudget{ObjectMeta: meta})))
+			apply.IgnoreRemaining(c.applier.Delete(ctx, c.live, &appsv1.Deployment{ObjectMeta: meta})),
+			apply.IgnoreRemaining(c.applier.Delete(ctx, c.live, &policyv1.PodDisruptionBudget{ObjectMeta: meta})))
 	}
 	deployment, err := copyOf(primary, int32(replicas), fitting)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, errors.Join(c.applier.Apply(ctx, deployment), c.applier.Apply(ctx, budgetFor(primary)))
-}
-
-// remaining ignores that a deletion is not complete yet: nothing waits for it.
-func remaining(err error) error {
-	var waits *apply.RemainingError
-	if errors.As(err, &waits) {
-		return nil
-	}
-	return err
 }
 
 // enoughNodes is the number of nodes from which each operator must run on a node of its own. If one of two nodes is
@@ -161,9 +151,7 @@ func budgetFor(primary *appsv1.Deployment) *applypolicyv1.PodDisruptionBudgetApp
 
 // SetupWithManager starts the controller with the manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
+	wake := installed.EnqueueOne()
 	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == installed.Name ||
 			o.GetName() == Name

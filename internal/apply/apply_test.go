@@ -127,6 +127,12 @@ func TestDeleteWaitsUntilGone(t *testing.T) {
 		if !errors.As(err, &remaining) || err.Error() != "still being deleted: ConfigMap ns/c (held by x/y, z/z)" {
 			t.Fatalf("error %v", err)
 		}
+		if ignored := IgnoreRemaining(err); ignored != nil {
+			t.Fatalf("not ignored: %v", ignored)
+		}
+	}
+	if failed := errors.New("failed"); !errors.Is(IgnoreRemaining(failed), failed) {
+		t.Fatal("another error is ignored")
 	}
 	released, err := applier.Release(t.Context(), read(t, c), func(f string) bool { return f == "x/y" })
 	if err != nil || !released || !cmp.Equal(read(t, c).Finalizers, []string{"z/z"}) {

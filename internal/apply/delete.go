@@ -27,6 +27,15 @@ func (e *RemainingError) Error() string {
 // Waits returns what the deletion waits for.
 func (e *RemainingError) Waits() []string { return []string{e.Error()} }
 
+// IgnoreRemaining returns nil for a *RemainingError, for callers that do not wait until the objects no longer exist.
+func IgnoreRemaining(err error) error {
+	var remaining *RemainingError
+	if errors.As(err, &remaining) {
+		return nil
+	}
+	return err
+}
+
 // Delete deletes an object, given by type, name and namespace. It returns nil if the object does not exist, and a
 // *RemainingError as long as it exists. from should not be a cache, which may not have the object yet.
 func (a *Applier) Delete(ctx context.Context, from client.Reader, object client.Object) error {

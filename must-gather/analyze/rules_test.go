@@ -160,7 +160,7 @@ func TestRules(t *testing.T) {
 			Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 				v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusDegraded, Reason: "x",
 					Conditions: []metav1.Condition{falseCondition("DevicesHealthy", v1alpha1.ReasonDeviceMissing,
-						"misses the physical volume P; volumes at risk: shop/data")}})}},
+						"is missing the physical volume P; volumes at risk: shop/data")}})}},
 			[]string{"critical", "vg1 on node node1: DeviceMissing", "shop/data"}},
 		"redundancy is lost": {volumeGroups, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1",
 			v1alpha1.VGStatus{Name: "vg1",

@@ -22,7 +22,7 @@ func leavesANode(ctx SpecContext) {
 	Expect(cluster.StartPod(ctx, v, "first")).To(Succeed())
 	sum, err := cluster.Write(ctx, v, "first")
 	Expect(err).NotTo(HaveOccurred())
-	node := kubectl(ctx, "get", "pod", "-n", namespace, "first", "-o", "jsonpath={.spec.nodeName}")
+	node := cluster.Run(ctx, "get", "pod", "-n", namespace, "first", "-o", "jsonpath={.spec.nodeName}")
 	without := func(nodes ...string) {
 		GinkgoHelper()
 		change(ctx, func(storage *lvmv1alpha1.Storage) {
@@ -39,7 +39,7 @@ func leavesANode(ctx SpecContext) {
 	}
 	reason := func() string { return waitStatus(ctx, class, node, lvmv1alpha1.VGStatusReady).Reason }
 
-	By("taking the node out")
+	By("deselecting the node")
 	without(node)
 	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(
 		ContainSubstring("no longer selects node " + node))
@@ -47,39 +47,39 @@ func leavesANode(ctx SpecContext) {
 		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 
-	By("using the volume there all the same")
+	By("using the volume on the node")
 	Expect(cluster.StopPod(ctx, namespace, "first")).To(Succeed())
 	Expect(cluster.StartPod(ctx, v, "second")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, "second")).To(Equal(sum))
 
-	By("evicting the Pod by a taint, which the agent survives, so that the volume is unmounted")
+	By("evicting the Pod with a taint, while the agent stays and unmounts the volume")
 	agent := func() string {
-		return kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
+		return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
 			"--field-selector", "spec.nodeName="+node, "-o", "name")
 	}
 	before := agent()
-	kubectl(ctx, "taint", "node", node, "test=evict:NoExecute")
+	cluster.Run(ctx, "taint", "node", node, "test=evict:NoExecute")
 	DeferCleanup(func(ctx SpecContext) { _, _ = cluster.Kubectl(ctx, nil, "taint", "node", node, "test-") })
-	kubectl(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
+	cluster.Run(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
-	Eventually(func() string { return onNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
+	Eventually(func() string { return cluster.OnNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
 		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
-	By("deleting the last volume there")
+	By("deleting the last volume of the node")
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(
 		time.Second).ShouldNot(ContainElement(class))
-	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
+	Eventually(func() string { return cluster.OnNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
 		time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
-	By("taking the node in again, which gets its volume group when the taint is gone")
+	By("selecting the node again, which gets its volume group when the taint is removed")
 	without()
 	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).
 		WithPolling(time.Second).ShouldNot(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	kubectl(ctx, "taint", "node", node, "test-")
+	cluster.Run(ctx, "taint", "node", node, "test-")
 	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(groups(ctx, node)).To(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())

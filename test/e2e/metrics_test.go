@@ -39,17 +39,17 @@ subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
 // showsMetrics reads the metrics of operator and agents: without authentication, without permission, and like
 // Prometheus.
 func showsMetrics(ctx SpecContext) {
-	Expect(apply(ctx, reader)).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, reader)).To(Succeed())
 	defer func() {
 		_, _ = cluster.Kubectl(ctx, nil, "delete", "sa/metrics-reader", "clusterrole/metrics-reader",
 			"clusterrolebinding/metrics-reader", "-n", "default")
 	}()
 	tokens := map[string]string{
 		"nobody":   "",
-		"somebody": kubectl(ctx, "create", "token", "-n", "default", "default"),
-		"reader":   kubectl(ctx, "create", "token", "-n", "default", "metrics-reader"),
+		"somebody": cluster.Run(ctx, "create", "token", "-n", "default", "default"),
+		"reader":   cluster.Run(ctx, "create", "token", "-n", "default", "metrics-reader"),
 	}
-	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
+	certificate, key, err := prometheus.ClientCertificate(ctx, cluster.Cluster)
 	Expect(err).NotTo(HaveOccurred())
 	platform, err := tls.X509KeyPair(certificate, key)
 	Expect(err).NotTo(HaveOccurred())

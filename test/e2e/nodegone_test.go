@@ -27,21 +27,21 @@ func comesBack(ctx SpecContext) {
 	sum, err := cluster.Write(ctx, v, "before")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.StopPod(ctx, namespace, "before")).To(Succeed())
-	uid := kubectl(ctx, "get", "pv", "-o", "jsonpath={.items[?(@.spec.claimRef.name=='comes-back')].metadata.uid}")
+	uid := cluster.Run(ctx, "get", "pv", "-o", "jsonpath={.items[?(@.spec.claimRef.name=='comes-back')].metadata.uid}")
 	Expect(uid).NotTo(BeEmpty())
 
 	By("deleting the Node")
-	kubectl(ctx, "delete", "node", node)
+	cluster.Run(ctx, "delete", "node", node)
 	Eventually(func() bool {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: node},
 			&lvmv1alpha1.LVMVolumeGroupNodeStatus{})
 		return apierrors.IsNotFound(err)
 	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
 	Consistently(func() string {
-		return kubectl(ctx, "get", "pvc", "-n", namespace, v.Name, "-o", "jsonpath={.status.phase}")
+		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o", "jsonpath={.status.phase}")
 	}).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).Should(Equal("Bound"), "its claim stays")
 
-	By("letting it come back without its label")
+	By("registering it again without its label")
 	lab, err := cluster.Lab.Node(node)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(lab.Restart(ctx)).To(Succeed())
@@ -53,9 +53,9 @@ func comesBack(ctx SpecContext) {
 		"nobody touches a volume group of a class that does not select the node")
 
 	By("labeling it")
-	kubectl(ctx, "label", "node", node, "zone=b")
+	cluster.Run(ctx, "label", "node", node, "zone=b")
 	Expect(waitStatus(ctx, class, node, lvmv1alpha1.VGStatusReady).Devices).NotTo(BeEmpty())
-	Expect(kubectl(ctx, "get", "pv", "-o",
+	Expect(cluster.Run(ctx, "get", "pv", "-o",
 		"jsonpath={.items[?(@.spec.claimRef.name=='comes-back')].metadata.uid}")).To(Equal(uid))
 	Expect(cluster.StartPod(ctx, v, "after")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, "after")).To(Equal(sum))

@@ -20,7 +20,7 @@ import (
 // leader returns the Pod that is the leader of the operators.
 func leader(ctx context.Context) string {
 	GinkgoHelper()
-	return kubectl(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
+	return cluster.Run(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
 		"jsonpath={.spec.holderIdentity}")
 }
 
@@ -28,13 +28,13 @@ func leader(ctx context.Context) string {
 func takesOver(ctx SpecContext) {
 	By("waiting for an operator on each node")
 	Eventually(func() []string {
-		return strings.Fields(kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
+		return strings.Fields(cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
 			"app.kubernetes.io/name=lvms-operator", "-o",
 			`jsonpath={range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.nodeName}{"\n"}{end}`))
 	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ConsistOf("node1", "node2"))
 	first := leader(ctx)
 	Expect(first).NotTo(BeEmpty())
-	lost := kubectl(ctx, "get", "pod", "-n", story.OperatorNamespace, first, "-o", "jsonpath={.spec.nodeName}")
+	lost := cluster.Run(ctx, "get", "pod", "-n", story.OperatorNamespace, first, "-o", "jsonpath={.spec.nodeName}")
 	node, err := cluster.Lab.Node(lost)
 	Expect(err).NotTo(HaveOccurred())
 
@@ -63,7 +63,7 @@ func takesOver(ctx SpecContext) {
 	By("starting the node again")
 	Expect(node.Start(ctx)).To(Succeed())
 	bound := func() []string {
-		return strings.Fields(kubectl(ctx, "get", "pvc", "-n", namespace, "-o",
+		return strings.Fields(cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o",
 			`jsonpath={range .items[?(@.status.phase=="Bound")]}{.metadata.name}{"\n"}{end}`))
 	}
 	Eventually(bound).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(HaveLen(claims))
@@ -71,8 +71,8 @@ func takesOver(ctx SpecContext) {
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).
 		Should(HaveLen(claims), "one logical volume for each claim")
 
-	kubectl(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
+	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(2 * time.Minute).
 		WithPolling(time.Second).Should(BeEmpty())
-	kubectl(ctx, "delete", "storageclass", class)
+	cluster.Run(ctx, "delete", "storageclass", class)
 }

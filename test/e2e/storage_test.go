@@ -58,15 +58,16 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		for node, zone := range map[string]string{"node1": "a", "node2": "b"} {
-			kubectl(ctx, "label", "node", node, "zone="+zone)
+			cluster.Run(ctx, "label", "node", node, "zone="+zone)
 		}
-		kubectl(ctx, "create", "namespace", namespace)
+		cluster.Run(ctx, "create", "namespace", namespace)
 		before = objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 	}, NodeTimeout(6*time.Minute))
 
 	DescribeTable("refuses", func(ctx SpecContext, change func(string) string, message string) {
-		Expect(apply(ctx, withDisks(change(classes)))).To(MatchError(ContainSubstring(withDisks(message))))
+		Expect(cluster.ApplyManifest(ctx, withDisks(change(classes)))).To(
+			MatchError(ContainSubstring(withDisks(message))))
 	},
 		Entry("an LVMCluster in another namespace", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
@@ -86,10 +87,10 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	)
 
 	It("lists the devices of each node without a device class, and changes nothing", func(ctx SpecContext) {
-		Expect(apply(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
+		Expect(cluster.ApplyManifest(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		states := func(ctx context.Context) string {
-			return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
+			return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
 				`jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
 		}
 		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(
@@ -109,24 +110,24 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(groups(ctx, "node2")).To(BeEmpty())
 	}, NodeTimeout(3*time.Minute))
 
-	It("makes the volume groups of each class on the nodes that it selects", func(ctx SpecContext) {
+	It("creates the volume group of each class on the nodes that the class selects", func(ctx SpecContext) {
 		start := time.Now()
-		Expect(apply(ctx, withDisks(classes))).To(Succeed())
+		Expect(cluster.ApplyManifest(ctx, withDisks(classes))).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
-		kubectl(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
+		cluster.Run(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
 			"--timeout=30s")
-		Expect(kubectl(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+
+		Expect(cluster.Run(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+
 			` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
 		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))
 		Expect(groups(ctx, "node2")).To(ConsistOf("thick-ext4", "thick-xfs", "thin-xfs"))
-		Expect(kubectl(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{
+		Expect(cluster.Run(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{
 			"storageclass.storage.k8s.io/lvms-thick-ext4", "storageclass.storage.k8s.io/lvms-thick-xfs",
 			"storageclass.storage.k8s.io/lvms-thin-ext4", "storageclass.storage.k8s.io/lvms-thin-xfs"}, "\n")))
 	}, NodeTimeout(3*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
-		Expect(apply(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(
+		Expect(cluster.ApplyManifest(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(
 			MatchError(ContainSubstring(`e2e`)))
 	}, NodeTimeout(time.Minute))
 
@@ -141,16 +142,16 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	volumeStories()
 
-	It("goes on with another operator when the node of the first loses power", takesOver, NodeTimeout(10*time.Minute))
+	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(10*time.Minute))
 
-	It("keeps the volumes of a node that a device class leaves", leavesANode, NodeTimeout(10*time.Minute))
+	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(10*time.Minute))
 
-	It("has the volumes of a Node that was deleted and comes back with its disks", comesBack,
+	It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
 		NodeTimeout(8*time.Minute))
 
-	It("shows its metrics to who may read them, and to nobody else", showsMetrics, NodeTimeout(2*time.Minute))
+	It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(2*time.Minute))
 
-	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
+	It("keeps the data of a Pod when its node reboots and when it loses power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())
 		Expect(cluster.StartPod(ctx, v, "reboot")).To(Succeed())
@@ -173,7 +174,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	}, NodeTimeout(8*time.Minute))
 
-	It("says which path is missing on which node, and serves the others", func(ctx SpecContext) {
+	It("reports which path is missing on which node, and serves the other nodes", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "partial")
 		addClass(ctx, "partial", disk.Device)
 		status := waitStatus(ctx, "partial", "node2", lvmv1alpha1.VGStatusFailed)
@@ -185,14 +186,14 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		removeClass(ctx, "partial")
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
-		Expect(onNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
+		Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
 		removeDisk(ctx, "node1", "partial")
 	}, NodeTimeout(5*time.Minute))
 
-	It("leaves a disk that carries a file system as it is, byte for byte, and says why", func(ctx SpecContext) {
+	It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "occupied")
-		onNode(ctx, "node1", "mkfs.ext4", "-q", "-L", "precious", disk.Device)
-		content := onNode(ctx, "node1", "sha256sum", disk.Device)
+		cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-L", "precious", disk.Device)
+		content := cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)
 		addClass(ctx, "occupied", disk.Device)
 
 		status := waitStatus(ctx, "occupied", "node1", lvmv1alpha1.VGStatusFailed)
@@ -201,25 +202,25 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 			HaveField("Name", disk.Device),
 			HaveField("Reasons", ContainElement(And(ContainSubstring("ext4"), ContainSubstring("precious")))))))
 		Expect(groups(ctx, "node1")).NotTo(ContainElement("occupied"))
-		Expect(onNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+		Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
 
 		removeClass(ctx, "occupied")
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		Expect(onNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+		Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
 		removeDisk(ctx, "node1", "occupied")
 	}, NodeTimeout(5*time.Minute))
 
-	It("does not remove the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
+	It("keeps the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "keeps-it", Class: "lvms-thick-ext4", Size: "256Mi"}
 		Expect(cluster.Claim(ctx, v)).To(Succeed())
 		Expect(cluster.StartPod(ctx, v, "keeps-it")).To(Succeed())
 		sum, err := cluster.Write(ctx, v, "keeps-it")
 		Expect(err).NotTo(HaveOccurred())
 
-		kubectl(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--wait=false")
+		cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--wait=false")
 		Eventually(condition).WithContext(ctx).WithTimeout(time.Minute).Should(And(
 			ContainSubstring(lvmv1alpha1.ReasonDeletionPending), ContainSubstring(namespace+"/keeps-it")))
-		Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", story.OperatorNamespace).
+		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", story.OperatorNamespace).
 			WithTimeout(time.Minute).Should(ContainSubstring(namespace + "/keeps-it"))
 		Expect(sameData(ctx, v, "keeps-it")).To(Equal(sum))
 
@@ -227,15 +228,15 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	}, NodeTimeout(4*time.Minute))
 
-	It("leaves no object and blank disks when it is removed", func(ctx SpecContext) {
-		kubectl(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+	It("leaves no object behind, and blank disks, when it is removed", func(ctx SpecContext) {
+		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
 		for _, node := range []string{"node1", "node2"} {
 			for _, disk := range disks {
-				Expect(onNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
+				Expect(cluster.OnNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
 			}
 			Expect(allGroups(ctx, node)).To(ConsistOf(hostGroups[node]), "volume groups of %s", node)
 			Expect(nodeKeys(ctx, node)).To(BeEmpty(), "annotations and finalizers of the driver on %s", node)
-			Expect(kubectl(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
+			Expect(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
 		}
 		Expect(cluster.Uninstall(ctx, image)).To(Succeed())
 		Eventually(objects).WithContext(ctx).WithTimeout(time.Minute).Should(ConsistOf(before))
@@ -256,7 +257,7 @@ func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
 	Expect(cluster.StartPod(ctx, v, v.Name+"-reader")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
 
-	By("expanding the volume under the Pod")
+	By("expanding the volume while the Pod uses it")
 	_, err = cluster.Expand(ctx, v, v.Name+"-reader", "1Gi")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
@@ -270,7 +271,7 @@ func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
 
 func restoresASnapshot(ctx context.Context, v story.Volume, sum string) {
 	GinkgoHelper()
-	By("restoring a snapshot, after the original was overwritten")
+	By("restoring a snapshot after the source was overwritten")
 	Expect(cluster.Snapshot(ctx, v, v.Name)).To(Succeed())
 	Expect(cluster.Write(ctx, v, v.Name+"-reader")).NotTo(Equal(sum))
 	restored := v
@@ -307,7 +308,7 @@ func groups(ctx context.Context, node string) []string {
 // allGroups returns the names of all volume groups of a node, including those of the host itself.
 func allGroups(ctx context.Context, node string) []string {
 	GinkgoHelper()
-	return strings.Fields(onNode(ctx, node, "vgs", "--noheadings", "-o", "vg_name"))
+	return strings.Fields(cluster.OnNode(ctx, node, "vgs", "--noheadings", "-o", "vg_name"))
 }
 
 // nodeKeys returns the annotations and finalizers that the driver has added to a Node.
@@ -332,7 +333,7 @@ func nodeKeys(ctx context.Context, name string) []string {
 // objects returns the names of all objects of the cluster, except those that change independently.
 func objects(ctx context.Context) []string {
 	GinkgoHelper()
-	kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "-o", "name"))
+	kinds := strings.Fields(cluster.Run(ctx, "api-resources", "--verbs=list", "-o", "name"))
 	var listed []string
 	for _, kind := range kinds {
 		switch kind {
@@ -342,7 +343,7 @@ func objects(ctx context.Context) []string {
 			listed = append(listed, kind)
 		}
 	}
-	return strings.Fields(kubectl(ctx, "get", strings.Join(listed, ","), "-A", "-o",
+	return strings.Fields(cluster.Run(ctx, "get", strings.Join(listed, ","), "-A", "-o",
 		`jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}`))
 }
 
@@ -352,7 +353,7 @@ func addDisk(ctx context.Context, node, name string) lab.Disk {
 	Expect(err).NotTo(HaveOccurred())
 	disk, err := n.AddDisk(ctx, lab.DiskSpec{Name: name, Size: 256 * lab.MiB})
 	Expect(err).NotTo(HaveOccurred())
-	onNode(ctx, node, "udevadm", "settle")
+	cluster.OnNode(ctx, node, "udevadm", "settle")
 	return disk
 }
 

@@ -29,14 +29,14 @@ import (
 
 // volumeStories test the path from a claim to lvcreate. They use the device classes of the other tests.
 func volumeStories() {
-	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs,
+	It("gives 50 claims at once the available capacity and no more while Pods of the product are killed", givesWhatThereIs,
 		NodeTimeout(15*time.Minute))
-	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind,
+	It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
 		NodeTimeout(8*time.Minute))
-	It("grows by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
-	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown",
+	It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
+	It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
 		survivesAFullPool, NodeTimeout(8*time.Minute))
-	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
+	It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
 }
 
 const raceClass = "race"
@@ -59,7 +59,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		Should(BeEmpty())
 	free := map[string]int64{}
 	for _, node := range []string{"node1", "node2"} {
-		bytes, err := strconv.ParseInt(onNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o",
+		bytes, err := strconv.ParseInt(cluster.OnNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o",
 			"vg_free", "thick-ext4"), 10, 64)
 		Expect(err).NotTo(HaveOccurred())
 		free[node] = bytes
@@ -110,7 +110,7 @@ func givesWhatThereIs(ctx SpecContext) {
 	Consistently(consistent).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Succeed())
 
 	By("deleting all of them at once")
-	kubectl(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
+	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
 		WithPolling(time.Second).Should(BeEmpty())
 	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
@@ -118,7 +118,7 @@ func givesWhatThereIs(ctx SpecContext) {
 	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(
 		10 * time.Second).Should(Equal(before))
 	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
-	kubectl(ctx, "delete", "storageclass", raceClass)
+	cluster.Run(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 }
 
@@ -151,7 +151,7 @@ func volumesOf(ctx context.Context, group string) []string {
 	GinkgoHelper()
 	var list []string
 	for _, node := range []string{"node1", "node2"} {
-		list = append(list, strings.Fields(onNode(ctx, node, "lvs", "--noheadings", "-o", "lv_name", group))...)
+		list = append(list, strings.Fields(cluster.OnNode(ctx, node, "lvs", "--noheadings", "-o", "lv_name", group))...)
 	}
 	return list
 }
@@ -235,7 +235,7 @@ spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: 
 `
 
 func servesEveryKind(ctx SpecContext) {
-	Expect(apply(ctx, strings.ReplaceAll(kinds, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(kinds, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
 	for _, pod := range []string{"writer", "reader"} {
 		Expect(cluster.WaitRunning(ctx, namespace, pod)).To(Succeed())
 	}
@@ -255,7 +255,7 @@ func servesEveryKind(ctx SpecContext) {
 	Expect(in("writer", "stat -f -c %c /data")).To(Equal("4096"), "mkfs -N")
 
 	By("cloning the volume, and deleting the source")
-	Expect(apply(ctx, clone)).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, clone)).To(Succeed())
 	v := story.Volume{Namespace: namespace, Name: "clone"}
 	Expect(cluster.StartPod(ctx, v, "clone")).To(Succeed())
 	for _, pod := range []string{"writer", "reader"} {
@@ -265,12 +265,12 @@ func servesEveryKind(ctx SpecContext) {
 	Expect(in("clone", "sha256sum < /data/file")).To(Equal(sum))
 	Expect(in("clone", "echo $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) / 1048576 > 400 ))")).To(Equal("1"),
 		"the file system has the size of the clone")
-	Eventually(func() string { return kubectl(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).
+	Eventually(func() string { return cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).
 		WithTimeout(time.Minute).
 		Should(Equal("persistentvolumeclaim/clone"), "the ephemeral volume went with its Pod")
 	Expect(cluster.StopPod(ctx, namespace, "clone")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	kubectl(ctx, "delete", "storageclass", "with-options")
+	cluster.Run(ctx, "delete", "storageclass", "with-options")
 }
 
 // recoversFromALargeRequest requests more than the capacity and then less (RecoverVolumeExpansionFailure).
@@ -282,16 +282,16 @@ func recoversFromALargeRequest(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	ask := func(size string) {
 		GinkgoHelper()
-		kubectl(ctx, "patch", "pvc", "-n", namespace, "greedy", "--type=merge", "-p",
+		cluster.Run(ctx, "patch", "pvc", "-n", namespace, "greedy", "--type=merge", "-p",
 			`{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
 	}
 	ask("500Gi")
-	Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector",
 		"involvedObject.name=greedy").
 		WithTimeout(time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"),
 		ContainSubstring("are free in volume group thick-ext4")))
 	ask("256Mi")
-	Eventually(kubectl).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o",
 		"jsonpath={.status.capacity.storage}").
 		WithTimeout(3 * time.Minute).Should(Equal("256Mi"))
 	Expect(cluster.Checksum(ctx, v, "greedy")).To(Equal(sum))
@@ -345,7 +345,7 @@ func survivesAFullPool(ctx SpecContext) {
 		}()
 	}
 	poolCondition := func() string {
-		return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
+		return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
 			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
 	}
 	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).

@@ -36,17 +36,12 @@ const (
 	AllNamespaces Mode = "AllNamespaces"
 )
 
-func (c Cluster) apply(ctx context.Context, manifest string) error {
-	_, err := c.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
-	return err
-}
-
 // Serve creates the catalog Source with an image, or updates its image, and waits until OLM reads it.
 func (c Cluster) Serve(ctx context.Context, image string) error { return c.ServeAs(ctx, Source, image) }
 
 // ServeAs is Serve for a catalog with another name.
 func (c Cluster) ServeAs(ctx context.Context, name, image string) error {
-	if err := c.apply(ctx, fmt.Sprintf(`
+	if err := c.ApplyManifest(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: %s, namespace: %s}
@@ -106,7 +101,7 @@ func (c Cluster) Group(ctx context.Context, mode Mode) error {
 	if mode == OwnNamespace {
 		target = "{targetNamespaces: [" + story.OperatorNamespace + "]}"
 	}
-	return c.apply(ctx, fmt.Sprintf(`
+	return c.ApplyManifest(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace
 metadata: {name: %[1]s, labels: {pod-security.kubernetes.io/enforce: privileged}}
@@ -120,7 +115,7 @@ spec: %[2]s
 
 // SubscribeTo subscribes to a channel of a catalog in an existing namespace.
 func (c Cluster) SubscribeTo(ctx context.Context, source, channel string) error {
-	return c.apply(ctx, fmt.Sprintf(`
+	return c.ApplyManifest(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
 kind: Subscription
 metadata: {name: %[1]s, namespace: %[2]s}

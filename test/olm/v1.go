@@ -106,7 +106,7 @@ func (c V1) Apply(ctx context.Context, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	return c.apply(ctx, string(data))
+	return c.ApplyManifest(ctx, string(data))
 }
 
 // WaitServing waits until the documented ClusterCatalog serves the content of an image, which is given with its digest.

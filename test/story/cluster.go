@@ -148,6 +148,12 @@ func (c *Cluster) manifests(ctx context.Context, archive string) (string, error)
 	return strings.ReplaceAll(rendered, placeholder, "image: "+image), nil
 }
 
+// ApplyManifest applies a manifest and returns the error of kubectl, as an administrator sees it.
+func (c *Cluster) ApplyManifest(ctx context.Context, manifest string) error {
+	_, err := c.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	return err
+}
+
 // ApplyFile applies a manifest of the repository.
 func (c *Cluster) ApplyFile(ctx context.Context, path string) error {
 	root, err := lab.Root()

@@ -106,7 +106,7 @@ func (p *Publisher) publish(ctx context.Context) error {
 	}
 	node := &corev1.Node{}
 	if getErr := p.client.Get(ctx, client.ObjectKey{Name: p.node}, node); getErr != nil {
-		return fmt.Errorf("node %s: %w", p.node, getErr)
+		return fmt.Errorf("read node %s: %w", p.node, getErr)
 	}
 	patch := difference(node.Annotations, annotations(states))
 	if len(patch) == 0 {
@@ -117,7 +117,7 @@ func (p *Publisher) publish(ctx context.Context) error {
 		return marshalErr
 	}
 	if patchErr := p.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, data)); patchErr != nil {
-		return fmt.Errorf("annotations of node %s: %w", p.node, patchErr)
+		return fmt.Errorf("patch the annotations of node %s: %w", p.node, patchErr)
 	}
 	return err
 }

@@ -83,7 +83,7 @@ type collection struct {
 // completes the tar.
 func Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.MaxBytes <= 0 {
-		return fmt.Errorf("size limit of a file: %d: want more than 0", o.MaxBytes)
+		return fmt.Errorf("invalid size limit of a file: %d: must be greater than 0", o.MaxBytes)
 	}
 	c := &collection{Options: o, tar: tar.NewWriter(w), index: Index{Began: time.Now().UTC()}}
 	c.run(ctx, Items(o.Since))
@@ -197,7 +197,7 @@ func (c *collection) output(ctx context.Context, item Item) ([]byte, error) {
 	case <-time.After(patience):
 		return nil,
 			fmt.Errorf(
-				"%s has not ended %s after it was told to, as one that waits for a disk which does not answer: %w",
+				"%s has not ended %s after the signal to end it; it may wait for a disk that does not answer: %w",
 				filepath.Base(item.Command[0]), patience, ctx.Err())
 	}
 }

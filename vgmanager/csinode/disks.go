@@ -86,7 +86,7 @@ func (nodeDisks) number(path string) (deviceNumber, error) {
 		return deviceNumber{}, fmt.Errorf("%s: %w", path, err)
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return deviceNumber{}, fmt.Errorf("%s is no block device", path)
+		return deviceNumber{}, fmt.Errorf("%s is not a block device", path)
 	}
 	return deviceNumber{unix.Major(stat.Rdev), unix.Minor(stat.Rdev)}, nil
 }
@@ -192,7 +192,7 @@ func readEnds(path string) error {
 			return fmt.Errorf("read at %d: %w", at, err)
 		}
 		if int64(n) != min(size, readable) {
-			return fmt.Errorf("read at %d: only %d bytes came", at, n)
+			return fmt.Errorf("read at %d: got only %d bytes", at, n)
 		}
 	}
 	return nil
@@ -210,7 +210,7 @@ func (d nodeDisks) signature(ctx context.Context, path string) (content, error) 
 	failure := (*host.Error)(nil)
 	switch {
 	case errors.As(err, &failure) && failure.ExitCode == blkidAmbiguous:
-		return content{}, errors.New("it carries more than one kind of content: see wipefs --no-act")
+		return content{}, errors.New("it has signatures of several kinds: see wipefs --no-act")
 	case err != nil:
 		return content{}, err
 	}
@@ -223,7 +223,7 @@ func parseBlkid(out []byte, code int) (content, error) {
 		return content{}, nil
 	}
 	if code != 0 {
-		return content{}, fmt.Errorf("blkid exits with %d and prints %q", code, out)
+		return content{}, fmt.Errorf("blkid exited with %d and printed %q", code, out)
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -237,7 +237,7 @@ func parseBlkid(out []byte, code int) (content, error) {
 	case values["PTTYPE"] != "":
 		return content{kind: "a partition table (" + values["PTTYPE"] + ")"}, nil
 	}
-	return content{}, fmt.Errorf("blkid says neither that it is blank nor what it carries: %q", out)
+	return content{}, fmt.Errorf("blkid reports neither a blank device nor its content: %q", out)
 }
 
 // isReadOnly reports whether a device refuses writes.
@@ -302,7 +302,7 @@ func (d nodeDisks) grow(ctx context.Context, device, path string, always bool) e
 	case "xfs":
 		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"xfs_growfs", "-d", path)
 	default:
-		err = fmt.Errorf("%s on %s cannot be expanded: only ext3, ext4 and xfs can", found.kind, device)
+		err = fmt.Errorf("%s on %s cannot be expanded: only ext3, ext4 and xfs are supported", found.kind, device)
 	}
 	return err
 }

@@ -53,7 +53,7 @@ func TestTheExitCodesOfBlkid(t *testing.T) {
 	}{
 		"blank":         {answer: answer{code: 2}},
 		"ext4":          {answer: answer{stdout: "TYPE=ext4\nUSAGE=filesystem\n"}, want: content{"ext4", true}},
-		"two at once":   {answer: answer{code: 8, stderr: "ambivalent result"}, says: "more than one kind"},
+		"two at once":   {answer: answer{code: 8, stderr: "ambivalent result"}, says: "signatures of several kinds"},
 		"no permission": {answer: answer{code: 1, stderr: "Permission denied"}, says: "Permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {

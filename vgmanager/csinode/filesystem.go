@@ -50,7 +50,7 @@ func NewFileSystems(node string) *FileSystems {
 func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
-		return nil, fmt.Errorf("mounts of node %s: %w", f.node, err)
+		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
 	}
 	mounts := map[string][]mount.MountInfo{}
 	for _, m := range table {
@@ -92,7 +92,7 @@ func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsag
 func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
-		return nil, fmt.Errorf("mounts of node %s: %w", f.node, err)
+		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
 	}
 	// The last mount at a path hides the earlier ones.
 	at := -1
@@ -147,14 +147,14 @@ func isBroken(err error) bool {
 
 // remedy is the advice for a broken file system.
 const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is " +
-	"unmounted, and start " +
-	"them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup"
+	"unmounted, and start them again: the file system is checked before it is mounted; if the problem persists, " +
+	"restore the volume from a snapshot or a backup"
 
 // judge describes the problem of a file system, or returns "" if there is none.
 func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err error) string {
 	wrong := stateOf(mounts)
 	if err != nil {
-		wrong = fmt.Sprintf("does not work (%v)", err)
+		wrong = fmt.Sprintf("is not accessible (%v)", err)
 	}
 	recorded := f.recorded(mounts)
 	if wrong == "" && recorded == "" {

@@ -58,7 +58,7 @@ var flagOptions = []struct {
 func mountFlags(path string) ([]string, error) {
 	var stat unix.Statfs_t
 	if err := retry(func() error { return unix.Statfs(path, &stat) }); err != nil {
-		return nil, fmt.Errorf("flags of the mount of %s: %w", path, err)
+		return nil, fmt.Errorf("read the mount flags of %s: %w", path, err)
 	}
 	var options []string
 	for _, f := range flagOptions {

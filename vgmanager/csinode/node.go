@@ -127,7 +127,7 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	}
 	lv, err := s.Volumes.FindLV(ctx, class, id)
 	if err != nil {
-		return volume{}, fmt.Errorf("volume %s on node %s: %w", id, s.Node, err)
+		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
 	}
 	return volume{id: id, class: class, lv: lv}, nil
 }
@@ -165,17 +165,17 @@ func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 		}
 		if !isActive(v.lv) {
 			return v, status.Errorf(codes.FailedPrecondition,
-				"logical volume %s on node %s stays inactive: see activation/volume_list in lvm.conf, and run on the "+
-					"node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
+				"logical volume %s on node %s was activated but is inactive: see activation/volume_list in lvm.conf, "+
+					"and run on the node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
 		}
 	}
 	number, err := s.disks.number(v.lv.GetPath())
 	if err != nil {
-		return v, status.Errorf(codes.Internal, "device of volume %s on node %s: %v", id, s.Node, err)
+		return v, status.Errorf(codes.Internal, "read the device of volume %s on node %s: %v", id, s.Node, err)
 	}
 	if want := (deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}); number != want {
 		return v, status.Errorf(codes.Internal,
-			"%s on node %s leads to device %s, and volume %s is device %s: run on the node: udevadm trigger",
+			"%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
 			v.lv.GetPath(), s.Node, number, id, want)
 	}
 	return v, nil
@@ -196,7 +196,7 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	}
 	if request.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.FailedPrecondition,
-			"no staging_target_path is given: the volume has to be staged first")
+			"staging_target_path is required: stage the volume first")
 	}
 	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
@@ -231,14 +231,14 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 	points, err := s.disks.mountPoints(numberOf(v))
 	if err != nil {
-		return status.Errorf(codes.Internal, "mounts of volume %s: %v", v.id, err)
+		return status.Errorf(codes.Internal, "read the mounts of volume %s: %v", v.id, err)
 	}
 	if slices.Contains(points, target) {
 		return nil
 	}
 	if at := slices.IndexFunc(points, func(p string) bool { return p != staging }); at >= 0 {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is for a single writer, and is in use at %s",
-			v.id, points[at])
+		return status.Errorf(codes.FailedPrecondition, "volume %s allows a single writer, and is already "+
+			"published at %s", v.id, points[at])
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
 		return nil
 	}
 	if err := s.Volumes.TagLV(ctx, v.class, v.id, nil, old); err != nil {
-		return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
+		return fmt.Errorf("tag volume %s on node %s as used: %w", v.id, s.Node, err)
 	}
 	return nil
 }
@@ -260,11 +260,11 @@ func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, 
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
-		return status.Errorf(codes.Internal, "folder of %s: %v", target, err)
+		return status.Errorf(codes.Internal, "create the directory of %s: %v", target, err)
 	}
 	file, err := os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o640)
 	if err != nil {
-		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
+		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
 	}
 	_ = file.Close()
 	return s.bind(ctx, v, v.lv.GetPath(), target, options)
@@ -275,13 +275,13 @@ func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, 
 func (s *NodeServer) publishMount(ctx context.Context, v volume, staging, target string, options []string) error {
 	mounted, err := s.disks.mounted(staging)
 	if err != nil {
-		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
+		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
 	}
 	if mounted != numberOf(v) {
 		return status.Errorf(codes.FailedPrecondition, "volume %s is not mounted at %s", v.id, staging)
 	}
 	if err := os.MkdirAll(target, 0o750); err != nil {
-		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
+		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
 	}
 	return s.bind(ctx, v, staging, target, options)
 }
@@ -295,14 +295,14 @@ func numberOf(v volume) deviceNumber {
 func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, options []string) error {
 	there, err := s.disks.isMountPoint(target)
 	if err != nil {
-		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
+		return status.Errorf(codes.Internal, "check mount point %s: %v", target, err)
 	}
 	if there {
 		number, err := s.disks.shows(target)
 		if err == nil && number == numberOf(v) {
 			return s.complete(ctx, v, source, target, options)
 		}
-		return status.Errorf(codes.Internal, "%s is a mount point of something else than volume %s (%s, %v)", target,
+		return status.Errorf(codes.Internal, "%s is a mount point, but not of volume %s (device %s, %v)", target,
 			v.id, number, err)
 	}
 	if err := s.disks.mount(ctx, source, target, "", options); err != nil {
@@ -316,7 +316,7 @@ func (s *NodeServer) complete(ctx context.Context, v volume, source, target stri
 		return nil
 	}
 	if err := s.disks.setReadOnly(ctx, source, target); err != nil {
-		return status.Errorf(codes.Internal, "make the mount of volume %s at %s read-only: %v", v.id, target, err)
+		return status.Errorf(codes.Internal, "remount volume %s at %s read-only: %v", v.id, target, err)
 	}
 	return nil
 }
@@ -330,17 +330,18 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	// TopoLVM before 0.24 created a device file of its own.
 	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
 		filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, status.Errorf(codes.Internal, "old device file of volume %s: %v", request.GetVolumeId(), err)
+		return nil, status.Errorf(codes.Internal, "remove the old device file of volume %s: %v",
+			request.GetVolumeId(), err)
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
 func (s *NodeServer) unmount(ctx context.Context, id, path, name string) error {
 	if id == "" {
-		return status.Error(codes.InvalidArgument, "no volume_id is given")
+		return status.Error(codes.InvalidArgument, "volume_id is required")
 	}
 	if path == "" {
-		return status.Errorf(codes.InvalidArgument, "no %s is given", name)
+		return status.Errorf(codes.InvalidArgument, "%s is required", name)
 	}
 	if err := s.locks.Enter(id); err != nil {
 		return err

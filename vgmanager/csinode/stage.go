@@ -74,18 +74,18 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 		return err
 	case <-ctx.Done():
 		return status.Errorf(codes.Aborted,
-			"volume %s (%s) on node %s is not ready yet, and this call's time is over: %s; it goes on",
+			"volume %s (%s) on node %s was not ready before the timeout of this call: %s; staging continues",
 			v.id, v.lv.GetPath(), s.Node, s.locks.State(v.id))
 	}
 }
 
 func (s *NodeServer) stage(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error {
 	if err := os.MkdirAll(staging, 0o750); err != nil {
-		return status.Errorf(codes.Internal, "mount point %s: %v", staging, err)
+		return status.Errorf(codes.Internal, "create mount point %s: %v", staging, err)
 	}
 	mounted, err := s.disks.mounted(staging)
 	if err != nil {
-		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
+		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
 	}
 	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s",
@@ -100,11 +100,12 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	if isNew {
 		// The root directory gets its mode before a tag marks the file system as complete.
 		if err := s.disks.setMode(staging, rootMode); err != nil {
-			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
+			return status.Errorf(codes.Internal, "set the mode of the root directory of volume %s on node %s: %v",
+				v.id, s.Node, err)
 		}
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind},
 			v.beginnings()); err != nil {
-			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
+			return fmt.Errorf("tag volume %s on node %s as formatted: %w", v.id, s.Node, err)
 		}
 		return nil
 	}
@@ -129,7 +130,7 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 	old := v.beginnings()
 	err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, old)
 	if err != nil && len(old) > 0 {
-		return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
+		return fmt.Errorf("tag volume %s on node %s as used: %w", v.id, s.Node, err)
 	}
 	if err != nil {
 		// A user waits for the data on the volume. The next call tags it.
@@ -178,7 +179,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	if !d.format && !readOnly {
 		// A copy may be larger than its source, and a volume may have been expanded while it was not in use.
 		if err := s.disks.grow(ctx, path, staging, false); err != nil {
-			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
+			return "", false, status.Errorf(codes.Internal, "expand the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}
 	}
@@ -193,7 +194,7 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 	if !slices.Contains(v.lv.GetTags(), tag) {
 		old := v.beginnings()
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, old); err != nil {
-			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
+			return fmt.Errorf("tag volume %s on node %s as being formatted: %w", v.id, s.Node, err)
 		}
 		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags),
 			func(t string) bool { return slices.Contains(old, t) }), tag)
@@ -242,7 +243,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	switch {
 	case found.kind == "" && was:
 		return decision{}, status.Errorf(codes.DataLoss,
-			"volume %s had a file system (%s) and has none any longer: it is not formatted a second time; look at its "+
+			"volume %s had a file system (%s) and no longer has one, and is not formatted a second time: check its "+
 				"disks, and restore it from a snapshot or a backup", v.id, formatted)
 	case begun && !was || found.kind == "":
 		if !known {
@@ -251,16 +252,16 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 		}
 		if readOnly {
 			return decision{}, status.Errorf(codes.FailedPrecondition,
-				"volume %s has no file system yet, and is to be used read-only: write to it first", v.id)
+				"volume %s has no file system yet, and is requested read-only: mount it read-write first", v.id)
 		}
 		return decision{fileSystem: want, format: true}, nil
 	case !found.fileSystem:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
-			"volume %s carries %s, which is no file system: use it as a block volume; if nothing needs what is on "+
-				"it, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
+			"volume %s contains %s, which is not a file system: use it as a block volume; if its data is not "+
+				"needed, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
 	case found.kind != want:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
-			"volume %s has the file system %s, and %s is asked for: correct csi.storage.k8s.io/fstype of the "+
+			"volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of the "+
 				"StorageClass; nothing is formatted a second time", v.id, found.kind, want)
 	}
 	return decision{fileSystem: want}, nil
@@ -280,15 +281,15 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	path := request.GetVolumePath()
 	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
 	}
 	if path == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_path is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_path is required")
 	}
 	if r := request.GetCapacityRange(); r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 ||
 		r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes() {
-		return nil, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", r.GetRequiredBytes(),
-			r.GetLimitBytes())
+		return nil, status.Errorf(codes.InvalidArgument, "invalid capacity_range: required_bytes %d, limit_bytes %d",
+			r.GetRequiredBytes(), r.GetLimitBytes())
 	}
 	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
@@ -300,19 +301,19 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	}
 	number, err := s.disks.shows(path)
 	if err != nil {
-		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", v.id, path, err)
+		return nil, status.Errorf(codeOfPath(err), "find the device of volume %s at %s: %v", v.id, path, err)
 	}
 	if number != numberOf(v) {
-		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s shows device %s, not volume %s", path,
+		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s is device %s, not volume %s", path,
 			s.Node, number, v.id)
 	}
 	mounted, err := s.disks.mounted(path)
 	if err != nil {
-		return nil, status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
+		return nil, status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
 	}
 	if mounted == numberOf(v) {
 		if err := s.disks.grow(ctx, v.lv.GetPath(), path, true); err != nil {
-			return nil, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
+			return nil, status.Errorf(codes.Internal, "expand the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}
 	}

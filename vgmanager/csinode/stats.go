@@ -23,10 +23,10 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	id := request.GetVolumeId()
 	path := request.GetVolumePath()
 	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
 	}
 	if path == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_path is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_path is required")
 	}
 	class, err := s.classOf(ctx, id)
 	if err != nil {
@@ -34,7 +34,8 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	}
 	usage, broken, err := s.FileSystems.At(ctx, id, path)
 	if err != nil {
-		return nil, status.Errorf(codeOfPath(err), "volume %s at %s on node %s: %v", id, path, s.Node, err)
+		return nil, status.Errorf(codeOfPath(err), "read the statistics of volume %s at %s on node %s: %v",
+			id, path, s.Node, err)
 	}
 	wrong, err := s.Volumes.Condition(ctx, class, id)
 	if err != nil {

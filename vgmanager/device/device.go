@@ -197,12 +197,12 @@ func (n *Node) listOnce(ctx context.Context, kept func() []Device) ([]Device, er
 	if errors.As(err, &late) {
 		return nil,
 			fmt.Errorf(
-				"list of the node's block devices: lsblk %w: a device does not answer, and udev has no record of it: "+
+				"list the node's block devices: lsblk %w: a device does not answer, and udev has no record of it: "+
 					"see the kernel's log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lsblk|udev'",
 				late)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list of the node's block devices: %w", err)
+		return nil, fmt.Errorf("list the node's block devices: %w", err)
 	}
 	return got.devices, got.err
 }
@@ -213,7 +213,7 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	begun := n.now()
 	out, err := n.runner.Run(ctx, lsblk, "--json", "--bytes", "--paths", "--output", strings.Join(columns, ","))
 	if err != nil {
-		return nil, fmt.Errorf("list of the node's block devices: %w", err)
+		return nil, fmt.Errorf("list the node's block devices: %w", err)
 	}
 	devices, err := decode(out)
 	if err != nil {
@@ -263,7 +263,7 @@ func (f *flag) UnmarshalJSON(raw []byte) error {
 	case "false", "0", "null":
 		*f = false
 	default:
-		return fmt.Errorf("a flag is %s", text)
+		return fmt.Errorf("%s is not a boolean", text)
 	}
 	return nil
 }
@@ -303,7 +303,7 @@ func decode(out []byte) ([]Device, error) {
 		Devices []rawDevice `json:"blockdevices"`
 	}{}
 	if err := json.Unmarshal(out, &tree); err != nil {
-		return nil, fmt.Errorf("output of lsblk is not the JSON that is expected: %w", err)
+		return nil, fmt.Errorf("output of lsblk is not the expected JSON: %w", err)
 	}
 	if tree.Devices == nil {
 		return nil, errors.New(`output of lsblk has no "blockdevices"`)

@@ -678,7 +678,7 @@ func TestLabWipeThatFails(t *testing.T) {
 		}
 		result, _, err := l.n.Wipe(l.Context(), options)
 		if err == nil || !strings.Contains(err.Error(), "no luck") ||
-			!strings.Contains(err.Error(), "wiped before that: "+l.disk+"1") || len(result.Backup) == 0 {
+			!strings.Contains(err.Error(), "already wiped: "+l.disk+"1") || len(result.Backup) == 0 {
 			l.Errorf("got %+v, %v", result, err)
 		}
 	})
@@ -1005,8 +1005,8 @@ func TestLabPulse(t *testing.T) {
 	}
 	check("healthy", "")
 	l.sh("/usr/sbin/dmsetup", "suspend", "pulse")
-	check("suspended", "does not answer for 3s")
-	check("suspended still", "does not answer for ")
+	check("suspended", "has not answered for 3s")
+	check("suspended still", "has not answered for ")
 	if n := len(p.reads.Late()); n != 1 {
 		t.Errorf("%d questions are open", n)
 	}

@@ -43,7 +43,7 @@ func loopStatus(path string) (backing, error) {
 }
 
 // errDetached: the loop device no longer exists or is not set up.
-var errDetached = errors.New("is not a loop device that is set up")
+var errDetached = errors.New("is not a loop device with a backing file or device")
 
 // addLoops adds loop devices to their backing devices. The kernel does not list a loop device as a holder, and a loop
 // device does not open a disk exclusively, so a disk in use would otherwise look free. If the backing device of a
@@ -86,7 +86,7 @@ func (n *Node) behind(loop *Device) (Number, error) {
 	} else if errors.Is(err, ErrNotBlock) {
 		return "", nil
 	}
-	return "", fmt.Errorf("what is behind %s (%s) cannot be found out, and may be this device: %w", loop.Name,
+	return "", fmt.Errorf("the backing device of %s (%s) cannot be determined, and may be this device: %w", loop.Name,
 		loop.BackingFile, err)
 }
 

@@ -113,7 +113,7 @@ func noAnswer(d Device, err error) []Reason {
 			", and is neither used nor wiped until it does: see the kernel's log; repair or detach it" + queueHint(d)
 	case errors.As(err, &tooMany):
 		reason.Message = fmt.Sprintf(
-			"was not read, since %d other devices do not answer (%s): see the kernel's log; repair or detach them",
+			"was not read, because %d other devices do not answer (%s): see the kernel's log; repair or detach them",
 			len(tooMany.Keys), strings.Join(tooMany.Keys[:min(len(tooMany.Keys), 5)], ", "))
 	default:
 		reason.Message = fmt.Sprintf("was not read: %v", err)
@@ -160,7 +160,7 @@ func decodeSignatures(out []byte) ([]found, error) {
 		} `json:"signatures"`
 	}{}
 	if err := json.Unmarshal(out, &list); err != nil {
-		return nil, fmt.Errorf("output of wipefs is not the JSON that is expected: %w", err)
+		return nil, fmt.Errorf("output of wipefs is not the expected JSON: %w", err)
 	}
 	var signatures []found
 	for _, s := range list.Signatures {
@@ -179,7 +179,7 @@ func readable(d Device) []Reason {
 	// O_DIRECT bypasses the page cache, which can still have blocks of a disk that was removed.
 	f, err := os.OpenFile(d.Name, os.O_RDONLY|unix.O_EXCL|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
-		return one(Busy, "is in use: something has it open exclusively")
+		return one(Busy, "is in use: a process or the kernel has it open exclusively")
 	}
 	if err != nil {
 		return one(Unreadable, "cannot be opened: %v", err)
@@ -191,7 +191,7 @@ func readable(d Device) []Reason {
 		return one(Unreadable, "cannot be examined: %v", err)
 	}
 	if number, ok := numberOf(info); !ok || number != d.Number {
-		return one(Unreadable, "is another device than a moment ago (%s, it was %s)", number, d.Number)
+		return one(Unreadable, "was replaced by another device (%s, it was %s)", number, d.Number)
 	}
 	for _, offset := range []int64{0, max(0, (d.Size-blockSize)/blockSize*blockSize)} {
 		// An extended partition has only two sectors.

@@ -94,7 +94,7 @@ func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
 }
 
 // errSilent is wrapped in the error of a device that does not respond.
-var errSilent = errors.New("does not answer")
+var errSilent = errors.New("has not answered")
 
 // state returns the kernel's error state of a SCSI disk or an NVMe controller.
 func (p *Pulse) state(d Beat) error {
@@ -107,9 +107,9 @@ func (p *Pulse) state(d Beat) error {
 	}
 	switch text := strings.TrimSpace(string(state)); text {
 	case "offline", "transport-offline", "deleted", "cancel", "dead", "deleting":
-		return fmt.Errorf("the kernel calls it %s", text)
+		return fmt.Errorf("its state in the kernel is %s", text)
 	case "blocked", "resetting":
-		return fmt.Errorf("%w: the kernel calls it %s", errSilent, text)
+		return fmt.Errorf("%w: its state in the kernel is %s", errSilent, text)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func readFirst(d Beat) error {
 		return err
 	}
 	if number, ok := numberOf(info); !ok || number != d.Number {
-		return fmt.Errorf("is not there: its name %s is of another device", d.Path)
+		return fmt.Errorf("was removed: its name %s now belongs to another device", d.Path)
 	}
 	if _, err := readDirect(f, 0, blockSize); err != nil {
 		return fmt.Errorf("cannot be read: %w", err)

@@ -40,7 +40,8 @@ func TestPulse(t *testing.T) {
 	devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
 	got := p.Check(t.Context(), devices)
 	if len(got) != 3 || got["8:0"] != nil || !strings.Contains(got["8:16"].Error(), "input/output error") ||
-		!strings.Contains(got["8:32"].Error(), "does not answer") || !strings.Contains(got["8:48"].Error(), "offline") {
+		!strings.Contains(got["8:32"].Error(), "has not answered") ||
+		!strings.Contains(got["8:48"].Error(), "offline") {
 		t.Errorf("got %v", got)
 	}
 	// A device with a pending read is not read again.

@@ -178,7 +178,8 @@ type Reason struct {
 	Transient bool
 }
 
-// String returns the code and the message.
+// String returns the code and the message. Wipe records contain it: after an interrupted wipe, only a device with the
+// same texts is wiped again. So the texts about the content of a device should not change.
 func (r Reason) String() string { return string(r.Code) + ": " + r.Message }
 
 // Messages returns the messages of reasons as one text.
@@ -231,7 +232,7 @@ func explainOS(d Device) []Reason {
 	if !d.OSDisk {
 		return nil
 	}
-	return one(IsOSDisk, "is what this machine runs from, or has a part of that on it")
+	return one(IsOSDisk, "contains the operating system of the node, or a part of it")
 }
 
 // Remarks returns notes about a device that do not prevent its use.
@@ -239,8 +240,8 @@ func Remarks(d Device) []Reason {
 	if len(d.ByID) > 0 || d.Identity() != "" || d.Type == "lvm" {
 		return nil
 	}
-	return one(NoStablePath, "has neither a WWN, a serial number nor a link under /dev/disk/by-id, so its name can "+
-		"be another one after a reboot")
+	return one(NoStablePath, "has no WWN, no serial number and no link under /dev/disk/by-id, so its name can "+
+		"change when the node reboots")
 }
 
 // transient devices are in memory or are attached for another user: zram, RBD, NBD.
@@ -251,11 +252,11 @@ func explainType(d Device) []Reason {
 	case d.Type == "lvm":
 		return one(LVMInternal, "is a logical volume")
 	case d.Type == "rom":
-		return one(UnsupportedType, "is a drive for read-only discs")
+		return one(UnsupportedType, "is an optical drive")
 	case d.Type == "loop" && strings.Contains(d.BackingFile, "plugins/kubernetes.io"):
-		return one(KubernetesLoop, "is a loop device of kubelet on %s", d.BackingFile)
+		return one(KubernetesLoop, "is a loop device that the kubelet created on %s", d.BackingFile)
 	case slices.ContainsFunc(transient, func(p string) bool { return strings.HasPrefix(d.KernelName, p) }):
-		return one(UnsupportedType, "is memory or a network device, not a local disk")
+		return one(UnsupportedType, "is a RAM disk or a network device, not a local disk")
 	}
 	return nil
 }
@@ -271,7 +272,7 @@ func explainRemovable(d Device) []Reason {
 	if !d.Removable {
 		return nil
 	}
-	return one(Removable, "is a removable medium; name it in deviceSelector to use it all the same")
+	return one(Removable, "is a removable medium; to use it, name it in deviceSelector or set removable")
 }
 
 func explainSuspended(d Device) []Reason {
@@ -285,14 +286,14 @@ func explainSize(d Device) []Reason {
 	if d.Size >= MinimumSize {
 		return nil
 	}
-	return one(TooSmall, "has %d bytes; %d are the least", d.Size, MinimumSize)
+	return one(TooSmall, "has %d bytes, less than the minimum of %d MiB", d.Size, MinimumSize>>20)
 }
 
 func explainMounts(d Device) []Reason {
 	var reasons []Reason
 	for _, m := range d.Mountpoints {
 		if m == "[SWAP]" {
-			reasons = append(reasons, one(SwapInUse, "is swap space in use; end that with: swapoff %s", d.Name)...)
+			reasons = append(reasons, one(SwapInUse, "is swap space in use; disable it with: swapoff %s", d.Name)...)
 			continue
 		}
 		reasons = append(reasons, one(Mounted, "is mounted on %s", m)...)
@@ -355,8 +356,8 @@ func explainReserved(d Device) []Reason {
 	label := strings.ToLower(d.PartitionLabel)
 	for _, word := range []string{"bios", "boot", "reserved"} {
 		if strings.Contains(label, word) {
-			return one(PartitionReserved, "has the partition label %q, which marks a partition the machine needs",
-				d.PartitionLabel)
+			return one(PartitionReserved,
+				"has the partition label %q, which marks a partition that the node needs to boot", d.PartitionLabel)
 		}
 	}
 	return nil

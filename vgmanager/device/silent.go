@@ -37,7 +37,7 @@ func (n *Node) askable() (map[Number]Device, error) {
 	dir := filepath.Join(n.sysfs, "class/block")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("block devices of the node: %w", err)
+		return nil, fmt.Errorf("list the block devices of the node: %w", err)
 	}
 	devices := map[Number]Device{}
 	for _, e := range entries {

@@ -50,7 +50,7 @@ func decodeRecord(data []byte) (udevRecord, error) {
 		case "I":
 			microseconds, err := strconv.ParseInt(value, 10, 64)
 			if err != nil || microseconds < 0 || microseconds > int64(1<<62/time.Microsecond) {
-				return r, fmt.Errorf("udev's record has the time %q", value)
+				return r, fmt.Errorf("invalid time %q", value)
 			}
 			r.initialized = time.Duration(microseconds) * time.Microsecond
 			r.initializedKnown = true
@@ -86,7 +86,7 @@ func (n *Node) addRecord(d *Device) {
 		r, err = decodeRecord(data)
 	}
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("udev's record: %v", err))
+		d.Problems = append(d.Problems, fmt.Sprintf("read its udev record: %v", err))
 		return
 	}
 	d.properties = r.properties
@@ -118,7 +118,7 @@ func (n *Node) addHolders(d *Device) {
 		return
 	}
 	if err != nil {
-		d.Problems = append(d.Problems, fmt.Sprintf("its holders: %v", err))
+		d.Problems = append(d.Problems, fmt.Sprintf("read its holders: %v", err))
 		return
 	}
 	for _, e := range entries {
@@ -137,7 +137,7 @@ func (n *Node) Below(number Number) ([]Number, error) {
 	dir := filepath.Join(n.sysfs, "dev/block", string(number), "slaves")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("devices below %s: %w", number, err)
+		return nil, fmt.Errorf("list the devices below %s: %w", number, err)
 	}
 	var list []Number
 	for _, e := range entries {
@@ -146,7 +146,7 @@ func (n *Node) Below(number Number) ([]Number, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("devices below %s: %w", number, err)
+			return nil, fmt.Errorf("list the devices below %s: %w", number, err)
 		}
 		list = append(list, Number(strings.TrimSpace(string(below))))
 	}
@@ -185,7 +185,7 @@ func transport(d *Device) string {
 func (n *Node) mountsByNumber() (map[Number][]string, error) {
 	data, err := os.ReadFile(n.mounts)
 	if err != nil {
-		return nil, fmt.Errorf("mounts of the node: %w", err)
+		return nil, fmt.Errorf("read the mounts of the node: %w", err)
 	}
 	return decodeMounts(data)
 }
@@ -198,7 +198,7 @@ func decodeMounts(data []byte) (map[Number][]string, error) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 7 || !strings.Contains(fields[2], ":") {
-			return nil, fmt.Errorf("mounts of the node: %q is not a line of mountinfo", lines.Text())
+			return nil, fmt.Errorf("read the mounts of the node: %q is not a line of mountinfo", lines.Text())
 		}
 		number := Number(fields[2])
 		point := unescape(fields[4])
@@ -207,7 +207,7 @@ func decodeMounts(data []byte) (map[Number][]string, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("mounts of the node: %w", err)
+		return nil, fmt.Errorf("read the mounts of the node: %w", err)
 	}
 	return mounts, nil
 }

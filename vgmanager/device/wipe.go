@@ -96,7 +96,7 @@ func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (Wi
 		return answer{result, err}
 	})
 	if err != nil {
-		return WipeResult{}, nil, fmt.Errorf("wipe of %s: it %w: see the kernel's log; what was there is in %s",
+		return WipeResult{}, nil, fmt.Errorf("wipe %s: it %w: see the kernel's log; a backup of its data is in %s",
 			o.Device.Name, err, o.BackupDir)
 	}
 	return got.result, nil, got.err
@@ -109,10 +109,10 @@ func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOption
 		}
 	}
 	if result.Backup, result.Restore, err = backupAll(targets, o); err != nil {
-		return result, fmt.Errorf("save what is on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
+		return result, fmt.Errorf("back up the data on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
 	}
 	if err := n.wipeAll(ctx, targets); err != nil {
-		return result, fmt.Errorf("%w; what was there is in %s", err, o.BackupDir)
+		return result, fmt.Errorf("%w; a backup of its data is in %s", err, o.BackupDir)
 	}
 	return result, n.checkBlank(ctx, o.Device)
 }
@@ -121,12 +121,12 @@ func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOption
 func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.Number == o.Device.Number })
 	if at < 0 {
-		return nil, one(ProbeError, "is no longer there")
+		return nil, one(ProbeError, "is no longer attached")
 	}
 	d := devices[at]
 	if d.Identity() != o.Device.Identity() || Fingerprint(d, nil, nil) != Fingerprint(o.Device, nil, nil) {
 		return nil,
-			one(ProbeError, "is not what it was a moment ago: another device, or it was changed or used meanwhile")
+			one(ProbeError, "was replaced, changed or taken into use since it was checked")
 	}
 	// A boot partition that is named directly is refused. On a disk without the operating system it is wiped with the
 	// disk.
@@ -197,14 +197,14 @@ func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reas
 		if o.Carried == nil {
 			if _, listed := o.PVs[t.Number]; t.isLabeled() && !listed {
 				reasons = append(reasons, one(UnknownPV,
-					"carries a physical volume that LVM on this node does not list")...)
+					"contains a physical volume that LVM on this node does not list")...)
 			}
 			continue
 		}
 		why, err := o.Carried(ctx, t.Device, t.isLabeled())
 		switch {
 		case err != nil:
-			reasons = append(reasons, one(ProbeError, "could not be read as a physical volume: %v", err)...)
+			reasons = append(reasons, one(ProbeError, "could not be checked for a physical volume: %v", err)...)
 		case why != "":
 			reasons = append(reasons, one(InVolumeGroup, "%s", why)...)
 		}
@@ -250,8 +250,8 @@ func RestoreHint(d Device, areas []Area) string {
 	if id := d.Identity(); id != "" {
 		fmt.Fprintf(&b, " with the identity %s", id)
 	}
-	b.WriteString(".\n# It destroys what is on the device now. The device may have another name today: look before " +
-		"you run this.\nset -eu\n")
+	b.WriteString(".\n# It destroys the current content of the device. The name of the device may have changed: " +
+		"check it before you run this.\nset -eu\n")
 	for i, a := range areas {
 		if i > 0 && a.Device != areas[i-1].Device && areas[i-1].Device == d.Name {
 			fmt.Fprintf(&b, "udevadm settle\nblockdev --rereadpt '%s'\nudevadm settle\n", d.Name)
@@ -332,7 +332,7 @@ func (n *Node) wipeAll(ctx context.Context, targets []target) error {
 	for _, t := range targets {
 		if err := n.wipeOne(ctx, t.Device); err != nil {
 			if len(done) > 0 {
-				return fmt.Errorf("%w; wiped before that: %s", err, strings.Join(done, ", "))
+				return fmt.Errorf("%w; already wiped: %s", err, strings.Join(done, ", "))
 			}
 			return err
 		}
@@ -372,8 +372,8 @@ func zeroBlueStore(d Device) (err error) {
 func (n *Node) checkBlank(ctx context.Context, d Device) error {
 	if len(d.Partitions) > 0 {
 		if err := n.forgetPartitions(ctx, d); err != nil {
-			return fmt.Errorf("%s was wiped, but the kernel keeps its partitions: %w; see who uses them, and then "+
-				"run: blockdev --rereadpt %s", d.Name, err, d.Name)
+			return fmt.Errorf("%s was wiped, but the kernel still has its partitions: %w; stop what uses them, and "+
+				"run on the node: blockdev --rereadpt %s", d.Name, err, d.Name)
 		}
 	}
 	if reasons := n.Probe(ctx, d); len(reasons) > 0 {
@@ -381,7 +381,7 @@ func (n *Node) checkBlank(ctx context.Context, d Device) error {
 		for _, r := range reasons {
 			said = append(said, r.Message)
 		}
-		return fmt.Errorf("%s was wiped and is not blank: it %s", d.Name, strings.Join(said, "; "))
+		return fmt.Errorf("%s was wiped but is not blank: it %s", d.Name, strings.Join(said, "; "))
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func TestRestoreHint(t *testing.T) {
 	got := RestoreHint(Device{Name: "/dev/sdb", Size: 9, Serial: "s"},
 		[]Area{{"/b/sdb-0.bin", "/dev/sdb", 0}, {"/b/sdb-8.bin", "/dev/sdb", 8}, {"/b/sdb1-0.bin", "/dev/sdb1", 0}})
 	want := `# What a wipe overwrote on /dev/sdb, a device of 9 bytes with the identity serial:s.
-# It destroys what is on the device now. The device may have another name today: look before you run this.
+# It destroys the current content of the device. The name of the device may have changed: check it before you run this.
 set -eu
 dd if='/b/sdb-0.bin' of='/dev/sdb' bs=1M oflag=seek_bytes seek=0 conv=notrunc,fsync
 dd if='/b/sdb-8.bin' of='/dev/sdb' bs=1M oflag=seek_bytes seek=8 conv=notrunc,fsync

@@ -76,7 +76,7 @@ func New() *Reader {
 func (r *Reader) List(ctx context.Context) ([]Device, error) {
 	devices, err := ask(ctx, r, "", r.list)
 	if err != nil {
-		return nil, fmt.Errorf("list of mapped devices: %w", err)
+		return nil, fmt.Errorf("list the mapped devices: %w", err)
 	}
 	return devices, nil
 }
@@ -90,7 +90,7 @@ func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	}
 	targets, err := ask(ctx, r, number, func() ([]Target, error) { return r.status(subject{number: parsed}) })
 	if err != nil {
-		return nil, fmt.Errorf("status of mapped device %s: %w", number, err)
+		return nil, fmt.Errorf("read the status of mapped device %s: %w", number, err)
 	}
 	return targets, nil
 }
@@ -108,9 +108,9 @@ func ask[T any](ctx context.Context, r *Reader, about string, question func() (T
 	late := (*bounded.NoAnswerError)(nil)
 	switch {
 	case errors.As(err, &late):
-		err = fmt.Errorf("the kernel does not answer for %s", time.Since(late.Since).Round(time.Second))
+		err = fmt.Errorf("the kernel has not answered for %s", time.Since(late.Since).Round(time.Second))
 	case errors.Is(err, context.DeadlineExceeded):
-		err = errors.New("the kernel does not answer in time")
+		err = errors.New("the kernel has not answered in time")
 	case err == nil:
 		err = got.err
 	}
@@ -183,14 +183,14 @@ func (r *Reader) ThinPool(ctx context.Context, vg, pool string) (ThinPool, error
 
 func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
 	if len(name) >= nameLength {
-		return ThinPool{}, fmt.Errorf("thin pool %s: its name is longer than device-mapper's", name)
+		return ThinPool{}, fmt.Errorf("thin pool %s: its name is too long for device-mapper", name)
 	}
 	targets, err := ask(ctx, r, name, func() ([]Target, error) { return r.status(subject{name: name}) })
 	if err != nil {
-		return ThinPool{}, fmt.Errorf("status of thin pool %s: %w", name, err)
+		return ThinPool{}, fmt.Errorf("read the status of thin pool %s: %w", name, err)
 	}
 	if len(targets) != 1 || targets[0].Type != "thin-pool" {
-		return ThinPool{}, fmt.Errorf("mapped device %s is no thin pool: %w", name, ErrNotFound)
+		return ThinPool{}, fmt.Errorf("mapped device %s is not a thin pool: %w", name, ErrNotFound)
 	}
 	return ParseThinPool(targets[0].Params)
 }
@@ -199,7 +199,7 @@ func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
 func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 	name := volumeName(vg, lv)
 	if len(name) >= nameLength {
-		return Device{}, fmt.Errorf("logical volume %s/%s: its name is longer than device-mapper's", vg, lv)
+		return Device{}, fmt.Errorf("logical volume %s/%s: its name is too long for device-mapper", vg, lv)
 	}
 	d, err := ask(ctx, r, name, func() (Device, error) {
 		control, err := r.open()
@@ -214,7 +214,7 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 		return decodeDevice(answer)
 	})
 	if err != nil {
-		return Device{}, fmt.Errorf("device of logical volume %s/%s: %w", vg, lv, err)
+		return Device{}, fmt.Errorf("read the device of logical volume %s/%s: %w", vg, lv, err)
 	}
 	return d, nil
 }

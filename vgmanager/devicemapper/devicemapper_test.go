@@ -264,7 +264,8 @@ func TestADeviceThatHangsIsAskedOnce(t *testing.T) {
 	r := newReader(t, k)
 	r.calls = bounded.New(200*time.Millisecond, 3)
 	for i := range 3 {
-		if got, err := r.Status(t.Context(), "254:1"); err == nil || !strings.Contains(err.Error(), "does not answer") {
+		if got, err := r.Status(t.Context(), "254:1"); err == nil ||
+			!strings.Contains(err.Error(), "has not answered") {
 			t.Errorf("got %v, %v", got, err)
 		}
 		if calls := k.calls.Load(); calls != 1 {

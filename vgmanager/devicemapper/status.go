@@ -56,10 +56,10 @@ func ParseThinPool(params string) (ThinPool, error) {
 		return ThinPool{Mode: fields[0]}, nil
 	}
 	if len(fields) < 5 {
-		return ThinPool{}, fmt.Errorf("status of a thin pool is %q", params)
+		return ThinPool{}, fmt.Errorf("invalid status of a thin pool: %q", params)
 	}
 	if !slices.Contains([]string{ModeReadWrite, ModeReadOnly, ModeOutOfData}, fields[4]) {
-		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: %q is no mode", params, fields[4])
+		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: %q is not a mode", params, fields[4])
 	}
 	rest := fields[5:]
 	p := ThinPool{Mode: fields[4], NeedsCheck: slices.Contains(rest, "needs_check"),
@@ -104,7 +104,7 @@ func (r RAID) InSync() bool { return r.SyncedSectors == r.TotalSectors }
 func ParseRAID(params string) (RAID, error) {
 	fields := strings.Fields(params)
 	if len(fields) < 4 {
-		return RAID{}, fmt.Errorf("status of a RAID volume is %q", params)
+		return RAID{}, fmt.Errorf("invalid status of a RAID volume: %q", params)
 	}
 	devices, err := strconv.Atoi(fields[1])
 	if err != nil || devices != len(fields[2]) || strings.Trim(fields[2], "AaD-") != "" {
@@ -112,7 +112,7 @@ func ParseRAID(params string) (RAID, error) {
 	}
 	r := RAID{Level: fields[0], Health: fields[2]}
 	if r.SyncedSectors, r.TotalSectors, err = fraction(fields[3]); err != nil {
-		return RAID{}, fmt.Errorf("status of a RAID volume is %q: what is in sync: %w", params, err)
+		return RAID{}, fmt.Errorf("status of a RAID volume is %q: its sync progress: %w", params, err)
 	}
 	if len(fields) > 4 {
 		r.Action = fields[4]
@@ -143,14 +143,14 @@ func ParseMirror(params string) (Mirror, error) {
 	devices, err := strconv.ParseUint(fields[0], 10, 16)
 	at := int(devices) + 1
 	if err != nil || devices == 0 || len(fields) < at+3 {
-		return Mirror{}, fmt.Errorf("status of a mirror is %q: it does not name as many devices as it says", params)
+		return Mirror{}, fmt.Errorf("status of a mirror is %q: it lists a wrong number of devices", params)
 	}
 	m := Mirror{Health: fields[at+2]}
 	if fields[at+1] != "1" || len(m.Health) != int(devices) || strings.Trim(m.Health, "ADSRFU") != "" {
 		return Mirror{}, fmt.Errorf("status of a mirror is %q: its health is not a letter for each device", params)
 	}
 	if m.SyncedRegions, m.TotalRegions, err = fraction(fields[at]); err != nil {
-		return Mirror{}, fmt.Errorf("status of a mirror is %q: what is in sync: %w", params, err)
+		return Mirror{}, fmt.Errorf("status of a mirror is %q: its sync progress: %w", params, err)
 	}
 	return m, nil
 }
@@ -161,7 +161,7 @@ func fraction(text string) (part, whole uint64, err error) {
 	part, err1 := strconv.ParseUint(before, 10, 56)
 	whole, err2 := strconv.ParseUint(after, 10, 56)
 	if !ok || err1 != nil || err2 != nil || whole == 0 || part > whole {
-		return 0, 0, fmt.Errorf("%q is not a part of a whole", text)
+		return 0, 0, fmt.Errorf("%q is not a fraction", text)
 	}
 	return part, whole, nil
 }

@@ -76,7 +76,7 @@ func (c command) encode(about subject, buffer []byte) {
 	copy(buffer[atName:atName+nameLength-1], about.name)
 }
 
-var errShort = errors.New("the answer of device-mapper is cut off")
+var errShort = errors.New("the answer of device-mapper is truncated")
 
 func flagsOf(buffer []byte) uint32 { return binary.NativeEndian.Uint32(buffer[atFlags:]) }
 

@@ -120,7 +120,7 @@ func (m *Monitor) Unknown(group string) error {
 	prefix := strings.ReplaceAll(group, "-", "--") + "-"
 	for _, name := range slices.Sorted(maps.Keys(seen.Unreadable)) {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && !strings.HasPrefix(rest, "-") {
-			list = append(list, fmt.Errorf("state of %s: %w", name, seen.Unreadable[name]))
+			list = append(list, fmt.Errorf("read the state of %s: %w", name, seen.Unreadable[name]))
 		}
 	}
 	return errors.Join(list...)
@@ -208,7 +208,7 @@ func (m *Monitor) waitForFailing(ctx context.Context, answer <-chan map[string]e
 		m.pending = nil
 		return failing, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it could not be found out within %s whether the devices are well", m.failingLimit)
+		return nil, fmt.Errorf("the health of the devices could not be determined within %s", m.failingLimit)
 	}
 }
 

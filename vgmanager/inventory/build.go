@@ -247,7 +247,7 @@ func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
 	entry.VolumeGroup = group
 	entry.PVUUID = pv.UUID
 	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup),
-		Message: "is a physical volume of the volume group " + group + ", and is not there"}}
+		Message: "is a physical volume of the volume group " + group + ", and is missing"}}
 	entry.Eligibility = nil
 	entry.Holders = nil
 	entry.MountPoints = nil

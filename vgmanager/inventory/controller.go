@@ -116,7 +116,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
+		return ctrl.Result{}, fmt.Errorf("read node status %s: %w", r.Node, err)
 	}
 	next, seen := r.lookInTime(ctx, nodeStatus)
 	if seen == nil {
@@ -125,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err := r.write(ctx, nodeStatus, next); apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	} else if err != nil {
-		return ctrl.Result{}, fmt.Errorf("list of devices in node status %s: %w", r.Node, err)
+		return ctrl.Result{}, fmt.Errorf("write the list of devices to node status %s: %w", r.Node, err)
 	}
 	if seen != nil {
 		return ctrl.Result{}, seen
@@ -196,7 +196,7 @@ func (r *Reconciler) markFailed(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, e
 	meta.SetStatusCondition(&nodeStatus.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionFalse,
 		Reason: v1alpha1.ReasonObservationFailed,
-		Message: fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v",
+		Message: fmt.Sprintf("the devices of node %s could not be read, so the list is from an earlier observation: %v",
 			r.Node, err),
 	})
 }
@@ -231,7 +231,7 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
 		r.Client.List(ctx, list, client.InNamespace(r.Namespace)))
 	if err != nil {
-		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
+		return nil, fmt.Errorf("read the device classes of node %s: %w", r.Node, err)
 	}
 	seen := plan.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
 	var classes []plan.ClassState
@@ -273,7 +273,7 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 		if ok = ok && p.fingerprint == device.Fingerprint(d, nil, nil); ok {
 			fresh[d.Number], results[d.Number] = p, p.reasons
 		} else {
-			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
+			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "has not been read yet"}}
 		}
 		if !ok || p.transient || p.at.Before(woken) {
 			due = append(due, d)

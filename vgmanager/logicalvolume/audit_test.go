@@ -87,7 +87,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	}
 	events := said(recorder)
 	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") ||
-		!strings.Contains(events[1], "made for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
+		!strings.Contains(events[1], "created for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
 		t.Errorf("got %q", events)
 	}
 	if n := testutil.CollectAndCount(a); n != 8 {
@@ -345,7 +345,7 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 		devices[v.Name] = v.Device
 	}
 	volume := w.get("a").Status.VolumeID
-	const wrong = "the xfs file system of volume thin/a on node node1 does not work (input/output error)"
+	const wrong = "the xfs file system of volume thin/a on node node1 is not accessible (input/output error)"
 	files := &brokenFileSystems{problems: map[string]string{devices[volume]: wrong}}
 	a.FileSystems = files
 	check := func(what, want string, series int) {

@@ -27,7 +27,7 @@ func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, volume)
 	if client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable,
-			"PersistentVolume %s cannot be read, which may be bound: %v", lv.Name, err)
+			"read PersistentVolume %s, which may use the logical volume: %v", lv.Name, err)
 	}
 	if err == nil && refersTo(volume, lv) {
 		return inUse(volume)
@@ -51,7 +51,7 @@ func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVol
 	})
 	if err != nil {
 		return status.Errorf(codes.Unavailable,
-			"PersistentVolumes cannot be read, one of which may be bound to %s: %v", name(lv), err)
+			"list PersistentVolumes, one of which may use logical volume %s: %v", name(lv), err)
 	}
 	return used
 }

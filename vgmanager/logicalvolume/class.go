@@ -51,8 +51,8 @@ func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVol
 	}
 	if exists {
 		return false, status.Errorf(codes.Unavailable,
-			"logical volume %s is in a volume group of node %s that no device class has: "+
-				"see the volume groups with vgs, and set spec.deviceClass or remove the logical volume",
+			"logical volume %s is in a volume group of node %s that belongs to no device class: "+
+				"list the volume groups with vgs, and set spec.deviceClass or remove the logical volume",
 			name(lv), r.Node)
 	}
 	return true, r.release(ctx, lv)
@@ -63,14 +63,14 @@ func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVol
 func (r *Reconciler) defaultClass(lv *topolvmv1.LogicalVolume) (string, error) {
 	if lv.Status.VolumeID != "" {
 		return "", status.Errorf(codes.Unavailable,
-			"the object names no device class, and no device class of node %s has "+
-				"logical volume %s: attach its disks, or set spec.deviceClass to the class that it was in", r.Node,
+			"spec.deviceClass is empty, and no device class of node %s has "+
+				"logical volume %s: attach its disks, or set spec.deviceClass to its device class", r.Node,
 			lv.Status.VolumeID)
 	}
 	class, ok := r.Volumes.Default()
 	if !ok {
 		return "", status.Errorf(codes.Unavailable,
-			"the object names no device class, and node %s has no default one: "+
+			"spec.deviceClass is empty, and node %s has no default device class: "+
 				"set default: true for a device class of the LVMCluster", r.Node)
 	}
 	return class.Name, nil

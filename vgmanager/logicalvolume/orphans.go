@@ -194,14 +194,15 @@ var (
 	// What to do: if its data is not needed, run `lvremove` on the node; see [how to find
 	// orphans](../how-to/orphans.md).
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
-		"logical volume %s on node %s (%s bytes%s) has no LogicalVolume object: it takes room and is used by nobody "+
-			"of this cluster; nothing removes it but you: if its data is not needed, run on the node: lvremove %s")
+		"logical volume %s on node %s (%s%s) has no LogicalVolume object: it takes up space, nothing in this "+
+			"cluster uses it, and it is not removed automatically: if its data is not needed, run on the node: "+
+			"lvremove %s")
 	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed
 	// by hand, or its disks were replaced.
 	// What to do: restore the data from a backup into a new claim, then delete this one.
 	orphanObject = event.Warning("LogicalVolumeMissing", "Audit",
-		"node %s does not have the logical volume of this object: was it removed by hand, or its disks replaced? "+
-			"Restore the data from a backup into a new claim, then delete this one")
+		"node %s does not have the logical volume of this object: it was removed manually, or its disks were "+
+			"replaced. Restore the data from a backup into a new claim, then delete this one")
 )
 
 // tell emits one event for each orphan.
@@ -239,7 +240,7 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 	}
 	claim := ""
 	if o.Claim != "" {
-		claim = ", made for " + o.Claim
+		claim = ", created for " + o.Claim
 	}
 	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name,
 		a.Node, o.Size, claim, o.Name)

@@ -73,10 +73,10 @@ const retryRefused = time.Minute
 var (
 	// createFailed is a Warning event on the LogicalVolume: the node could not create the logical volume.
 	// What to do: see the error in the note; the agent tries again, unless the error is final.
-	createFailed = event.Warning("CreateFailed", "Create", "node %s cannot make the logical volume: %s")
+	createFailed = event.Warning("CreateFailed", "Create", "node %s cannot create the logical volume: %s")
 	// expandFailed is a Warning event on the LogicalVolume: the node could not extend the logical volume.
 	// What to do: see the error in the note; the agent tries again.
-	expandFailed = event.Warning("ExpandFailed", "Expand", "node %s cannot grow the logical volume: %s")
+	expandFailed = event.Warning("ExpandFailed", "Expand", "node %s cannot extend the logical volume: %s")
 	// removeFailed is a Warning event on the LogicalVolume: the node could not remove the logical volume.
 	// What to do: see the error in the note; the agent tries again.
 	removeFailed = event.Warning("RemoveFailed", "Remove", "node %s cannot remove the logical volume: %s")
@@ -237,14 +237,14 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 			return "gone", nil
 		}
 		return "", status.Errorf(codes.NotFound,
-			"the source, LogicalVolume %s, no longer exists", lv.Spec.Source)
+			"source LogicalVolume %s no longer exists", lv.Spec.Source)
 	}
 	if err != nil {
-		return "", status.Errorf(codes.Unavailable, "the source, LogicalVolume %s: %v", lv.Spec.Source, err)
+		return "", status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
 	}
 	if source.Spec.NodeName != r.Node || source.Status.VolumeID == "" {
 		return "", status.Errorf(codes.FailedPrecondition,
-			"the source, LogicalVolume %s, has no logical volume on node %s", lv.Spec.Source, r.Node)
+			"source LogicalVolume %s has no logical volume on node %s", lv.Spec.Source, r.Node)
 	}
 	return source.Status.VolumeID, nil
 }
@@ -393,8 +393,8 @@ func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		if other.UID != lv.UID && other.Spec.NodeName == r.Node &&
 			(string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
 			return status.Errorf(codes.FailedPrecondition,
-				"status.volumeID is %s, which is the logical volume of LogicalVolume %s: it is not removed; correct "+
-					"status.volumeID", name(lv), other.Name)
+				"status.volumeID is %s, which is the logical volume of LogicalVolume %s, so it is not removed: "+
+					"correct status.volumeID", name(lv), other.Name)
 		}
 	}
 	return nil

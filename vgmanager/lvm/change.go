@@ -107,11 +107,11 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	}
 	since := l.setLate(mine, turn)
 	if c.long {
-		return fmt.Errorf("%s: lvm %s %w since %s: a check of a thin pool's metadata takes long; see on the node: "+
-			"ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "),
+		return fmt.Errorf("%s: lvm %s %w; it started at %s: a check of a thin pool's metadata takes long; see on the "+
+			"node: ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "),
 			ErrRunning, since)
 	}
-	return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, whether it had an effect is not known: %w: %s",
+	return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, and may have had an effect: %w: %s",
 		object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
 }
 
@@ -134,8 +134,8 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	}
 	if lost := l.missing(vg); len(lost) > 0 {
 		return fmt.Errorf(
-			"volume group %s misses the physical volume %s: %w: attach its device again, or, if it is lost, "+
-				"ask for its removal in the deviceRequests of the device class", c.vg,
+			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
+				"add a Remove request to the deviceRequests of the device class", c.vg,
 			strings.Join(lost, ", "), ErrMissingPV)
 	}
 	args := c.args
@@ -197,7 +197,7 @@ func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, tur
 func (l *LVM) busy(object string, s *slot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("%s: %w: lvm %s has not ended, it runs since %s: %s", object, ErrBusy, s.command,
+	return fmt.Errorf("%s: %w: lvm %s has been running since %s: %s", object, ErrBusy, s.command,
 		s.since.UTC().Format(time.RFC3339), lockHint)
 }
 

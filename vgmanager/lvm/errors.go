@@ -24,7 +24,7 @@ var (
 	// ErrNotEmpty: the object to remove still contains volumes or physical volumes, or belongs to a volume group.
 	ErrNotEmpty = errors.New("not empty")
 	// ErrSignature: the device has a file system, a partition table or another signature that LVM recognizes.
-	ErrSignature = errors.New("device carries a signature")
+	ErrSignature = errors.New("device has a signature")
 	// ErrUnusable: LVM rejects the device. It is too small, unreadable, read-only, or excluded by the node's
 	// lvm.conf.
 	ErrUnusable = errors.New("device is not usable for LVM")
@@ -35,19 +35,19 @@ var (
 	// ErrDuplicateVG: several volume groups have this name, so LVM does not change any of them by name.
 	ErrDuplicateVG = errors.New("several volume groups have this name")
 	// ErrNotLarger: the volume already has the requested size or is larger.
-	ErrNotLarger = errors.New("requested size is not larger than the present one")
+	ErrNotLarger = errors.New("requested size is not larger than the current size")
 	// ErrInvalid: LVM rejects the arguments.
 	ErrInvalid = errors.New("invalid")
 	// ErrNotEnabled: the LVM feature is not enabled on the node.
 	ErrNotEnabled = errors.New("not enabled")
 	// ErrMoving: a pvmove is moving the extents of the logical volume. LVM does not change the volume until it ends.
-	ErrMoving = errors.New("its extents are being moved, try again when that is done")
+	ErrMoving = errors.New("its extents are being moved: try again after the move")
 	// ErrNoTarget: the node's kernel does not have a module that the LVM operation requires.
-	ErrNoTarget = errors.New("the node's kernel lacks the module")
+	ErrNoTarget = errors.New("the node's kernel lacks a required module")
 	// ErrBusy: another LVM command has not ended, so this one was not started. It wraps context.DeadlineExceeded.
-	ErrBusy = fmt.Errorf("not begun: %w", context.DeadlineExceeded)
+	ErrBusy = fmt.Errorf("not started: %w", context.DeadlineExceeded)
 	// ErrRunning: the command runs longer than its caller waits, and continues.
-	ErrRunning = errors.New("has not ended and goes on, it runs")
+	ErrRunning = errors.New("is still running")
 	// ErrNotInstalled: LVM is not installed on the node.
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )
@@ -165,7 +165,7 @@ func classify(object string, err error) error {
 		return fmt.Errorf("%s: %w: %w", object, sentinel, err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: no answer within the time limit: %s: %w", object, lockHint, err)
+		return fmt.Errorf("%s: LVM did not answer within the time limit: %s: %w", object, lockHint, err)
 	}
 	return fmt.Errorf("%s: %w", object, err)
 }

@@ -49,6 +49,6 @@ func (l *LVM) flushDevices(ctx context.Context, c command) error {
 	if slices.Contains(errs, nil) {
 		return nil
 	}
-	return fmt.Errorf("lvm %s has succeeded, but the change may be lost when the power fails: %w",
+	return fmt.Errorf("lvm %s succeeded, but the change may be lost in a power failure: %w",
 		strings.Join(c.args, " "), errors.Join(errs...))
 }

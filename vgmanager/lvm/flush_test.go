@@ -101,7 +101,7 @@ func TestAFlushThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := l.VGRemove(t.Context(), "vg1")
-	for _, want := range []string{"vgremove", "may be lost when the power fails", "/dev/sdb", "/dev/sdd"} {
+	for _, want := range []string{"vgremove", "may be lost in a power failure", "/dev/sdb", "/dev/sdd"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}

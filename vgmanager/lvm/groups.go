@@ -92,7 +92,7 @@ type VGReduceOptions struct {
 // It does not pass --all, which removes every empty physical volume. LVM does not ask a question that --yes could
 // answer.
 func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
-	return l.change(ctx, "take "+o.Device+" out of volume group "+o.VG, o.VG, "vgreduce", o.VG, o.Device)
+	return l.change(ctx, "remove "+o.Device+" from volume group "+o.VG, o.VG, "vgreduce", o.VG, o.Device)
 }
 
 // VGReduceMissing removes the missing physical volumes from a volume group. It returns ErrNotEmpty if a logical
@@ -102,7 +102,7 @@ func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
 // It does not pass --force, which removes the affected volumes or their missing parts. It does not pass
 // --mirrorsonly: LVRepair does that.
 func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
-	return l.change(ctx, "take the missing physical volumes out of volume group "+vg, vg, "vgreduce",
+	return l.change(ctx, "remove the missing physical volumes from volume group "+vg, vg, "vgreduce",
 		"--removemissing", vg)
 }
 
@@ -128,7 +128,7 @@ func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) erro
 	if o.RemoveTag != "" {
 		args = append(args, "--deltag", o.RemoveTag)
 	}
-	return l.change(ctx, "set whether physical volume "+o.Device+" is allocatable", wholeNode,
+	return l.change(ctx, "change whether physical volume "+o.Device+" is allocatable", wholeNode,
 		append(args, o.Device)...)
 }
 

@@ -44,7 +44,7 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	if len(devices) == 0 {
 		return nil, nil
 	}
-	object := "labels of " + strings.Join(devices, ", ")
+	object := "read the labels of " + strings.Join(devices, ", ")
 	out, err := l.pvs(ctx, devices)
 	if lacksDevices(err) {
 		// An LVM without --devices has no devices file and lists all devices.
@@ -97,7 +97,7 @@ func lacksDevices(err error) bool {
 func decodeLabels(out []byte) ([]LabeledPV, error) {
 	raw := rawReport{}
 	if err := json.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("report of LVM is not the JSON that is expected: %w", err)
+		return nil, fmt.Errorf("report of LVM is not the expected JSON: %w", err)
 	}
 	if raw.Report == nil {
 		return nil, errors.New(`report of LVM has no "report"`)
@@ -144,7 +144,7 @@ func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	_, err := l.runner.Run(ctx, program, "lvmdevices")
-	if err = classify("look for LVM's devices file", err); err != nil {
+	if err = classify("check for LVM's devices file", err); err != nil {
 		return false, ignore(err, ErrNotEnabled)
 	}
 	return true, nil

@@ -37,9 +37,9 @@ func NewLayout(options []string) (Layout, error) {
 	layout := newLayout(kind, mirrors, stripes)
 	switch {
 	case layout.Type == "raid10" && mirrors > 1:
-		return Layout{}, fmt.Errorf("raid10 has %d mirrors, and LVM makes only one: %w", mirrors, ErrInvalid)
+		return Layout{}, fmt.Errorf("raid10 has %d mirrors, but LVM supports only one: %w", mirrors, ErrInvalid)
 	case layout.Type == "raid1" && stripes > 1:
-		return Layout{}, fmt.Errorf("raid1 has %d stripes, and LVM makes none: %w", stripes, ErrInvalid)
+		return Layout{}, fmt.Errorf("raid1 has %d stripes, but LVM supports none: %w", stripes, ErrInvalid)
 	}
 	return layout, nil
 }

@@ -28,11 +28,11 @@ func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 	_, err := l.runner.Run(ctx, modprobe, append([]string{"--dry-run", "--quiet", "--all"}, modules...)...)
 	var failure *host.Error
 	if errors.As(err, &failure) && failure.ExitCode == 1 && ctx.Err() == nil {
-		return fmt.Errorf("one of %v: %w: install the package with the kernel's additional modules: %w", modules,
+		return fmt.Errorf("kernel modules %v: %w: install the package with the additional kernel modules: %w", modules,
 			ErrNoTarget, err)
 	}
 	if err != nil {
-		return fmt.Errorf("look for the kernel's modules %v: %w", modules, err)
+		return fmt.Errorf("check for the kernel modules %v: %w", modules, err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (l *LVM) locksAreHeld() bool {
 }
 
 // theReport is the name of the report in error messages.
-const theReport = "report of the node's volume groups"
+const theReport = "read the volume groups of the node"
 
 // land caches a report and starts the next flight. It does not cache the report if a change ran since the process
 // started, because the report may show the state before or after that change.
@@ -130,7 +130,7 @@ func (l *LVM) await(ctx context.Context, f *flight) (*Report, error) {
 	case <-f.done:
 		return f.report, f.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%s: a process that reads it still runs: %w: %s", theReport, ctx.Err(), lockHint)
+		return nil, fmt.Errorf("%s: an earlier read is still running: %w: %s", theReport, ctx.Err(), lockHint)
 	}
 }
 

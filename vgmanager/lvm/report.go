@@ -168,7 +168,7 @@ type rawReport struct {
 func decodeReport(out []byte) (*Report, error) {
 	raw := rawReport{}
 	if err := json.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("report of LVM is not the JSON that is expected: %w", err)
+		return nil, fmt.Errorf("report of LVM is not the expected JSON: %w", err)
 	}
 	if raw.Report == nil {
 		return nil, errors.New(`report of LVM has no "report"`)
@@ -312,7 +312,7 @@ func (x index) addSegment(r row) {
 	zero := r.text("zero")
 	lv := x.lvs[id]
 	if lv == nil {
-		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is no volume of the group", id))
+		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is not a volume of the group", id))
 		return
 	}
 	if lv.SegType == "" || lv.SegType == "linear" {
@@ -334,11 +334,12 @@ func (x index) addExtents(r row, extent Bytes) {
 	lv := x.lvs[lvID]
 	switch {
 	case pv == nil:
-		r.fail("pv_uuid", fmt.Sprintf("is %q in a segment, which is no physical volume of the group", pvID))
+		r.fail("pv_uuid", fmt.Sprintf("is %q in a segment, which is not a physical volume of the group", pvID))
 	case lvID == "":
 		pv.FreeAreas = append(pv.FreeAreas, size)
 	case lv == nil:
-		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment of a physical volume, which is no volume of the group", lvID))
+		r.fail("lv_uuid",
+			fmt.Sprintf("is %q in a segment of a physical volume, which is not a volume of the group", lvID))
 	default:
 		if at, found := slices.BinarySearch(lv.PVs, pvID); !found {
 			lv.PVs = slices.Insert(lv.PVs, at, pvID)

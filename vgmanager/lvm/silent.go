@@ -59,7 +59,7 @@ func (l *LVM) updateFilter() error {
 // ownFilter returns devices/filter of the node's lvm.conf, because the --config option replaces it. The command opens
 // no device. global_filter stays in effect.
 func (l *LVM) ownFilter(ctx context.Context) (string, error) {
-	const object = "filter of the node's lvm.conf"
+	const object = "read the filter of the node's lvm.conf"
 	out, err := l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")
 	if err != nil {
 		return "", classify(object, err)

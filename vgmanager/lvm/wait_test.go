@@ -135,7 +135,7 @@ func TestALongActivationOutlivesItsCall(t *testing.T) {
 		} {
 			now := time.Now()
 			if err := again(); !errors.Is(err, ErrBusy) ||
-				!strings.Contains(err.Error(), "vgchange --activate y vg1 has not ended, it runs since") ||
+				!strings.Contains(err.Error(), "vgchange --activate y vg1 has been running since") ||
 				time.Since(now) != 0 {
 				t.Errorf("after %s: got %v", time.Since(now), err)
 			}

@@ -44,12 +44,12 @@ func scalar(want string, is func(tag, value string) bool) *kind {
 }
 
 var (
-	aText  = scalar("a text", func(tag, _ string) bool { return tag == "!!str" })
+	aText  = scalar("a string", func(tag, _ string) bool { return tag == "!!str" })
 	aFlag  = scalar("true or false", func(tag, _ string) bool { return tag == "!!bool" })
 	aCount = scalar("a whole number, not below 0",
 		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 32); return err == nil })
 	aNumber = scalar("a number", func(tag, _ string) bool { return tag == "!!int" || tag == "!!float" })
-	texts   = &kind{want: "a list of texts", item: aText}
+	texts   = &kind{want: "a list of strings", item: aText}
 	manyGB  = scalar("a whole number of GiB",
 		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
 	aPool = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber,
@@ -124,10 +124,10 @@ func (p places) checkFields(key string, n *yaml.Node, want *kind, strict bool) e
 		switch {
 		case seen[name.Value] > 0:
 			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line,
-				problem: fmt.Sprintf("is there a second time, after line %d", seen[name.Value])}
+				problem: fmt.Sprintf("is a duplicate of line %d", seen[name.Value])}
 		case !known && strict:
 			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line,
-				problem: "is no key of this configuration"}
+				problem: "is not a key of this configuration"}
 		}
 		seen[name.Value] = name.Line
 		if !known {

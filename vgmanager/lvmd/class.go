@@ -95,7 +95,7 @@ func validate(classes []DeviceClass) error {
 			return wrong("volume-group", "has the same volume group or thin pool (%s) as %s", target(c), other)
 		}
 		if c.Default && byDefault != "" {
-			return wrong("default", "%s is the default already", byDefault)
+			return wrong("default", "%s is already the default", byDefault)
 		}
 		seen[c.Name] = true
 		targets[target(c)] = c.Name
@@ -120,13 +120,13 @@ func validateClass(c *DeviceClass) (key, problem string) {
 		return "stripe-size",
 			fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
 	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
-		return "thin-pool", "is thin and names no thin pool"
+		return "thin-pool", "is thin but names no thin pool"
 	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
 		return "thin-pool.overprovision-ratio",
 			fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
 	case isThin(c) && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
 		return "thin-pool.high-water-mark-percent",
-			fmt.Sprintf("has a high-water mark of %d %%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
+			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
 	return "", ""
 }

@@ -60,7 +60,7 @@ func readLimited(path string) ([]byte, error) {
 // invalid, and an error if the file does not exist.
 func ReadConfig(path string) (Config, error) {
 	if _, err := os.Stat(path); err != nil {
-		return Config{}, fmt.Errorf("configuration of lvmd: %w", err)
+		return Config{}, fmt.Errorf("read the configuration of lvmd: %w", err)
 	}
 	data, err := readLimited(path)
 	if err != nil {
@@ -69,7 +69,7 @@ func ReadConfig(path string) (Config, error) {
 	const strict = true
 	config, err := decodeConfig(path, data, strict)
 	if err == nil && len(config.DeviceClasses) == 0 {
-		err = fmt.Errorf("%s: device-classes: there is none", path)
+		err = fmt.Errorf("%s: device-classes: the list is empty", path)
 	}
 	return config, err
 }

@@ -194,7 +194,7 @@ func (t turn) enter(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return status.Errorf(status.FromContextError(ctx.Err()).Code(),
-			"another request for volumes of this node has not ended: %v", ctx.Err())
+			"waiting for another request for volumes of this node: %v", ctx.Err())
 	}
 }
 
@@ -220,7 +220,7 @@ func (e *Engine) locate(ctx context.Context, name string, read reader) (located,
 	set := e.classes.Load()
 	class, ok := set.find(name)
 	if !ok {
-		return located{}, status.Errorf(codes.NotFound, "device class %q is not known on this node", name)
+		return located{}, status.Errorf(codes.NotFound, "device class %q is not set up on this node", name)
 	}
 	report, err := read(ctx)
 	if err != nil {
@@ -273,14 +273,16 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, er
 	switch {
 	case len(named) > 1:
 		return l, status.Errorf(codes.Unavailable, "device class %s: %d volume groups of this node have the name %s: "+
-			"detach the disks of the other, or rename it", class.Name, len(named), class.VolumeGroup)
+			"detach the disks of the one that does not belong here, or rename it",
+			class.Name, len(named), class.VolumeGroup)
 	case l.vg == nil:
 		return l, status.Errorf(codes.Unavailable,
-			"device class %s: volume group %s is not there: are its disks attached?", class.Name, class.VolumeGroup)
+			"device class %s: volume group %s is missing: check that its disks are attached",
+			class.Name, class.VolumeGroup)
 	case class.VolumeGroupUUID != "" && l.vg.UUID != class.VolumeGroupUUID:
 		return l, status.Errorf(codes.Unavailable,
-			"device class %s: volume group %s (%s) is not there, and %s is another of its name: "+
-				"are its disks attached?", class.Name, class.VolumeGroup, class.VolumeGroupUUID, l.vg.UUID)
+			"device class %s: volume group %s (%s) is missing, and %s is another one with its name: "+
+				"check that its disks are attached", class.Name, class.VolumeGroup, class.VolumeGroupUUID, l.vg.UUID)
 	}
 	if isThin(class) {
 		if l.pool = l.vg.ThinPool(class.ThinPoolConfig.Name); l.pool == nil {

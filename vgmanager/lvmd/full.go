@@ -86,15 +86,15 @@ func (l located) refusal() string {
 		return l.class.Closed
 	}
 	if l.vg.MissingPVs > 0 {
-		return fmt.Sprintf("volume group %s lacks %d of its physical volumes: attach or replace the device", l.vg.Name,
-			l.vg.MissingPVs)
+		return fmt.Sprintf("volume group %s is missing %d of its physical volumes: attach or replace the device",
+			l.vg.Name, l.vg.MissingPVs)
 	}
 	if l.pool == nil {
 		return ""
 	}
 	name := l.vg.Name + "/" + l.pool.Name
 	if l.pool.Health != "" || l.pool.CheckNeeded {
-		return fmt.Sprintf("thin pool %s is out of order: %s", name, poolState(l.pool))
+		return fmt.Sprintf("thin pool %s is not healthy: %s", name, poolState(l.pool))
 	}
 	var full []string
 	mark := highWater(l.class)
@@ -104,7 +104,7 @@ func (l located) refusal() string {
 		mark    float64
 	}{{"data", l.fill.data, mark}, {"metadata", l.fill.metadata, metadataMark(l.pool.MetadataSize, mark)}} {
 		if part.percent != nil && *part.percent >= part.mark {
-			full = append(full, fmt.Sprintf("its %s is %.1f %% full, and the limit is %.0f %%", part.name,
+			full = append(full, fmt.Sprintf("its %s is %.1f%% full, and the limit is %.0f%%", part.name,
 				*part.percent, part.mark))
 		}
 	}

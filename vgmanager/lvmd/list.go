@@ -103,7 +103,7 @@ func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 	}
 	if unknown != nil {
 		return "", status.Errorf(codes.Unavailable,
-			"which device class has logical volume %s is not known: %v", name, unknown)
+			"the device class of logical volume %s is unknown: %v", name, unknown)
 	}
 	return "", status.Errorf(codes.NotFound, "no device class of this node has logical volume %s", name)
 }
@@ -120,7 +120,7 @@ func (e *Engine) Default() (DeviceClass, bool) {
 // number sets the device number of a volume that was created since the last report. It gets the number from the
 // kernel.
 func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
-	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is not known", l.vg.Name, lv.GetName())
+	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is unknown", l.vg.Name, lv.GetName())
 	if e.kernel == nil {
 		return unknown
 	}

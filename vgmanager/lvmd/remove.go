@@ -116,7 +116,7 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 		err := e.with(ctx, one.class, func(l located) error { return e.removeFrom(ctx, l, []string{one.name}) })
 		if _, known := e.classes.Load().find(one.class); !known {
 			err = status.Errorf(codes.FailedPrecondition,
-				"device class %q is not known on this node, so whether logical volume %s exists is not known either",
+				"device class %q is not set up on this node, so it is unknown whether logical volume %s exists",
 				one.class, one.name)
 		}
 		one.answer <- err

@@ -70,7 +70,7 @@ func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
 		return err
 	}
 	if in.GetSizeBytes() < 0 {
-		return status.Errorf(codes.InvalidArgument, "the size of a snapshot cannot be %d", in.GetSizeBytes())
+		return status.Errorf(codes.InvalidArgument, "invalid size of a snapshot: %d", in.GetSizeBytes())
 	}
 	if access := in.GetAccessType(); access != "ro" && access != "rw" {
 		return status.Errorf(codes.InvalidArgument, `access type is %q, want "ro" or "rw"`, access)
@@ -82,7 +82,7 @@ func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
 func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
 	if l.pool == nil {
 		return nil, 0, status.Errorf(codes.Unimplemented,
-			"device class %s is thick: only thin volumes have snapshots", l.class.Name)
+			"device class %s is thick: only thin volumes support snapshots", l.class.Name)
 	}
 	source := l.volume(in.GetSourceVolume())
 	if source == nil {
@@ -97,7 +97,7 @@ func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, 
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size < source.Size {
-		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d",
+		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d",
 			in.GetSizeBytes(), source.Name, source.Size)
 	}
 	return source, size, nil
@@ -111,7 +111,7 @@ func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.L
 	ours := l.pool != nil && present.PoolName == l.pool.Name &&
 		(present.Origin == "" || present.Origin == in.GetSourceVolume())
 	if !ours {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one",
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists with other properties",
 			l.vg.Name, present.Name)
 	}
 	if present.Size >= size {
@@ -158,7 +158,7 @@ func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnap
 		return nil
 	}
 	if undo := e.lvm.LVRemove(ctx, l.vg.Name, in.GetName()); undo != nil {
-		return errors.Join(err, fmt.Errorf("the snapshot stays: %w", undo))
+		return errors.Join(err, fmt.Errorf("the snapshot was not removed: %w", undo))
 	}
 	return err
 }

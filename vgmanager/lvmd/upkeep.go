@@ -142,7 +142,7 @@ func (l located) wrongs(lv *lvm.LV) []string {
 	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
 		if percent != nil && *percent >= nearlyFull {
 			wrongs = append(wrongs, fmt.Sprintf(
-				"the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name,
+				"the %s of thin pool %s/%s is at least %d%% full: writes fail when it is full", what, l.vg.Name,
 				l.pool.Name, nearlyFull))
 		}
 	}

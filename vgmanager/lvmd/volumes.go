@@ -21,7 +21,7 @@ var volumeNamePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126
 
 func checkName(name string) error {
 	if !volumeNamePattern.MatchString(name) {
-		return status.Errorf(codes.InvalidArgument, "%q is not the name of a logical volume", name)
+		return status.Errorf(codes.InvalidArgument, "%q is not a valid name of a logical volume", name)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ const TagNew = "lvms.new"
 // ErrUnfinished is returned for a volume that was never used and may not have been wiped, because the process or the
 // node may have stopped during the command that created it. The volume may contain data of a removed volume. A caller
 // that has not yet reported the volume calls Discard.
-var ErrUnfinished = errors.New("an earlier attempt to make it may have been cut off")
+var ErrUnfinished = errors.New("an earlier attempt to create it may have been interrupted")
 
 // Discard removes a volume that has TagNew, so that it can be recreated. It returns FailedPrecondition if the volume
 // does not have the tag. If the volume does not exist, it is not an error. It reads a new report first.
@@ -118,8 +118,8 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 		return nil
 	}
 	if !slices.Contains(lv.Tags, TagNew) {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not recreated",
-			l.vg.Name, name)
+		return status.Errorf(codes.FailedPrecondition,
+			"logical volume %s/%s may have been used, so it is not recreated", l.vg.Name, name)
 	}
 	log.FromContext(ctx).Info("recreating a logical volume that was never used and may not be wiped",
 		"deviceClass", l.class.Name, "lv", name)
@@ -153,7 +153,7 @@ func (e *Engine) created(ctx context.Context, l located, name string) (*proto.Cr
 			return &proto.CreateLVResponse{Volume: message(lv)}, nil
 		}
 	}
-	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended and is gone",
+	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended, but no longer exists",
 		l.vg.Name, name)
 }
 
@@ -164,7 +164,7 @@ func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, e
 		pool = l.pool.Name
 	}
 	if lv.Attr.IsThinPool() || lv.PoolName != pool || lv.Size < size {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one",
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists with other properties",
 			l.vg.Name, lv.Name)
 	}
 	return &proto.CreateLVResponse{Volume: message(lv)}, nil
@@ -177,7 +177,7 @@ func (l located) options(name string) ([]string, error) {
 	}
 	options, ok := l.set.options[name]
 	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "lvcreate option class %q is not known on this node", name)
+		return nil, status.Errorf(codes.InvalidArgument, "lvcreate option class %q does not exist on this node", name)
 	}
 	return options, nil
 }
@@ -188,7 +188,7 @@ func (l located) admit(size, room lvm.Bytes) error {
 		return nil
 	}
 	return status.Errorf(codes.ResourceExhausted,
-		"device class %s: %d bytes are requested, %d are free in volume group %s",
+		"device class %s: %d bytes are requested, but only %d are free in volume group %s",
 		l.class.Name, size, room, l.vg.Name)
 }
 

@@ -33,7 +33,7 @@ var (
 	// errAsleep: the disk is in standby and was not read.
 	errAsleep = errors.New("asleep")
 	// errSilent: the disk was read, but has no health status. Only a few virtual disks and USB bridges have one.
-	errSilent = errors.New("the disk has no verdict on its health (S.M.A.R.T. is not supported, or turned off)")
+	errSilent = errors.New("the disk does not report its health (S.M.A.R.T. is not supported, or is disabled)")
 )
 
 // Answer is the S.M.A.R.T. data of a disk.

@@ -41,7 +41,7 @@ func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Dis
 			continue
 		}
 		if err := below(sysfs, filepath.Base(kernelPath(d)), found); err != nil {
-			errs = append(errs, fmt.Errorf("the disks below %s: %w", d.Name, err))
+			errs = append(errs, fmt.Errorf("list the disks below %s: %w", d.Name, err))
 		}
 	}
 	var list []Disk

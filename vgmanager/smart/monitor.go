@@ -120,7 +120,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 func (m *Monitor) round(ctx context.Context) error {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Node}, status); err != nil {
-		return fmt.Errorf("the list of devices of node %s cannot be read: %w", m.Node, err)
+		return fmt.Errorf("read the list of devices of node %s: %w", m.Node, err)
 	}
 	if meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDevicesObserved) == nil {
 		return errNotListed
@@ -148,7 +148,7 @@ func (m *Monitor) ask(ctx context.Context, disk Disk) {
 	late := (*bounded.NoAnswerError)(nil)
 	switch {
 	case errors.As(err, &late):
-		err = fmt.Errorf("%s does not end", program)
+		err = fmt.Errorf("%s has not ended", program)
 	case err == nil:
 		err = got.err
 	}
@@ -189,7 +189,7 @@ func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error
 	case now.err != nil && (!known || last.err == nil || last.err.Error() != now.err.Error()):
 		logger.Info("cannot read the health (S.M.A.R.T.) of the disk", "cause", now.err.Error())
 	case now.answer != nil && !now.answer.Healthy && (last.answer == nil || last.answer.Healthy):
-		logger.Info("the disk predicts its failure (S.M.A.R.T.): save the data on it and replace it")
+		logger.Info("the disk is predicted to fail (S.M.A.R.T.): save the data on it and replace it")
 	}
 }
 

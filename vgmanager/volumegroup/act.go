@@ -97,7 +97,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Wanted, s plan.
 	case plan.Refresh:
 		return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
 	}
-	return fmt.Errorf("volume group %s on node %s: there is no action %q", w.Name, w.Node, a.Kind)
+	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)
 }
 
 func (r *Reconciler) createVG(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
@@ -183,8 +183,8 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 	}
 	r.tell(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
 		fmt.Sprintf(
-			"device %s (physical volume %s) of node %s is empty and was taken out of volume group %s: "+
-				"it may be detached",
+			"device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
+				"it can be detached",
 			a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
 	return nil
 }
@@ -194,7 +194,7 @@ func (r *Reconciler) reduceLost(ctx context.Context, w plan.Wanted, a plan.Actio
 		return err
 	}
 	r.tell(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
-		fmt.Sprintf("the lost physical volume %s of node %s was taken out of volume group %s", a.PVs[0].UUID,
+		fmt.Sprintf("the missing physical volume %s of node %s was removed from volume group %s", a.PVs[0].UUID,
 			w.Node, w.Name))
 	return nil
 }

@@ -238,7 +238,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	}
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return ctrl.Result{}, fmt.Errorf("node %s: %w", r.Node, err)
+		return ctrl.Result{}, fmt.Errorf("read node %s: %w", r.Node, err)
 	}
 	_, selected, err := plan.Applies(&object.Spec, node)
 	if err != nil {
@@ -299,7 +299,7 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return plan.Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
+		return plan.Wanted{}, fmt.Errorf("read node %s: %w", r.Node, err)
 	}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		return plan.Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)

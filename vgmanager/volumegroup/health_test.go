@@ -18,7 +18,7 @@ func TestWhatIsNotKnownIsNotHealthy(t *testing.T) {
 	b.health.unknown = errors.New("ioctl: input/output error")
 	b.agent.Wake()
 	b.settle()
-	e := b.wantState(v1alpha1.VGStatusDegraded, "the health of volume group vg1 on node node1 is not known",
+	e := b.wantState(v1alpha1.VGStatusDegraded, "the health of volume group vg1 on node node1 is unknown",
 		"input/output error")
 	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy,
 		v1alpha1.ConditionThinPoolHealthy} {

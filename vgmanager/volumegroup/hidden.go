@@ -85,7 +85,7 @@ func (r *Reconciler) unhide(ctx context.Context, w plan.Wanted, a plan.Action) e
 	}
 	if vg := report.VG(w.Name); vg == nil || vg.UUID != a.VGUUID {
 		return fmt.Errorf(
-			"volume group %s (%s) of node %s is still not listed by LVM, though its devices are in the devices file: "+
+			"LVM still does not list volume group %s (%s) of node %s, although its devices are in the devices file: "+
 				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", w.Name,
 			a.VGUUID, w.Node)
 	}

@@ -95,7 +95,7 @@ func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 		},
 		"its metadata cannot be read": {
 			"vg9", nil, func(s *scene) { s.writeAt(s.disks[0], 4096, make([]byte, 512)) },
-			[]string{"cannot tell which volume group"},
+			[]string{"cannot determine its volume group"},
 		},
 	}
 	for name, tt := range tests {

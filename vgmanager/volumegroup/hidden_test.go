@@ -73,7 +73,7 @@ func TestWipeReadsTheDeviceItself(t *testing.T) {
 		b.ok(err)
 		return why
 	}
-	const unknownGroup = "LVM cannot tell which volume group it belongs to"
+	const unknownGroup = "LVM cannot determine its volume group"
 	sdb := b.devices.list[0]
 	sdc := b.devices.list[1]
 	other := sdb

@@ -237,7 +237,7 @@ func (l *labBench) settleWhenOldEnough() {
 	for range 80 {
 		l.agent.Wake()
 		l.settle()
-		if !strings.Contains(l.entry().Reason, "there for a minute") && !excludedFor(l.entry(), "", "TooYoung") {
+		if !strings.Contains(l.entry().Reason, "attached for a minute") && !excludedFor(l.entry(), "", "TooYoung") {
 			return
 		}
 		time.Sleep(time.Second)
@@ -346,7 +346,7 @@ func TestLabFullPoolAndLostDisk(t *testing.T) {
 	l.sh("/usr/sbin/dmsetup", "resume", "disk")
 	l.boot()
 	l.settle()
-	l.wantState(v1alpha1.VGStatusDegraded, "misses the physical volume")
+	l.wantState(v1alpha1.VGStatusDegraded, "is missing the physical volume")
 	_, err = l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 1 << 20})
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("got %v", err)

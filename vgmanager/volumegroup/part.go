@@ -33,7 +33,7 @@ func (r *Reconciler) nodeStatus(ctx context.Context, from client.Reader) (*v1alp
 		return &v1alpha1.LVMVolumeGroupNodeStatus{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("node status %s: %w", r.Node, err)
+		return nil, fmt.Errorf("read node status %s: %w", r.Node, err)
 	}
 	return nodeStatus, nil
 }
@@ -78,7 +78,7 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 	}
 	if nodeStatus.Name == "" {
 		return nil,
-			fmt.Errorf("node status %s was deleted: nothing is done on the node until the operator has made it again",
+			fmt.Errorf("node status %s was deleted: the node agent changes nothing until the operator recreates it",
 				r.Node)
 	}
 	if nodeStatus, err = r.enter(ctx, nodeStatus, object.Name); err != nil {
@@ -87,7 +87,7 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 	live := &v1alpha1.LVMVolumeGroup{}
 	err = r.Live.Get(ctx, client.ObjectKeyFromObject(object), live)
 	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+		return nil, fmt.Errorf("read LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	if err != nil || live.UID != object.UID || !live.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -105,12 +105,12 @@ func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGr
 	next := nodeStatus.DeepCopy()
 	next.Status.NodeStatus = sorted(append(next.Status.NodeStatus, v1alpha1.VGStatus{
 		Name: name, Status: v1alpha1.VGStatusProgressing,
-		Reason: "the node is about to look at its devices for the device class",
+		Reason: "the node agent has not read its devices for the device class yet",
 	}))
 	err := r.Client.Status().Patch(ctx, next,
 		client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return nil, fmt.Errorf("node status %s: enter device class %s: %w", r.Node, name, err)
+		return nil, fmt.Errorf("node status %s: add the entry of device class %s: %w", r.Node, name, err)
 	}
 	return next, nil
 }

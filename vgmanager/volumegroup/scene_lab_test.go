@@ -592,7 +592,7 @@ func TestSceneDeviceThatIsNeededStays(t *testing.T) {
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[0]) })
 	e := s.converge("a refusal", func(e v1alpha1.VGStatus) bool {
 		return strings.Contains(e.Reason,
-			"bytes of it are in use")
+			"of it is in use, and the other devices have only")
 	})
 	if len(e.PhysicalVolumes) != 2 || e.Status != v1alpha1.VGStatusDegraded {
 		t.Errorf("got %+v", e)
@@ -805,7 +805,7 @@ func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 	})
 	ask("1Gi")
 	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow,
-		"metadataSize asks for 1056964608 more")
+		"metadataSize requires 1008Mi more")
 	ask("13Mi")
 	s.converge("ready again", func(e v1alpha1.VGStatus) bool {
 		return isReady(e) &&

@@ -75,8 +75,8 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Wanted, s plan.Seen, targe
 		return err
 	}
 	r.tell(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
-		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData asks: it "+
-			"carried %s; what was overwritten is kept in %s on the node",
+		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData allows: "+
+			"it contained %s; a backup of the overwritten data is in %s on the node",
 		target.Path, key, w.Node, w.Name, strings.Join(describeAll(result.Found), ", "), record.Backup))
 	return nil
 }
@@ -115,6 +115,6 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Wanted, key s
 	if err := json.Unmarshal([]byte(entry), &known); err == nil && known.ClassUID != string(w.UID) {
 		return nil
 	}
-	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered again; nothing "+
-		"is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
+	return fmt.Errorf("disk %s of node %s was already wiped for device class %s before its Node was registered again; "+
+		"nothing is wiped a second time: to wipe it, run wipefs on the node", key, w.Node, w.Name)
 }

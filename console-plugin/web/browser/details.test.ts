@@ -73,7 +73,7 @@ describe('details of a device class', () => {
     // What the node agent tells while LVM moves, and then.
     await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Draining', movedPercent: 40, message: 'its extents are being moved to the other devices' }), physicalVolume('sdc', 'a2'))]);
     await test(page, 'members').getByText('Draining 40%').waitFor();
-    await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Drained', free: `${100 * GiB}`, message: 'empty, and nothing new is put on it (deviceRequests)' }), physicalVolume('sdc', 'a2'))]);
+    await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Drained', free: `${100 * GiB}`, message: 'empty, and no new extents are allocated on it (deviceRequests)' }), physicalVolume('sdc', 'a2'))]);
     await test(page, 'members').getByText('Drained', { exact: true }).waitFor();
     await picture(page, 'class-drained');
     await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();

@@ -64,9 +64,9 @@ describe('overview', () => {
     const devices = test(page, 'devices');
     await devices.getByText('Draining 12%').waitFor();
     await devices.getByText('its extents are being moved to the other devices').waitFor();
-    await tellState({ state: 'Blocked', message: '10 bytes of it are in use and the other devices have 0 bytes free' });
+    await tellState({ state: 'Blocked', message: '10Gi of it is in use, and the other devices have only 4Gi free' });
     await devices.getByText('Blocked').waitFor();
-    await tellState({ state: 'Drained', message: 'empty, and nothing new is put on it (deviceRequests)' });
+    await tellState({ state: 'Drained', message: 'empty, and no new extents are allocated on it (deviceRequests)' });
     await devices.getByText('Drained', { exact: true }).waitFor();
     await accessible(page);
     await picture(page, 'overview-drained');

@@ -10,7 +10,7 @@ async function storage(): Promise<void> {
   await makeNode('node-a');
   const pool = { name: 'thin-pool-1', size: String(100 * GiB), metadataSize: String(GiB), dataPercent: 42, metadataPercent: 3, virtualSize: String(300 * GiB) };
   await tell('node-a', [system('sda', 'a0'), member('sdb', 'a1'), blank('sdc', 'a2'), mounted('sdd', 'a3')], [
-    { name: 'vg1', status: 'Ready', size: String(200 * GiB), free: String(80 * GiB), physicalVolumes: [physicalVolume('sdb', 'a1', { state: 'Drained', message: 'empty, and nothing new is put on it (deviceRequests)' })], thinPool: pool },
+    { name: 'vg1', status: 'Ready', size: String(200 * GiB), free: String(80 * GiB), physicalVolumes: [physicalVolume('sdb', 'a1', { state: 'Drained', message: 'empty, and no new extents are allocated on it (deviceRequests)' })], thinPool: pool },
   ]);
   const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 } }] } };
   await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec });

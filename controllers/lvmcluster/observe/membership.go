@@ -61,7 +61,7 @@ func (s State) isMember(node, class string) bool {
 // NotObservedSince returns a message for a node status that is stale.
 func NotObservedSince(status *lvmv1alpha1.LVMVolumeGroupNodeStatus) string {
 	return fmt.Sprintf(
-		"the node agent has not observed node %s since %s: look at the vg-manager Pod there, and at its log",
+		"the node agent has not observed node %s since %s: check the vg-manager Pod there, and its log",
 		status.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 

@@ -122,7 +122,7 @@ func (v classView) whyUnmanaged(node *corev1.Node, obstacle string) string {
 	status := v.current.NodeStatuses[node.Name]
 	switch problem := observe.NotReady(node); {
 	case obstacle != "":
-		return "the node agent can no longer run here, nothing manages the volume group: " + obstacle
+		return "the node agent can no longer run here, so the volume group is not managed: " + obstacle
 	case problem != "":
 		return problem
 	case v.current.IsStale(node.Name):
@@ -139,10 +139,10 @@ func (v classView) managed(node *corev1.Node, reported *lvmv1alpha1.VGStatus) *l
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation &&
 		len(unhealthy(reported)) == 0 {
 		reported.Status = lvmv1alpha1.VGStatusProgressing
-		reported.Reason = "the node has not seen the last change of the device class yet"
+		reported.Reason = "the node agent has not observed the latest change of the device class yet"
 	}
 	if node.Spec.Unschedulable && reported.Status == lvmv1alpha1.VGStatusReady && reported.Reason == "" {
-		reported.Reason = "the node is cordoned: Pods that run there keep their volumes, and no new ones come"
+		reported.Reason = "the node is cordoned: running Pods keep their volumes, and no new Pods are scheduled"
 	}
 	return reported
 }
@@ -220,7 +220,7 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 	}
 	why := "the device class was removed: the volume group is being removed"
 	if !v.removed.Users.None() {
-		why = "the device class was removed: the volume group stays until nobody uses it"
+		why = "the device class was removed: the volume group is kept until it is no longer in use"
 	}
 	if reported.Reason != "" {
 		why += ": " + reported.Reason
@@ -313,8 +313,8 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 		inSpec := observe.HasClass(cluster, class.Name)
 		if len(class.NodeStatus) == 0 && state == lvmv1alpha1.VGStatusProgressing && inSpec {
 			problems = append(problems, fmt.Sprintf(
-				"device class %s: no node can have it: look at its nodeSelector and those of its deviceSelectors, "+
-					"and at the taints that spec.tolerations does not tolerate", class.Name))
+				"device class %s: it selects no node: check its nodeSelector, those of its deviceSelectors, "+
+					"and the taints that spec.tolerations does not tolerate", class.Name))
 		}
 		if state == lvmv1alpha1.VGStatusFailed && inSpec && hasNoVolumeGroup(class) {
 			problems = append(problems, fmt.Sprintf(
@@ -348,7 +348,7 @@ func stateOf(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGState {
 
 func reasonOrHint(reason string) string {
 	if reason == "" {
-		return "no reason given: look at the log of the vg-manager pod there"
+		return "no reason reported: check the log of the vg-manager Pod there"
 	}
 	return reason
 }

@@ -99,9 +99,9 @@ func TestVolumeGroupsReady(t *testing.T) {
 			"no device")}, "b": {fixture.VG("vg1", lvmv1alpha1.VGStatusReady, "no device")}},
 			"False/VGsFailed: device class vg1: none of its nodes has a device for it", 2},
 		"says nothing": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {fixture.VG("vg1", "", "")}},
-			"False/VGReadinessInProgress: device class vg1 on node a: no reason given", 1},
+			"False/VGReadinessInProgress: device class vg1 on node a: no reason reported", 1},
 		"no node": {nil, nil,
-			"False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
+			"False/VGReadinessInProgress: device class vg1: it selects no node: check its nodeSelector", 0},
 		"down after ready": {[]*corev1.Node{a, down(fixture.Node("b", nil))},
 			map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on " +
 				"node b: the node has not been ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready",

@@ -151,7 +151,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	}
 	csiNode := &storagev1.CSINode{}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, csiNode); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("CSINode %s: %w", name, err)
+		return nil, fmt.Errorf("read CSINode %s: %w", name, err)
 	}
 	if !driver.IsRegistered(csiNode) {
 		return want, nil
@@ -223,11 +223,11 @@ func nodeOfCapacity(object client.Object) string {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &topolvmv1.LogicalVolume{}, NodeField,
 		NodeOf); err != nil {
-		return fmt.Errorf("index of LogicalVolumes by node: %w", err)
+		return fmt.Errorf("index LogicalVolumes by node: %w", err)
 	}
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &storagev1.CSIStorageCapacity{}, capacityField,
 		capacityOf); err != nil {
-		return fmt.Errorf("index of CSIStorageCapacities by node: %w", err)
+		return fmt.Errorf("index CSIStorageCapacities by node: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("capacity").

@@ -62,7 +62,7 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
 	informer, err := c.GetInformer(ctx, &topolvmv1.LogicalVolume{})
 	if err != nil {
-		return fmt.Errorf("watch of LogicalVolumes: %w", err)
+		return fmt.Errorf("watch LogicalVolumes: %w", err)
 	}
 	_, err = informer.AddEventHandler(s.waiters.handler())
 	return err
@@ -158,7 +158,7 @@ func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 func (s *ControllerServer) wishOf(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
 	if request.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "no name is given")
+		return nil, status.Error(codes.InvalidArgument, "name is required")
 	}
 	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return nil, err
@@ -182,13 +182,13 @@ func (s *ControllerServer) wishOf(ctx context.Context,
 		return wish, s.nameClass(ctx, wish)
 	}
 	if wish.Spec.DeviceClass != "" && wish.Spec.DeviceClass != source.Spec.DeviceClass {
-		return nil, status.Errorf(codes.InvalidArgument, "the source %s is in the device class %s, and the "+
-			"StorageClass is for %s: a copy is made within one device class",
+		return nil, status.Errorf(codes.InvalidArgument, "source %s is in device class %s, but the "+
+			"StorageClass is for %s: a copy must be in the device class of its source",
 			source.Name, source.Spec.DeviceClass, wish.Spec.DeviceClass)
 	}
 	if size < sizeOfVolume(source) {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d", size, source.Name,
-			sizeOfVolume(source))
+		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,
+			source.Name, sizeOfVolume(source))
 	}
 	wish.Spec.Source = source.Name
 	wish.Spec.AccessType = "rw"
@@ -219,8 +219,9 @@ func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.Logica
 	}
 	if class == "" {
 		return status.Errorf(codes.InvalidArgument,
-			"the StorageClass names no device class (parameter %s), and no device class "+
-				"of the LVMCluster is the default one: name it, or set default: true", v1alpha1.DeviceClassParameter)
+			"the StorageClass has no device class (parameter %s), and the LVMCluster "+
+				"has no default device class: set the parameter, or set default: true for a device class",
+			v1alpha1.DeviceClassParameter)
 	}
 	wish.Spec.DeviceClass = class
 	return nil
@@ -281,7 +282,7 @@ func (s *ControllerServer) sourceOf(ctx context.Context,
 		return nil, err
 	}
 	if lv == nil {
-		return nil, status.Errorf(codes.NotFound, "the source, %s %q, does not exist", kind, id)
+		return nil, status.Errorf(codes.NotFound, "source %s %q does not exist", kind, id)
 	}
 	return lv, nil
 }
@@ -327,7 +328,7 @@ func (s *ControllerServer) DeleteVolume(ctx context.Context,
 
 func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	if id == "" {
-		return status.Errorf(codes.InvalidArgument, "no %s is given", name)
+		return status.Errorf(codes.InvalidArgument, "%s is required", name)
 	}
 	if err := s.locks.Enter(id); err != nil {
 		return err
@@ -346,10 +347,10 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
 	request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
 	}
 	if len(request.GetVolumeCapabilities()) == 0 {
-		return nil, status.Error(codes.InvalidArgument, "no volume_capabilities are given")
+		return nil, status.Error(codes.InvalidArgument, "volume_capabilities are required")
 	}
 	lv, err := s.find(ctx, request.GetVolumeId())
 	if err != nil {
@@ -370,7 +371,7 @@ func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
 // checkCapabilities returns an error for capabilities that a volume on one node cannot have.
 func checkCapabilities(list []*csi.VolumeCapability) error {
 	if len(list) == 0 {
-		return status.Error(codes.InvalidArgument, "no volume_capabilities are given")
+		return status.Error(codes.InvalidArgument, "volume_capabilities are required")
 	}
 	var errs []error
 	for _, capability := range list {

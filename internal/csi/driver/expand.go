@@ -23,14 +23,14 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	id := request.GetVolumeId()
 	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
 	}
 	required, limit, err := bounds(request.GetCapacityRange())
 	if err != nil {
 		return nil, err
 	}
 	if required == 0 && limit == 0 {
-		return nil, status.Error(codes.InvalidArgument, "no capacity_range is given")
+		return nil, status.Error(codes.InvalidArgument, "capacity_range is required")
 	}
 	if err := s.locks.Enter(id); err != nil {
 		return nil, err
@@ -72,11 +72,12 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	case err == nil:
 		refusal := status.Errorf(expandCode(last.Status.Code), "node %s: %s", last.Spec.NodeName, last.Status.Message)
 		if _, err := s.ask(ctx, lv, 0); err != nil {
-			return 0, status.Errorf(codes.Unavailable, "%s; and the request could not be taken back: %v", refusal, err)
+			return 0, status.Errorf(codes.Unavailable, "%s; the expansion request could not be reverted: %v",
+				refusal, err)
 		}
 		return 0, refusal
 	case waiting.Err() != nil:
-		return 0, slow(last, "grown", waiting.Err())
+		return 0, slow(last, "expanded", waiting.Err())
 	}
 	return 0, err
 }
@@ -140,7 +141,7 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	case apierrors.IsNotFound(err):
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", lv.Name)
 	case err != nil:
-		return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", lv.Name, err)
+		return nil, status.Errorf(codes.Unavailable, "update LogicalVolume %s: %v", lv.Name, err)
 	}
 	return now, nil
 }

@@ -23,7 +23,8 @@ const maxEntries = 500
 func (s *ControllerServer) ListVolumes(ctx context.Context,
 	request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	if request.GetMaxEntries() < 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "max_entries is %d", request.GetMaxEntries())
+		return nil, status.Errorf(codes.InvalidArgument, "max_entries must not be negative: %d",
+			request.GetMaxEntries())
 	}
 	after, err := tokenName(request.GetStartingToken())
 	if err != nil {
@@ -73,7 +74,7 @@ func tokenName(token string) (string, error) {
 	}
 	name, ok := strings.CutPrefix(token, tokenPrefix)
 	if !ok {
-		return "", status.Errorf(codes.Aborted, "starting_token %s is not one of this list", strconv.Quote(token))
+		return "", status.Errorf(codes.Aborted, "invalid starting_token: %s", strconv.Quote(token))
 	}
 	return name, nil
 }

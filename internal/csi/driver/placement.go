@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -49,13 +50,13 @@ func allowedNodes(wish *topolvmv1.LogicalVolume, requirement *csi.TopologyRequir
 	if wish.Spec.Source != "" {
 		if len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
 			return nil, status.Errorf(codes.ResourceExhausted,
-				"the volume is a copy of %s, and so can be on node %s only", wish.Spec.Source, wish.Spec.NodeName)
+				"the volume is a copy of %s, so it can only be on node %s", wish.Spec.Source, wish.Spec.NodeName)
 		}
 		return []string{wish.Spec.NodeName}, nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), requisite...)
 	if requirement != nil && len(allowed) == 0 {
-		return nil, status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)",
+		return nil, status.Errorf(codes.InvalidArgument, "accessibility_requirements have no node (topology key %s)",
 			v1alpha1.TopologyNodeKey)
 	}
 	return allowed, nil
@@ -86,8 +87,8 @@ func (s *ControllerServer) reserve(ctx context.Context, wish *topolvmv1.LogicalV
 	}
 	if node == "" || room < wish.Spec.Size.Value() {
 		return status.Errorf(codes.ResourceExhausted,
-			"no node has room for %d bytes in device class %q; the most is %d bytes", wish.Spec.Size.Value(),
-			wish.Spec.DeviceClass, room)
+			"no node has enough capacity for %s in device class %q: the maximum is %s", wish.Spec.Size.String(),
+			wish.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI))
 	}
 	wish.Spec.NodeName = node
 	s.placed.Store(wish.Name, wish.DeepCopy())
@@ -109,7 +110,7 @@ func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[strin
 		return false, nil
 	}
 	if err != nil {
-		return false, status.Errorf(codes.Unavailable, "claim %s: %v", service.ClaimOf(parameters), err)
+		return false, status.Errorf(codes.Unavailable, "read claim %s: %v", service.ClaimOf(parameters), err)
 	}
 	return claim.Annotations[selectedNode] == "", nil
 }
@@ -255,7 +256,7 @@ func (s *ControllerServer) GetCapacity(ctx context.Context,
 		node := &corev1.Node{}
 		err := s.Client.Get(ctx, client.ObjectKey{Name: topology.GetSegments()[v1alpha1.TopologyNodeKey]}, node)
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) {
-			return nil, status.Errorf(codes.Unavailable, "Node: %v", err)
+			return nil, status.Errorf(codes.Unavailable, "read the Node: %v", err)
 		}
 		if err == nil {
 			nodes.Items = append(nodes.Items, *node)

@@ -56,7 +56,7 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 	place placer) (*topolvmv1.LogicalVolume, error) {
 	err := s.Active.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
-		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+		return nil, status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", wish.Name, err)
 	}
 	var refused error
 	if apierrors.IsNotFound(err) {
@@ -67,7 +67,7 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 			if err := s.Client.Create(ctx, wish); err == nil {
 				return nil, nil
 			} else if !apierrors.IsAlreadyExists(err) {
-				return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
+				return nil, status.Errorf(codes.Unavailable, "create LogicalVolume %s: %v", wish.Name, err)
 			}
 		}
 	}
@@ -90,7 +90,7 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 		return true, s.awaitGone(waiting, present)
 	case !compatible(wish, present):
 		return false, status.Errorf(codes.AlreadyExists,
-			"volume %s exists and is another one than the one asked for: %s", wish.Name, differences(wish, present))
+			"volume %s already exists with other properties: %s", wish.Name, differences(wish, present))
 	case present.Status.VolumeID != "":
 		return false, nil
 	}
@@ -142,7 +142,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	lv, err := s.await(waiting, joined, wish, func(lv *topolvmv1.LogicalVolume) (bool, error) {
 		if lv == nil {
 			return false, status.Errorf(codes.Aborted,
-				"LogicalVolume %s was deleted while its volume was made", wish.Name)
+				"LogicalVolume %s was deleted while its volume was being created", wish.Name)
 		}
 		return lv.Status.VolumeID != "" || service.IsRefusal(lv.Status.Code), nil
 	})
@@ -160,7 +160,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	case waiting.Err() != nil && ctx.Err() == nil && lost:
 		return nil, s.giveUp(ctx, lv)
 	case waiting.Err() != nil:
-		return nil, slow(lv, "made", waiting.Err())
+		return nil, slow(lv, "created", waiting.Err())
 	}
 	return nil, err
 }
@@ -180,7 +180,7 @@ func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
 // created nothing: giveUp then deletes the object, so that another node can create the volume.
 func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	late := slow(lv, "made", context.DeadlineExceeded)
+	late := slow(lv, "created", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}

@@ -38,8 +38,8 @@ func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (
 	}
 	size := (max(required, least, 1) + sector - 1) / sector * sector
 	if limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is asked for, and it would have %d: "+
-			"its file system needs %d, and sizes are multiples of %d",
+		return 0, status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is requested, but it would have %d: "+
+			"its file system requires %d, and sizes are multiples of %d",
 			limit, size, least, sector)
 	}
 	return size, nil
@@ -62,10 +62,11 @@ func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	limit = r.GetLimitBytes()
 	switch {
 	case required < 0 || limit < 0:
-		return 0, 0, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", required, limit)
-	case limit > 0 && required > limit:
-		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes are not available at once",
+		return 0, 0, status.Errorf(codes.InvalidArgument, "invalid capacity_range: required_bytes %d, limit_bytes %d",
 			required, limit)
+	case limit > 0 && required > limit:
+		return 0, 0, status.Errorf(codes.OutOfRange, "invalid capacity_range: required_bytes %d is greater than "+
+			"limit_bytes %d", required, limit)
 	}
 	return required, limit, nil
 }

@@ -21,10 +21,10 @@ const accessSnapshot = "ro"
 func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if request.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "no name is given")
+		return nil, status.Error(codes.InvalidArgument, "name is required")
 	}
 	if request.GetSourceVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "no source_volume_id is given")
+		return nil, status.Error(codes.InvalidArgument, "source_volume_id is required")
 	}
 	name := strings.ToLower(request.GetName())
 	if err := s.locks.Enter(name); err != nil {

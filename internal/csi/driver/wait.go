@@ -144,7 +144,7 @@ func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.Lo
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", name, err)
+		return nil, status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", name, err)
 	}
 	return lv, nil
 }
@@ -170,5 +170,5 @@ func reasonOf(lv *topolvmv1.LogicalVolume) string {
 	if lv.Status.Code != codes.OK {
 		return fmt.Sprintf("node %s: %s", lv.Spec.NodeName, lv.Status.Message)
 	}
-	return fmt.Sprintf("node %s has not answered: is its vg-manager running?", lv.Spec.NodeName)
+	return fmt.Sprintf("node %s has not answered: check that its vg-manager Pod is running", lv.Spec.NodeName)
 }

@@ -47,7 +47,7 @@ func MkfsOptions(parameter string) ([]string, error) {
 	}
 	for _, option := range options {
 		if strings.HasPrefix(option, "/") {
-			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not for options of mkfs",
+			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not allowed in options of mkfs",
 				v1alpha1.MkfsOptionsParameter, option)
 		}
 	}

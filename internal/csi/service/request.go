@@ -17,16 +17,16 @@ const Healthy = "healthy"
 func CheckRequest(id, path, pathName string, capability *csi.VolumeCapability) error {
 	switch {
 	case id == "":
-		return status.Error(codes.InvalidArgument, "no volume_id is given")
+		return status.Error(codes.InvalidArgument, "volume_id is required")
 	case path == "":
-		return status.Errorf(codes.InvalidArgument, "no %s is given", pathName)
+		return status.Errorf(codes.InvalidArgument, "%s is required", pathName)
 	case capability == nil:
-		return status.Error(codes.InvalidArgument, "no volume_capability is given")
+		return status.Error(codes.InvalidArgument, "volume_capability is required")
 	case capability.GetBlock() == nil && capability.GetMount() == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability is neither block nor mount")
 	case !slices.Contains(accessModes, capability.GetAccessMode().GetMode()):
 		return status.Errorf(codes.InvalidArgument,
-			"access mode %s: a volume is on one node, so only modes of a single node are possible",
+			"access mode %s is not supported: a volume is on one node, so only single-node modes are possible",
 			capability.GetAccessMode().GetMode())
 	}
 	return nil

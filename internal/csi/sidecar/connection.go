@@ -33,7 +33,7 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 		Buckets:   operationBuckets,
 	}, operationLabels)
 	if err := register(metrics, seconds); err != nil {
-		return nil, fmt.Errorf("metrics of the CSI connection: %w", err)
+		return nil, fmt.Errorf("register the metrics of the CSI connection: %w", err)
 	}
 	retry := backoff.DefaultConfig
 	retry.MaxDelay = time.Second
@@ -45,7 +45,7 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 		grpc.WithUnaryInterceptor(measure(driver, seconds)),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("connection to the CSI socket %s: %w", socket, err)
+		return nil, fmt.Errorf("connect to the CSI socket %s: %w", socket, err)
 	}
 	return connection, nil
 }
@@ -60,7 +60,7 @@ func MeasureServer(driver string, metrics prometheus.Registerer) (grpc.UnaryServ
 		Buckets:   operationBuckets,
 	}, operationLabels)
 	if err := register(metrics, seconds); err != nil {
-		return nil, fmt.Errorf("metrics of the CSI server: %w", err)
+		return nil, fmt.Errorf("register the metrics of the CSI server: %w", err)
 	}
 	return func(ctx context.Context, request any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		start := time.Now()

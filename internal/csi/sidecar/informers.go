@@ -40,11 +40,11 @@ func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (
 	for _, object := range watched {
 		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return nil, fmt.Errorf("informer of %T for the CSI side-cars: %w", object, err)
+			return nil, fmt.Errorf("informer of %T for the CSI sidecars: %w", object, err)
 		}
 		whole, ok := informer.(toolscache.SharedIndexInformer)
 		if !ok {
-			return nil, fmt.Errorf("informer of %T for the CSI side-cars: the manager's cache has a %T",
+			return nil, fmt.Errorf("informer of %T for the CSI sidecars: the manager's cache has a %T",
 				object, informer)
 		}
 		m.known[reflect.TypeOf(object)] = whole
@@ -58,7 +58,7 @@ func (m *managed) InformerFor(object runtime.Object,
 	informer, ok := m.known[reflect.TypeOf(object)]
 	if !ok {
 		// This panics when the process starts, before it does anything: a new version of a sidecar uses another kind.
-		panic(fmt.Sprintf("a CSI side-car asks for an informer of %T, which internal/csi/sidecar does not list",
+		panic(fmt.Sprintf("a CSI sidecar asks for an informer of %T, which internal/csi/sidecar does not list",
 			object))
 	}
 	return informer

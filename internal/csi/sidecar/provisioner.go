@@ -104,7 +104,8 @@ func (p *provisioner) Start(ctx context.Context) error {
 	plugin, ok := p.plugin(driver, onlyScheduled).(completePlugin)
 	if !ok {
 		return fmt.Errorf(
-			"the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes",
+			"the library's provisioner %T no longer decides which claims are its own, or whether it supports block "+
+				"volumes",
 			plugin)
 	}
 	p.current.completePlugin, p.current.copies = plugin, p.plugin(driver, allNodes)
@@ -174,7 +175,7 @@ func (p *provisioner) volumeMetrics() (libmetrics.Metrics, error) {
 		metrics.PersistentVolumeDeleteDurationSeconds,
 	} {
 		if err := register(p.Metrics, collector); err != nil {
-			return metrics, fmt.Errorf("metrics of the provisioner: %w", err)
+			return metrics, fmt.Errorf("register the metrics of the provisioner: %w", err)
 		}
 	}
 	return metrics, nil

@@ -66,13 +66,13 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("look at socket %s: %w", socket, err)
+		return nil, fmt.Errorf("check socket %s: %w", socket, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("listen on %s: there is something that is not a socket (%s): remove it",
+		return nil, fmt.Errorf("listen on %s: the path exists and is not a socket (%s): remove it",
 			socket, info.Mode())
 	default:
 		if err := os.Remove(socket); err != nil {
-			return nil, fmt.Errorf("remove the socket that an earlier process left: %w", err)
+			return nil, fmt.Errorf("remove the socket of an earlier process: %w", err)
 		}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)

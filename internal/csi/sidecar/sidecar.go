@@ -83,11 +83,11 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 	}
 	client, err := kubernetes.NewForConfig(limited(options.Config, "csi-sidecars", runtime.ContentTypeProtobuf))
 	if err != nil {
-		return nil, fmt.Errorf("client of the CSI side-cars: %w", err)
+		return nil, fmt.Errorf("client of the CSI sidecars: %w", err)
 	}
 	snapshots, err := snapshotclient.NewForConfig(limited(options.Config, "csi-snapshotter", runtime.ContentTypeJSON))
 	if err != nil {
-		return nil, fmt.Errorf("snapshot client of the CSI side-cars: %w", err)
+		return nil, fmt.Errorf("snapshot client of the CSI sidecars: %w", err)
 	}
 	factory, err := newManaged(ctx, client, options.Cache)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Sidecars) Close() error {
 func waitForWorkers() error {
 	const gate = "ReleaseLeaderElectionOnExit"
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{gate: true}); err != nil {
-		return fmt.Errorf("feature gate %s of the CSI side-cars: %w", gate, err)
+		return fmt.Errorf("feature gate %s of the CSI sidecars: %w", gate, err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s *snapshotter) Start(ctx context.Context) error {
 		return endedOr(ctx, err)
 	}
 	if !driver.controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
-		return fmt.Errorf("snapshotter: the CSI driver on %s does not make snapshots", s.Socket)
+		return fmt.Errorf("snapshotter: the CSI driver on %s does not support snapshots", s.Socket)
 	}
 	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
 	v1 := informers.Snapshot().V1()

@@ -177,7 +177,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("claim %s/%s of LogicalVolume %s: %w", namespace, name, lv.Name, err)
+		return false, fmt.Errorf("read claim %s/%s of LogicalVolume %s: %w", namespace, name, lv.Name, err)
 	}
 	return volumePrefix+string(claim.UID) != lv.Name, nil
 }
@@ -218,7 +218,7 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 // which takes up space.
 // What to do: if its data is not needed, delete the LogicalVolume; see [how to find orphans](../how-to/orphans.md).
 var found = event.Warning("UnclaimedLogicalVolume", "Audit",
-	"no PersistentVolume, no snapshot and no claim knows this volume on node %s (%s): it takes room; if its data is "+
+	"no PersistentVolume, snapshot or claim uses this volume on node %s (%s): it takes up space; if its data is "+
 		"not needed, run: kubectl delete logicalvolume %s")
 
 // mark adds or removes the mark of a LogicalVolume.
@@ -233,7 +233,7 @@ func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaim
 	patch := client.RawPatch(types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
 	if err := a.Client.Patch(ctx, lv, patch); err != nil {
-		return client.IgnoreNotFound(fmt.Errorf("mark LogicalVolume %s: %w", lv.Name, err))
+		return client.IgnoreNotFound(fmt.Errorf("annotate LogicalVolume %s: %w", lv.Name, err))
 	}
 	if unclaimed {
 		a.Recorder.Eventf(lv, nil, found.Type, found.Reason, found.Action, found.Text, lv.Spec.NodeName,

@@ -33,11 +33,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
-	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
-
-var image = os.Getenv("LVMS_IMAGE")
 
 func TestCatalog(t *testing.T) { suite.Run(t, "LVM Storage from a catalog") }
 
@@ -47,6 +44,7 @@ func TestCatalog(t *testing.T) { suite.Run(t, "LVM Storage from a catalog") }
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
 		c         olm.Cluster
+		cluster   suite.Cluster
 		publisher olm.Publisher
 		images    map[string]string
 		before    map[string]bool
@@ -56,30 +54,21 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	data := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
 	BeforeAll(func(ctx SpecContext) {
-		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(),
-			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			Expect(rights.Record(l)).To(Succeed())
-			Expect(l.Down(ctx)).To(Succeed())
-		})
-		opened, err := story.Open(l)
-		Expect(err).NotTo(HaveOccurred())
-		c = olm.Cluster{Cluster: opened}
-		publisher, err = olm.NewPublisher(ctx, l, GinkgoT().TempDir(), GinkgoWriter)
+		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(),
+			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
+		c = olm.Cluster{Cluster: cluster.Cluster}
+		var err error
+		publisher, err = olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		images = map[string]string{}
-		for version, archive := range map[string]string{"0.2.0": image, "0.3.0": os.Getenv("LVMS_NEXT_IMAGE")} {
-			Expect(archive).NotTo(BeEmpty(),
-				"LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
-			images[version], err = publisher.PublishImage(ctx, archive, version)
+		for version, variable := range map[string]string{"0.2.0": "LVMS_IMAGE", "0.3.0": "LVMS_NEXT_IMAGE"} {
+			images[version], err = publisher.PublishImage(ctx, suite.Archive(variable), version)
 			Expect(err).NotTo(HaveOccurred())
 		}
-		_, err = c.Kubectl(ctx, nil, "create", "namespace", story.OperatorNamespace)
-		Expect(err).NotTo(HaveOccurred())
+		cluster.Run(ctx, "create", "namespace", story.OperatorNamespace)
 		before, err = c.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		disks = suite.Single{Cluster: opened}.OnNode(ctx, contentOfDisks)
+		disks = cluster.ContentOfDisks(ctx)
 	}, NodeTimeout(6*time.Minute))
 
 	JustAfterEach(func(ctx SpecContext) {
@@ -99,8 +88,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}
 
 	It(
-		"is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too "+
-			"old, and OLM says so", Label("long"), func(ctx SpecContext) {
+		"is not installed if the Subscription, the OperatorGroup or the Kubernetes version is wrong, and OLM "+
+			"reports why", Label("long"), func(ctx SpecContext) {
 			// Another catalog has the operator in a newer version. It must not affect any of the tests.
 			elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 			Expect(err).NotTo(HaveOccurred())
@@ -111,7 +100,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.2.0"],
 				Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
 
-			By("a catalog that is not there")
+			By("using a catalog that does not exist")
 			Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
 			Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
 			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
@@ -120,7 +109,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 					"no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
 			Expect(c.Unsubscribe(ctx)).To(Succeed())
 
-			By("no OperatorGroup")
+			By("subscribing without an OperatorGroup")
 			Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
 			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
 				ContainSubstring("all available catalogsources are healthy"))
@@ -130,21 +119,21 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Consistently(plans).WithContext(ctx).WithTimeout(3*time.Second).WithPolling(time.Second).Should(BeEmpty(),
 				"OLM says nothing, and does nothing")
 
-			By("two OperatorGroups")
+			By("creating two OperatorGroups")
 			for _, name := range []string{"lvms", "second"} {
-				suite.Single{Cluster: c.Cluster}.Run(ctx,
+				Expect(c.ApplyManifest(ctx,
 					`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
-  spec: {targetNamespaces: [`+story.OperatorNamespace+`]}}`, "apply", "-f", "-")
+  spec: {targetNamespaces: [`+story.OperatorNamespace+`]}}`)).To(Succeed())
 			}
 			Eventually(func() string {
-				return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "operatorgroup", "second", "-n",
+				return cluster.Run(ctx, "get", "operatorgroup", "second", "-n",
 					story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
 			}).WithContext(ctx).WithTimeout(time.Minute).Should(
 				Equal("Multiple OperatorGroup found in the same namespace"))
 			Expect(plans()).To(BeEmpty())
 
-			By("a Kubernetes that is too old")
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "operatorgroup", "second", "-n",
+			By("requiring a newer Kubernetes")
+			cluster.Run(ctx, "delete", "operatorgroup", "second", "-n",
 				story.OperatorNamespace)
 			Eventually(func() (string, error) {
 				return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o",
@@ -162,9 +151,9 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
 			HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
-		By("letting no privileged Pod run in the namespace")
+		By("forbidding privileged Pods in the namespace")
 		level := func(level string) {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace,
+			cluster.Run(ctx, "label", "--overwrite", "namespace", story.OperatorNamespace,
 				"pod-security.kubernetes.io/enforce="+level)
 		}
 		level("baseline")
@@ -182,11 +171,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				`jsonpath={range .items[*].spec.conditions[*]}{.type}={.status} {end}`)
 		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(ContainSubstring("Upgradeable=True"))
 		Expect(c.Claim(ctx, data)).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.StartWriting(ctx, data.Name)
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+		cluster.StartWriting(ctx, data.Name)
+		cluster.StillWrites(ctx)
 	}, NodeTimeout(8*time.Minute))
 
-	It("creates its alerts, whose runbooks are where the Subscription says", func(ctx SpecContext) {
+	It("creates its alerts, with the runbook address of the Subscription", func(ctx SpecContext) {
 		runbook := func() (string, error) {
 			return c.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace, "-o",
 				`jsonpath={.spec.groups[*].rules[?(@.alert=="LVMSAgentDown")].annotations.runbook_url}`)
@@ -197,7 +186,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				Equal(base + "LVMSAgentDown.md"))
 		}
 		configure := func(patch string) {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "subscription", olm.PackageName, "-n",
+			cluster.Run(ctx, "patch", "subscription", olm.PackageName, "-n",
 				story.OperatorNamespace, "--type=merge", "--patch", patch)
 		}
 		is(alertrules.DefaultRunbooks)
@@ -207,31 +196,30 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		configure(`{"spec":{"config":null}}`)
 		is(alertrules.DefaultRunbooks)
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+		cluster.StillWrites(ctx)
 	}, NodeTimeout(6*time.Minute))
 
 	// If an operator is installed for its own namespace, OLM limits its webhook to that namespace. A policy refuses
 	// LVMClusters in other namespaces.
-	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks",
+	It("refuses a second LVMCluster and one in another namespace, with a webhook certificate of OLM",
 		func(ctx SpecContext) {
 			for namespace, answer := range map[string]string{
 				story.OperatorNamespace: "my-lvmcluster",
 				"default":               `an LVMCluster must be created in namespace "openshift-lvm-storage", where the operator runs`,
 			} {
-				_, err := c.Kubectl(ctx, strings.NewReader(
+				Expect(c.ApplyManifest(ctx,
 					`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
-  spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`), "apply", "-f", "-")
-				Expect(err).To(MatchError(ContainSubstring(answer)))
+  spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`)).To(MatchError(ContainSubstring(answer)))
 			}
 		}, NodeTimeout(time.Minute))
 
-	It("names a right that somebody has taken from it, and goes on when it has it back", Label("long"),
+	It("reports a missing permission, and continues when it is restored", Label("long"),
 		func(ctx SpecContext) {
 			giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims",
 				"list", "watch")
 			giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
 			restart := func() {
-				suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l",
+				cluster.Run(ctx, "delete", "pod", "-n", story.OperatorNamespace, "-l",
 					"app.kubernetes.io/name=lvms-operator")
 			}
 			restart()
@@ -241,10 +229,9 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				return out
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
 				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator does not have " +
-					"permission to list " +
-					"persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its " +
-					"Role or ClusterRole is not that of the installation"))
-			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+					"permission to list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in " +
+					"all namespaces: its Role or ClusterRole was changed after the installation"))
+			cluster.StillWrites(ctx)
 			giveClaims()
 			restart()
 			Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
@@ -254,7 +241,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		}, NodeTimeout(6*time.Minute))
 
-	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
+	It("is upgraded through its channel while a Pod writes and a volume is created", func(ctx SpecContext) {
 		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, waits)).To(Succeed())
 		Expect(c.StartPod(ctx, waits, "made")).To(Succeed())
@@ -288,7 +275,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+		cluster.StillWrites(ctx)
 		Expect(c.StopPod(ctx, "default", "during")).To(Succeed())
 		Expect(c.Unclaim(ctx, during)).To(Succeed())
 
@@ -306,7 +293,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	// A version whose program exits at start has the same effect: the Deployment does not become ready, and the old Pod
 	// stays.
-	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
+	It("continues to serve if the image of the next version is missing", func(ctx SpecContext) {
 		repository, _, _ := strings.Cut(images["0.3.0"], "@")
 		publish(ctx, olm.Release{Version: "0.3.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
 		Eventually(func() (map[string]string, error) {
@@ -317,42 +304,42 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+
 			".v0.3.1", "Installing"))
 		Eventually(func() string {
-			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l",
+			return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
 				"app.kubernetes.io/name=lvms-operator", "--no-headers")
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+		cluster.StillWrites(ctx)
 		broken = during
 	}, NodeTimeout(6*time.Minute))
 
 	// OLM does not upgrade from a version that was never installed. The administrator deletes the Subscription and the
 	// versions, which also uninstalls an operator, and subscribes again.
-	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces",
+	It("is replaced by a fixed version for all namespaces while volumes exist",
 		func(ctx SpecContext) {
 			publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
 			sum, err := c.Write(ctx, broken, broken.Name)
 			Expect(err).NotTo(HaveOccurred())
-			kept := release(ctx, suite.Single{Cluster: c.Cluster}, broken)
+			kept := release(ctx, cluster, broken)
 			Expect(c.Unsubscribe(ctx)).To(Succeed())
-			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+			cluster.StillWrites(ctx)
 			Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.3")).To(Succeed())
 			Expect(c.WaitInstalled(ctx, "0.3.2")).To(Succeed())
 			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+			cluster.StillWrites(ctx)
 			again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class,
 				Size: broken.Size, Existing: kept}
 			Expect(c.Claim(ctx, again)).To(Succeed())
 			Expect(c.StartPod(ctx, again, again.Name)).To(Succeed())
 			Expect(c.Checksum(ctx, again, again.Name)).To(Equal(sum), "what Retain has left")
 			Expect(c.StopPod(ctx, "default", again.Name)).To(Succeed())
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "pv", kept, "--type=merge",
+			cluster.Run(ctx, "patch", "pv", kept, "--type=merge",
 				`--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			Expect(c.Unclaim(ctx, again)).To(Succeed())
 		}, NodeTimeout(6*time.Minute))
 
-	It("keeps the LVMCluster while a volume is there, and leaves nothing without", func(ctx SpecContext) {
+	It("keeps the LVMCluster while a volume exists, and then leaves nothing behind", func(ctx SpecContext) {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
 		key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}
 		Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
@@ -361,7 +348,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			g.Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 			return messages(lvmCluster)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+		cluster.StillWrites(ctx)
 
 		Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
@@ -381,24 +368,20 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			return olm.LeftOver(before, after), err
 		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
-		Expect(suite.Single{Cluster: c.Cluster}.OnNode(ctx, contentOfDisks)).To(Equal(disks))
+		Expect(cluster.ContentOfDisks(ctx)).To(Equal(disks))
 	}, NodeTimeout(8*time.Minute))
 })
 
-// contentOfDisks prints the content of the disks of a node, and the files in the operator's directories. The kubelet
-// creates /etc/topolvm for the agent; it remains, empty.
-const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
-
 // release deletes the Pod and claim of a volume, and keeps its PersistentVolume (Retain) for another claim. It returns
 // the name of the PersistentVolume.
-func release(ctx context.Context, c suite.Single, v story.Volume) string {
+func release(ctx context.Context, c suite.Cluster, v story.Volume) string {
 	GinkgoHelper()
-	volume := c.Run(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
-	c.Run(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	volume := c.Run(ctx, "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
+	c.Run(ctx, "patch", "pv", volume, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 	Expect(c.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
-	c.Run(ctx, "", "delete", "pvc", "-n", v.Namespace, v.Name, "--timeout=60s")
-	c.Run(ctx, "", "wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=60s")
-	c.Run(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"claimRef":null}}`)
+	c.Run(ctx, "delete", "pvc", "-n", v.Namespace, v.Name, "--timeout=60s")
+	c.Run(ctx, "wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=60s")
+	c.Run(ctx, "patch", "pv", volume, "--type=merge", `--patch={"spec":{"claimRef":null}}`)
 	return volume
 }
 
@@ -499,7 +482,7 @@ func messages(lvmCluster *lvmv1alpha1.LVMCluster) string {
 func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string,
 	verbs ...string) (give func()) {
 	GinkgoHelper()
-	listed := suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", resourceOf(kind), "-n",
+	listed := suite.Cluster{Cluster: c.Cluster}.Run(ctx, "get", resourceOf(kind), "-n",
 		story.OperatorNamespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.rules[*].resources}{"\n"}{end}`)
 	key := client.ObjectKey{Namespace: story.OperatorNamespace}

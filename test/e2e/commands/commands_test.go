@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,8 +15,8 @@ import (
 	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -39,9 +38,7 @@ spec:
 
 // world is a cluster with volumes of each kind, and a foreign volume group.
 type world struct {
-	*testing.T
-	*story.Cluster
-	begin time.Time
+	*suite.World
 	disks []string
 }
 
@@ -52,74 +49,53 @@ func TestCommandsOfThePagesWork(t *testing.T) {
 	defer cancel()
 	w := newWorld(ctx, t)
 	all, err := Read()
-	w.must(err)
+	w.Must(err)
 	for _, c := range all {
 		if c.ReadsOnly() && !listed(c) {
 			w.reads(ctx, c)
 		}
 	}
-	w.Logf("%s: commands that read", w.since())
+	w.Logf("%s: commands that read", w.Since())
 	for _, s := range steps {
 		w.step(ctx, s, all[slices.IndexFunc(all, func(c Command) bool { return c.Text == s.Text })])
 	}
-	w.Logf("%s: commands that change something", w.since())
-	w.must(w.WaitReady(ctx, "my-lvmcluster"))
+	w.Logf("%s: commands that change something", w.Since())
+	w.Must(w.WaitReady(ctx, "my-lvmcluster"))
 }
 
 func newWorld(ctx context.Context, t *testing.T) *world {
 	t.Helper()
-	image := os.Getenv("LVMS_IMAGE")
-	if image == "" {
-		t.Fatal("LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
-	}
-	w := &world{T: t, begin: time.Now()}
 	scsi := lab.DiskSpec{Kind: lab.SCSI, Size: lab.GiB}
-	l, err := lab.Up(ctx, lab.Options{Name: "e2e-commands", Nodes: 1, Snapshots: true,
-		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, scsi, scsi, scsi}})
-	w.must(err)
-	t.Cleanup(func() {
-		w.must(rights.Record(l))
-		w.must(l.Down(context.WithoutCancel(ctx)))
-	})
-	w.Cluster, err = story.Open(l)
-	w.must(err)
-	w.must(w.Install(ctx, image))
+	w := &world{World: suite.NewWorld(ctx, t, lab.Options{Name: "e2e-commands", Nodes: 1, Snapshots: true,
+		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, scsi, scsi, scsi}})}
+	w.RecordRights()
+	w.Must(w.Install(ctx, w.Environment("LVMS_IMAGE")))
 	w.storage(ctx)
-	w.Logf("%s: volumes are in use", w.since())
+	w.Logf("%s: volumes are in use", w.Since())
 	return w
 }
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) since() time.Duration { return time.Since(w.begin).Round(time.Second) }
 
 // storage creates the classes, volumes in them, a snapshot, and a foreign volume group.
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	node, err := w.Lab.Node("node1")
-	w.must(err)
+	w.Must(err)
 	found, err := node.Disks(ctx)
-	w.must(err)
+	w.Must(err)
 	for _, disk := range found {
 		w.disks = append(w.disks, disk.Device)
 	}
 	manifest := strings.NewReplacer("MIRROR1", w.disks[1], "MIRROR2", w.disks[2]).Replace(classes)
-	_, err = w.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
-	w.must(err)
-	w.must(w.WaitReady(ctx, "my-lvmcluster"))
+	w.Must(w.ApplyManifest(ctx, manifest))
+	w.Must(w.WaitReady(ctx, "my-lvmcluster"))
 	data := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "1Gi"}
 	for _, v := range []story.Volume{data, {Namespace: "default", Name: "mirror", Class: "lvms-safe", Size: "128Mi"}} {
-		w.must(w.Claim(ctx, v))
-		w.must(w.StartPod(ctx, v, v.Name))
+		w.Must(w.Claim(ctx, v))
+		w.Must(w.StartPod(ctx, v, v.Name))
 	}
-	w.must(w.Snapshot(ctx, data, "snap"))
+	w.Must(w.Snapshot(ctx, data, "snap"))
 	_, err = node.Exec(ctx, "vgcreate", "foreign", w.disks[3])
-	w.must(err)
+	w.Must(err)
 }
 
 // names returns the values for the words in capitals that a step does not set.

@@ -119,15 +119,15 @@ var (
 	analyzes  = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
 	builds    = [2]string{"Makefile", "artifacts: image must-gather-image"}
 	lostNodes = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
-	removes   = [2]string{"test/e2e/storage_test.go", "leaves no object and blank disks when it is removed"}
+	removes   = [2]string{"test/e2e/storage_test.go", "leaves no object behind, and blank disks, when it is removed"}
 	uninstall = [2]string{"test/story/cluster.go", "func (c *Cluster) Uninstall"}
 	bySub     = [2]string{"test/e2e/catalog/catalog_test.go", "RUNBOOK_BASE_URL"}
 	versions  = [2]string{"test/e2e/catalog/catalog_test.go", `c.Kubectl(ctx, nil, "get", "csv"`}
 	channels  = [2]string{"test/e2e/catalog/catalog_test.go", "is upgraded through its channel"}
 	unsub     = [2]string{"test/e2e/catalog/catalog_test.go", "c.Unsubscribe(ctx)"}
 	extension = [2]string{"test/e2e/olmv1/olmv1_test.go", "is installed with the manifest of the documentation"}
-	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "is removed after its LVMCluster"}
-	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over what upstream left"}
+	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "when it is removed after its LVMCluster"}
+	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
 	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 

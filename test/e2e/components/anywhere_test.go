@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
@@ -36,7 +37,8 @@ spec:
 // permissions for discovery.
 var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("long"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true,
+		image = suite.Archive("LVMS_IMAGE")
+		cluster = suite.Up(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 	}, NodeTimeout(10*time.Minute))
 
@@ -50,8 +52,8 @@ func isScrapedWithAToken(ctx context.Context) {
 	Expect(cluster.Install(ctx, image)).To(Succeed())
 	Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-	Expect(apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}")).To(Succeed())
-	kubectl(ctx, "apply", "-k", repositoryFile("monitoring/prometheus-operator"))
+	Expect(cluster.ApplyManifest(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}")).To(Succeed())
+	cluster.Run(ctx, "apply", "-k", repositoryFile("monitoring/prometheus-operator"))
 	p := startPrometheus(ctx, "monitoring", anywhere)
 	// The targets are an agent and the operator. A single node has no standby.
 	scrapes(ctx, p, 2)

@@ -34,9 +34,9 @@ const served = 8080
 // startPods creates the test Pods, once.
 func startPods(ctx context.Context) {
 	GinkgoHelper()
-	Expect(apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: openshift-console}}`)).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: openshift-console}}`)).To(Succeed())
 	for _, w := range []where{outsider, neighbor, console} {
-		Expect(apply(ctx, fmt.Sprintf(`
+		Expect(cluster.ApplyManifest(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: Pod
 metadata: {namespace: %s, name: %s, labels: {app: %[2]s, component: ui}}

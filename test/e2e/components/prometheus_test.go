@@ -55,12 +55,12 @@ const scrapedIn = 4 * time.Minute
 // startPrometheus creates a Prometheus object and returns the resulting Prometheus.
 func startPrometheus(ctx context.Context, inNamespace, manifest string) *prometheus.Prometheus {
 	GinkgoHelper()
-	Expect(apply(ctx, strings.ReplaceAll(manifest, "IMAGE", cluster.Lab.Registry()+"/prometheus:1"))).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(manifest, "IMAGE", cluster.Lab.Registry()+"/prometheus:1"))).To(Succeed())
 	pod := client.ObjectKey{Namespace: inNamespace, Name: "prometheus-k8s-0"}
 	Eventually(func() error { return cluster.Get(ctx, pod, &corev1.Pod{}) }).WithContext(ctx).WithTimeout(soon).
 		WithPolling(time.Second).Should(Succeed())
 	Expect(cluster.WaitRunning(ctx, pod.Namespace, pod.Name)).To(Succeed())
-	return prometheus.At(cluster, addressOf(ctx, where{namespace: pod.Namespace, pod: pod.Name})+":9090")
+	return prometheus.At(cluster.Cluster, addressOf(ctx, where{namespace: pod.Namespace, pod: pod.Name})+":9090")
 }
 
 // scrapes waits until all targets are scraped.
@@ -78,8 +78,8 @@ var monitored *prometheus.Prometheus
 
 func isScraped(ctx context.Context) {
 	GinkgoHelper()
-	Expect(apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: openshift-monitoring}}")).To(Succeed())
-	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
+	Expect(cluster.ApplyManifest(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: openshift-monitoring}}")).To(Succeed())
+	certificate, key, err := prometheus.ClientCertificate(ctx, cluster.Cluster)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-monitoring", Name: "metrics-client-certs"},

@@ -56,8 +56,8 @@ const soon = time.Minute
 func installs(ctx context.Context) {
 	GinkgoHelper()
 	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
-	Expect(apply(ctx, bundleMap)).To(Succeed())
-	Expect(apply(ctx, strings.ReplaceAll(classes, "LOOSE", pulledDisk(ctx).Device))).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, bundleMap)).To(Succeed())
+	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(classes, "LOOSE", pulledDisk(ctx).Device))).To(Succeed())
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 }
 
@@ -109,7 +109,7 @@ func bundle(ctx context.Context) []byte {
 // asksTheWebhook creates a second LVMCluster, which only the operator's webhook refuses.
 func asksTheWebhook(ctx context.Context) {
 	GinkgoHelper()
-	err := apply(ctx, strings.NewReplacer("LOOSE", "/dev/ubdz", "name: my-lvmcluster", "name: second").Replace(classes))
+	err := cluster.ApplyManifest(ctx, strings.NewReplacer("LOOSE", "/dev/ubdz", "name: my-lvmcluster", "name: second").Replace(classes))
 	Expect(err).To(MatchError(MatchRegexp(`The LVMCluster "second" is invalid: .* can have (only )?one`)))
 }
 
@@ -124,7 +124,7 @@ func bindsAClaim(ctx context.Context) {
 // servesCertificates reads the metrics of each Pod with the name of the Service, and trusts only the service CA.
 func servesCertificates(ctx context.Context) {
 	GinkgoHelper()
-	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
+	certificate, key, err := prometheus.ClientCertificate(ctx, cluster.Cluster)
 	Expect(err).NotTo(HaveOccurred())
 	platform, err := tls.X509KeyPair(certificate, key)
 	Expect(err).NotTo(HaveOccurred())
@@ -185,6 +185,6 @@ func isAppliedAgain(ctx context.Context) {
 		now = append(now, pod.Name)
 	}
 	Expect(now).To(ConsistOf(names), "no Pod was replaced")
-	Expect(kubectl(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(),
+	Expect(cluster.Run(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(),
 		"the webhook answers")
 }

@@ -7,9 +7,7 @@ package components
 
 import (
 	"context"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +24,8 @@ import (
 const namespace = story.OperatorNamespace
 
 var (
-	cluster *story.Cluster
-	image   = os.Getenv("LVMS_IMAGE")
+	cluster suite.Cluster
+	image   string
 )
 
 func TestComponents(t *testing.T) {
@@ -38,14 +36,13 @@ func TestComponents(t *testing.T) {
 var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered,
 	ContinueOnFailure, func() {
 		BeforeAll(func(ctx SpecContext) {
-			bringUp(ctx, lab.Options{
+			image = suite.Archive("LVMS_IMAGE")
+			cluster = suite.Up(ctx, lab.Options{
 				Name: "e2e-components", Nodes: 2, OpenShift: true, ServiceCA: true, PrometheusOperator: true,
 				NetworkPolicies: true,
 				Disks:           []lab.DiskSpec{{Size: 4 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}},
 			})
-			// OpenShift creates these during its installation.
-			kubectl(ctx, "create", "namespace", "openshift-config-managed")
-			kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
+			cluster.PrepareOpenShift(ctx)
 			installs(ctx)
 		}, NodeTimeout(10*time.Minute))
 
@@ -61,63 +58,38 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 			bindsAClaim(ctx)
 		}, NodeTimeout(5*time.Minute))
 
-		It("serves metrics that the bundle of the service CA vouches for", func(ctx SpecContext) {
+		It("serves metrics with a certificate that the bundle of the service CA verifies", func(ctx SpecContext) {
 			servesCertificates(ctx)
 		}, NodeTimeout(2*time.Minute))
 
-		It("is applied again, and keeps what the service CA has injected", func(ctx SpecContext) {
+		It("keeps what the service CA has injected when it is applied again", func(ctx SpecContext) {
 			isAppliedAgain(ctx)
 		}, NodeTimeout(3*time.Minute))
 
-		It("lets in admission and metrics, and nothing else", func(ctx SpecContext) {
+		It("allows ingress to admission and metrics only", func(ctx SpecContext) {
 			letsIn(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("lets out what each of its Pods needs, and nothing else", func(ctx SpecContext) {
+		It("allows only the egress that each of its Pods needs", func(ctx SpecContext) {
 			letsOut(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("leaves the traffic of other Pods in its namespace alone", func(ctx SpecContext) {
+		It("does not restrict the traffic of other Pods in its namespace", func(ctx SpecContext) {
 			leavesNeighborsAlone(ctx)
 		}, NodeTimeout(4*time.Minute))
 
-		It("is scraped by a Prometheus that the Prometheus Operator has set up as on OpenShift", func(ctx SpecContext) {
+		It("is scraped by a Prometheus that the Prometheus Operator has configured as on OpenShift", func(ctx SpecContext) {
 			isScraped(ctx)
 		}, NodeTimeout(6*time.Minute))
 
-		It("has rules that this Prometheus evaluates, and one fires when a disk is pulled", func(ctx SpecContext) {
+		It("has rules that this Prometheus evaluates, and an alert fires when a disk is pulled", func(ctx SpecContext) {
 			fires(ctx)
 		}, NodeTimeout(8*time.Minute))
 	})
 
-// bringUp starts the cluster for all tests of a Describe.
-func bringUp(ctx context.Context, o lab.Options) {
-	GinkgoHelper()
-	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
-	o.Progress = GinkgoWriter
-	l, err := lab.Up(ctx, o)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
-	cluster, err = story.Open(l)
-	Expect(err).NotTo(HaveOccurred())
-}
-
 var _ = JustAfterEach(func(ctx SpecContext) {
-	suite.ReportFailure(ctx, cluster, "get networkpolicy,servicemonitor,prometheus -A")
+	suite.ReportFailure(ctx, cluster.Cluster, "get networkpolicy,servicemonitor,prometheus -A")
 }, NodeTimeout(2*time.Minute))
-
-func kubectl(ctx context.Context, args ...string) string {
-	GinkgoHelper()
-	out, err := cluster.Kubectl(ctx, nil, args...)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(out)
-}
-
-// apply applies a manifest and returns kubectl's error, as a user sees it.
-func apply(ctx context.Context, manifest string) error {
-	_, err := cluster.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
-	return err
-}
 
 // repositoryFile returns the path of a file in the repository.
 func repositoryFile(path string) string {

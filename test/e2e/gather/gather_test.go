@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -51,9 +52,7 @@ const namespace = "openshift-must-gather-e2e"
 
 // world is the cluster of the test.
 type world struct {
-	*testing.T
-	*story.Cluster
-	begin time.Time
+	*suite.World
 }
 
 func TestMustGatherNamesEachCause(t *testing.T) {
@@ -66,10 +65,10 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 
 	folder := w.gather(ctx)
 	content, err := os.ReadFile(filepath.Join(folder, "summary.md"))
-	w.must(err)
+	w.Must(err)
 	lines := strings.Split(string(content), "\n")
 	head := strings.Join(lines[:min(30, len(lines))], "\n")
-	w.Logf("%s: the first lines of summary.md:\n%s", w.since(), head)
+	w.Logf("%s: the first lines of summary.md:\n%s", w.Since(), head)
 	for cause, wants := range map[string][]string{
 		"a disk was pulled":            {"device class loose on node node1: DeviceMissing", "default/loose"},
 		"a pool is full":               {"data of thin pool thin/pool on node node1 is"},
@@ -92,31 +91,13 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 
 func newWorld(ctx context.Context, t *testing.T) *world {
 	t.Helper()
-	for _, name := range []string{"LVMS_IMAGE", "LVMS_GATHER_IMAGE", "LVMS_GATHER"} {
-		if os.Getenv(name) == "" {
-			t.Fatalf("%s is not set: run `make test-e2e`", name)
-		}
-	}
-	w := &world{T: t, begin: time.Now()}
-	l, err := lab.Up(ctx, lab.Options{Name: "e2e-gather", Nodes: 2,
-		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})
-	w.must(err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			w.collect()
-		}
-		w.must(l.Down(context.WithoutCancel(ctx)))
-	})
-	w.Cluster, err = story.Open(l)
-	w.must(err)
-	w.must(w.Install(ctx, os.Getenv("LVMS_IMAGE")))
+	w := &world{suite.NewWorld(ctx, t, lab.Options{Name: "e2e-gather", Nodes: 2,
+		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})}
+	w.Must(w.Install(ctx, w.Environment("LVMS_IMAGE")))
 	// A standby operator would repair the faults.
-	_, err = w.Kubectl(ctx, nil, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json",
+	w.MustKubectl(ctx, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json",
 		"-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--standbys=0"}]`)
-	w.must(err)
-	_, err = w.Kubectl(ctx, nil, "rollout", "status", "deployment", "lvms-operator", "-n", story.OperatorNamespace,
-		"--timeout=120s")
-	w.must(err)
+	w.MustKubectl(ctx, "rollout", "status", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--timeout=120s")
 	return w
 }
 
@@ -124,11 +105,9 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	disks, err := w.node("node1").Disks(ctx)
-	w.must(err)
-	_, err = w.Kubectl(ctx, strings.NewReader(strings.Replace(classes, "LOOSE", disks[1].Device, 1)),
-		"apply", "-f", "-")
-	w.must(err)
-	w.must(w.WaitReady(limited(ctx, 3*time.Minute), "my-lvmcluster"))
+	w.Must(err)
+	w.Must(w.ApplyManifest(ctx, strings.Replace(classes, "LOOSE", disks[1].Device, 1)))
+	w.Must(w.WaitReady(suite.Limited(ctx, 3*time.Minute), "my-lvmcluster"))
 	for name, at := range map[string]struct {
 		class, node string
 		block       bool
@@ -138,14 +117,14 @@ func (w *world) storage(ctx context.Context) {
 		if at.class == "lvms-loose" {
 			v.Size = "300Mi"
 		}
-		w.must(w.Claim(ctx, v))
+		w.Must(w.Claim(ctx, v))
 		_, err := w.Kubectl(ctx, nil, "cordon", other(at.node))
-		w.must(err)
-		w.must(w.StartPod(ctx, v, name))
+		w.Must(err)
+		w.Must(w.StartPod(ctx, v, name))
 		_, err = w.Kubectl(ctx, nil, "uncordon", other(at.node))
-		w.must(err)
+		w.Must(err)
 	}
-	w.Logf("%s: volumes are in use", w.since())
+	w.Logf("%s: volumes are in use", w.Since())
 }
 
 func other(node string) string {
@@ -159,14 +138,14 @@ func other(node string) string {
 func (w *world) healthy(ctx context.Context) {
 	w.Helper()
 	folder := filepath.Join(w.TempDir(), "must-gather")
-	command, err := w.Lab.Command(limited(ctx, 2*time.Minute), os.Getenv("LVMS_GATHER"), "--dest-dir", folder)
-	w.must(err)
+	command, err := w.Lab.Command(suite.Limited(ctx, 2*time.Minute), w.Environment("LVMS_GATHER"), "--dest-dir", folder)
+	w.Must(err)
 	out, err := command.CombinedOutput()
 	if err != nil {
 		w.Fatalf("gather: %v\n%s", err, out)
 	}
 	summary, err := os.ReadFile(filepath.Join(folder, "summary.md"))
-	w.must(err)
+	w.Must(err)
 	if !strings.HasPrefix(string(summary), "# LVM Storage: healthy: 0 critical, 0 warnings") {
 		w.Errorf("of a cluster that is well it says:\n%s", summary)
 	}
@@ -180,7 +159,7 @@ func (w *world) healthy(ctx context.Context) {
 	if err != nil || strings.Contains(pods, "lvms-collect") {
 		w.Errorf("a Pod was made although both agents answer: %s, %v", pods, err)
 	}
-	w.Logf("%s: gathered from a cluster that is well", w.since())
+	w.Logf("%s: gathered from a cluster that is well", w.Since())
 }
 
 // breakThings causes one fault after another.
@@ -188,18 +167,18 @@ func (w *world) breakThings(ctx context.Context) {
 	w.Helper()
 	// A claim that exceeds the capacity of every node.
 	huge := story.Volume{Namespace: "default", Name: "huge", Class: "lvms-thin", Size: "100Gi"}
-	w.must(w.Claim(ctx, huge))
+	w.Must(w.Claim(ctx, huge))
 	_, err := w.Kubectl(ctx, nil, "run", "huge", "--image="+w.Lab.Registry()+"/busybox:1", "--overrides",
 		`{"spec":{"containers":[{"name":"huge","image":"`+w.Lab.Registry()+
 			`/busybox:1","command":["/bin/sh"],"volumeMounts":[{"name":"d","mountPath":"/d"}]}],"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"huge"}}]}}`)
-	w.must(err)
+	w.Must(err)
 
-	w.must(w.node("node2").PowerCut(ctx))
+	w.Must(w.node("node2").PowerCut(ctx))
 	out, err := w.Shell(ctx, "default", "thin",
 		"dd if=/dev/zero of=/dev/data bs=1M count=880 conv=notrunc,fsync 2>&1; true")
-	w.Logf("%s: node2 is off, a pool is filled: %s, %v", w.since(), strings.TrimSpace(out), err)
-	w.must(w.node("node1").RemoveDisk(ctx, "disk2"))
-	w.must(story.Wait(limited(ctx, 2*time.Minute), "node1 tells of pool and disk",
+	w.Logf("%s: node2 is off, a pool is filled: %s, %v", w.Since(), strings.TrimSpace(out), err)
+	w.Must(w.node("node1").RemoveDisk(ctx, "disk2"))
+	w.Must(story.Wait(suite.Limited(ctx, 2*time.Minute), "node1 tells of pool and disk",
 		func(ctx context.Context) (bool, string, error) {
 			var status lvmv1alpha1.LVMVolumeGroupNodeStatus
 			if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"},
@@ -215,19 +194,19 @@ func (w *world) breakThings(ctx context.Context) {
 			}
 			return full && missing, string(text), err
 		}))
-	w.Logf("%s: node1 tells of its pool and its disk", w.since())
+	w.Logf("%s: node1 tells of its pool and its disk", w.Since())
 
 	// The agent can no longer acquire its lock.
 	const lock = "/var/lock/vgmanager/vgmanager.lock"
 	for _, command := range [][]string{{"rm", lock}, {"mkdir", lock}} {
 		_, err := w.node("node1").Exec(ctx, command...)
-		w.must(err)
+		w.Must(err)
 	}
 	agent, err := w.Kubectl(ctx, nil, "get", "pods", "-n", story.OperatorNamespace, "-l",
 		"app.kubernetes.io/name=vg-manager", "--field-selector=spec.nodeName=node1", "-o", "name")
-	w.must(err)
+	w.Must(err)
 	_, err = w.Kubectl(ctx, nil, "delete", "-n", story.OperatorNamespace, strings.TrimSpace(agent))
-	w.must(err)
+	w.Must(err)
 
 	w.waits(ctx, "node2 not ready", "get node node2 -o jsonpath={.status.conditions[?(@.type=='Ready')].status}",
 		"Unknown")
@@ -238,26 +217,26 @@ func (w *world) breakThings(ctx context.Context) {
 
 	// The operator, which would repair the certificate, does not run.
 	_, err = w.Kubectl(ctx, nil, "scale", "-n", story.OperatorNamespace, "deployment", "lvms-operator", "--replicas=0")
-	w.must(err)
+	w.Must(err)
 	w.waits(ctx, "no operator", "get deployment lvms-operator -n "+story.OperatorNamespace+
 		" -o jsonpath={.status.availableReplicas}", "")
 	w.waits(ctx, "its process ended", "get pods -n "+story.OperatorNamespace+
 		" -l app.kubernetes.io/name=lvms-operator --field-selector=spec.nodeName=node1 -o name", "")
 	authority, err := w.Kubectl(ctx, nil, "get", "configmap", "kube-root-ca.crt", "-n", "default", "-o",
 		`jsonpath={.data.ca\.crt}`)
-	w.must(err)
+	w.Must(err)
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle",
 		"value": []byte(authority)}})
-	w.must(err)
+	w.Must(err)
 	_, err = w.Kubectl(ctx, nil, "patch", "validatingwebhookconfiguration", "lvms-operator-webhook", "--type=json",
 		"-p", string(patch))
-	w.must(err)
-	w.Logf("%s: everything is broken", w.since())
+	w.Must(err)
+	w.Logf("%s: everything is broken", w.Since())
 }
 
 func (w *world) waits(ctx context.Context, what, command, want string) {
 	w.Helper()
-	w.must(story.Wait(limited(ctx, 3*time.Minute), what, func(ctx context.Context) (bool, string, error) {
+	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), what, func(ctx context.Context) (bool, string, error) {
 		out, err := w.Kubectl(ctx, nil, strings.Fields(command)...)
 		return strings.TrimSpace(out) == want, out, err
 	}))
@@ -278,21 +257,21 @@ done`
 // gather creates the objects that `oc adm must-gather` creates, and returns a directory with the archive.
 func (w *world) gather(ctx context.Context) string {
 	w.Helper()
-	image, err := w.Lab.LoadImage(ctx, os.Getenv("LVMS_GATHER_IMAGE"), w.Lab.Registry()+"/lvms-must-gather:dev")
-	w.must(err)
+	image, err := w.Lab.LoadImage(ctx, w.Environment("LVMS_GATHER_IMAGE"), w.Lab.Registry()+"/lvms-must-gather:dev")
+	w.Must(err)
 	labels := map[string]string{}
 	for _, mode := range []string{"enforce", "audit", "warn"} {
 		labels["pod-security.kubernetes.io/"+mode] = "privileged"
 	}
-	w.must(w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}))
-	w.must(w.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "must-gather-e2e"},
+	w.Must(w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: labels}}))
+	w.Must(w.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "must-gather-e2e"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "default", Namespace: namespace}}}))
 	w.waits(ctx, "the ServiceAccount of the Pod",
 		"get serviceaccount default -n "+namespace+" -o jsonpath={.metadata.name}", "default")
-	w.must(w.Create(ctx, pod(image)))
+	w.Must(w.Create(ctx, pod(image)))
 	begun := time.Now()
-	w.must(story.Wait(limited(ctx, 9*time.Minute), "the gathering ends",
+	w.Must(story.Wait(suite.Limited(ctx, 9*time.Minute), "the gathering ends",
 		func(ctx context.Context) (bool, string, error) {
 			var p corev1.Pod
 			if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "must-gather"}, &p); err != nil {
@@ -306,9 +285,9 @@ func (w *world) gather(ctx context.Context) string {
 			text, err := json.Marshal(p.Status.ContainerStatuses)
 			return false, string(text), err
 		}))
-	w.Logf("%s: gathered in %s", w.since(), time.Since(begun).Round(time.Second))
+	w.Logf("%s: gathered in %s", w.Since(), time.Since(begun).Round(time.Second))
 	log, err := w.Kubectl(ctx, nil, "logs", "-n", namespace, "must-gather", "-c", "gather")
-	w.must(err)
+	w.Must(err)
 	w.Logf("its log:\n%s", log)
 	if !strings.Contains(log, "[watch] ") || !strings.Contains(log, "Caches written to disk") {
 		w.Error("the watch did not run, or the end was not reached")
@@ -357,22 +336,22 @@ func (w *world) copied(ctx context.Context) string {
 	}
 	out, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "tar", "-C",
 		"/must-gather", "-cf", "-", ".")
-	w.must(err)
+	w.Must(err)
 	folder := w.TempDir()
 	for reader := tar.NewReader(strings.NewReader(out)); ; {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return folder
 		}
-		w.must(err)
+		w.Must(err)
 		at := filepath.Join(folder, filepath.Clean("/"+header.Name))
 		if header.Typeflag == tar.TypeDir {
-			w.must(os.MkdirAll(at, 0o755))
+			w.Must(os.MkdirAll(at, 0o755))
 			continue
 		}
 		content, err := io.ReadAll(reader)
-		w.must(err)
-		w.must(os.WriteFile(at, content, 0o644))
+		w.Must(err)
+		w.Must(os.WriteFile(at, content, 0o644))
 	}
 }
 
@@ -419,9 +398,9 @@ func (w *world) whole(folder string) {
 func (w *world) sameOffline(ctx context.Context, folder string) {
 	w.Helper()
 	there, err := os.ReadFile(filepath.Join(folder, "summary.md"))
-	w.must(err)
+	w.Must(err)
 	var out bytes.Buffer
-	command := exec.CommandContext(ctx, os.Getenv("LVMS_GATHER"), "analyze", filepath.Dir(folder))
+	command := exec.CommandContext(ctx, w.Environment("LVMS_GATHER"), "analyze", filepath.Dir(folder))
 	command.Stdout = &out
 	err = command.Run()
 	var exit *exec.ExitError
@@ -431,8 +410,8 @@ func (w *world) sameOffline(ctx context.Context, folder string) {
 	if out.String() != string(there) {
 		w.Errorf("offline it says:\n%s", out.String())
 	}
-	live, err := w.Lab.Command(ctx, os.Getenv("LVMS_GATHER"), "check")
-	w.must(err)
+	live, err := w.Lab.Command(ctx, w.Environment("LVMS_GATHER"), "check")
+	w.Must(err)
 	out.Reset()
 	live.Stdout = &out
 	if err := live.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 ||
@@ -444,35 +423,6 @@ func (w *world) sameOffline(ctx context.Context, folder string) {
 func (w *world) node(name string) *lab.Node {
 	w.Helper()
 	n, err := w.Lab.Node(name)
-	w.must(err)
+	w.Must(err)
 	return n
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) since() string { return time.Since(w.begin).Round(time.Second).String() }
-
-// collect prints the state of the cluster.
-func (w *world) collect() {
-	if w.Cluster == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	for _, args := range []string{"get pods -A -o wide", "get nodes", "get lvmvgns -A -o yaml", "get pvc,pv -A",
-		"get events -A --field-selector=type=Warning"} {
-		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
-		w.Logf("--- kubectl %s\n%.12000s\n%v", args, out, err)
-	}
-}
-
-func limited(ctx context.Context, within time.Duration) context.Context {
-	limited, cancel := context.WithTimeout(ctx, within)
-	context.AfterFunc(limited, cancel)
-	return limited
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -55,17 +55,15 @@ const step = 15 * time.Second
 
 // world is a cluster that Prometheus monitors.
 type world struct {
-	*testing.T
-	*story.Cluster
+	*suite.World
 	prometheus *prometheus.Prometheus
-	begin      time.Time
 }
 
 func TestAlertsOfRealFaults(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)
-	w.Logf("%s: Prometheus scrapes all, and no alert is there", w.since())
+	w.Logf("%s: Prometheus scrapes all, and no alert is there", w.Since())
 	w.answers(ctx, 4)
 	w.expect(ctx, "nothing", time.Minute)
 
@@ -73,7 +71,7 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	fill(ctx, w, 80)
 	w.on(ctx, "node2").remove(ctx, "disk2")
 	w.on(ctx, "node1").fail(ctx, "disk3")
-	w.Logf("%s: a pool is 80 %% full, a disk is pulled, a leg gives errors", w.since())
+	w.Logf("%s: a pool is 80 %% full, a disk is pulled, a leg gives errors", w.Since())
 	const (
 		missing  = "LVMSDeviceMissing loose node2"
 		degraded = "LVMSRAIDDegraded mirror node1"
@@ -82,9 +80,9 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	w.fires(ctx, 4*time.Minute, missing, degraded)
 
 	// One more fault: the agent cannot run on node2. A taint would not prevent it.
-	w.must(w.kubectl(ctx, "taint", "node", "node2", "test=agent:NoExecute"))
-	w.must(w.kubectl(ctx, "label", "node", "node2", "type=virtual-kubelet"))
-	w.Logf("%s: the agent of node2 is gone", w.since())
+	w.MustKubectl(ctx, "taint", "node", "node2", "test=agent:NoExecute")
+	w.MustKubectl(ctx, "label", "node", "node2", "type=virtual-kubelet")
+	w.Logf("%s: the agent of node2 is gone", w.Since())
 	w.fires(ctx, 6*time.Minute, near)
 	fill(ctx, w, 90)
 	w.fires(ctx, 4*time.Minute, critical)
@@ -96,42 +94,31 @@ func TestAlertsOfRealFaults(t *testing.T) {
 
 func newWorld(ctx context.Context, t *testing.T) *world {
 	t.Helper()
-	image := os.Getenv("LVMS_IMAGE")
-	if image == "" {
-		t.Fatal("LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
-	}
-	w := &world{T: t, begin: time.Now()}
-	l, err := lab.Up(ctx, lab.Options{Name: "e2e-monitoring", Nodes: 2, OpenShift: true,
-		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})
-	w.must(err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			w.collect()
-		}
-		if w.prometheus != nil {
-			w.prometheus.Stop()
-		}
-		w.must(l.Down(context.WithoutCancel(ctx)))
-	})
-	w.Cluster, err = story.Open(l)
-	w.must(err)
+	w := &world{World: suite.NewWorld(ctx, t, lab.Options{Name: "e2e-monitoring", Nodes: 2, OpenShift: true,
+		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})}
 	// OpenShift creates this priority class during its installation.
-	w.must(w.kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000"))
+	w.MustKubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
 	root, err := lab.Root()
-	w.must(err)
-	w.must(w.kubectl(ctx, "apply", "-f", filepath.Join(root, "config/manager/namespace.yaml")))
+	w.Must(err)
+	w.MustKubectl(ctx, "apply", "-f", filepath.Join(root, "config/manager/namespace.yaml"))
 	authority, err := prometheus.Trust(ctx, w.Cluster)
-	w.must(err)
-	w.must(w.Install(ctx, image))
-	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m"))
-	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
-		"--timeout=3m"))
+	w.Must(err)
+	w.Must(w.Install(ctx, w.Environment("LVMS_IMAGE")))
+	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m")
+	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
+		"--timeout=3m")
 	// The API server accepts the unmodified ServiceMonitor, and the rules that the operator then creates.
-	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
+	w.MustKubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests"))
 	w.storage(ctx)
 	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)
-	w.must(err)
-	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped",
+	w.Must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.reportAlerts(context.WithoutCancel(ctx))
+		}
+		w.prometheus.Stop()
+	})
+	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), "all targets are scraped",
 		func(ctx context.Context) (bool, string, error) {
 			down, up, err := w.prometheus.Down(ctx)
 			// The targets are two agents, the operator and one on standby.
@@ -147,16 +134,15 @@ func (w *world) storage(ctx context.Context) {
 		"MIRROR1", w.on(ctx, "node1").path(ctx, "disk2"), "MIRROR2", w.on(ctx, "node1").path(ctx, "disk3"), "LOOSE",
 		w.on(ctx, "node2").path(ctx, "disk2"),
 	).Replace(classes)
-	_, err := w.Kubectl(ctx, strings.NewReader(named), "apply", "-f", "-")
-	w.must(err)
-	w.must(w.WaitReady(limited(ctx, 3*time.Minute), "my-lvmcluster"))
+	w.Must(w.ApplyManifest(ctx, named))
+	w.Must(w.WaitReady(suite.Limited(ctx, 3*time.Minute), "my-lvmcluster"))
 	for _, v := range []story.Volume{
 		{Namespace: "default", Name: "thin", Class: "lvms-thin", Size: "2Gi", Block: true},
 		{Namespace: "default", Name: "mirror", Class: "lvms-mirror", Size: "64Mi"},
 		{Namespace: "default", Name: "loose", Class: "lvms-loose", Size: "64Mi"},
 	} {
-		w.must(w.Claim(ctx, v))
-		w.must(w.StartPod(ctx, v, v.Name))
+		w.Must(w.Claim(ctx, v))
+		w.Must(w.StartPod(ctx, v, v.Name))
 	}
 }
 
@@ -164,7 +150,7 @@ func (w *world) storage(ctx context.Context) {
 // others report no health, but are listed.
 func (w *world) answers(ctx context.Context, well int) {
 	w.Helper()
-	w.must(story.Wait(limited(ctx, 3*time.Minute), "the disks are asked for their health",
+	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), "the disks are asked for their health",
 		func(ctx context.Context) (bool, string, error) {
 			answers, err := w.prometheus.Query(ctx, "lvms_device_smart_healthy == 1")
 			if err != nil {
@@ -184,7 +170,7 @@ func fill(ctx context.Context, w *world, percent int) {
 	w.Helper()
 	result, err := w.on(ctx, "node1").Exec(ctx, "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o",
 		"lv_size", "thin/pool")
-	w.must(err)
+	w.Must(err)
 	var size float64
 	if _, err := fmt.Sscan(result.Stdout, &size); err != nil {
 		w.Fatalf("size of the pool: %q: %v", result.Stdout, err)
@@ -202,7 +188,7 @@ func fill(ctx context.Context, w *world, percent int) {
 // expect waits until exactly these alerts fire, as "NAME CLASS NODE" separated by commas, or "nothing".
 func (w *world) expect(ctx context.Context, want string, within time.Duration) {
 	w.Helper()
-	w.must(story.Wait(limited(ctx, within), "firing: "+want, func(ctx context.Context) (bool, string, error) {
+	w.Must(story.Wait(suite.Limited(ctx, within), "firing: "+want, func(ctx context.Context) (bool, string, error) {
 		firing, err := w.firing(ctx)
 		seen := strings.Join(firing, ", ")
 		if seen == "" {
@@ -216,11 +202,11 @@ func (w *world) expect(ctx context.Context, want string, within time.Duration) {
 func (w *world) fires(ctx context.Context, within time.Duration, names ...string) {
 	w.Helper()
 	for _, name := range names {
-		w.must(story.Wait(limited(ctx, within), name+" fires", func(ctx context.Context) (bool, string, error) {
+		w.Must(story.Wait(suite.Limited(ctx, within), name+" fires", func(ctx context.Context) (bool, string, error) {
 			firing, err := w.firing(ctx)
 			return slices.Contains(firing, name), "firing: " + strings.Join(firing, ", "), err
 		}))
-		w.Logf("%s: %s fires", w.since(), name)
+		w.Logf("%s: %s fires", w.Since(), name)
 	}
 }
 
@@ -251,8 +237,8 @@ func (w *world) history(ctx context.Context, want ...string) {
 	w.Helper()
 	// The steps are at multiples of 15 seconds.
 	time.Sleep(2 * step)
-	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin.Truncate(step), time.Now(), step)
-	w.must(err)
+	series, err := w.prometheus.Range(ctx, "ALERTS", w.Begin.Truncate(step), time.Now(), step)
+	w.Must(err)
 	firing := map[string][]time.Time{}
 	pending := map[string][]time.Time{}
 	for _, s := range series {
@@ -285,14 +271,14 @@ type machine struct {
 func (w *world) on(_ context.Context, name string) machine {
 	w.Helper()
 	n, err := w.Lab.Node(name)
-	w.must(err)
+	w.Must(err)
 	return machine{n, w}
 }
 
 func (m machine) path(ctx context.Context, disk string) string {
 	m.w.Helper()
 	disks, err := m.Disks(ctx)
-	m.w.must(err)
+	m.w.Must(err)
 	at := slices.IndexFunc(disks, func(d lab.Disk) bool { return d.Name == disk })
 	if at < 0 {
 		m.w.Fatalf("%s has no %s", m.Name(), disk)
@@ -302,56 +288,23 @@ func (m machine) path(ctx context.Context, disk string) string {
 
 func (m machine) remove(ctx context.Context, disk string) {
 	m.w.Helper()
-	m.w.must(m.RemoveDisk(ctx, disk))
+	m.w.Must(m.RemoveDisk(ctx, disk))
 }
 
 func (m machine) fail(ctx context.Context, disk string) {
 	m.w.Helper()
-	m.w.must(m.FailDisk(ctx, disk))
+	m.w.Must(m.FailDisk(ctx, disk))
 	// A disk that nothing uses shows no errors.
 	_, err := m.w.Shell(ctx, "default", "mirror", "dd if=/dev/zero of=/data/touch bs=1M count=1 conv=fsync 2>&1")
-	m.w.must(err)
+	m.w.Must(err)
 }
 
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) kubectl(ctx context.Context, args ...string) error {
-	_, err := w.Kubectl(ctx, nil, args...)
-	return err
-}
-
-func (w *world) since() string { return time.Since(w.begin).Round(time.Second).String() }
-
-// collect prints what a support engineer would ask for.
-func (w *world) collect() {
-	if w.Cluster == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// reportAlerts prints what Prometheus knows of the alerts.
+func (w *world) reportAlerts(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for _, args := range []string{
-		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A",
-		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/part-of=lvms --tail=30 --prefix",
-	} {
-		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
-		w.Logf("--- kubectl %s\n%s\n%v", args, out, err)
-	}
-	if w.prometheus == nil {
-		return
-	}
 	for _, expr := range []string{"ALERTS", `{__name__=~"lvms:.*"}`, "up"} {
 		samples, err := w.prometheus.Query(ctx, expr)
 		w.Logf("--- %s: %v %v", expr, samples, err)
 	}
-}
-
-func limited(ctx context.Context, within time.Duration) context.Context {
-	limited, cancel := context.WithTimeout(ctx, within)
-	context.AfterFunc(limited, cancel)
-	return limited
 }

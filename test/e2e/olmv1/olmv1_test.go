@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,27 +22,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
-
-// contentOfDisks prints the content of the disks of the node, and the files in the operator's directories.
-const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings
-find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
-
-// writer is a Pod that counts in a file, and fails permanently after the first failed write.
-const writer = `
-apiVersion: v1
-kind: Pod
-metadata: {name: writer, namespace: default}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: IMAGE
-    command: [/bin/sh, -c]
-    args: ["i=0; while :; do i=$((i+1)); echo $i > /data/count && sync /data/count || exit 1; sleep 0.1; done"]
-    volumeMounts: [{name: data, mountPath: /data}]
-  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
-`
 
 // kinds are the CRDs of the bundle.
 var kinds = []string{
@@ -70,28 +48,28 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.WaitServing(ctx, catalog)).To(Succeed())
 		before, err = cluster.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		disks = onNode(ctx, contentOfDisks)
+		disks = base.ContentOfDisks(ctx)
 	}, NodeTimeout(10*time.Minute))
 
-	It("is not installed without a version or a permission, and OLM v1 says so", func(ctx SpecContext) {
-		By("a version that the catalog does not have")
+	It("is not installed without a version or a permission, and OLM v1 reports why", func(ctx SpecContext) {
+		By("requesting a version that the catalog does not have")
 		Expect(cluster.Apply(ctx, olm.Manifest{withVersion(extensionOf(documented), "9.9.9")})).To(Succeed())
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(
 			`no bundles found for package "lvms-operator" matching version "9.9.9" in channels [stable-0.2]`))
 
-		By("a ServiceAccount without the ClusterRole")
+		By("using a ServiceAccount without the ClusterRole")
 		Expect(cluster.Apply(ctx, olm.Manifest{extensionOf(documented)})).To(Succeed())
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(And(
 			ContainSubstring("Installed=False"), ContainSubstring("is forbidden"),
 			ContainSubstring("system:serviceaccount:"+namespace+":lvms-installer")))
-		Expect(kubectl(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
+		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
 		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
 	}, NodeTimeout(4*time.Minute))
 
 	It("is installed with the manifest of the documentation, and serves volumes", func(ctx SpecContext) {
 		Expect(cluster.Apply(ctx, documented)).To(Succeed())
 		Expect(cluster.WaitInstalled(ctx, first)).To(Succeed())
-		kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+		base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
 		Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		Eventually(pluginOwner).WithContext(ctx).WithTimeout(soon).Should(HavePrefix(roleOf(first)))
@@ -103,15 +81,14 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		), "the comparison that finds what is left")
 		Expect(cluster.Claim(ctx, data)).To(Succeed())
 		sum = startWriting(ctx)
-		stillWrites(ctx)
+		base.StillWrites(ctx)
 	}, NodeTimeout(10*time.Minute))
 
 	It("has an admission webhook with a certificate of the service CA", func(ctx SpecContext) {
 		second := `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster,
   metadata: {name: second, namespace: ` + namespace +
 			`}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
-		_, err := cluster.Kubectl(ctx, strings.NewReader(second), "apply", "-f", "-")
-		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
+		Expect(cluster.ApplyManifest(ctx, second)).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
 	}, NodeTimeout(time.Minute))
 
 	It("is upgraded to the next minor version while a Pod writes", func(ctx SpecContext) {
@@ -120,13 +97,13 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(cluster.Apply(ctx, changed)).To(Succeed())
 		Expect(cluster.WaitServing(ctx, catalog)).To(Succeed())
-		kubectl(ctx, "patch", "clusterextension", olm.PackageName, "--type=merge",
+		base.Run(ctx, "patch", "clusterextension", olm.PackageName, "--type=merge",
 			`--patch={"spec":{"source":{"catalog":{"channels":["stable-0.3"]}}}}`)
 		Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
 		agentsFollow(ctx, images[next])
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		Eventually(pluginOwner).WithContext(ctx).WithTimeout(2 * time.Minute).Should(HavePrefix(roleOf(next)))
-		stillWrites(ctx)
+		base.StillWrites(ctx)
 		Expect(cluster.Checksum(ctx, data, "writer")).To(Equal(sum), "what was written before the upgrade")
 		during := story.Volume{Namespace: "default", Name: "during", Class: data.Class, Size: "256Mi"}
 		Expect(cluster.Claim(ctx, during)).To(Succeed())
@@ -135,7 +112,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
 	}, NodeTimeout(10*time.Minute))
 
-	It("keeps its volumes when the ClusterExtension is deleted too early, and serves them again",
+	It("keeps its volumes if the ClusterExtension is deleted too early, and serves them again",
 		func(ctx SpecContext) {
 			idle := story.Volume{Namespace: "default", Name: "idle", Class: data.Class, Size: "512Mi"}
 			Expect(cluster.Claim(ctx, idle)).To(Succeed())
@@ -148,28 +125,28 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 
 			Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
 			Eventually(func() string {
-				return kubectl(ctx, "get", "pods", "-n", namespace, "-l",
+				return base.Run(ctx, "get", "pods", "-n", namespace, "-l",
 					"app.kubernetes.io/name=lvms-operator", "-o", "name")
 			}).WithContext(ctx).WithTimeout(soon).Should(BeEmpty(), "the operator is removed")
 			Consistently(deletions).WithContext(ctx).WithTimeout(20 * time.Second).WithPolling(time.Second).
 				Should(BeEmpty())
-			stillWrites(ctx)
+			base.StillWrites(ctx)
 
 			runDocumented(ctx, "docs/how-to/remove.md", "kubectl patch crd ")
 			Expect(cluster.Apply(ctx, olm.Manifest{current})).To(Succeed())
 			Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
-			kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+			base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
 			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 			agentsFollow(ctx, images[next])
 			Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
 			Expect(cluster.Checksum(ctx, idle, idle.Name)).To(Equal(written), "what was written before")
 			Expect(deletions(ctx)).To(BeEmpty())
-			stillWrites(ctx)
+			base.StillWrites(ctx)
 			Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
 			Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
 		}, NodeTimeout(8*time.Minute))
 
-	It("is removed after its LVMCluster, and leaves nothing of the bundle", func(ctx SpecContext) {
+	It("leaves nothing of the bundle behind when it is removed after its LVMCluster", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, data)).To(Succeed())
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
@@ -177,19 +154,19 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		lvmCluster.Name = clusterName
 		Expect(cluster.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		Expect(cluster.Remove(ctx, extensionOf(documented), 2*time.Minute)).To(Succeed())
-		kubectl(ctx, "delete", "clusterrolebinding", "lvms-installer")
+		base.Run(ctx, "delete", "clusterrolebinding", "lvms-installer")
 		Eventually(func() ([]string, error) {
 			after, err := cluster.Objects(ctx)
 			return olm.LeftOver(before, after), err
 		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
-		Expect(onNode(ctx, contentOfDisks)).To(Equal(disks))
+		Expect(base.ContentOfDisks(ctx)).To(Equal(disks))
 	}, NodeTimeout(10*time.Minute))
 })
 
 // Without a service CA, the lab leaves the feature gate for webhooks disabled.
 var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("long"), func() {
-	It("is refused, and OLM v1 says why", func(ctx SpecContext) {
+	It("is refused, and OLM v1 reports why", func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-olmv1-plain"})
 		documented, err := olm.DocumentedV1(publish(ctx, first))
 		Expect(err).NotTo(HaveOccurred())
@@ -197,7 +174,7 @@ var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
 			ContainSubstring("Installed=False"),
 			ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
-		Expect(kubectl(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
+		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
 	}, NodeTimeout(6*time.Minute))
 })
 
@@ -224,39 +201,17 @@ func withVersion(extension *unstructured.Unstructured, version string) *unstruct
 func deletions(ctx context.Context) string {
 	GinkgoHelper()
 	const ask = "jsonpath={.items[*].metadata.deletionTimestamp}"
-	return kubectl(ctx, append(strings.Fields("get -o "+ask+" crd"), kinds...)...) +
-		kubectl(ctx, "get", "-n", namespace, "-o", ask, "lvmclusters,lvmvolumegroups,logicalvolumes")
+	return base.Run(ctx, append(strings.Fields("get -o "+ask+" crd"), kinds...)...) +
+		base.Run(ctx, "get", "-n", namespace, "-o", ask, "lvmclusters,lvmvolumegroups,logicalvolumes")
 }
 
-// startWriting starts the writer, and returns the checksum of a file that it does not change.
+// startWriting starts a Pod that writes, and returns the checksum of a file that it does not change.
 func startWriting(ctx context.Context) string {
 	GinkgoHelper()
-	pod := strings.ReplaceAll(writer, "IMAGE", cluster.Lab.Registry()+"/busybox:1")
-	_, err := cluster.Kubectl(ctx, strings.NewReader(pod), "apply", "-f", "-")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(cluster.WaitRunning(ctx, "default", "writer")).To(Succeed())
+	base.StartWriting(ctx, data.Name)
 	sum, err := cluster.Write(ctx, data, "writer")
 	Expect(err).NotTo(HaveOccurred())
 	return sum
-}
-
-// stillWrites waits until the count of the writer grows. The Pod is never restarted after a failure.
-func stillWrites(ctx context.Context) {
-	GinkgoHelper()
-	count := func() int {
-		out, err := cluster.Shell(ctx, "default", "writer", "cat /data/count")
-		Expect(err).NotTo(HaveOccurred(), "the Pod that writes")
-		n, err := strconv.Atoi(strings.TrimSpace(out))
-		if err != nil {
-			return 0 // read between truncation and write
-		}
-		return n
-	}
-	var seen int
-	const limit = 20 * time.Second
-	remember := func() int { seen = count(); return seen }
-	Eventually(remember).WithContext(ctx).WithTimeout(limit).Should(BeNumerically(">", 0))
-	Eventually(count).WithContext(ctx).WithTimeout(limit).Should(BeNumerically(">", seen))
 }
 
 // agentsFollow waits until the node agents run an image.

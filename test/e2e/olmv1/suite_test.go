@@ -6,17 +6,13 @@ package olmv1
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/format"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -33,6 +29,8 @@ const (
 )
 
 var (
+	// base and cluster are the same cluster.
+	base      suite.Cluster
 	cluster   olm.V1
 	publisher olm.Publisher
 	// images has the images of the operator by version.
@@ -40,28 +38,20 @@ var (
 )
 
 func TestOLMv1(t *testing.T) {
-	RegisterFailHandler(Fail)
-	format.MaxLength = 0 // Failures are printed completely.
-	RunSpecs(t, "LVM Storage with OLM v1")
+	suite.Run(t, "LVM Storage with OLM v1")
 }
 
 // bringUp starts a cluster with OLM v1, and publishes the images of the operator.
 func bringUp(ctx context.Context, o lab.Options) {
 	GinkgoHelper()
 	o.OLMv1 = true
-	o.Progress = GinkgoWriter
-	l, err := lab.Up(ctx, o)
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
-	opened, err := story.Open(l)
-	Expect(err).NotTo(HaveOccurred())
-	cluster = olm.V1{Cluster: olm.Cluster{Cluster: opened}}
-	publisher, err = olm.NewPublisher(ctx, l, GinkgoT().TempDir(), GinkgoWriter)
+	base = suite.Up(ctx, o)
+	cluster = olm.V1{Cluster: olm.Cluster{Cluster: base.Cluster}}
+	var err error
+	publisher, err = olm.NewPublisher(ctx, base.Lab, GinkgoT().TempDir(), GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	for version, variable := range map[string]string{first: "LVMS_IMAGE", next: "LVMS_NEXT_IMAGE"} {
-		archive := os.Getenv(variable)
-		Expect(archive).NotTo(BeEmpty(), "%s names an archive of the operator's image: run `make test-e2e`", variable)
-		images[version], err = publisher.PublishImage(ctx, archive, version)
+		images[version], err = publisher.PublishImage(ctx, suite.Archive(variable), version)
 		Expect(err).NotTo(HaveOccurred())
 	}
 }
@@ -70,8 +60,7 @@ func bringUp(ctx context.Context, o lab.Options) {
 func likeOpenShift(ctx context.Context, name string) {
 	GinkgoHelper()
 	bringUp(ctx, lab.Options{Name: name, OpenShift: true, ServiceCA: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
-	kubectl(ctx, "create", "namespace", "openshift-config-managed")
-	kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
+	base.PrepareOpenShift(ctx)
 }
 
 // publish adds a version to the catalog, and returns the catalog's image.
@@ -83,39 +72,10 @@ func publish(ctx context.Context, version string) string {
 	return catalog
 }
 
-// If a spec fails, print what a support engineer would ask for, and keep all logs.
 var _ = JustAfterEach(func(ctx SpecContext) {
-	if !CurrentSpecReport().Failed() || cluster.Cluster.Cluster == nil {
-		return
-	}
-	for _, args := range []string{
-		"get clustercatalog,clusterextension -o yaml", "get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml",
-		"get pvc,pv,logicalvolume -A",
-		"get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
-		"logs -n olmv1-system deployment/operator-controller-controller-manager --tail=60",
-		"logs -n " + namespace + " -l app.kubernetes.io/name=lvms-operator --tail=30 --prefix",
-	} {
-		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
-		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, out)
-		if err != nil {
-			fmt.Fprintln(GinkgoWriter, err)
-		}
-	}
-	cache, err := lab.CacheDir()
-	if err != nil {
-		fmt.Fprintln(GinkgoWriter, err)
-		return
-	}
-	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405"))
-	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
+	suite.ReportFailure(ctx, base.Cluster, "get clustercatalog,clusterextension -o yaml",
+		"logs -n olmv1-system deployment/operator-controller-controller-manager --tail=60")
 }, NodeTimeout(2*time.Minute))
-
-func kubectl(ctx context.Context, args ...string) string {
-	GinkgoHelper()
-	out, err := cluster.Kubectl(ctx, nil, args...)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(out)
-}
 
 // runDocumented runs a documented command in a shell, like an administrator.
 func runDocumented(ctx context.Context, page, beginning string) {
@@ -126,14 +86,4 @@ func runDocumented(ctx context.Context, page, beginning string) {
 	Expect(err).NotTo(HaveOccurred())
 	out, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", line, out)
-}
-
-// onNode runs a shell line on the node, and returns its output.
-func onNode(ctx context.Context, line string) string {
-	GinkgoHelper()
-	node, err := cluster.Lab.Node("node1")
-	Expect(err).NotTo(HaveOccurred())
-	result, err := node.Exec(ctx, "/bin/sh", "-c", line)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(result.Stdout)
 }

@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -33,17 +32,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-var image = os.Getenv("LVMS_IMAGE")
+var image string
 
 func TestOpenShift(t *testing.T) { suite.Run(t, "LVM Storage on an OpenShift-like cluster") }
 
 // A single-node cluster with OpenShift's APIs, and without the snapshot APIs.
 var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
-	var openshift *story.Cluster
+	var openshift suite.Cluster
 	removeCluster := func(ctx SpecContext) {
 		GinkgoHelper()
 		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
@@ -58,27 +56,16 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	}
 
 	BeforeAll(func(ctx SpecContext) {
-		l, err := lab.Up(ctx, lab.Options{
+		image = suite.Archive("LVMS_IMAGE")
+		openshift = suite.UpAndRecord(ctx, lab.Options{
 			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
-			Progress: GinkgoWriter,
 		})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			Expect(rights.Record(l)).To(Succeed())
-			Expect(l.Down(ctx)).To(Succeed())
-		})
-		openshift, err = story.Open(l)
-		Expect(err).NotTo(HaveOccurred())
-		// OpenShift creates these during its installation.
-		_, err = openshift.Kubectl(ctx, nil, "create", "namespace", "openshift-config-managed")
-		Expect(err).NotTo(HaveOccurred())
-		_, err = openshift.Kubectl(ctx, nil, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
-		Expect(err).NotTo(HaveOccurred())
+		openshift.PrepareOpenShift(ctx)
 	}, NodeTimeout(5*time.Minute))
 
-	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift) }, NodeTimeout(2*time.Minute))
+	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(2*time.Minute))
 
-	It("takes over what upstream left, while a Pod writes", func(ctx SpecContext) {
+	It("takes over the objects and volumes of upstream while a Pod writes", func(ctx SpecContext) {
 		takesUpstreamOver(ctx, openshift)
 		removeCluster(ctx)
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
@@ -86,12 +73,12 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		goneWithTheOperator(ctx, openshift)
 	}, NodeTimeout(10*time.Minute))
 
-	It("serves the console's plugin before there is an LVMCluster", func(ctx SpecContext) {
+	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
 		servesThePlugin(ctx, openshift)
 	}, NodeTimeout(3*time.Minute))
 
-	It("makes its SecurityContextConstraints, serves volumes and takes all away again", func(ctx SpecContext) {
+	It("creates its SecurityContextConstraints, and serves volumes", func(ctx SpecContext) {
 		Expect(openshift.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 
@@ -110,7 +97,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
 	}, NodeTimeout(5*time.Minute))
 
-	It("serves TLS by the cluster's profile, without a restart", func(ctx SpecContext) {
+	It("follows the TLS profile of the cluster without a restart", func(ctx SpecContext) {
 		followsTheProfile(ctx, openshift)
 	}, NodeTimeout(3*time.Minute))
 
@@ -122,9 +109,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 
 // followsTheProfile changes the TLS profile, and connects to the webhook and to the metrics of operator and agent with
 // a client that supports only TLS 1.2.
-func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
+func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()
-	c := suite.Single{Cluster: openshift}
 	pods := func() map[string]string {
 		GinkgoHelper()
 		list := &corev1.PodList{}
@@ -150,7 +136,7 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 				}
 				for _, port := range pod.Spec.Containers[0].Ports {
 					if port.Name != "healthz" {
-						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, openshift.Lab,
+						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, c.Lab,
 							fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
 					}
 				}
@@ -163,11 +149,11 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false,
 		"lvms-console-plugin https": false}
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(all))
-	c.Run(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
-		"{tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
+	Expect(c.ApplyManifest(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
+		"{tlsSecurityProfile: {type: Modern, modern: {}}}}")).To(Succeed())
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
-	c.Run(ctx, "", "delete", "apiserver.config.openshift.io", "cluster")
+	c.Run(ctx, "delete", "apiserver.config.openshift.io", "cluster")
 	Expect(pods()).To(Equal(before), "nothing was restarted")
 }
 
@@ -201,7 +187,7 @@ func consoleObject(kind string) *metav1.PartialObjectMetadata {
 
 // servesThePlugin simulates the service CA, and then loads the plugin's files like the console, with the name of the
 // Service.
-func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
+func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	GinkgoHelper()
 	const namespace = story.OperatorNamespace
 	service := &corev1.Service{}
@@ -211,7 +197,7 @@ func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 		Should(Succeed())
 	ca, err := story.NewServiceCA()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(ca.Serve(ctx, openshift, service.Name,
+	Expect(ca.Serve(ctx, openshift.Cluster, service.Name,
 		service.Annotations["service.beta.openshift.io/serving-cert-secret-name"])).To(Succeed())
 	Eventually(func(g Gomega) int32 {
 		g.Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
@@ -274,7 +260,7 @@ func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 }
 
 // goneWithTheOperator checks that the cluster-scoped objects are deleted without being deleted by name.
-func goneWithTheOperator(ctx SpecContext, openshift *story.Cluster) {
+func goneWithTheOperator(ctx SpecContext, openshift suite.Cluster) {
 	GinkgoHelper()
 	for _, kind := range []string{"ConsolePlugin", "ConsoleQuickStart"} {
 		Eventually(func() ([]metav1.PartialObjectMetadata, error) {

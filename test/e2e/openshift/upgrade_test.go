@@ -27,19 +27,18 @@ import (
 var upgradeVolume = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
 // upgrades changes the operator's image, like OLM. There is no earlier release, so both images are this version.
-func upgrades(ctx SpecContext, cluster *story.Cluster) {
+func upgrades(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()
-	c := suite.Single{Cluster: cluster}
 	sum, err := c.Checksum(ctx, upgradeVolume, "data")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.StopPod(ctx, "default", "data")).To(Succeed())
 	c.StartWriting(ctx, upgradeVolume.Name)
-	before := c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")
+	before := c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")
 
 	next, err := c.Lab.LoadImage(ctx, image, c.Lab.Registry()+"/lvms-operator:next")
 	Expect(err).NotTo(HaveOccurred())
-	c.Run(ctx, "", "-n", story.OperatorNamespace, "set", "image", "deployment/lvms-operator", "manager="+next)
-	c.Run(ctx, "", "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=120s")
+	c.Run(ctx, "-n", story.OperatorNamespace, "set", "image", "deployment/lvms-operator", "manager="+next)
+	c.Run(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=120s")
 	agents := &appsv1.DaemonSet{}
 	Eventually(func() bool {
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"},
@@ -51,7 +50,7 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agent follows")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	c.StillWrites(ctx)
-	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before),
+	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before),
 		"nothing of the volume group was written")
 
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
@@ -63,14 +62,14 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 
 // leaveAsUpstream creates the objects and state of upstream LVMS: its CRDs and objects, the volume group and lvmd.yaml,
 // and an agent with TopoLVM's own components.
-func leaveAsUpstream(ctx context.Context, c suite.Single) {
+func leaveAsUpstream(ctx context.Context, c suite.Cluster) {
 	GinkgoHelper()
 	archive := os.Getenv("LVMS_UPSTREAM_IMAGE")
 	Expect(archive).NotTo(BeEmpty(),
 		"LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-e2e`")
 	agent, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/upstream:dev")
 	Expect(err).NotTo(HaveOccurred())
-	c.OnNode(ctx, `set -e
+	c.OnNode1(ctx, `set -e
 lvm vgcreate --quiet vg1 --addtag @lvms /dev/ubdb
 lvm lvcreate --quiet --extents 90%FREE --zero y --thin --chunksize 128k vg1/thin-pool-1
 mkdir -p /etc/topolvm
@@ -86,14 +85,14 @@ socket-name: /run/lvmd/lvmd.socket
 EOF
 chmod 600 /etc/topolvm/lvmd.yaml`)
 	const ns = story.OperatorNamespace
-	c.Run(ctx, upstream.CRDs, "apply", "-f", "-")
-	c.Run(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io",
+	Expect(c.ApplyManifest(ctx, upstream.CRDs)).To(Succeed())
+	c.Run(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io",
 		"crd/logicalvolumes.topolvm.io")
-	c.Run(ctx, "", "create", "namespace", ns)
-	c.Run(ctx, "", "create", "serviceaccount", "-n", ns, "vg-manager")
-	c.Run(ctx, "", "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin",
+	c.Run(ctx, "create", "namespace", ns)
+	c.Run(ctx, "create", "serviceaccount", "-n", ns, "vg-manager")
+	c.Run(ctx, "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin",
 		"--serviceaccount="+ns+":vg-manager")
-	c.Run(ctx, "", "create", "secret", "generic", "-n", ns, "vg-manager-metrics-cert")
+	c.Run(ctx, "create", "secret", "generic", "-n", ns, "vg-manager-metrics-cert")
 	objects, err := upstream.Objects(upstream.Options{Namespace: ns, Node: "node1", Disk: "/dev/ubdb", Image: agent})
 	Expect(err).NotTo(HaveOccurred())
 	var owner metav1.OwnerReference
@@ -109,9 +108,9 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 				Name: object.GetName(), UID: object.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}
 		}
 	}
-	c.Run(ctx, "", "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000",
+	c.Run(ctx, "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000",
 		"capacity.topolvm.io/00default=1000000000")
-	c.Run(ctx, "", "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
+	c.Run(ctx, "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
 	Eventually(func() []storagev1.CSINodeDriver {
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
@@ -120,12 +119,12 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 }
 
 // volumeOfUpstream creates a volume like upstream's controller and provisioner, bound to a claim.
-func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
+func volumeOfUpstream(ctx context.Context, c suite.Cluster, v story.Volume) {
 	GinkgoHelper()
 	name := "pvc-" + v.Name
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
 		Labels: map[string]string{"app.kubernetes.io/created-by": "topolvm-controller"}}}
-	c.Run(ctx,
+	c.RunWith(ctx,
 		fmt.Sprintf(
 			`{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: %s, labels: {app.kubernetes.io/created-by: topolvm-controller}},
   spec: {name: %s, nodeName: node1, deviceClass: vg1, size: %s}}`, name, name, v.Size), "create", "-f", "-",
@@ -165,9 +164,8 @@ func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
 }
 
 // takesUpstreamOver installs the operator on a cluster with the objects of upstream.
-func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
+func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()
-	c := suite.Single{Cluster: cluster}
 	leaveAsUpstream(ctx, c)
 	files := story.Volume{Namespace: "default", Name: "files", Class: "lvms-vg1", Size: "512Mi"}
 	written := story.Volume{Namespace: "default", Name: "written", Class: "lvms-vg1", Size: "512Mi"}
@@ -182,17 +180,17 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	}
 	volumeOfUpstream(ctx, c, written)
 	c.StartWriting(ctx, written.Name)
-	group := c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid vg1")
-	volumes := c.OnNode(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")
+	group := c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid vg1")
+	volumes := c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")
 
-	By("installing over it")
+	By("installing the operator over it")
 	Expect(c.Install(ctx, image)).To(Succeed())
-	c.Run(ctx, "", "delete", "clusterrolebinding", "upstream")
+	c.Run(ctx, "delete", "clusterrolebinding", "upstream")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	c.StillWrites(ctx)
-	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
-	Expect(c.OnNode(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
-	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="),
+	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
+	Expect(c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
+	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="),
 		ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
 	agents := &appsv1.DaemonSet{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
@@ -203,12 +201,12 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	Expect(c.Get(ctx, client.ObjectKey{Name: "lvms-vg1"}, reclaim)).To(Succeed())
 	Expect(*reclaim.ReclaimPolicy).To(Equal(corev1.PersistentVolumeReclaimRetain))
 
-	By("growing a volume that upstream mounted")
+	By("expanding a volume that upstream has mounted")
 	size, err := c.Expand(ctx, files, files.Name, "768Mi")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(size).To(BeNumerically(">", 600<<20))
 
-	By("taking the volumes away from their Pods and giving them to others")
+	By("moving the volumes to other Pods")
 	for _, v := range []story.Volume{files, block} {
 		Expect(c.Checksum(ctx, v, v.Name)).To(Equal(sums[v.Name]))
 		Expect(c.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
@@ -219,14 +217,14 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	c.StillWrites(ctx)
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
-	Eventually(func() string { return c.OnNode(ctx, "grep -c topolvm.io /proc/mounts || true") }).
+	Eventually(func() string { return c.OnNode1(ctx, "grep -c topolvm.io /proc/mounts || true") }).
 		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Equal("0"), "no mount is left")
 
 	By("deleting them")
 	for _, v := range []story.Volume{files, block, written} {
 		Expect(c.Unclaim(ctx, v)).To(Succeed())
 	}
-	Eventually(func() string { return c.OnNode(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).
+	Eventually(func() string { return c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).
 		WithTimeout(time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}

@@ -22,7 +22,6 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/format"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,15 +30,14 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 func TestUpgradeFromThePreviousVersion(t *testing.T) {
-	RegisterFailHandler(Fail)
-	format.MaxLength = 0
-	RunSpecs(t, "Upgrade from the previous version")
+	suite.Run(t, "Upgrade from the previous version")
 }
 
 const (
@@ -84,6 +82,7 @@ type volume struct {
 // upgrade is the cluster with its state before the upgrade.
 type upgrade struct {
 	olm.Cluster
+	base          suite.Cluster // the same cluster
 	publisher     olm.Publisher
 	previous, tip string // bundles
 	objects       map[string]bool
@@ -92,75 +91,43 @@ type upgrade struct {
 	before        state
 }
 
-var _ = Describe("The version before this one", Label("long"), Ordered, func() {
+var _ = Describe("The upgrade from the previous version", Label("long"), Ordered, func() {
 	u := &upgrade{}
 
 	BeforeAll(func(ctx SpecContext) {
 		folder := os.Getenv("LVMS_PREVIOUS")
 		Expect(folder).NotTo(BeEmpty(), "LVMS_PREVIOUS names the folder of hack/previous: run `make test-previous`")
-		image := os.Getenv("LVMS_IMAGE")
-		Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-previous`")
+		image := suite.Archive("LVMS_IMAGE")
 		root, err := lab.Root()
 		Expect(err).NotTo(HaveOccurred())
 		disk := lab.DiskSpec{Size: 2 * lab.GiB}
-		l, err := lab.Up(ctx, lab.Options{
-			Name: "e2e-previous", Nodes: 1, OLM: true, Snapshots: true, Progress: GinkgoWriter,
+		u.base = suite.Up(ctx, lab.Options{
+			Name: "e2e-previous", Nodes: 1, OLM: true, Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, disk, disk, disk, disk},
 		})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
-		opened, err := story.Open(l)
-		Expect(err).NotTo(HaveOccurred())
-		u.Cluster = olm.Cluster{Cluster: opened}
-		u.publisher, err = olm.NewPublisher(ctx, l, GinkgoT().TempDir(), GinkgoWriter)
+		u.Cluster = olm.Cluster{Cluster: u.base.Cluster}
+		u.publisher, err = olm.NewPublisher(ctx, u.Lab, GinkgoT().TempDir(), GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		archive := filepath.Join(folder, "lvms-operator.tar")
 		u.previous = u.withPublishedImage(ctx, filepath.Join(folder, "bundle"), archive)
 		u.tip = u.withPublishedImage(ctx, filepath.Join(root, "bundle"), image)
-		Expect(u.kubectl(ctx, "create", "namespace", story.OperatorNamespace)).To(ContainSubstring("created"))
+		u.base.Run(ctx, "create", "namespace", story.OperatorNamespace)
 		u.objects, err = u.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		u.disks = u.onNode(ctx, contentOfDisks)
+		u.disks = u.base.ContentOfDisks(ctx)
 	}, NodeTimeout(10*time.Minute))
 
-	AfterEach(func(ctx SpecContext) {
-		if !CurrentSpecReport().Failed() || u.Cluster.Cluster == nil {
-			return
-		}
-		for _, args := range []string{
-			"get pods,pvc,pv,volumesnapshots,logicalvolumes -A -o wide", "get lvmcluster,lvmvgns -A -o yaml",
-			"get catalogsources,subscriptions,installplans,csv -A -o wide", "get events -A --sort-by=.lastTimestamp",
-			"logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
-			"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=60",
-		} {
-			out, err := u.Kubectl(ctx, nil, strings.Fields(args)...)
-			fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s%v\n", args, out, err)
-		}
+	JustAfterEach(func(ctx SpecContext) {
+		suite.ReportFailure(ctx, u.base.Cluster, "get catalogsources,subscriptions,installplans,csv -A -o wide")
 	}, NodeTimeout(2*time.Minute))
 
-	It("is installed from its own bundle, and has volumes of every kind", u.installs, NodeTimeout(15*time.Minute))
-	It("is upgraded through its channel while Pods write to all of them", u.upgrades, NodeTimeout(8*time.Minute))
-	It("leaves data, tags, volume groups and node status as they were", u.keeps, NodeTimeout(5*time.Minute))
-	It("expands, snapshots, restores and clones the volumes of before", u.operates, NodeTimeout(15*time.Minute))
-	It("mounts the volumes of before again, with their data", u.mounts, NodeTimeout(10*time.Minute))
-	It("deletes them, and leaves nothing when it is removed", u.removes, NodeTimeout(12*time.Minute))
+	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(15*time.Minute))
+	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(8*time.Minute))
+	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(5*time.Minute))
+	It("expands, snapshots, restores and clones the existing volumes", u.operates, NodeTimeout(15*time.Minute))
+	It("mounts the existing volumes again, with their data", u.mounts, NodeTimeout(10*time.Minute))
+	It("deletes the volumes, and leaves nothing behind when it is removed", u.removes, NodeTimeout(12*time.Minute))
 })
-
-func (u *upgrade) kubectl(ctx context.Context, args ...string) string {
-	GinkgoHelper()
-	out, err := u.Kubectl(ctx, nil, args...)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(out)
-}
-
-func (u *upgrade) onNode(ctx context.Context, line string) string {
-	GinkgoHelper()
-	n, err := u.Lab.Node(node)
-	Expect(err).NotTo(HaveOccurred())
-	result, err := n.Exec(ctx, "/bin/sh", "-c", line)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(result.Stdout)
-}
 
 // withPublishedImage publishes an image archive as the operator's image of a bundle, and returns a copy of the bundle
 // with that image.
@@ -202,7 +169,7 @@ func (u *upgrade) installs(ctx SpecContext) {
 	u.publish(ctx, u.previous)
 	Expect(u.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 	Expect(u.WaitInstalled(ctx, versionOf(u.previous))).To(Succeed())
-	_, err := u.Kubectl(ctx, strings.NewReader(classes), "apply", "-f", "-")
+	err := u.ApplyManifest(ctx, classes)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
 
@@ -220,7 +187,7 @@ func (u *upgrade) installs(ctx SpecContext) {
 	u.starts(ctx, story.Volume{Name: "restored", Class: "lvms-thin", Size: "512Mi", Snapshot: "snapshot"}, xfs.sum)
 	u.starts(ctx, story.Volume{Name: "clone", Class: "lvms-thin-ext4", Size: "256Mi", Clone: "ext4"}, ext4.sum)
 	Eventually(func() string {
-		return u.onNode(ctx, "lvm lvs --noheadings --options sync_percent safe")
+		return u.base.OnNode1(ctx, "lvm lvs --noheadings --options sync_percent safe")
 	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HavePrefix("100"))
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
 	u.checkOwnership(ctx)
@@ -264,7 +231,7 @@ func (u *upgrade) keeps(ctx SpecContext) {
 }
 
 func (u *upgrade) operates(ctx SpecContext) {
-	By("restoring the snapshot of before")
+	By("restoring the existing snapshot")
 	after := story.Volume{Name: "restored-after", Class: "lvms-thin", Size: "512Mi", Snapshot: "snapshot"}
 	u.starts(ctx, after, u.volume("xfs").sum)
 
@@ -329,20 +296,16 @@ func (u *upgrade) removes(ctx SpecContext) {
 	lvmCluster.Name = clusterName
 	Expect(u.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 	Expect(u.Unsubscribe(ctx)).To(Succeed())
-	u.kubectl(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")
-	u.kubectl(ctx, "delete", "--timeout=60s", "crd", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
+	u.base.Run(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")
+	u.base.Run(ctx, "delete", "--timeout=60s", "crd", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
 		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "logicalvolumes.topolvm.io")
 	Eventually(func() ([]string, error) {
 		after, err := u.Objects(ctx)
 		return olm.LeftOver(u.objects, after), err
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).
 		Should(BeEmpty(), "what is left in the API")
-	Expect(u.onNode(ctx, contentOfDisks)).To(Equal(u.disks))
+	Expect(u.base.ContentOfDisks(ctx)).To(Equal(u.disks))
 }
-
-// contentOfDisks prints the content of the disks of a node, and the files in the operator's directories.
-const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings
-find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
 func (u *upgrade) volume(name string) *volume {
 	GinkgoHelper()
@@ -458,10 +421,10 @@ func (u *upgrade) state(ctx context.Context) state {
 	GinkgoHelper()
 	const format = " --noheadings --separator ' | ' --options "
 	s := state{
-		Groups:   u.onNode(ctx, "lvm vgs"+format+"vg_name,vg_uuid,vg_seqno,vg_size,vg_free,vg_tags"),
-		Volumes:  u.onNode(ctx, "lvm lvs"+format+"vg_name,lv_name,lv_uuid,lv_size,segtype,pool_lv,lv_tags"),
-		Physical: u.onNode(ctx, "lvm pvs"+format+"pv_name,pv_uuid,vg_name,pv_tags"),
-		StorageClasses: u.kubectl(ctx, "get", "storageclasses,volumesnapshotclasses", "-o",
+		Groups:   u.base.OnNode1(ctx, "lvm vgs"+format+"vg_name,vg_uuid,vg_seqno,vg_size,vg_free,vg_tags"),
+		Volumes:  u.base.OnNode1(ctx, "lvm lvs"+format+"vg_name,lv_name,lv_uuid,lv_size,segtype,pool_lv,lv_tags"),
+		Physical: u.base.OnNode1(ctx, "lvm pvs"+format+"pv_name,pv_uuid,vg_name,pv_tags"),
+		StorageClasses: u.base.Run(ctx, "get", "storageclasses,volumesnapshotclasses", "-o",
 			`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.parameters}{"\n"}{end}`),
 	}
 	// The fields have literal JSON names: if a field is renamed in the Go type, existing clusters lose it.
@@ -475,7 +438,7 @@ func (u *upgrade) state(ctx context.Context) state {
 			}
 		}
 	}
-	text := u.kubectl(ctx, "get", "lvmvolumegroupnodestatus", node, "-n", story.OperatorNamespace, "-o", "json")
+	text := u.base.Run(ctx, "get", "lvmvolumegroupnodestatus", node, "-n", story.OperatorNamespace, "-o", "json")
 	Expect(json.Unmarshal([]byte(text), &answer)).To(Succeed())
 	for _, class := range answer.Status.NodeStatus {
 		s.Classes = append(s.Classes, fmt.Sprintf("%+v", class))
@@ -500,7 +463,7 @@ func (u *upgrade) logicalVolumes(ctx context.Context) map[string][]string {
 	GinkgoHelper()
 	tags := map[string][]string{}
 	list := "lvm lvs --noheadings --separator ' ' --options lv_name,lv_tags --select 'segtype!=thin-pool'"
-	for line := range strings.Lines(u.onNode(ctx, list)) {
+	for line := range strings.Lines(u.base.OnNode1(ctx, list)) {
 		fields := strings.Fields(line)
 		if len(fields) > 1 {
 			tags[fields[0]] = strings.Split(fields[1], ",")
@@ -515,9 +478,9 @@ func (u *upgrade) logicalVolumes(ctx context.Context) map[string][]string {
 // has its object, and each object its logical volume and its PersistentVolume or VolumeSnapshotContent.
 func (u *upgrade) checkOwnership(ctx context.Context) {
 	GinkgoHelper()
-	cluster := "lvms.cluster=" + u.kubectl(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+	cluster := "lvms.cluster=" + u.base.Run(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
 	for _, class := range []string{"thin", "thin-ext4", "thick", "safe"} {
-		tags := strings.Split(u.onNode(ctx, "lvm vgs --noheadings --options vg_tags "+class), ",")
+		tags := strings.Split(u.base.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags "+class), ",")
 		Expect(tags).To(ConsistOf("lvms", cluster, "lvms.class="+class, "lvms.node="+node), class)
 	}
 

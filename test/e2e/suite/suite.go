@@ -1,5 +1,5 @@
-// Package suite has what the end-to-end tests share: how a suite runs, what it prints when a spec fails, a cluster of
-// one node, and the record of used permissions.
+// Package suite has what the end-to-end tests share: how a suite runs, what it prints when a spec fails, the
+// clusters of the lab, and the record of used permissions.
 package suite
 
 import (

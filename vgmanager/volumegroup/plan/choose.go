@@ -117,13 +117,13 @@ func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) 
 	selector := selectorAt(w, path.Selector)
 	for _, lack := range mismatches(&selector, d) {
 		reasons = append(reasons, device.Reason{Code: device.NotSelected,
-			Message: lack + ", which the deviceSelector that names it excludes"})
+			Message: lack + ", so the deviceSelector that names it does not match"})
 	}
 	reasons = append(reasons, conflicts(w, s, d, true)...)
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
-			Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be " +
-				"done with it"})
+			Message: "has a Remove request (deviceRequests): remove the request to use the device again, or " +
+				"remove the path from the deviceSelector"})
 	}
 	return d, reasons
 }
@@ -151,8 +151,8 @@ func CheckProbed(w Wanted, s Seen, devices []device.Device) error {
 		reasons = slices.DeleteFunc(slices.Clone(reasons),
 			func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
 		if !ok || len(reasons) > 0 {
-			return fmt.Errorf("device %s of node %s was not found blank in this look; it is looked at again", d.Name,
-				w.Node)
+			return fmt.Errorf("device %s of node %s was not found blank in this reconcile; the next one reads it again",
+				d.Name, w.Node)
 		}
 	}
 	return nil
@@ -240,7 +240,7 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 	})
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
-			Message: "is to be removed (deviceRequests): take the request out to use it again"})
+			Message: "has a Remove request (deviceRequests): remove the request to use the device again"})
 	}
 	reasons = append(reasons, conflicts(w, s, d, false)...)
 	if len(reasons) > 0 {
@@ -249,11 +249,11 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
 	switch {
 	case exists && !dynamic:
-		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was made, and " +
-			"deviceDiscoveryPolicy is Static: name it in deviceSelector, or use the policy Dynamic"}}, true
+		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was created, " +
+			"and deviceDiscoveryPolicy is Static: name the device in deviceSelector, or set the policy Dynamic"}}, true
 	case dynamic && age(s, d) < minimumAge:
 		return []device.Reason{{Code: device.TooYoung,
-			Message: "appeared less than a minute ago; it is taken when it stays"}}, true
+			Message: "appeared less than a minute ago; it is used if it is still attached after a minute"}}, true
 	}
 	return nil, true
 }
@@ -277,14 +277,15 @@ func conflicts(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
 		if named {
-			message += " too: a device can belong to one device class, take it out of the other"
+			message += " too: a device can belong to only one device class; remove it from the other"
 		}
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: message}}
 	}
 	if others := findersOf(w, s, d); others != "" && !named {
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass,
 			Message: fmt.Sprintf(
-				"would be taken by device class %s as well as by %s: make their deviceSelectors differ",
+				"is selected by device class %s as well as by %s: change their deviceSelectors so that only one "+
+					"selects it",
 				others, w.Name)}}
 	}
 	return nil

@@ -160,7 +160,7 @@ func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1a
 	case action == "":
 		if !pv.Allocatable {
 			r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
-				message: "closed for new volumes by hand; open it with: pvchange --allocatable y " + pv.Name}
+				message: "cordoned manually; to uncordon it, run on the node: pvchange --allocatable y " + pv.Name}
 		}
 		return Action{}
 	case pv.Allocatable || !ours:
@@ -168,7 +168,7 @@ func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1a
 		return Action{Kind: Cordon, PVs: []lvm.PV{pv}}
 	case action == v1alpha1.DeviceActionCordon:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
-			message: "nothing new is put on it (deviceRequests)"}
+			message: "no new extents are allocated on it (deviceRequests)"}
 		if move := moveFrom(vg, pv); move != nil {
 			return Action{Kind: AbortMove, PVs: []lvm.PV{pv}}
 		}
@@ -195,14 +195,15 @@ func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v
 	}
 	if action == v1alpha1.DeviceActionDrain {
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained,
-			message: "empty, and nothing new is put on it (deviceRequests)"}
+			message: "empty, and no new extents are allocated on it (deviceRequests)"}
 		return Action{}
 	}
 	if refusal := keepReason(w, vg, pv); refusal != "" {
 		r.block(w, pv, refusal)
 		return Action{}
 	}
-	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained, message: "is being taken out of the group"}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained,
+		message: "is being removed from the volume group"}
 	return Action{Kind: ReduceVG, PVs: []lvm.PV{pv}}
 }
 
@@ -226,16 +227,16 @@ func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
 func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
 	switch free := vg.FreeOn(pv.UUID); {
 	case vg.MissingPVs > 0:
-		r.block(w, pv, "LVM moves nothing while a device of the group is missing")
+		r.block(w, pv, "LVM cannot move extents while a device of the volume group is missing")
 		return Action{}
 	case free < pv.Used:
-		r.block(w, pv, fmt.Sprintf("%d bytes of it are in use and the other devices have %d bytes free: add a device "+
-			"to the device class, or delete volumes", pv.Used, free))
+		r.block(w, pv, fmt.Sprintf("%s of it is in use, and the other devices have only %s free: add a device to the "+
+			"device class, or delete volumes", quantity(pv.Used), quantity(free)))
 		return Action{}
 	case len(vg.Moves()) > 0:
 		r.waiting = true
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
-			message: "waits until the move from another device is done"}
+			message: "waiting until the move from another device has finished"}
 		return Action{}
 	}
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining,
@@ -248,11 +249,11 @@ func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
 	switch {
 	case left < 1:
-		return "it is the only device of the group: remove the device class instead"
+		return "it is the only device of the volume group: remove the device class instead"
 	case vg.MissingPVs > 0:
-		return "another device of the group is missing"
+		return "another device of the volume group is missing"
 	case w.Spec.RAIDConfig != nil && left < w.Spec.RAIDConfig.MinimumDevices():
-		return fmt.Sprintf("%s needs at least %d devices, and %d would be left", w.Spec.RAIDConfig.Type,
+		return fmt.Sprintf("%s requires at least %d devices, and only %d would remain", w.Spec.RAIDConfig.Type,
 			w.Spec.RAIDConfig.MinimumDevices(), left)
 	}
 	return ""
@@ -263,7 +264,7 @@ func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeBlocked, message: why}
 	r.problems = append(r.problems, Problem{
 		Event: EventDeviceRemovalBlocked,
-		Message: fmt.Sprintf("device %s of volume group %s on node %s is not emptied: %s", pv.Name,
+		Message: fmt.Sprintf("device %s of volume group %s on node %s cannot be drained or removed: %s", pv.Name,
 			w.Name, w.Node, why),
 	})
 }
@@ -273,15 +274,16 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	volumes := vg.VolumesOn(pv.UUID)
 	switch {
 	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
-		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these "+
-			"volumes from a backup, and delete them; then it is taken out of the group", joined(volumes)))
+		r.block(w, pv, fmt.Sprintf("it is missing and had data of %s, which is never discarded automatically: "+
+			"restore these volumes from a backup and delete them; the device is then removed from the volume group",
+			joined(volumes)))
 		return Action{}
 	case len(volumes) == 0 && vg.MissingPVs == 1:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
-			message: "no volume needs it any longer; it is being taken out of the group"}
+			message: "no volume uses it; it is being removed from the volume group"}
 		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
 	case len(volumes) == 0:
-		r.block(w, pv, "other devices of the group are missing too: ask for the removal of each")
+		r.block(w, pv, "other devices of the volume group are missing too: add a Remove request for each")
 		if !allRequested(w, s, vg) {
 			return Action{}
 		}
@@ -290,7 +292,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	if lv := syncing(vg, volumes); lv != "" {
 		r.waiting = true
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
-			message: "waits until " + lv + " is in sync"}
+			message: "waiting until " + lv + " is in sync"}
 		return Action{}
 	}
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,

@@ -36,7 +36,7 @@ const (
 	// or could not be repaired.
 	// What to do: see the reasons of RAIDHealthy in the [conditions](conditions.md#a-volume-group-on-a-node).
 	EventRAIDHealthCheckFailed EventReason = "RAIDHealthCheckFailed"
-	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, emptied or
+	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, drained or
 	// removed as `deviceRequests` asks.
 	// What to do: as the note says.
 	EventDeviceRemovalBlocked EventReason = "DeviceRemovalFailed"

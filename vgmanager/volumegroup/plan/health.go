@@ -27,7 +27,8 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	}
 	if vg.MissingPVs > 0 && len(problems) == 0 {
 		problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceMissing,
-			fmt.Sprintf("volume group %s on node %s misses %d physical volumes", w.Name, w.Node, vg.MissingPVs), nil))
+			fmt.Sprintf("volume group %s on node %s is missing %d physical volumes",
+				w.Name, w.Node, vg.MissingPVs), nil))
 	}
 	for _, d := range s.Devices {
 		if uuid, copied := copyOf(d, vg); copied {
@@ -60,17 +61,18 @@ func lostGroup(w Wanted, s Seen) []Problem {
 		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
 	}
 	message := fmt.Sprintf(
-		"volume group %s was on node %s and is no longer there: none of its physical volumes is found", w.Name,
-		w.Node)
-	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class " +
-		"out of the LVMCluster before it is recreated"
+		"volume group %s on node %s is missing: none of its physical volumes was found", w.Name, w.Node)
+	remedy := "attach its disks again; if they are lost, so is their data: delete the volumes, and remove the device " +
+		"class from the LVMCluster before you create it again"
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")
-		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to start again " +
-			"with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
+		remedy = "attach them again and see the kernel's log; if they are lost, so is their data: to create the " +
+			"volume group on other devices, add to the deviceRequests of the device class: " +
+			strings.Join(requests, ", ")
 	}
 	if commands := unhiding(s); len(commands) > 0 {
-		message = fmt.Sprintf("volume group %s was on node %s, and LVM there does not list its devices", w.Name, w.Node)
+		message = fmt.Sprintf("volume group %s on node %s is missing: LVM there does not list its devices",
+			w.Name, w.Node)
 		remedy = fmt.Sprintf("the devices file of the node or a filter in lvm.conf hides them: run on the node: %s",
 			strings.Join(commands, "; "))
 	}
@@ -109,15 +111,17 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	if last := lastName(s, pv); last != "" {
 		where = ", last seen as " + last
 	}
-	found := fmt.Sprintf("volume group %s on node %s misses the physical volume %s%s", w.Name, w.Node, pv.UUID, where)
+	found := fmt.Sprintf("volume group %s on node %s is missing the physical volume %s%s",
+		w.Name, w.Node, pv.UUID, where)
 	if d, hidden := s.Hidden.deviceOf(s, pv.UUID); hidden {
 		return found +
 			fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s",
 				d.Name, d.Name)
 	}
 	if pv.Name != "" && !strings.HasPrefix(pv.Name, "[") {
-		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it "+
-			"is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
+		return found + fmt.Sprintf(": its device %s is attached again, but the volume group was changed in the "+
+			"meantime: if the data on the device is still valid, run on the node: vgextend --restoremissing %s %s",
+			pv.Name, w.Name, pv.Name)
 	}
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
 		w.Node, pv.UUID)
@@ -130,9 +134,9 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	case w.Spec.RAIDConfig != nil:
 		return found + "attach a new one, add it to the device class, and " + request
 	case len(vg.VolumesOn(pv.UUID)) == 0:
-		return found + "no volume is on it: " + request
+		return found + "no volume is affected: " + request
 	}
-	return found + "the data on it is too: restore the volumes from a backup, " + request +
+	return found + "so is its data: restore the volumes from a backup, " + request +
 		", and delete the volumes that were on it"
 }
 
@@ -194,7 +198,7 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	}
 	for _, name := range s.Stale {
 		if !slices.Contains(names, name) {
-			broken = append(broken, name+" (uses a device that is gone, and is being brought back)")
+			broken = append(broken, name+" (still uses a device that was detached; being refreshed)")
 			names = append(names, name)
 		}
 	}
@@ -213,8 +217,8 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 		problems = append(problems, Problem{
 			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
 			Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
-			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so whoever uses them "+
-				"waits: %s; if nothing is at work on them, run on the node: dmsetup resume",
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so their I/O blocks: "+
+				"%s; if no LVM command is working on them, run on the node: dmsetup resume",
 				w.Name, w.Node, joined(held)),
 		})
 	}
@@ -258,7 +262,7 @@ func unknownHealth(w Wanted, s Seen) []Problem {
 	for _, kind := range healthConditions(w) {
 		problems = append(problems, Problem{
 			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
-			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log "+
+			Message: fmt.Sprintf("the health of volume group %s on node %s is unknown: %v: see the kernel's log "+
 				"and the log of the node agent", w.Name, w.Node, s.HealthUnknown),
 		})
 	}

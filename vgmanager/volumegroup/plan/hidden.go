@@ -24,8 +24,8 @@ func (h Hidden) protected(w Wanted, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
 	case h.Err != nil:
-		return fmt.Sprintf("it is a physical volume that LVM on this node does not list, and it could not be read: %v",
-			h.Err)
+		return fmt.Sprintf(
+			"it is a physical volume that LVM on this node does not list, and its label could not be read: %v", h.Err)
 	case !known:
 		return unresolvedPV
 	}
@@ -141,9 +141,9 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 		hint += fmt.Sprintf(", and the system ID of the volume group, %s (lvmsystemid(7))", g.systemID)
 	}
 	if foreign == "" {
-		foreign = fmt.Sprintf("volume group %s (%s) is on the disks of node %s, and its LVM does not list it: to use "+
-			"it with the volumes in it, "+
-			"add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]", w.Name, g.UUID, w.Node, w.Node, g.UUID)
+		foreign = fmt.Sprintf("volume group %s (%s) is on the disks of node %s, but LVM there does not list it: to "+
+			"use it with its volumes, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+			w.Name, g.UUID, w.Node, w.Node, g.UUID)
 	}
 	p := Problem{Event: EventForeignVolumeGroup, Message: foreign + "; " + hint}
 	if lost {

@@ -89,7 +89,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 			[]string{"belongs to this product"}},
 		"of somebody else": {spec, look(hiddenOf(label("b", "old", "x"))), "Progressing WipeDevice", nil},
 		"of the name, untagged": {spec, look(hiddenOf(label("b", "vg1"))), "Failed",
-			[]string{"volume group vg1 itself"}},
+			[]string{"volume group vg1, which has the name of the device class"}},
 		"of no group": {spec, look(hiddenOf(label("b", ""))), "Progressing WipeDevice", nil},
 		"unresolved": {spec, look(hiddenOf(lvm.LabeledPV{Major: 8, Minor: 1, Unresolved: true})), "Failed",
 			[]string{unresolvedPV}},

@@ -43,9 +43,9 @@ func namesakes(w Wanted, s Seen) []Problem {
 	}
 	if len(named) == 1 && GroupOf(w, s) == nil && notOurs(w, named[0]) == "" {
 		return []Problem{namesakeProblem(fmt.Sprintf(
-			"volume group %s (%s) of the device class is not on node %s, and another one of its name is: %s. "+
-				"Attach the disks of the first again; or, to use the other in its place, add to the device class: "+
-				"adopt: [{node: %s, volumeGroupUUID: %s}]",
+			"volume group %s (%s) of the device class is missing on node %s, which has another one of this name: %s. "+
+				"Attach the disks of the missing one again; or, to use the other one instead, add to the device "+
+				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
 			w.Name, recorded, w.Node, described(named[0]), w.Node, named[0].UUID))}
 	}
 	return nil
@@ -62,12 +62,12 @@ func duplicates(w Wanted, s Seen) []Problem {
 	for _, vg := range named {
 		text := described(vg)
 		if vg.UUID == recorded {
-			text += ", which is that of the device class"
+			text += ", which belongs to the device class"
 		}
 		list = append(list, text)
 	}
 	return []Problem{namesakeProblem(fmt.Sprintf(
-		"node %s has %d volume groups with the name %s, so LVM changes none of them: %s. "+
+		"node %s has %d volume groups with the name %s, so LVM cannot change any of them: %s. "+
 			"Detach the disks of the one that does not belong here, or rename it on the node: vgrename UUID NEWNAME",
 		w.Node, len(named), w.Name, strings.Join(list, "; ")))}
 }

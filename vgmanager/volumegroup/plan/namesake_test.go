@@ -36,7 +36,7 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	}{
 		"both, ours is known": {
 			spec: thick, seen: look(before, other, ours), want: "Degraded", leaving: "Degraded", removal: "Degraded",
-			says: []string{"2 volume groups", "vgrename", "vg (on /dev/sdb", "which is that of the device class",
+			says: []string{"2 volume groups", "vgrename", "vg (on /dev/sdb", "which belongs to the device class",
 				"other (on /dev/sdc"},
 		},
 		"both, in the other order": {spec: thick, seen: look(before, ours, other), want: "Degraded",
@@ -52,7 +52,7 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 		"the other alone": {
 			spec: thick, seen: look(before, other), want: "Degraded", leaving: "Degraded",
 			removal: "finished", lost: true,
-			says: []string{"volume group vg1 (vg) of the device class is not on node n1", "other (on /dev/sdc",
+			says: []string{"volume group vg1 (vg) of the device class is missing on node n1", "other (on /dev/sdc",
 				"adopt: [{node: n1, volumeGroupUUID: other}]"},
 		},
 		"the other alone, known by the published class": {

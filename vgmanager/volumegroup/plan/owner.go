@@ -47,20 +47,19 @@ func notOurs(w Wanted, vg *lvm.VG) string {
 	node := tagValue(vg, v1alpha1.NodeTagPrefix)
 	switch {
 	case !vg.HasTag(v1alpha1.OwnerTag):
-		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so it belongs to somebody else: "+
-			"remove it or rename the device class; if it is to be used as it is, run on the node: "+
+		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so LVMS does not manage it: "+
+			"remove it or rename the device class; to use it with its volumes, run on the node: "+
 			"vgchange --addtag %s %s",
 			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
 	case cluster != "" && cluster != w.Cluster:
-		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, and this is "+
-			"%s: it is not touched. "+
-			"Detach its disks or rename the device class; if it is to be used here with the volumes in it, run on "+
-			"the node: vgchange --deltag %s%s %s",
+		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
+			"cluster (%s), so it is not changed. Detach its disks or rename the device class; to use it here with its "+
+			"volumes, run on the node: vgchange --deltag %s%s %s",
 			w.Name, vg.UUID, w.Node, cluster, w.Cluster, v1alpha1.ClusterTagPrefix, cluster, w.Name)
 	case node != "" && node != w.Node && !adopted(w, vg):
 		return fmt.Sprintf(
-			"VGMoved: volume group %s (%s) came to node %s from node %s on its disks: it is not touched. "+
-				"Attach the disks to %s again, or, to use the group here with the volumes in it, add to the device "+
+			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
+				"Attach the disks to %s again; or, to use the group here with its volumes, add to the device "+
 				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
 			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID)
 	}

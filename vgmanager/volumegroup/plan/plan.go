@@ -192,7 +192,7 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 	case s.Hidden.Err != nil:
 		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(
-			"no volume group %s is created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
+			"volume group %s is not created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
 	case len(c.wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = Action{Kind: WipeDevice, Wipe: c.wipes[0]}
@@ -204,15 +204,15 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 		p.Action = Action{Kind: CreateVG, Devices: c.candidates}
 	case c.waiting:
 		p.State = v1alpha1.VGStatusProgressing
-		p.Note = "waiting until the new devices have been there for a minute"
+		p.Note = "waiting until the new devices have been attached for a minute"
 	case c.blocked > 0 || requires(w):
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: fmt.Sprintf(
-			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is "+
-				"wrong with each", w.Node, w.Name)}}
+			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for why each "+
+				"device cannot be used", w.Node, w.Name)}}
 	default:
 		// If the node has no usable device and the device class requires none, the node is ready.
 		p.State, p.Note = v1alpha1.VGStatusReady,
-			fmt.Sprintf("node %s has no device for device class %s, and no volume group of it", w.Node, w.Name)
+			fmt.Sprintf("node %s has no device for device class %s, and so no volume group", w.Node, w.Name)
 	}
 	return p
 }

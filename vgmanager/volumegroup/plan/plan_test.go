@@ -338,12 +338,12 @@ func TestPlan(t *testing.T) {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
-			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is no longer there",
+			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical",
 				"/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
 		},
 		"and the status was lost too": {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
-			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is no longer there"},
+			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical"},
 		},
 		"and somebody gave them up": {
 			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Progressing CreateVolumeGroup /dev/sdd",
@@ -357,7 +357,7 @@ func TestPlan(t *testing.T) {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
 				Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone,
 				Names: map[string]string{"pv-c": "/dev/sdc"}},
-			want: "Degraded", says: []string{"misses the physical volume pv-c, last seen as /dev/sdc",
+			want: "Degraded", says: []string{"is missing the physical volume pv-c, last seen as /dev/sdc",
 				"{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
 		},
 		"nothing is added while a disk is missing": {
@@ -393,7 +393,8 @@ func TestPlan(t *testing.T) {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true; vg.LVs[0].Health = "metadata_read_only" })),
 				Class: thinDone},
-			want: "Degraded", says: []string{"marked for a check", "read-only metadata", "lvconvert --repair vg1/pool"},
+			want: "Degraded", says: []string{"needs a check of its metadata", "read-only metadata",
+				"lvconvert --repair vg1/pool"},
 		},
 		"the pool does not zero": {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),

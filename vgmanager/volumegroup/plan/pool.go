@@ -184,26 +184,26 @@ func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	var problems []Problem
 	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > MaxPoolSize(pool.ChunkSize) {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d %% full and has the largest size that its chunk size of %d KiB allows: "+
+			"thin pool %s/%s on node %s is %d%% full and has the maximum size that its chunk size of %d KiB allows: "+
 				"delete volumes, or add a device class for further devices",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), pool.ChunkSize>>10)))
 	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a "+
+			"thin pool %s/%s on node %s is %d%% full, and volume group %s has no free space for autoExtend: add a "+
 				"device to the device class, or delete volumes",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))
 	}
 	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"the metadata of thin pool %s/%s on node %s has %d bytes, metadataSize asks for %d more, and volume "+
-				"group %s has no space left: add a device to the device class, or delete volumes",
-			w.Name, pool.Name, w.Node, pool.MetadataSize, lacking, w.Name)))
+			"the metadata of thin pool %s/%s on node %s has %s, metadataSize requires %s more, and volume "+
+				"group %s has no free space: add a device to the device class, or delete volumes",
+			w.Name, pool.Name, w.Node, quantity(pool.MetadataSize), quantity(lacking), w.Name)))
 	}
 	if growsAt(config, pool.MetadataPercent) && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"the metadata of thin pool %s/%s on node %s is %d %% full and cannot grow: volume group %s has no space "+
-				"left, or the metadata has its greatest size: add a device to the device class, or delete volumes "+
-				"and snapshots",
+			"the metadata of thin pool %s/%s on node %s is %d%% full and cannot be extended: volume group %s has no "+
+				"free space, or the metadata has its maximum size: add a device to the device class, or delete "+
+				"volumes and snapshots",
 			w.Name, pool.Name, w.Node, wholePercent(pool.MetadataPercent), w.Name)))
 	}
 	return problems
@@ -230,11 +230,11 @@ var poolRules = []struct {
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "partial" },
 		v1alpha1.ReasonThinPoolFailed,
-		"has a part on a missing disk (volume group %[1]s, pool %[2]s)",
+		"has extents on a missing disk (volume group %[1]s, pool %[2]s)",
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return p.CheckNeeded },
 		v1alpha1.ReasonThinPoolNeedsCheck,
-		"is marked for a check: " + checkPool,
+		"needs a check of its metadata: " + checkPool,
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
@@ -255,7 +255,7 @@ var poolRules = []struct {
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return !p.Zeroes },
 		v1alpha1.ReasonThinPoolMisconfigured,
-		"does not zero new blocks, so volumes can show what others wrote: run on the node: lvchange " +
+		"does not zero new blocks, so volumes can expose data of other volumes: run on the node: lvchange " +
 			"--zero y %[1]s/%[2]s",
 	},
 }

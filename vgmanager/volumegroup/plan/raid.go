@@ -36,11 +36,11 @@ func raidProblem(w Wanted, s Seen, devices int) string {
 	case raid == nil:
 		return ""
 	case devices < raid.MinimumDevices():
-		return fmt.Sprintf("device class %s on node %s needs at least %d devices for %s, and %d can be used: attach "+
-			"more, or see excluded for what is wrong with the others",
+		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+
+			"attach more, or see excluded for why the others cannot be used",
 			w.Name, w.Node, raid.MinimumDevices(), raid.Type, devices)
 	case s.NoRAID != nil:
-		return fmt.Sprintf("device class %s: the kernel of node %s cannot do %s: %v", w.Name, w.Node,
+		return fmt.Sprintf("device class %s: the kernel of node %s does not support %s: %v", w.Name, w.Node,
 			raid.Type, s.NoRAID)
 	}
 	return ""
@@ -67,7 +67,7 @@ func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 		case lv.Health != "" && lv.Health != "mismatches exist":
 			degraded = append(degraded, fmt.Sprintf("%s (%s)", lv.Name, lv.Health))
 		case lv.SyncPercent != nil && *lv.SyncPercent < 100:
-			syncing = append(syncing, fmt.Sprintf("%s (%d %%)", lv.Name, int(*lv.SyncPercent)))
+			syncing = append(syncing, fmt.Sprintf("%s (%d%%)", lv.Name, int(*lv.SyncPercent)))
 		}
 	}
 	slices.Sort(failed)
@@ -91,10 +91,10 @@ func raidProblems(w Wanted, vg *lvm.VG) []Problem {
 			})
 		}
 	}
-	add(v1alpha1.ReasonRAIDFailed, "lost more devices than they can bear, so their data cannot be read", failed)
+	add(v1alpha1.ReasonRAIDFailed, "have lost more devices than they tolerate, so their data cannot be read", failed)
 	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not tolerate the loss of another device", degraded)
 	add(v1alpha1.ReasonRAIDSyncing,
-		"are being brought in sync; until then they do not tolerate the loss of every device",
+		"are being synchronized; until then they may not tolerate the loss of a device",
 		syncing)
 	return problems
 }

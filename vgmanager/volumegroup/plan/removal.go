@@ -66,7 +66,7 @@ func planLeaving(w Wanted, s Seen) Plan {
 	p := planUpkeep(w, s, vg, choice{})
 	if p.State == v1alpha1.VGStatusReady {
 		p.Note = fmt.Sprintf("the device class no longer selects node %s: its volumes stay (%s), no new ones "+
-			"are made, and the volume group is removed when the last is deleted", w.Node, joined(volumes))
+			"are created, and the volume group is removed when the last volume is deleted", w.Node, joined(volumes))
 	}
 	return p
 }

@@ -124,8 +124,8 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 				vg.PVs[0].Free = gib
 				vg.PVs[0].Used = 9 * gib
 			}))},
-			says: []string{"/dev/sdc of volume group vg1 on node n1 is not emptied",
-				"9663676416 bytes of it are in use", "1073741824 bytes free"},
+			says: []string{"/dev/sdc of volume group vg1 on node n1 cannot be drained or removed",
+				"9Gi of it is in use", "have only 1Gi free"},
 		},
 		"room on a cordoned device is none": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: append(request("pv-c", drain).DeviceRequests,
@@ -134,7 +134,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 				vg.PVs[0].Allocatable = false
 				vg.PVs[0].Tags = []string{CordonTag}
 			}))},
-			want: "Degraded", state: "Blocked", says: []string{"0 bytes free"},
+			want: "Degraded", state: "Blocked", says: []string{"have only 0 free"},
 		},
 
 		"an empty device is taken out": {spec: request("pv-c", remove),
@@ -175,7 +175,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 				vg.PVs[0].Allocatable = false
 				vg.PVs[0].Tags = []string{CordonTag}
 			}))},
-			says: []string{"the only device of the group"},
+			says: []string{"the only device of the volume group"},
 		},
 
 		// By removing the path from the selector.
@@ -270,7 +270,7 @@ func TestPlanOfRedundancy(t *testing.T) {
 	}{
 		"too few devices": {
 			spec: raidSpec("raid5"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
-			want: "Failed", says: []string{"needs at least 3 devices for raid5, and 2 can be used"},
+			want: "Failed", says: []string{"requires at least 3 devices for raid5, and 2 can be used"},
 		},
 		"enough devices": {spec: raidSpec("raid1"),
 			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
@@ -282,11 +282,11 @@ func TestPlanOfRedundancy(t *testing.T) {
 			seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},
 		"a synchronization": {
 			spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 40)), "b", "c"),
-			want: "Progressing", says: []string{"are being brought in sync", "a (40 %)"},
+			want: "Progressing", says: []string{"are being synchronized", "a (40%)"},
 		},
 		"a device is lost": {
 			spec: raidSpec("raid1"), seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b"),
-			want: "Degraded", says: []string{"misses the physical volume pv-c", "action: Remove",
+			want: "Degraded", says: []string{"is missing the physical volume pv-c", "action: Remove",
 				"lost redundancy", "a (partial)"},
 		},
 		"a new device is not added to a group that lost one": {
@@ -311,7 +311,7 @@ func TestPlanOfRedundancy(t *testing.T) {
 		},
 		"a device below the least number stays": {
 			spec: lostRequest, seen: seen(closed(group("b", "c")), "b", "c"), want: "Degraded",
-			says: []string{"raid1 needs at least 2 devices, and 1 would be left"},
+			says: []string{"raid1 requires at least 2 devices, and only 1 would remain"},
 		},
 	}
 	for name, tt := range tests {

@@ -174,7 +174,7 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	problems := cannotGrow(Wanted{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
 		&vg, vg.ThinPool("pool"))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message,
-		"largest size that its chunk size of 128 KiB allows") {
+		"maximum size that its chunk size of 128 KiB allows") {
 		t.Errorf("got %+v", problems)
 	}
 }
@@ -247,10 +247,10 @@ func TestAutoExtend(t *testing.T) {
 			want: Action{Kind: ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
 		"what is left": {vg: filled(95, 10, 8<<20), want: Action{Kind: ExtendPool, Size: 9*gib + 8<<20}},
 		"no space for data": {vg: filled(80, 10, 0),
-			says: "is 80 % full, and volume group vg1 has no space left for autoExtend"},
+			says: "is 80% full, and volume group vg1 has no free space for autoExtend"},
 		"metadata goes first": {vg: filled(90, 85, gib), want: Action{Kind: ExtendMeta, Size: 4 << 20}},
 		"no space for metadata": {vg: filled(10, 85, 0),
-			says: "the metadata of thin pool vg1/pool on node n1 is 85 % full and cannot grow"},
+			says: "the metadata of thin pool vg1/pool on node n1 is 85% full and cannot be extended"},
 		"out of data": {vg: edit(filled(100, 10, gib),
 			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: Action{Kind: ExtendPool, Size: 10 * gib}},
 		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
@@ -307,7 +307,7 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib,
 			want: Action{Kind: ExtendMeta, Size: maxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
 		"all or nothing": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib,
-			says: "has 4194304 bytes, metadataSize asks for 100663296 more, and volume group vg1 has no space left"},
+			says: "has 4Mi, metadataSize requires 96Mi more, and volume group vg1 has no free space"},
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)

@@ -172,7 +172,7 @@ func TestChoiceOfDevices(t *testing.T) {
 		"both find it": {
 			spec: flash, others: anyDisk, seen: Seen{Report: report(),
 				Devices: []device.Device{disk("b")}}, want: "Failed",
-			says:     []string{"/dev/sdb of node n1", "would be taken by device class vg2 as well as by vg1"},
+			says:     []string{"/dev/sdb of node n1", "is selected by device class vg2 as well as by vg1"},
 			excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"a failing device": {
@@ -207,10 +207,10 @@ func TestOwnersOfAGroup(t *testing.T) {
 		"nobody's":              {vg: tags(), want: "Failed", says: []string{"vgchange --addtag lvms vg1"}},
 		"of an earlier version": {vg: tags("lvms"), want: "Progressing TagVolumeGroup"},
 		"of another cluster": {vg: tags("lvms", "lvms.cluster=c2"), want: "Failed",
-			says: []string{"OtherClusterVG", "(vg) on node n1 belongs to the cluster c2, and this is c1",
+			says: []string{"OtherClusterVG", "(vg) on node n1 belongs to the cluster c2, not to this cluster (c1)",
 				"vgchange --deltag lvms.cluster=c2 vg1"}},
 		"of another node": {vg: moved, want: "Failed",
-			says: []string{"VGMoved", "came to node n1 from node n7", "adopt: [{node: n1, volumeGroupUUID: vg}]"}},
+			says: []string{"VGMoved", "was moved to node n1 from node n7", "adopt: [{node: n1, volumeGroupUUID: vg}]"}},
 		"adopted":                  {spec: adopted, vg: moved, want: "Progressing TagVolumeGroup"},
 		"another group is adopted": {spec: another, vg: moved, want: "Failed", says: []string{"VGMoved"}},
 		"renamed from another class": {vg: tags("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1"),

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/taint"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // Wanted is the desired state of a LVMVolumeGroup on this node.
@@ -159,11 +160,13 @@ func mismatches(s *v1alpha1.DeviceSelector, d device.Device) []string {
 			list = append(list, fmt.Sprintf(format, args...))
 		}
 	}
-	lacks(s.MinSize != nil && d.Size < s.MinSize.Value(), "has %d bytes, less than minSize", d.Size)
-	lacks(s.MaxSize != nil && d.Size > s.MaxSize.Value(), "has %d bytes, more than maxSize", d.Size)
+	lacks(s.MinSize != nil && d.Size < s.MinSize.Value(), "has a size of %s, less than minSize",
+		quantity(lvm.Bytes(d.Size)))
+	lacks(s.MaxSize != nil && d.Size > s.MaxSize.Value(), "has a size of %s, more than maxSize",
+		quantity(lvm.Bytes(d.Size)))
 	lacks(s.Rotational != nil && d.Rotational != *s.Rotational, "is rotational: %t", d.Rotational)
-	lacks(!oneOf(s.Models, d.Model), "is of the model %q", d.Model)
-	lacks(!oneOf(s.Vendors, d.Vendor), "is of the vendor %q", d.Vendor)
+	lacks(!oneOf(s.Models, d.Model), "has the model %q", d.Model)
+	lacks(!oneOf(s.Vendors, d.Vendor), "has the vendor %q", d.Vendor)
 	lacks(!oneOf(s.Serials, d.Serial), "has the serial %q", d.Serial)
 	lacks(!oneOf(s.Transports, d.Transport), "has the transport %q", d.Transport)
 	return list

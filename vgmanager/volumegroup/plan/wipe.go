@@ -60,8 +60,8 @@ func (t WipeTarget) Found() []string {
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
 func wipeRefusal(w Wanted, s Seen, target WipeTarget) string {
 	if w.WipedBefore {
-		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped " +
-			"a second time"
+		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
+			"second time"
 	}
 	if why := protectedOn(w, s, target.Device); why != "" {
 		return why
@@ -72,8 +72,8 @@ func wipeRefusal(w Wanted, s Seen, target WipeTarget) string {
 			continue
 		}
 		if record.Done || !isSubset(target.Found(), record.Found) {
-			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now "+
-				"came after that; nothing is wiped a second time",
+			return fmt.Sprintf("this disk (%s) was already wiped for the device class on %s, and its present content "+
+				"is newer; nothing is wiped a second time",
 				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
 		}
 	}
@@ -81,7 +81,7 @@ func wipeRefusal(w Wanted, s Seen, target WipeTarget) string {
 }
 
 // unresolvedPV is the reason for a physical volume whose volume group is not known.
-const unresolvedPV = "it is a physical volume, and LVM cannot tell which volume group it belongs to"
+const unresolvedPV = "it is a physical volume, and LVM cannot determine its volume group"
 
 // protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
 // "".
@@ -151,7 +151,7 @@ func protectedGroup(w Wanted, name string, tags []string) string {
 		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
 			strings.Join(tags, ", "))
 	case name == w.Name:
-		return fmt.Sprintf("it is a physical volume of volume group %s itself", name)
+		return fmt.Sprintf("it is a physical volume of volume group %s, which has the name of the device class", name)
 	}
 	return ""
 }

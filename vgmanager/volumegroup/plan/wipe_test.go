@@ -61,7 +61,7 @@ func TestPlanOfWipes(t *testing.T) {
 			seen: look(func(s *Seen) { s.Wiped = []WipeRecord{{Class: "old", ID: record.ID, Done: true}} }),
 			want: "Progressing WipeDevice"},
 		"by an earlier version": {spec: spec, before: true, seen: look(nil), want: "Failed",
-			says: []string{"by an earlier version"}},
+			says: []string{"an earlier version already wiped"}},
 		"a crash in the middle": {spec: spec,
 			seen: look(func(s *Seen) { s.Wiped = []WipeRecord{{Class: "uid", ID: record.ID, Found: found}} }),
 			want: "Progressing WipeDevice"},
