@@ -291,9 +291,15 @@ $(BIN)/hugo:
 	@cd hack/tools/hugo && ../../step "build hugo" go build -o $@ github.com/gohugoio/hugo
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the generated files again: deep copies, CRDs, RBAC, webhook, rules; and the bundle from them.
+generate: $(BIN)/controller-gen ## Generate deep copies, CRDs, RBAC, webhook configuration and rules; from them the bundle, the catalog and console-types.
 	@hack/generate $(BIN)/controller-gen
-	@$(MAKE) bundle catalog
+	@$(MAKE) bundle catalog console-types
+
+# test-console fails if they are stale.
+.PHONY: console-types
+console-types: ## Generate the TypeScript types and limits of the console plugin from the CRDs. Needs Node.js 20.
+	@hack/console packages
+	@$(NPM) run --silent types
 
 .PHONY: monitoring
 monitoring: ## Write the PrometheusRule and the dashboards again, from monitoring/.

@@ -1,5 +1,6 @@
 import { Alert, Card, CardBody, CardTitle, Content } from '@patternfly/react-core';
 import { useMemo } from 'react';
+import { DEFAULTS } from '../api/limits';
 import type { DeviceClass } from '../api/types';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
@@ -60,6 +61,9 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
 
 const sum = (rows: Row[], of: (p: Preview) => number | undefined) => total(rows.map((r) => of(r.p))) ?? 0;
 
+/** The default share of a thin pool leaves enough space for its metadata. */
+const ROOMY = DEFAULTS['thinPoolConfig.sizePercent'];
+
 /** What can be lost, and when. */
 function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
   const { t } = useT();
@@ -71,7 +75,7 @@ function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
     texts.push([t('A volume tolerates the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not tolerate the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
   } else texts.push([several ? t('No redundancy: if one disk is lost, all volumes of its node can be lost.') : t('No redundancy: if a disk is lost, its volumes are lost.'), 'info']);
   if (ratio > 1) texts.push([t('Volumes can be provisioned up to {{ratio}} times the size of the thin pool. When it is full, writes to all its volumes fail: monitor its usage, or extend it automatically.', { ratio }), ratio > 10 ? 'warning' : 'info']);
-  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little space is left to extend the metadata of the thin pool, which fails when its metadata is full.'), 'warning']);
+  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? ROOMY) > ROOMY) texts.push([t('Little space is left to extend the metadata of the thin pool, which fails when its metadata is full.'), 'warning']);
   return (
     <>
       {texts.map(([text, variant]) => (
