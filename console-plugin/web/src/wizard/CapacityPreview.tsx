@@ -2,6 +2,7 @@ import { Alert, Card, CardBody, CardTitle, Content } from '@patternfly/react-cor
 import { useMemo } from 'react';
 import { DEFAULTS } from '../api/limits';
 import type { DeviceClass } from '../api/types';
+import { Second } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { layoutOf, minimumDevices, preview, type Preview } from '../model/capacity';
@@ -44,12 +45,14 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
           rows={rows}
           rowKey={(r) => r.node}
           empty={t('No node is selected.')}
+          rowHeight={48}
           columns={[
-            { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: 5 }, { key: 'raw', title: t('Raw'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
-            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable'), width: 9 },
+            { key: 'node', title: t('Node'), width: 6.75, wrap: true }, { key: 'disks', title: t('Disks'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
+            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 9 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable') },
           ]}
           cells={({ node, disks, p }) => [
-            node, String(disks), size(p.raw), size(p.group), ...(thin ? [size(p.pool?.data), size(p.pool?.metadata)] : []),
+            node, <Pair key="d" first={size(p.raw)} second={t('{{count}} disks', { count: disks })} />, size(p.group),
+            ...(thin ? [<Pair key="p" first={size(p.pool?.data)} second={`${t('Metadata')}: ${size(p.pool?.metadata)}`} />] : []),
             p.lacking > 0 ? t('{{count}} disks missing', { count: p.lacking }) : size(p.volumes),
           ]}
         />
@@ -58,6 +61,13 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
     </Card>
   );
 }
+
+const Pair = ({ first, second }: { first: string; second: string }) => (
+  <>
+    {first}
+    <Second text={second} />
+  </>
+);
 
 const sum = (rows: Row[], of: (p: Preview) => number | undefined) => total(rows.map((r) => of(r.p))) ?? 0;
 

@@ -107,7 +107,7 @@ describe('wizard', () => {
   it('ticks alike, all of a node, and all', async () => {
     show();
     await go('nodes', 'devices');
-    await user.click(screen.getByRole('button', { name: 'Select all disks like /dev/sdb on all nodes' }));
+    await user.click(screen.getByRole('button', { name: 'Select similar: disks like /dev/sdb on all nodes' }));
     expect(has('ticked')?.textContent).toMatch(/^2 /);
     await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-d on node b'));
     expect(has('ticked')?.textContent).toMatch(/^1 /);
