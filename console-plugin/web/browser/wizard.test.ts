@@ -75,7 +75,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'class');
     // 200 GiB less a label each; 90 %, less twice the metadata.
-    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disks provide thin pools of 179 GiB for up to 1\.7 TiB of volumes/);
+    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disk space provides 179 GiB of thin pool space for up to 1\.7 TiB of volumes/);
     await accessible(page);
     await picture(page, 'wizard-4-class');
     await next(page);

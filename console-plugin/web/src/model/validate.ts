@@ -84,7 +84,7 @@ function selector(s: DeviceSelector, at: string): Problem[] {
     ...when(empty, at, msg('No disk is selected: select at least one disk, or set at least one property.').key),
     ...when(!!s.forceWipeDevicesAndDestroyAllData && pathsOf(s).length === 0, `${at}.forceWipeDevicesAndDestroyAllData`, msg('Only disks that are selected by path can be wiped: select the disks.').key),
     ...(['minSize', 'maxSize'] as const).flatMap((size) => [
-      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is not a size: write, for example, 100Gi.').key, { value: String(s[size]) }),
+      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is not a valid size: enter a size such as 100Gi.').key, { value: String(s[size]) }),
       ...when((bytesOf(s[size]) ?? GiB) < 16 * MiB, `${at}.${size}`, msg('The size must be at least 16Mi: smaller devices are never used.').key),
     ]),
     ...when(least !== undefined && most !== undefined && most < least, `${at}.maxSize`, msg('The maximum size must not be less than the minimum size, {{least}}.').key, { least: String(s.minSize) }),
@@ -108,8 +108,8 @@ function pathsOnce(all: DeviceClass[]): Problem[] {
         (s[list] ?? []).forEach((raw, p) => {
           const here = { c, node: s.nodeSelector, at: `${at}.${list}[${p}]`, path: clean(raw) };
           const other = seen.find((o) => o.path === here.path && meet(o.node, here.node) && (o.c === c || meet(o.c.nodeSelector, c.nodeSelector)));
-          if (other?.c === c) problems.push(problem(here.at, msg('{{path}} is named twice in device class {{name}}: keep one of them.').key, { path: raw, name: c.name }));
-          else if (other) problems.push(problem(here.at, msg('{{path}} is also named in device class {{other}}: a device can belong to only one device class.').key, { path: raw, other: other.c.name }));
+          if (other?.c === c) problems.push(problem(here.at, msg('{{path}} is listed twice in device class {{name}}: remove one of them.').key, { path: raw, name: c.name }));
+          else if (other) problems.push(problem(here.at, msg('{{path}} is also listed in device class {{other}}: a device can belong to only one device class.').key, { path: raw, other: other.c.name }));
           seen.push(here);
         });
     }),

@@ -36,8 +36,8 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
       <CardBody>
         <Content component="p" aria-live="polite" data-test="preview-sum">
           {thin
-            ? t('{{raw}} of disks provide thin pools of {{pool}} for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
-            : t('{{raw}} of disks provide {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
+            ? t('{{raw}} of disk space provides {{pool}} of thin pool space for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
+            : t('{{raw}} of disk space provides {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
         </Content>
         <VirtualTable
           label={t('Capacity by node')}

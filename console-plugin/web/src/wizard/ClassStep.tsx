@@ -63,7 +63,7 @@ export function ClassStep() {
           <NumberField
             id={`${at}.raidConfig.stripes`}
             label={t('Stripes')}
-            help={t('Number of disks that store the data of a volume, not counting redundancy.')}
+            help={t('Number of disks that the data of a volume is striped across, not counting redundancy.')}
             low={leastStripes}
             high={rangeOf('raidConfig.stripes').high}
             value={c.raidConfig.stripes ?? leastStripes}

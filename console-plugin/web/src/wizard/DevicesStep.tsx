@@ -26,7 +26,7 @@ export function DevicesStep() {
   const options: { value: Mode; label: string; description: string }[] = [
     { value: 'paths', label: t('Selected disks'), description: t('Only these disks are used. They are identified by stable names.') },
     { value: 'rules', label: t('Disks with specific properties'), description: t('All unused disks with these properties, on all selected nodes.') },
-    { value: 'all', label: t('All unused disks'), description: t('Only possible if there is a single device class.') },
+    { value: 'all', label: t('All unused disks'), description: t('Only possible if the LVMCluster has a single device class.') },
   ];
   return (
     <Stack hasGutter>
@@ -62,7 +62,7 @@ function Errors({ id, lists }: { id: string; lists?: boolean }) {
   const all = [...new Set([...local, ...remote])];
   if (all.length === 0) return null;
   return (
-    <Alert isInline variant="danger" title={t('Some selected disks are not valid')} data-test="path-errors">
+    <Alert isInline variant="danger" title={t('Some disks cannot be selected')} data-test="path-errors">
       {all.map((text) => (
         <div key={text}>{text}</div>
       ))}
@@ -195,7 +195,7 @@ type T = ReturnType<typeof useT>['t'];
 function nodeNote(seen: Seen, t: T): string {
   if (!seen.status) return t('No disks are listed: the node agent does not run on this node, or has not reported yet.');
   const { ok, message } = observed(seen.status);
-  return ok ? '' : t('The node could not be examined, so this data is old: {{message}}', { message: message ?? '' });
+  return ok ? '' : t('The node agent could not read the devices, so this data is old: {{message}}', { message: message ?? '' });
 }
 
 const kindOf = (d: Device, t: T): string =>

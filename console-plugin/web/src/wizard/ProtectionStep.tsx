@@ -24,7 +24,7 @@ export function ProtectionStep() {
   return (
     <Stack hasGutter>
       <Alert isInline variant="danger" title={t('{{count}} of the selected disks contain data', { count: carriers.length })}>
-        {t('The data is destroyed before the disk is used, once for each disk. The node saves only the first and last MiB, and the areas of other signatures.')}
+        {t('The data is destroyed before the disk is used, once for each disk. The node keeps a backup of only the first and last MiB, and of the areas of other signatures.')}
       </Alert>
       <VirtualTable
         label={t('Disks to wipe')}
