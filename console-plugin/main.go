@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/console-plugin/server"
 )
 
-// dist contains the directory plugin that `make console-build` writes.
+// dist contains the directory plugin, which `make console-build` writes.
 //
 //go:embed all:dist
 var dist embed.FS
@@ -38,15 +38,15 @@ const namespaceVariable = "NAMESPACE"
 
 func run() error {
 	var o server.Options
-	flag.StringVar(&o.Address, "listen-address", ":9443", "address to serve on, over TLS")
+	flag.StringVar(&o.Address, "listen-address", ":9443", "address to serve HTTPS on")
 	flag.StringVar(&o.CertDir, "cert-dir", "/var/run/secrets/serving-cert",
-		"folder with tls.crt and tls.key, read again when they change")
+		"directory with tls.crt and tls.key, which are reloaded when they change")
 	flag.StringVar(&o.Namespace, "namespace", os.Getenv(namespaceVariable),
-		"namespace of the LVMCluster, told to the pages")
+		"namespace of the LVMCluster, in which the pages of the plugin read and create it")
 	version := flag.String("tls-min-version", "",
-		"the least version of TLS, in the words of OpenShift's API: VersionTLS12; empty for TLS 1.2")
+		"minimum TLS version, as in OpenShift's API, for example VersionTLS12; TLS 1.2 if empty")
 	ciphers := flag.String("tls-ciphers", "",
-		"cipher suites of TLS 1.2 that are served, by OpenSSL's names, separated by commas; empty for Go's own choice")
+		"comma-separated OpenSSL names of the cipher suites for TLS 1.2; Go's default if empty")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
@@ -61,7 +61,7 @@ func run() error {
 	}
 	if _, err := fs.Stat(files, "plugin-manifest.json"); errors.Is(err, fs.ErrNotExist) {
 		return errors.New(
-			"this program was built without the plugin: run `make console-build`, which builds the plugin first")
+			"the plugin is missing in this program: build it with `make console-build`")
 	}
 	o.Files, o.Log = files, slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -56,7 +56,7 @@ type reach struct {
 func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReverseProxy, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(r.ca) {
-		return nil, fmt.Errorf("no certificate to trust %s by", r.url)
+		return nil, fmt.Errorf("no trusted certificate for %s", r.url)
 	}
 	return &httputil.ReverseProxy{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},

@@ -39,14 +39,14 @@ func main() {
 	// controller-runtime adds its own flags to the default set.
 	flags := flag.NewFlagSet("bridge", flag.ExitOnError)
 	flags.StringVar(&o.lab, "lab", "",
-		"folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
-	flags.StringVar(&o.plugin, "plugin", "", "program of the plugin's server")
-	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
-	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
+		"directory of the lab with the cluster; if empty, an API server is started (KUBEBUILDER_ASSETS)")
+	flags.StringVar(&o.plugin, "plugin", "", "path of the plugin server's program")
+	flags.StringVar(&o.host, "host", "", "directory with the page that loads the plugin")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address to serve the browser on")
 	flags.StringVar(&o.rules, "rules", "",
-		"file with the shipped rules: a Prometheus with them and a made-up day is started")
-	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown, in the lab's network if "+
-		"there is a lab; neither this nor --rules: it is out of reach")
+		"file with the shipped rules; if set, a Prometheus with these rules and generated samples of a day is started")
+	flags.StringVar(&o.prometheus, "prometheus", "", "address of a running Prometheus, in the lab's network if "+
+		"--lab is set; without this and --rules, Prometheus is unreachable")
 	_ = flags.Parse(os.Args[1:])
 	o.command = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -213,7 +213,7 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	end()
-	return reach{}, nil, fmt.Errorf("%s does not serve on %s", program, address)
+	return reach{}, nil, fmt.Errorf("%s is not reachable on %s", program, address)
 }
 
 func freePort() (int, error) {

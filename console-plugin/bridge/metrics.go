@@ -174,7 +174,7 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		remove()
-		return nil, nil, fmt.Errorf("%w (Debian's package prometheus has it)", err)
+		return nil, nil, fmt.Errorf("%w (install Debian's package prometheus)", err)
 	}
 	end := func() {
 		_ = server.Process.Signal(os.Interrupt)
@@ -189,7 +189,7 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 		time.Sleep(100 * time.Millisecond)
 	}
 	end()
-	return nil, nil, fmt.Errorf("prometheus at %s does not listen after 30 s", listen)
+	return nil, nil, fmt.Errorf("prometheus does not listen on %s after 30 s", listen)
 }
 
 // makeHistory writes the recorded samples of 26 hours. They end 15 minutes ago: alerts look back ten minutes, and must
@@ -222,7 +222,7 @@ func makeHistory(ctx context.Context, folder, data string) error {
 	}
 	if said, err := exec.CommandContext(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", samples,
 		data).CombinedOutput(); err != nil {
-		return fmt.Errorf("promtool: %w (Debian's package prometheus has it)\n%s", err, said)
+		return fmt.Errorf("promtool: %w (install Debian's package prometheus)\n%s", err, said)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func makeUsers(ctx context.Context, c client.Client) (map[string]string, error) 
 	}
 	for _, o := range objects {
 		if err := c.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
-			return nil, fmt.Errorf("make the users of the test: %w", err)
+			return nil, fmt.Errorf("create the test users: %w", err)
 		}
 	}
 	tokens := map[string]string{}

@@ -78,7 +78,7 @@ func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 		head.Set("Referrer-Policy", "no-referrer")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			head.Set("Allow", "GET, HEAD")
-			http.Error(w, "only GET and HEAD are served", http.StatusMethodNotAllowed)
+			http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 			return
 		}
 		switch r.URL.Path {
@@ -92,7 +92,7 @@ func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 		f, found := list[r.URL.Path]
 		if !found {
 			head.Set("Cache-Control", "no-store")
-			http.Error(w, "there is no such file", http.StatusNotFound)
+			http.Error(w, "file not found", http.StatusNotFound)
 			return
 		}
 		f.serve(w, r, files)
@@ -129,7 +129,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, files fs.FS) {
 	if err != nil {
 		head.Del("Content-Encoding")
 		head.Set("Cache-Control", "no-store")
-		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+		http.Error(w, "cannot read the file", http.StatusInternalServerError)
 		return
 	}
 	head.Set("Content-Length", strconv.Itoa(len(content)))

@@ -44,7 +44,7 @@ const (
 // tlsConfig returns a TLS configuration with the profile and the certificate in the directory, which must exist.
 func tlsConfig(o Options) (*tls.Config, error) {
 	certificate := servingcert.NewFolder(o.CertDir, func(err error) {
-		o.Log.Error("cannot reload the serving certificate: serving the last one", "cause", err)
+		o.Log.Error("cannot reload the serving certificate: the previous one stays in use", "cause", err)
 	})
 	if _, err := certificate.Current(); err != nil {
 		return nil, err

@@ -158,11 +158,11 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 		"/locales/de/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
 		"/config.json":               {200, "application/json; charset=utf-8", "no-store", `{"namespace":"ns"}`},
 		"/healthz":                   {200, "text/plain; charset=utf-8", "no-store", "ok\n"},
-		"/source.map":                {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
-		"/":                          {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
-		"/locales/":                  {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
-		"/../../etc/passwd":          {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
-		"/" + script + ".gz":         {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+		"/source.map":                {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/":                          {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/locales/":                  {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/../../etc/passwd":          {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/" + script + ".gz":         {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
 	}
 	for path, want := range tests {
 		response, body := r.do(t, http.MethodGet, path)

@@ -41,9 +41,9 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	// This is the only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
 		Namespaces: map[string]cache.Config{operand.DashboardNamespace: {}},
-		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: trim.Whole,
+		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: trim.Unchanged,
 	}
-	whole.Transform = trim.Whole
+	whole.Transform = trim.Unchanged
 	status.Transform = trim.NodeStatus
 	capacity.Transform = trim.Capacity
 	return map[client.Object]cache.ByObject{

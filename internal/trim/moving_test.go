@@ -48,7 +48,7 @@ func provisioned(volume *corev1.PersistentVolume) {
 }
 
 func TestWhatRests(t *testing.T) {
-	if !Rests(boundClaim("c")) || !Rests(boundVolume("v")) || Rests(&corev1.Node{}) {
+	if !IsSettled(boundClaim("c")) || !IsSettled(boundVolume("v")) || IsSettled(&corev1.Node{}) {
 		t.Error("a bound claim and its PersistentVolume rest")
 	}
 	now := metav1.Now()
@@ -77,7 +77,7 @@ func TestWhatRests(t *testing.T) {
 		},
 	} {
 		claim := boundClaim("c")
-		if change(claim); Rests(claim) {
+		if change(claim); IsSettled(claim) {
 			t.Errorf("a claim that %s rests", name)
 		}
 	}
@@ -85,7 +85,7 @@ func TestWhatRests(t *testing.T) {
 	provisioned(retained)
 	retained.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	retained.Finalizers = []string{"kubernetes.io/pv-protection"}
-	if !Rests(retained) {
+	if !IsSettled(retained) {
 		t.Error("a PersistentVolume that is kept needs no finalizer of the provisioner")
 	}
 	for name, change := range map[string]func(*corev1.PersistentVolume){
@@ -104,7 +104,7 @@ func TestWhatRests(t *testing.T) {
 		"is waited for":    func(v *corev1.PersistentVolume) { v.Finalizers = append(v.Finalizers, "x/y") },
 	} {
 		volume := boundVolume("v")
-		if change(volume); Rests(volume) {
+		if change(volume); IsSettled(volume) {
 			t.Errorf("a PersistentVolume that %s rests", name)
 		}
 	}
@@ -204,7 +204,7 @@ func logicalVolume(name string) *topolvmv1.LogicalVolume {
 func TestWhichLogicalVolumesRest(t *testing.T) {
 	larger := logicalVolume("v")
 	larger.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
-	if !Rests(logicalVolume("v")) || !Rests(larger) {
+	if !IsSettled(logicalVolume("v")) || !IsSettled(larger) {
 		t.Error("one that was made rests")
 	}
 	now := metav1.Now()
@@ -216,7 +216,7 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
 	} {
 		v := logicalVolume("v")
-		if change(v); Rests(v) {
+		if change(v); IsSettled(v) {
 			t.Errorf("a LogicalVolume that %s rests", name)
 		}
 	}
@@ -259,7 +259,7 @@ func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
 // A watch ends when it is stopped, even if nothing reads its events.
 func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{}, watch.NewFake()}
-	w, err := moving{s, &Volumes{}}.Watch(metav1.ListOptions{})
+	w, err := activeObjects{s, &Volumes{}}.Watch(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ func Any(object any) (any, error) {
 	return object, nil
 }
 
-// Whole keeps all fields.
-func Whole(object any) (any, error) { return object, nil }
+// Unchanged keeps all fields.
+func Unchanged(object any) (any, error) { return object, nil }
 
 // Node keeps the fields for placement, readiness and capacity.
 func Node(object any) (any, error) {

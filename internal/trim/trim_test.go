@@ -91,7 +91,7 @@ func TestCapacity(t *testing.T) {
 
 // TestWhatIsNotKnown passes values that are not objects, as the end of a watch does.
 func TestWhatIsNotKnown(t *testing.T) {
-	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Capacity} {
+	for _, transform := range []func(any) (any, error){Any, Unchanged, Node, NodeStatus, Capacity} {
 		if got, err := transform("no object"); err != nil || got != "no object" {
 			t.Errorf("got %v, %v", got, err)
 		}

@@ -71,4 +71,23 @@ export async function picture(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1500, height: 1000 });
 }
 
+/** Parts of a table that must be readable in full. Other texts end in …, with the whole text in their title, or take two lines. */
+const whole = 'th, td > button, td .pf-v6-c-label__text, td .pf-v6-c-progress, td span[title]:not([style*=line-clamp])';
+
+/** No table, and not the page, is wider than its place, and no part of a table is cut, in windows from 1280 pixels on. */
+export async function fits(page: Page, name: string): Promise<void> {
+  for (const width of [1280, 1400, 1920]) {
+    await page.setViewportSize({ width, height: 1000 });
+    await page.screenshot({ path: `${pictures}/${name}-${width}.png`, fullPage: true, animations: 'disabled' });
+    const cut = await page.evaluate(
+      (parts) => [
+        ...[...document.querySelectorAll('html, main, [data-test=virtual-table]')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.getAttribute('aria-label') ?? e.tagName}: ${e.scrollWidth} px wide in ${e.clientWidth}`),
+        ...[...document.querySelectorAll(parts)].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
+      ],
+      whole,
+    );
+    assert.deepEqual(cut, [], `${name}, ${width} px`);
+  }
+}
+
 export const test = (page: Page, id: string) => page.locator(`[data-test="${id}"]`);

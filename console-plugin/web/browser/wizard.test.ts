@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMCluster } from '../src/api/types';
 import { blank, carrying, clean, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
-import { accessible, close, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
 const GiB = 2 ** 30;
@@ -75,7 +75,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'class');
     // 200 GiB less a label each; 90 %, less twice the metadata.
-    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disks provide thin pools of 179 GiB for up to 1\.7 TiB of volumes/);
+    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disk space provides 179 GiB of thin pool space for up to 1\.7 TiB of volumes/);
     await accessible(page);
     await picture(page, 'wizard-4-class');
     await next(page);
@@ -188,6 +188,42 @@ describe('wizard', () => {
     ]);
     await close(page);
   });
+
+  for (const language of ['en', 'de'])
+    it(`its tables fit in each step, from 1280 px on (${language})`, async () => {
+      await discovered();
+      const page = await open(browser, `${create}?lng=${language}`);
+      await at(page, 'start');
+      await fits(page, `wizard-start-${language}`);
+      await next(page);
+      await at(page, 'nodes');
+      await fits(page, `wizard-nodes-${language}`);
+      await next(page);
+      await at(page, 'devices');
+      for (const way of ['rules', 'all', 'paths']) {
+        await page.locator(`[id$="deviceSelector-${way}"]`).check();
+        await fits(page, `wizard-devices-${way}-${language}`);
+      }
+      await page.locator('[id="tick-node-a-/dev/sdb"]').check();
+      await page.locator('[id="tick-node-a-/dev/sdd"]').check();
+      await next(page);
+      await at(page, 'class');
+      await fits(page, `wizard-class-${language}`);
+      await next(page);
+      await at(page, 'protection');
+      await fits(page, `wizard-protection-${language}`);
+      await page.locator('[id="protection.confirm"]').fill('vg1');
+      await next(page);
+      await at(page, 'review');
+      await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+      await fits(page, `wizard-review-${language}`);
+      await next(page);
+      await test(page, 'progress').waitFor();
+      await tell('node-a', [], [{ name: 'vg1', status: 'Failed', reason: 'lvcreate: no space' }]);
+      await page.getByText('lvcreate: no space').waitFor();
+      await fits(page, `wizard-progress-${language}`);
+      await close(page);
+    });
 
   it('edits: what cannot be changed says why, and what can is saved', async () => {
     await discovered();

@@ -102,7 +102,7 @@ func cached(api client.WithWatch) client.Client {
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
 			options ...client.GetOption) error {
 			err := w.Get(ctx, key, o, options...)
-			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && trim.Rests(lv) {
+			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && trim.IsSettled(lv) {
 				return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").
 					GroupResource(), key.Name)
 			}
@@ -112,7 +112,7 @@ func cached(api client.WithWatch) client.Client {
 			options ...client.ListOption) error {
 			err := w.List(ctx, list, options...)
 			if l, ok := list.(*topolvmv1.LogicalVolumeList); ok {
-				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return trim.Rests(&lv) })
+				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return trim.IsSettled(&lv) })
 			}
 			return err
 		},
@@ -177,7 +177,7 @@ func (c *cluster) changed(name string) {
 	if lv.Status.VolumeID != "" {
 		c.seen.Store(lv.Status.VolumeID, name)
 	}
-	if err != nil || trim.Rests(lv) {
+	if err != nil || trim.IsSettled(lv) {
 		c.server.waiters.remove(lv)
 	} else {
 		c.server.waiters.wake(lv)

@@ -1,5 +1,6 @@
-// The kinds of lvm.topolvm.io/v1alpha1 as JSON has them. api/v1alpha1 is the source; only what the pages read is here.
-// Objects keep fields that these types do not name: what is read is written back whole.
+// The kinds that the pages read. Those of this product come from the CRDs, by generated.ts; those of Kubernetes have only
+// the fields that are read. Objects keep other fields: what is read is written back whole.
+import type { components } from './generated';
 
 export const GROUP = 'lvm.topolvm.io';
 export const VERSION = 'v1alpha1';
@@ -31,192 +32,60 @@ export interface Condition {
 /** A quantity of Kubernetes: "8Gi", or a number of bytes. */
 export type Quantity = string | number;
 
-export interface Requirement {
-  key: string;
-  operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt';
-  values?: string[];
-}
-export interface NodeSelectorTerm {
-  matchExpressions?: Requirement[];
-  matchFields?: Requirement[];
-}
-export interface NodeSelector {
-  nodeSelectorTerms: NodeSelectorTerm[];
-}
-export interface Toleration {
-  key?: string;
-  operator?: 'Exists' | 'Equal';
-  value?: string;
-  effect?: string;
-}
+type Schemas = components['schemas'];
+type Item<T> = NonNullable<T> extends (infer I)[] ? I : never;
+type Replace<T, By> = Omit<T, keyof By> & By;
 
-export interface DeviceSelector {
-  paths?: string[];
-  optionalPaths?: string[];
-  minSize?: Quantity;
-  maxSize?: Quantity;
-  rotational?: boolean;
-  models?: string[];
-  vendors?: string[];
-  serials?: string[];
-  transports?: string[];
-  removable?: boolean;
-  forceWipeDevicesAndDestroyAllData?: boolean;
-}
-export type NodeDeviceSelector = DeviceSelector & { nodeSelector?: NodeSelector };
+type ClusterSpec = NonNullable<Schemas['LVMCluster']['spec']>;
+type ClusterStatus = NonNullable<Schemas['LVMCluster']['status']>;
+type StatusOfNode = NonNullable<Schemas['LVMVolumeGroupNodeStatus']['status']>;
+type StatusOfGroup = Item<StatusOfNode['nodeStatus']>;
 
-export interface ThinPoolConfig {
-  name: string;
-  sizePercent?: number;
-  overprovisionRatio: number;
-  highWaterMarkPercent?: number;
-  chunkSizeCalculationPolicy?: 'Host' | 'Static';
-  chunkSize?: Quantity;
-  metadataSizeCalculationPolicy?: 'Host' | 'Static';
-  metadataSize?: Quantity;
-  autoExtend?: { thresholdPercent?: number; stepPercent?: number };
-}
+export type DeviceClass = Item<NonNullable<ClusterSpec['storage']>['deviceClasses']>;
+export type DeviceSelector = NonNullable<DeviceClass['deviceSelector']>;
+export type NodeDeviceSelector = Item<DeviceClass['deviceSelectors']>;
+export type ThinPoolConfig = NonNullable<DeviceClass['thinPoolConfig']>;
+export type RAIDConfig = NonNullable<DeviceClass['raidConfig']>;
+export type RAIDType = RAIDConfig['type'];
+export type DeviceRequest = Item<DeviceClass['deviceRequests']>;
+export type NodeSelector = NonNullable<DeviceClass['nodeSelector']>;
+export type NodeSelectorTerm = Item<NodeSelector['nodeSelectorTerms']>;
+export type Requirement = Item<NodeSelectorTerm['matchExpressions']>;
+export type Toleration = Item<ClusterSpec['tolerations']>;
 
-export type RAIDType = 'raid1' | 'raid4' | 'raid5' | 'raid6' | 'raid10';
-export interface RAIDConfig {
-  type: RAIDType;
-  mirrors?: number;
-  stripes?: number;
-  stripeSize?: Quantity;
-}
-
-export interface StorageClassOptions {
-  reclaimPolicy?: 'Delete' | 'Retain';
-  volumeBindingMode?: 'WaitForFirstConsumer' | 'Immediate';
-  additionalParameters?: Record<string, string>;
-  additionalLabels?: Record<string, string>;
-}
-
-export interface DeviceRequest {
-  node: string;
-  device: string;
-  action: 'Cordon' | 'Drain' | 'Remove';
-}
-
-export interface DeviceClass {
-  name: string;
-  default?: boolean;
-  fstype?: 'xfs' | 'ext4';
-  nodeSelector?: NodeSelector;
-  deviceSelector?: DeviceSelector;
-  deviceSelectors?: NodeDeviceSelector[];
-  deviceDiscoveryPolicy?: 'Static' | 'Dynamic';
-  thinPoolConfig?: ThinPoolConfig;
-  raidConfig?: RAIDConfig;
-  storageClassOptions?: StorageClassOptions;
-  deviceRequests?: DeviceRequest[];
-  adopt?: { node: string; volumeGroupUUID: string }[];
-}
-
+// The CRDs have the states of a status as plain strings.
 export type State = 'Progressing' | 'Ready' | 'Failed' | 'Degraded' | 'Unknown' | 'Removed';
-
-export interface ThinPoolStatus {
-  name: string;
-  size: Quantity;
-  metadataSize: Quantity;
-  dataPercent: number;
-  metadataPercent: number;
-  free?: Quantity;
-  virtualSize?: Quantity;
-}
-
 export type PhysicalVolumeState = 'Ready' | 'Cordoned' | 'Draining' | 'Drained' | 'Blocked' | 'Missing' | 'Failing';
+export type DeviceState = 'Available' | 'InUse' | 'Excluded' | 'Missing' | 'Failing' | 'Unknown';
 
-export interface PhysicalVolumeStatus {
-  uuid: string;
-  name?: string;
-  deviceID?: string;
-  path?: string;
-  size?: Quantity;
-  free?: Quantity;
-  state: PhysicalVolumeState;
-  movedPercent?: number;
-  message?: string;
-}
-
+export type PhysicalVolumeStatus = Replace<Item<StatusOfGroup['physicalVolumes']>, { state: PhysicalVolumeState }>;
 /** The volume group of a device class on a node. */
-export interface VGStatus {
-  name: string;
-  status?: State;
-  reason?: string;
-  conditions?: Condition[];
-  devices?: string[];
-  physicalVolumes?: PhysicalVolumeStatus[];
-  excluded?: { name: string; reasons: string[] }[];
-  orphanCount?: number;
-  size?: Quantity;
-  free?: Quantity;
-  thinPool?: ThinPoolStatus;
-  raidStatus?: { status: 'Healthy' | 'Degraded' | 'Failed'; memberCount: number; degradedMemberCount: number; minSyncPercent?: number };
-  uuid?: string;
-}
+export type VGStatus = Replace<StatusOfGroup, { status?: State; conditions?: Condition[]; physicalVolumes?: PhysicalVolumeStatus[] }>;
 
 export interface LVMCluster {
   apiVersion: string;
   kind: string;
   metadata: Meta;
-  spec?: { tolerations?: Toleration[]; storage?: { deviceClasses?: DeviceClass[] } };
-  status?: {
-    ready?: boolean;
-    state?: State;
-    observedGeneration?: number;
-    volumeGroups?: string;
-    size?: Quantity;
-    free?: Quantity;
-    conditions?: Condition[];
-    deviceClassStatuses?: { name: string; nodeStatus?: (VGStatus & { node: string })[] }[];
-  };
+  spec?: ClusterSpec;
+  status?: Replace<ClusterStatus, { state?: State; conditions?: Condition[]; deviceClassStatuses?: { name: string; nodeStatus?: (VGStatus & { node: string })[] }[] }>;
 }
-
-export type DeviceState = 'Available' | 'InUse' | 'Excluded' | 'Missing' | 'Failing' | 'Unknown';
 
 /** A block device of a node. */
-export interface Device {
-  name: string;
-  id?: string;
-  kernelName?: string;
-  type?: string;
-  byID?: string[];
-  byPath?: string[];
-  size?: Quantity;
-  model?: string;
-  vendor?: string;
-  serial?: string;
-  wwn?: string;
-  transport?: string;
-  rotational?: boolean;
-  removable?: boolean;
-  readOnly?: boolean;
-  partitions?: string[];
-  holders?: string[];
-  signatures?: { type: string; uuid?: string; label?: string }[];
-  mountPoints?: string[];
-  volumeGroup?: string;
-  pvUUID?: string;
-  state: DeviceState;
-  reasons?: { code: string; message?: string }[];
-  eligibility?: { deviceClass: string; eligible: boolean; reasons?: string[] }[];
-  fingerprint?: string;
-  firstSeen?: string;
-  lastSeen?: string;
-}
+export type Device = Replace<Item<StatusOfNode['devices']>, { state: DeviceState }>;
 
-/** What one node agent has seen. It has the name of its node. */
+/** The report of one node agent. It has the name of its node. */
 export interface NodeStatus {
   apiVersion?: string;
   kind?: string;
   metadata: Meta;
-  status?: {
-    conditions?: Condition[];
-    devices?: Device[];
-    devicesOmitted?: number;
-    nodeStatus?: VGStatus[];
-  };
+  status?: Replace<StatusOfNode, { conditions?: Condition[]; devices?: Device[]; nodeStatus?: VGStatus[] }>;
+}
+
+/** TopoLVM's object for a logical volume: topolvm.io/v1, cluster-scoped. */
+export interface LogicalVolume {
+  metadata: Meta;
+  spec: NonNullable<Schemas['LogicalVolume']['spec']>;
+  status?: Schemas['LogicalVolume']['status'];
 }
 
 export interface Node {
@@ -238,14 +107,6 @@ export interface KubeEvent {
   eventTime?: string;
   series?: { count?: number; lastObservedTime?: string };
   involvedObject?: { kind?: string; name?: string; namespace?: string };
-}
-
-/** TopoLVM's object for a logical volume: topolvm.io/v1, cluster-scoped. */
-export interface LogicalVolume {
-  metadata: Meta;
-  /** source is the name of another LogicalVolume; accessType is ro for a snapshot and rw for a copy. */
-  spec: { name: string; nodeName: string; size: Quantity; deviceClass?: string; source?: string; accessType?: 'ro' | 'rw' };
-  status?: { volumeID?: string; code?: number; message?: string; currentSize?: Quantity };
 }
 
 export interface PersistentVolume {

@@ -39,7 +39,7 @@ export function ReadErrors({ reads }: { reads: [string, Watched<unknown>][] }) {
         .filter(([, w]) => w.error)
         .map(([what, w]) => (
           <Alert key={what} isInline variant="danger" data-test="read-error" title={t('{{what}} could not be read', { what })}>
-            {t('This does not mean that there are none. Error from the cluster: {{error}}', { error: w.error ?? '' })}
+            {t('There may be objects that cannot be shown. Error from the API server: {{error}}', { error: w.error ?? '' })}
           </Alert>
         ))}
     </>

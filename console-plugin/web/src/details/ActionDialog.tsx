@@ -122,7 +122,7 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
   const text =
     modeOf(c) !== 'paths' || named || !device
       ? msg('If the device is still attached to node {{node}} and the device class selects it, by path or by properties, it is used again.', { node: request.node })
-      : msg('No path of the device class matches it: it is not used again.');
+      : msg('No path of the device class matches the device, so it is not used again.');
   return (
     <ChangeDialog
       title={t('Request for {{device}} on node {{node}}', { device: request.device, node: request.node })} label={t('Remove request')} cluster={cluster} c={c} next={withoutRequest(c, request)}

@@ -5,6 +5,7 @@ import {
 } from '@patternfly/react-core';
 import { useMemo } from 'react';
 import { Link, useParams } from 'react-router';
+import { DEFAULTS } from '../api/limits';
 import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type Node, type NodeStatus } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
@@ -148,14 +149,14 @@ function Settings({ c }: { c: DeviceClass }) {
   const rows: [string, string, string | undefined][] = [
     [t('Volume type'), names[kind] ?? kind, c.raidConfig ? 'raidConfig' : 'provisioning'],
     ['StorageClass', storageClassName(c.name) + (c.default ? ` (${t('default')})` : ''), 'name'],
-    [t('File system'), c.fstype ?? 'xfs', 'fstype'],
+    [t('File system'), c.fstype ?? DEFAULTS.fstype, 'fstype'],
     [t('Reclaim policy'), c.storageClassOptions?.reclaimPolicy === 'Retain' ? t('Retain: the volume is kept') : t('Delete: the volume is deleted with its claim'), 'storageClassOptions.reclaimPolicy'],
     ...(pool
       ? ([
-          [t('Thin pool size (share of volume group)'), formatPercent(pool.sizePercent ?? 90, locale), 'thinPoolConfig.sizePercent'],
+          [t('Thin pool size (share of volume group)'), formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), 'thinPoolConfig.sizePercent'],
           [t('Overprovision ratio'), String(pool.overprovisionRatio), undefined],
-          [t('High-water mark'), formatPercent(pool.highWaterMarkPercent ?? 95, locale), undefined],
-          [t('Automatic extension'), pool.autoExtend ? t('At {{percent}}', { percent: formatPercent(pool.autoExtend.thresholdPercent ?? 80, locale) }) : t('No'), undefined],
+          [t('High-water mark'), formatPercent(pool.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent'], locale), undefined],
+          [t('Automatic extension'), pool.autoExtend ? t('At {{percent}}', { percent: formatPercent(pool.autoExtend.thresholdPercent ?? DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent'], locale) }) : t('No'), undefined],
         ] as [string, string, string | undefined][])
       : []),
   ];

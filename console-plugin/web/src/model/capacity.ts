@@ -1,5 +1,6 @@
 // What devices come to: raw → volume group → pool → volumes. The redundancy part follows vgmanager/lvmd/room.go, and
 // vgmanager/volumegroup/testdata/capacity.json holds both to the same values. Sizes are bytes.
+import { DEFAULTS } from '../api/limits';
 import type { DeviceClass, RAIDConfig, ThinPoolConfig } from '../api/types';
 import { bytesOf } from './quantity';
 
@@ -85,7 +86,7 @@ function poolMetadata(config: ThinPoolConfig, data: number): number {
 
 /** The pool that lvcreate makes of a share of the free extents: the metadata and its spare are taken out of the share. */
 export function poolOf(config: ThinPoolConfig, free: number): Pool {
-  const share = roundDown((free * (config.sizePercent ?? 90)) / 100, EXTENT);
+  const share = roundDown((free * (config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'])) / 100, EXTENT);
   if (share === 0) return { data: 0, metadata: 0 };
   const metadata = poolMetadata(config, share);
   return { data: Math.max(0, share - 2 * metadata), metadata };

@@ -1,9 +1,12 @@
 // Changes of an LVMCluster. Each one returns a new object and leaves the rest as it is.
-import { API_VERSION, classesOf, type DeviceClass, type LVMCluster, type RAIDType } from '../api/types';
+import { DEFAULTS } from '../api/limits';
+import { API_VERSION, classesOf, type DeviceClass, type LVMCluster, type RAIDType, type ThinPoolConfig } from '../api/types';
 
 export const newCluster = (namespace: string, name = 'my-lvmcluster'): LVMCluster => ({
   apiVersion: API_VERSION, kind: 'LVMCluster', metadata: { name, namespace }, spec: {},
 });
+
+const newPool = (): ThinPoolConfig => ({ name: 'thin-pool-1', sizePercent: DEFAULTS['thinPoolConfig.sizePercent'], overprovisionRatio: 10 });
 
 /** A device class as the form begins with it: thin, nothing ticked, default if it is the first. */
 export function newClass(others: DeviceClass[]): DeviceClass {
@@ -12,9 +15,9 @@ export function newClass(others: DeviceClass[]): DeviceClass {
   return {
     name: `vg${n}`,
     ...(others.some((c) => c.default) ? {} : { default: true }),
-    fstype: 'xfs',
+    fstype: DEFAULTS.fstype,
     deviceSelector: { optionalPaths: [] },
-    thinPoolConfig: { name: 'thin-pool-1', sizePercent: 90, overprovisionRatio: 10 },
+    thinPoolConfig: newPool(),
   };
 }
 
@@ -40,7 +43,7 @@ export const provisioningOf = (c: DeviceClass): Provisioning => c.raidConfig?.ty
 export function withProvisioning(c: DeviceClass, kind: Provisioning): DeviceClass {
   const { thinPoolConfig, raidConfig, ...rest } = c;
   if (kind === 'thick') return rest;
-  if (kind === 'thin') return { ...rest, thinPoolConfig: thinPoolConfig ?? { name: 'thin-pool-1', sizePercent: 90, overprovisionRatio: 10 } };
+  if (kind === 'thin') return { ...rest, thinPoolConfig: thinPoolConfig ?? newPool() };
   return { ...rest, raidConfig: raidConfig?.type === kind ? raidConfig : { type: kind } };
 }
 

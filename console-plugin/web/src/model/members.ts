@@ -153,11 +153,11 @@ function ofDrain(member: Member, size: (bytes: number) => string): Consequence[]
   const list: Consequence[] = [];
   if (member.pv.state === 'Failing') list.push(danger(msg('The device is failing: data that cannot be read from it cannot be moved. Back up its volumes first.').key));
   if (used === 0) return [...list, info(msg('The device is empty: no data to move.').key)];
-  if (missing > 0) list.push(danger(msg('A device of the volume group is missing: LVM moves no data until that device is back or removed.').key));
+  if (missing > 0) list.push(danger(msg('A device of the volume group is missing: LVM moves no data until this device is attached again or removed.').key));
   if (used === undefined || room === undefined) list.push(warning(msg('It is unknown whether the other devices have enough free space. If not, the drain does not start, and the device shows the reason.').key));
   else if (room < used)
     list.push(danger(msg('{{used}} of the device is in use, but the other devices have only {{room}} free: the drain would be blocked. Add a device first, or delete volumes.').key, { used: size(used), room: size(room) }));
-  else list.push(info(msg('{{used}} of data is moved to the other devices of the volume group on node {{node}}, which have {{room}} free. The volumes stay in use, but are slower meanwhile.').key, { used: size(used), room: size(room), node: member.node }));
+  else list.push(info(msg('{{used}} of data is moved to the other devices of the volume group on node {{node}}, which have {{room}} free. The volumes stay in use, but are slower during the move.').key, { used: size(used), room: size(room), node: member.node }));
   if (moving) list.push(info(msg('The drain starts when the drain of {{name}} is complete: one device at a time.').key, { name: moving.name ?? moving.uuid }));
   return [...list, info(msg('The move is atomic: until it is complete, and after an interruption, the data stays where it was.').key)];
 }
@@ -172,14 +172,14 @@ function ofRemoval(c: DeviceClass, member: Member, size: (bytes: number) => stri
     list.push(danger(msg('{{level}} requires at least {{least}} devices, but only {{left}} would be left: the device stays until another one is added.').key, { level: c.raidConfig.type, least: minimumDevices(c.raidConfig), left }));
   return [
     ...list,
-    info(msg('The device is then removed from the volume group, which shrinks by {{size}}, and its label is removed. An event reports when it can be detached.').key, { size: bytes === undefined ? '?' : size(bytes) }),
-    info(msg('While the request exists, the device is not used again, even if a selector names its path.').key),
+    info(msg('Then the device is removed from the volume group, which shrinks by {{size}}, and its LVM label is deleted. An event reports when you can detach the device.').key, { size: bytes === undefined ? '?' : size(bytes) }),
+    info(msg('While the request exists, the device is not used again, even if a selector lists its path.').key),
   ];
 }
 
 function ofMissing(c: DeviceClass, wish: Wish): Consequence[] {
   if (wish !== 'Remove') return [danger(msg('The device is missing: no data can be moved from it. If it was only detached, attach it again.').key)];
-  const back = info(msg('If it was only detached, attach it again instead: its data is then used again.').key);
+  const back = info(msg('If the device was only detached, attach it again instead: its data is still valid.').key);
   return c.raidConfig
     ? [back, info(msg('Each affected volume is rebuilt on the remaining devices, one after another, then the lost device is removed from the volume group. If there is no spare device, add one first.').key)]
     : [back, danger(msg('Data that is only on this device is lost. No other data is deleted: while a volume has data there, the device stays, and reports which volumes to restore from a backup and delete first.').key)];

@@ -18,6 +18,8 @@ function meets(value: string | undefined, { operator, values = [] }: Requirement
       return number() > Number(values[0]);
     case 'Lt':
       return number() < Number(values[0]);
+    default:
+      return false;
   }
 }
 

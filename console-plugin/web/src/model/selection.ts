@@ -4,11 +4,6 @@ import { devicesOf, foundBy, hasProperties, lookupOf, namesOf, ourGroups, stable
 import { msg, type Message } from './message';
 import { onlyNode, selects } from './nodes';
 
-/** MaxItems of paths and optionalPaths. */
-export const MAX_PATHS = 128;
-/** MaxItems of deviceSelectors. */
-export const MAX_SELECTORS = 16;
-
 /** all: every unused device; paths: those that are ticked or named; rules: those with certain properties. */
 export type Mode = 'all' | 'paths' | 'rules';
 

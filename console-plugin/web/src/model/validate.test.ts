@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceClass, LVMCluster } from '../api/types';
 import { newCluster, withClasses } from './cluster';
+import { inEnglish } from './message';
 import { validate, validateChange } from './validate';
 
 const good: DeviceClass = { name: 'vg1', default: true, deviceSelector: { paths: ['/dev/sdb'] }, thinPoolConfig: { name: 'p', sizePercent: 90, overprovisionRatio: 10 } };
@@ -15,6 +16,11 @@ it('accepts what the API server accepts', () => {
     expect(fields(of(c))).toEqual([]);
   expect(fields(newCluster('ns'))).toEqual([]);
 });
+
+it('reports the limits of the schema', () =>
+  expect(validate(of(pool({ sizePercent: 9 }), { name: 'b', deviceSelector: { models: [''] }, fstype: 'zfs' as never })).map((p) => inEnglish(p.message))).toEqual([
+    'Must be a whole number from 10 to 100.', 'Must have 1 to 128 characters.', 'zfs is not supported: use one of xfs, ext4.',
+  ]));
 
 describe('refuses', () => {
   it.each<[string, LVMCluster, string]>([
@@ -39,6 +45,10 @@ describe('refuses', () => {
     ['a level', of(raid({ type: 'raid7' })), '[0].raidConfig.type'], ['copies of raid5', of(raid({ type: 'raid5', mirrors: 1 })), '[0].raidConfig.mirrors'], ['two copies of raid10', of(raid({ type: 'raid10', mirrors: 2 })), '[0].raidConfig.mirrors'],
     ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
     ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
+    ['a file system', of({ ...good, fstype: 'zfs' as never }), '[0].fstype'], ['33 models', of(selector({ models: Array.from({ length: 33 }, (_, i) => `m${i}`) })), '[0].deviceSelector.models'],
+    ['an empty model', of(selector({ models: [''] })), '[0].deviceSelector.models[0]'], ['a request without a node', of({ ...good, deviceRequests: [{ device: '/dev/sdb', action: 'Drain' } as never] }), '[0].deviceRequests[0].node'],
+    ['a request without an action', of({ ...good, deviceRequests: [{ device: '/dev/sdb', node: 'a' } as never] }), '[0].deviceRequests[0].action'],
+    ['ten copies', of(raid({ type: 'raid1', mirrors: 10 })), '[0].raidConfig.mirrors'], ['stripes of raid1', of(raid({ type: 'raid1', stripes: 2 })), '[0].raidConfig.stripes'],
     ['the same name', of(good, { name: 'vg1', deviceSelector: { paths: ['/dev/x'] } }), '[1].name'], ['two defaults', of(good, { ...good, name: 'b', deviceSelector: { paths: ['/dev/x'] } }), '[1].default'],
     ['every disk beside another class', of(good, { name: 'b' }), '[1].deviceSelector'], ['a disk of two classes', of(good, { name: 'b', deviceSelector: { paths: ['/dev/sdb'] } }), '[1].deviceSelector.paths[0]'],
   ])('%s', (_, c, field) => expect(fields(c)).toContain(field));
@@ -58,6 +68,11 @@ describe('a change may not', () => {
     ['change the reclaim policy', of({ ...good, storageClassOptions: { reclaimPolicy: 'Retain' } }), '[0].storageClassOptions.reclaimPolicy'],
     ['change the binding mode', of({ ...good, storageClassOptions: { volumeBindingMode: 'Immediate' } }), '[0].storageClassOptions.volumeBindingMode'],
   ])('%s', (_, after, field) => expect(validateChange(before, after).map((p) => p.field.replace('spec.storage.deviceClasses', ''))).toContain(field));
+  it('change the parameters of the StorageClass, in whatever order they are', () => {
+    const has = (additionalParameters: Record<string, string>) => of({ ...good, storageClassOptions: { additionalParameters } });
+    expect(validateChange(has({ a: '1', b: '2' }), has({ b: '2', a: '1' }))).toEqual([]);
+    expect(validateChange(has({ a: '1' }), has({ a: '2' })).map((p) => p.field)).toEqual(['spec.storage.deviceClasses[0].storageClassOptions.additionalParameters']);
+  });
   it('shrink the metadata', () => {
     const was = of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi' }));
     expect(validateChange(was, of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '512Mi' })))).toHaveLength(1);

@@ -1,10 +1,12 @@
-// What the schema of the kind and the webhook refuse, told before anything is sent: api/v1alpha1 and internal/webhook are the source.
-// The server has the last word: kube/dryrun.ts.
+// What the schema and the webhook refuse, reported before anything is sent. Limits of single fields come from the schema (schema.ts); the other
+// rules are those of internal/webhook and of the x-kubernetes-validations of the CRD. The server has the last word: kube/dryrun.ts.
+import { DEFAULTS, IMMUTABLE } from '../api/limits';
 import { classesOf, type DeviceClass, type DeviceSelector, type LVMCluster, type NodeSelector, type RAIDConfig, type ThinPoolConfig } from '../api/types';
 import { minimumDevices } from './capacity';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
-import { MAX_PATHS, MAX_SELECTORS, pathsOf, selectorsOf } from './selection';
+import { deviceClassesSchema, isMap, violations, type Schema, type Violation } from './schema';
+import { pathsOf, selectorsOf } from './selection';
 
 /** What is wrong, and where: a path of fields as the API server names it. */
 export interface Problem {
@@ -20,18 +22,36 @@ export const classField = (i: number): string => `spec.storage.deviceClasses[${i
 
 export const TRANSPORTS = ['sata', 'sas', 'nvme', 'virtio', 'usb', 'scsi', 'fc', 'iscsi', 'mmc', 'ata', 'spi', 'fcoe'];
 
-const name = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
-const poolName = /^[a-zA-Z0-9_+.][a-zA-Z0-9_+.-]*$/;
-const devicePath = /^\/dev(\/[^/.][^/]*)+$/;
-
 type Check = (c: DeviceClass, at: string, i: number, all: DeviceClass[]) => Problem[];
 
 const problem = (field: string, key: string, values?: Message['values']): Problem => ({ field, message: msg(key, values) });
 const when = (holds: boolean, ...args: Parameters<typeof problem>): Problem[] => (holds ? [problem(...args)] : []);
-const outside = (n: number | undefined, low: number, high: number): boolean => n !== undefined && !(Number.isInteger(n) && n >= low && n <= high);
+
+/** The messages of fields whose limits need words of their own. */
+const limitMessages: Record<string, (v: Violation) => Message> = {
+  name: () => msg('The name must have 1 to 63 lowercase letters, digits or hyphens, and must not start or end with a hyphen.'),
+  'thinPoolConfig.name': () => msg('The thin pool name must have 1 to 63 letters, digits or the characters _ + . -, and must not start with a hyphen.'),
+  deviceSelectors: ({ value, schema }) => msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.', { have: lengthOf(value), max: schema.maxItems ?? 0 }),
+  paths: ({ value, schema }) => msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.', { count: lengthOf(value), max: schema.maxItems ?? 0 }),
+  'paths[]': ({ value }) => msg('{{path}} is not a device path: it must start with /dev/, and no part may start with a dot.', { path: String(value) }),
+};
+
+const lengthOf = (value: unknown): number => (Array.isArray(value) ? value.length : 0);
+
+function limitMessage(v: Violation): Message {
+  const key = v.key.replace(/^deviceSelectors?(\[\])?\./, '').replace('optionalPaths', 'paths');
+  const { enum: known, minimum: low, maximum: high, maxItems, maxLength } = v.schema;
+  const own = limitMessages[key];
+  if (own) return own(v);
+  if (known && v.value) return msg('{{value}} is not supported: use one of {{known}}.', { value: String(v.value), known: known.join(', ') });
+  if (low !== undefined && high !== undefined) return msg('Must be a whole number from {{low}} to {{high}}.', { low, high });
+  if (maxItems !== undefined) return msg('At most {{max}} entries are allowed.', { max: maxItems });
+  return maxLength === undefined ? msg('Must be set.') : msg('Must have 1 to {{max}} characters.', { max: maxLength });
+}
+
+const limits: Check = (c, at) => violations(c, deviceClassesSchema.items as Schema, at).map((v) => ({ field: v.field, message: limitMessage(v) }));
 
 const names: Check = (c, at, i, all) => [
-  ...when(!name.test(c.name ?? '') || (c.name ?? '').length > 63, `${at}.name`, msg('The name must have 1 to 63 lowercase letters, digits or hyphens, and must not start or end with a hyphen.').key),
   ...when(all.findIndex((o) => o.name === c.name) < i, `${at}.name`, msg('Two device classes are named {{name}}: choose another name.').key, { name: c.name }),
 ];
 
@@ -53,7 +73,6 @@ const devices: Check = (c, at, _, all) => [
     msg('Device class {{name}} would use every unused device, including those for other device classes: select its disks by path or by properties.').key, { name: c.name },
   ),
   ...when(!!c.deviceSelector && !!c.deviceSelectors?.length, `${at}.deviceSelectors`, msg('deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors.').key),
-  ...when(selectorsOf(c).length > MAX_SELECTORS, `${at}.deviceSelectors`, msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.').key, { have: selectorsOf(c).length, max: MAX_SELECTORS }),
   ...selectorsOf(c).flatMap((s, n) => selector(s, c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors[${n}]`)),
 ];
 
@@ -63,13 +82,9 @@ function selector(s: DeviceSelector, at: string): Problem[] {
   const empty = lists.every((l) => !l?.length) && s.minSize === undefined && s.maxSize === undefined && s.rotational === undefined;
   return [
     ...when(empty, at, msg('No disk is selected: select at least one disk, or set at least one property.').key),
-    ...(['paths', 'optionalPaths'] as const).flatMap((list) => [
-      ...when((s[list]?.length ?? 0) > MAX_PATHS, `${at}.${list}`, msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.').key, { count: s[list]?.length ?? 0, max: MAX_PATHS }),
-      ...(s[list] ?? []).flatMap((p, i) => when(!devicePath.test(p) || p.length > 512, `${at}.${list}[${i}]`, msg('{{path}} is not a device path: it must start with /dev/, and no part may start with a dot.').key, { path: p })),
-    ]),
     ...when(!!s.forceWipeDevicesAndDestroyAllData && pathsOf(s).length === 0, `${at}.forceWipeDevicesAndDestroyAllData`, msg('Only disks that are selected by path can be wiped: select the disks.').key),
     ...(['minSize', 'maxSize'] as const).flatMap((size) => [
-      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is not a size: write, for example, 100Gi.').key, { value: String(s[size]) }),
+      ...when(s[size] !== undefined && bytesOf(s[size]) === undefined, `${at}.${size}`, msg('{{value}} is not a valid size: enter a size such as 100Gi.').key, { value: String(s[size]) }),
       ...when((bytesOf(s[size]) ?? GiB) < 16 * MiB, `${at}.${size}`, msg('The size must be at least 16Mi: smaller devices are never used.').key),
     ]),
     ...when(least !== undefined && most !== undefined && most < least, `${at}.maxSize`, msg('The maximum size must not be less than the minimum size, {{least}}.').key, { least: String(s.minSize) }),
@@ -77,7 +92,8 @@ function selector(s: DeviceSelector, at: string): Problem[] {
   ];
 }
 
-const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+const sorted = (_: string, v: unknown): unknown => (isMap(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => a.localeCompare(b))) : v);
+const same = (a: unknown, b: unknown): boolean => JSON.stringify(a, sorted) === JSON.stringify(b, sorted);
 const meet = (a?: NodeSelector, b?: NodeSelector): boolean => !a || !b || same(a, b);
 const clean = (p: string): string => p.replace(/\/+/g, '/').replace(/\/$/, '');
 
@@ -92,8 +108,8 @@ function pathsOnce(all: DeviceClass[]): Problem[] {
         (s[list] ?? []).forEach((raw, p) => {
           const here = { c, node: s.nodeSelector, at: `${at}.${list}[${p}]`, path: clean(raw) };
           const other = seen.find((o) => o.path === here.path && meet(o.node, here.node) && (o.c === c || meet(o.c.nodeSelector, c.nodeSelector)));
-          if (other?.c === c) problems.push(problem(here.at, msg('{{path}} is named twice in device class {{name}}: keep one of them.').key, { path: raw, name: c.name }));
-          else if (other) problems.push(problem(here.at, msg('{{path}} is also named in device class {{other}}: a device can belong to only one device class.').key, { path: raw, other: other.c.name }));
+          if (other?.c === c) problems.push(problem(here.at, msg('{{path}} is listed twice in device class {{name}}: remove one of them.').key, { path: raw, name: c.name }));
+          else if (other) problems.push(problem(here.at, msg('{{path}} is also listed in device class {{other}}: a device can belong to only one device class.').key, { path: raw, other: other.c.name }));
           seen.push(here);
         });
     }),
@@ -111,13 +127,7 @@ function pool(p: ThinPoolConfig, at: string): Problem[] {
   const [chunk, metadata] = [bytesOf(p.chunkSize), bytesOf(p.metadataSize)];
   const extend = p.autoExtend;
   return [
-    ...when(!poolName.test(p.name ?? '') || (p.name ?? '').length > 63, `${at}.name`, msg('The thin pool name must have 1 to 63 letters, digits or the characters _ + . -, and must not start with a hyphen.').key),
-    ...when(outside(p.sizePercent, 10, 100), `${at}.sizePercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 10, high: 100 }),
-    ...when(p.overprovisionRatio === undefined || outside(p.overprovisionRatio, 1, 100), `${at}.overprovisionRatio`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 1, high: 100 }),
-    ...when(outside(p.highWaterMarkPercent, 50, 100), `${at}.highWaterMarkPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 50, high: 100 }),
-    ...when(outside(extend?.thresholdPercent, 50, 95), `${at}.autoExtend.thresholdPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 50, high: 95 }),
-    ...when(outside(extend?.stepPercent, 5, 100), `${at}.autoExtend.stepPercent`, msg('Must be a whole number from {{low}} to {{high}}.').key, { low: 5, high: 100 }),
-    ...when(!!extend && (extend.thresholdPercent ?? 80) > (p.highWaterMarkPercent ?? 95), `${at}.autoExtend.thresholdPercent`, msg('The extension threshold must not be greater than the high-water mark: the thin pool would reject new volumes before it is extended.').key),
+    ...when(!!extend && (extend.thresholdPercent ?? DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent']) > (p.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']), `${at}.autoExtend.thresholdPercent`, msg('The extension threshold must not be greater than the high-water mark: the thin pool would reject new volumes before it is extended.').key),
     ...when(p.chunkSize !== undefined && (chunk === undefined || chunk % (64 * KiB) !== 0 || chunk < 64 * KiB || chunk > GiB), `${at}.chunkSize`, msg('The chunk size must be a multiple of 64Ki from 64Ki to 1Gi.').key),
     ...when(p.chunkSize !== undefined && p.chunkSizeCalculationPolicy === 'Host', `${at}.chunkSize`, msg('chunkSize requires chunkSizeCalculationPolicy Static.').key),
     ...when(p.metadataSize !== undefined && (metadata === undefined || metadata < 2 * MiB || metadata > 16 * GiB), `${at}.metadataSize`, msg('The metadata size must be from 2Mi to 16Gi.').key),
@@ -131,16 +141,16 @@ function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
   const [size, named] = [bytesOf(r.stripeSize), new Set(selectorsOf(c).flatMap(pathsOf)).size];
   const onlyNamed = selectorsOf(c).length > 0 && selectorsOf(c).every((s) => pathsOf(s).length > 0);
   return [
-    ...when(!['raid1', 'raid4', 'raid5', 'raid6', 'raid10'].includes(r.type), `${at}.raidConfig.type`, msg('The RAID level must be raid1, raid4, raid5, raid6 or raid10.').key),
-    ...when(r.mirrors !== undefined && (!mirrored(r) || outside(r.mirrors, 1, 9)), `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) can only be set for raid1 and raid10, from 1 to 9.').key),
+    ...when(r.mirrors !== undefined && !mirrored(r), `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) can only be set for raid1 and raid10.').key),
     ...when(r.type === 'raid10' && r.mirrors !== undefined && r.mirrors !== 1, `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) must be 1 for raid10.').key),
-    ...when(r.stripes !== undefined && (r.type === 'raid1' || outside(r.stripes, r.type === 'raid6' ? 3 : 2, 60)), `${at}.raidConfig.stripes`, msg('Stripes must be from 2 to 60 (raid6: at least 3), and cannot be set for raid1.').key),
+    ...when(r.stripes !== undefined && r.type === 'raid1', `${at}.raidConfig.stripes`, msg('Stripes cannot be set for raid1.').key),
+    ...when(r.stripes !== undefined && r.type === 'raid6' && r.stripes < 3, `${at}.raidConfig.stripes`, msg('raid6 requires at least 3 stripes.').key),
     ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || size > 4 * MiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two from 4Ki to 4Mi, and cannot be set for raid1.').key),
     ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
   ];
 }
 
-const checks: Check[] = [names, defaults, nodesOf, devices, pools];
+const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools];
 
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {
@@ -149,7 +159,7 @@ export function validate(cluster: LVMCluster): Problem[] {
 }
 
 /** Why a field of a device class that exists cannot be changed. The keys are paths below the device class. */
-export const immutable: Record<string, Message> = {
+export const immutable: Record<string, Message> & Record<(typeof IMMUTABLE)[number], Message> = {
   name: msg('The name is immutable, because the volume groups and the StorageClass already use it: create a new device class.'),
   fstype: msg('The file system is immutable, because StorageClass parameters are: create a new device class.'),
   provisioning: msg('The volume type is immutable, because the volume groups are already thin or thick: create a new device class.'),
@@ -157,6 +167,7 @@ export const immutable: Record<string, Message> = {
   'thinPoolConfig.sizePercent': msg('Immutable: to extend existing thin pools, use automatic extension or add devices.'),
   'thinPoolConfig.chunkSize': msg('The chunk size of a thin pool cannot be changed.'),
   raidConfig: msg('Immutable, because a change does not apply to existing volumes: create a new device class.'),
+  'storageClassOptions.additionalParameters': msg('Immutable, because StorageClasses are: create a new device class.'),
   'storageClassOptions.reclaimPolicy': msg('Immutable, because StorageClasses are: create a new device class.'),
   'storageClassOptions.volumeBindingMode': msg('Immutable, because StorageClasses are: create a new device class.'),
 };
@@ -175,26 +186,32 @@ export function validateChange(before: LVMCluster, after: LVMCluster): Problem[]
   ];
 }
 
+/** The defaults of immutable fields. Those of a StorageClass are not in the schema. */
+const defaultOf: Record<string, unknown> = { ...DEFAULTS, 'storageClassOptions.reclaimPolicy': 'Delete', 'storageClassOptions.volumeBindingMode': 'WaitForFirstConsumer' };
+
+const valueAt = (c: DeviceClass, path: string): unknown => path.split('.').reduce<unknown>((v, name) => (isMap(v) ? v[name] : undefined), c) ?? defaultOf[path];
+
 function kept(was: DeviceClass, is: DeviceClass, at: string): Problem[] {
   const changed = (key: string, a: unknown, b: unknown, reason = key): Problem[] => {
     const why = immutable[reason];
     return same(a, b) || !why ? [] : [{ field: `${at}.${key}`, message: why }];
   };
-  const [p, q, o, n] = [was.thinPoolConfig, is.thinPoolConfig, was.storageClassOptions, is.storageClassOptions];
+  const [p, q] = [was.thinPoolConfig, is.thinPoolConfig];
+  const policy = 'thinPoolConfig.chunkSizeCalculationPolicy';
   const grows = (bytesOf(q?.metadataSize) ?? 0) >= (bytesOf(p?.metadataSize) ?? 0) || q?.metadataSizeCalculationPolicy !== 'Static';
   return [
-    ...changed('fstype', was.fstype ?? 'xfs', is.fstype ?? 'xfs'),
+    // As in the API server, a field is compared if both have it.
+    ...IMMUTABLE.filter((path) => (p && q) || !path.startsWith('thinPoolConfig.')).flatMap((path) => {
+      const [a, b] = [valueAt(was, path), valueAt(is, path)];
+      return a === undefined || b === undefined ? [] : changed(path, a, b);
+    }),
     ...changed('thinPoolConfig', !!p, !!q, 'provisioning'),
+    ...changed('raidConfig', !!was.raidConfig, !!is.raidConfig),
     ...(p && q
       ? [
-          ...changed('thinPoolConfig.name', p.name, q.name),
-          ...changed('thinPoolConfig.sizePercent', p.sizePercent ?? 90, q.sizePercent ?? 90),
-          ...changed('thinPoolConfig.chunkSize', [p.chunkSizeCalculationPolicy ?? 'Static', bytesOf(p.chunkSize)], [q.chunkSizeCalculationPolicy ?? 'Static', bytesOf(q.chunkSize)]),
+          ...changed('thinPoolConfig.chunkSize', [valueAt(was, policy), bytesOf(p.chunkSize)], [valueAt(is, policy), bytesOf(q.chunkSize)]),
           ...when(!grows, `${at}.thinPoolConfig.metadataSize`, msg('The metadata size was {{was}}: the metadata of a thin pool cannot be reduced.').key, { was: String(p.metadataSize) }),
         ]
       : []),
-    ...changed('raidConfig', was.raidConfig, is.raidConfig),
-    ...changed('storageClassOptions.reclaimPolicy', o?.reclaimPolicy ?? 'Delete', n?.reclaimPolicy ?? 'Delete'),
-    ...changed('storageClassOptions.volumeBindingMode', o?.volumeBindingMode ?? 'WaitForFirstConsumer', n?.volumeBindingMode ?? 'WaitForFirstConsumer'),
   ];
 }

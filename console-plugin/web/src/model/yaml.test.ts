@@ -36,6 +36,7 @@ describe('tells line and cause', () => {
     ['a class without a name', `${head}spec: {storage: {deviceClasses: [{}]}}`, 0, /0\.name must be set/], ['a class that is nothing', `${head}spec: {storage: {deviceClasses: [null]}}`, 4, /0 must be set/],
     ['a number as a name', `${head}spec: {storage: {deviceClasses: [{name: 1}]}}`, 4, /name must be a string/], ['a path that is a map', `${head}spec: {storage: {deviceClasses: [{name: a, deviceSelector: {paths: [{}]}}]}}`, 4, /paths.0 must be a string/],
     ['a percent in words', `${head}spec: {storage: {deviceClasses: [{name: a, thinPoolConfig: {name: p, overprovisionRatio: ten}}]}}`, 4, /must be a number/],
-    ['too many aliases', `a: &a [1,1]\nb: &b [${'*a,'.repeat(20)}]\nc: [${'*b,'.repeat(20)}]`, 0, /not valid/],
+    ['a label that is a number', `${head}spec: {storage: {deviceClasses: [{name: a, storageClassOptions: {additionalLabels: {x: 1}}}]}}`, 4, /additionalLabels.x must be a string/],
+    ['a node selector without terms', `${head}spec: {storage: {deviceClasses: [{name: a, nodeSelector: {}}]}}`, 0, /nodeSelectorTerms must be set/], ['too many aliases', `a: &a [1,1]\nb: &b [${'*a,'.repeat(20)}]\nc: [${'*b,'.repeat(20)}]`, 0, /not valid/],
   ])('%s', (_, text, line, says) => expect(fault(text)).toEqual([line, expect.stringMatching(says)]));
 });

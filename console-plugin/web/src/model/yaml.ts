@@ -1,8 +1,10 @@
 // The LVMCluster as text, and back. The object is the truth: the text is written from it, and read into it when it can be read.
 import { LineCounter, parseDocument, stringify } from 'yaml';
+import { specSchema } from '../api/limits';
 import { API_VERSION, type LVMCluster } from '../api/types';
 import { writable } from './cluster';
 import { msg, type Message } from './message';
+import { isMap, type Schema } from './schema';
 
 export function toYAML(cluster: LVMCluster): string {
   const { apiVersion, kind, metadata, ...rest } = writable(cluster);
@@ -28,7 +30,7 @@ export function fromYAML(text: string, current: LVMCluster): Parsed {
   } catch (e) {
     return fault(0, msg('The YAML is not valid: {{error}}'), { error: String(e instanceof Error ? e.message : e) });
   }
-  const misfit = misfitOf(value, shape, '');
+  const misfit = misfitOf(value, whole, true);
   if (misfit) {
     const at = doc.getIn(misfit.path, true) as { range?: [number, number, number] } | undefined;
     return fault(at?.range ? lines.linePos(at.range[0]).line : 0, msg('{{field}} must be {{what}}.'), { field: misfit.path.join('.') || 'LVMCluster', what: misfit.what });
@@ -43,79 +45,41 @@ export function fromYAML(text: string, current: LVMCluster): Parsed {
 
 const fault = (line: number, message: Message, values: Message['values']): Parsed => ({ fault: { line, message: { ...message, values } } });
 
-/** What the pages rely on. Keys that are not named may be anything. */
-type Shape = 'text' | 'number' | 'truth' | 'quantity' | 'map' | { list: Shape } | { of: Record<string, Shape> };
-
-const texts: Shape = { list: 'text' };
-const requirements: Shape = { list: { of: { key: 'text', operator: 'text', values: texts } } };
-const nodeSelector: Shape = { of: { nodeSelectorTerms: { list: { of: { matchExpressions: requirements, matchFields: requirements } } } } };
-const selector: Record<string, Shape> = {
-  paths: texts, optionalPaths: texts, models: texts, vendors: texts, serials: texts, transports: texts,
-  minSize: 'quantity', maxSize: 'quantity', rotational: 'truth', removable: 'truth', forceWipeDevicesAndDestroyAllData: 'truth',
-};
-const shape: Shape = {
-  of: {
-    apiVersion: 'text', kind: 'text', metadata: { of: { name: 'text', namespace: 'text', labels: 'map', annotations: 'map' } },
-    spec: {
-      of: {
-        tolerations: { list: 'map' },
-        storage: {
-          of: {
-            deviceClasses: {
-              list: {
-                of: {
-                  name: 'text', default: 'truth', fstype: 'text', nodeSelector, deviceSelector: { of: selector },
-                  deviceSelectors: { list: { of: { ...selector, nodeSelector } } }, deviceDiscoveryPolicy: 'text',
-                  thinPoolConfig: {
-                    of: {
-                      name: 'text', sizePercent: 'number', overprovisionRatio: 'number', highWaterMarkPercent: 'number',
-                      chunkSizeCalculationPolicy: 'text', chunkSize: 'quantity', metadataSizeCalculationPolicy: 'text', metadataSize: 'quantity',
-                      autoExtend: { of: { thresholdPercent: 'number', stepPercent: 'number' } },
-                    },
-                  },
-                  raidConfig: { of: { type: 'text', mirrors: 'number', stripes: 'number', stripeSize: 'quantity' } },
-                  storageClassOptions: { of: { reclaimPolicy: 'text', volumeBindingMode: 'text', additionalParameters: 'map', additionalLabels: 'map' } },
-                  deviceRequests: { list: { of: { node: 'text', device: 'text', action: 'text' } } },
-                },
-              },
-            },
-          },
-        },
-      },
-    },
+const text: Schema = { type: 'string' };
+const map: Schema = { type: 'object', additionalProperties: text };
+const whole: Schema = {
+  type: 'object',
+  required: ['metadata'],
+  properties: {
+    apiVersion: text, kind: text, metadata: { type: 'object', properties: { name: text, namespace: text, labels: map, annotations: map } },
+    spec: specSchema,
   },
 };
-
-/** The fields without which an object of the kind means nothing. */
-const required = ['', 'metadata', 'spec.storage.deviceClasses.*', 'spec.storage.deviceClasses.*.name'];
 
 interface Misfit {
   path: (string | number)[];
   what: string;
 }
 
-const scalars: Record<string, [string, (v: unknown) => boolean]> = {
-  text: ['a string', (v) => typeof v === 'string'],
-  number: ['a number', (v) => typeof v === 'number'],
-  truth: ['true or false', (v) => typeof v === 'boolean'],
+const types: Record<Schema['type'], [string, (v: unknown) => boolean]> = {
+  string: ['a string', (v) => typeof v === 'string'],
+  integer: ['a number', (v) => typeof v === 'number'],
+  boolean: ['true or false', (v) => typeof v === 'boolean'],
   quantity: ['a quantity', (v) => typeof v === 'string' || typeof v === 'number'],
-  map: ['a map', (v) => isMap(v)],
+  object: ['a map', isMap],
+  array: ['a list', Array.isArray],
 };
 
-const isMap = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v);
-
-function misfitOf(value: unknown, s: Shape, pattern: string, path: (string | number)[] = []): Misfit | undefined {
-  if (value === undefined || value === null) return required.includes(pattern) ? { path, what: 'set' } : undefined;
-  if (typeof s === 'string') {
-    const [what, fits] = scalars[s] as [string, (v: unknown) => boolean];
-    return fits(value) ? undefined : { path, what };
-  }
-  if ('list' in s) {
-    if (!Array.isArray(value)) return { path, what: 'a list' };
-    return first(value.map((v, i) => misfitOf(v, s.list, `${pattern}.*`, [...path, i])));
-  }
-  if (!isMap(value)) return { path, what: 'a map' };
-  return first(Object.entries(s.of).map(([k, inner]) => misfitOf(value[k], inner, pattern ? `${pattern}.${k}` : k, [...path, k])));
+/** Returns the first value that is missing or has another type than its schema. Fields that are not in the schema may be anything. */
+function misfitOf(value: unknown, s: Schema, isRequired: boolean, path: (string | number)[] = []): Misfit | undefined {
+  if (value === undefined || value === null) return isRequired ? { path, what: 'set' } : undefined;
+  const [what, fits] = types[s.type];
+  if (!fits(value)) return { path, what };
+  const { items, properties = {}, additionalProperties, required = [] } = s;
+  if (items && Array.isArray(value)) return first(value.map((v, i) => misfitOf(v, items, true, [...path, i])));
+  if (!isMap(value)) return undefined;
+  const others = additionalProperties ? Object.keys(value).map((name) => misfitOf(value[name], additionalProperties, false, [...path, name])) : [];
+  return first([...Object.entries(properties).map(([name, inner]) => misfitOf(value[name], inner, required.includes(name), [...path, name])), ...others]);
 }
 
 const first = <T>(list: (T | undefined)[]): T | undefined => list.find((v) => v !== undefined);

@@ -32,7 +32,7 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('Node statuses'), status]]} />
         {known && !status.data && <Alert isInline variant="info" data-test="no-status" title={t('Node {{node}} has not listed its devices: the node agent does not run there, or no LVMCluster exists.', { node: name })} />}
-        {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node could not be examined, so this data is old: {{message}}', { message: seen.message ?? '' })} />}
+        {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node agent could not read the devices, so this data is old: {{message}}', { message: seen.message ?? '' })} />}
         {usage.map((u) => (
           <StackItem key={u.deviceClass}>
             <Card data-test={`class-${u.deviceClass}`}>

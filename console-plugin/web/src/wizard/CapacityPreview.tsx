@@ -1,6 +1,8 @@
 import { Alert, Card, CardBody, CardTitle, Content } from '@patternfly/react-core';
 import { useMemo } from 'react';
+import { DEFAULTS } from '../api/limits';
 import type { DeviceClass } from '../api/types';
+import { Second } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { layoutOf, minimumDevices, preview, type Preview } from '../model/capacity';
@@ -34,8 +36,8 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
       <CardBody>
         <Content component="p" aria-live="polite" data-test="preview-sum">
           {thin
-            ? t('{{raw}} of disks provide thin pools of {{pool}} for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
-            : t('{{raw}} of disks provide {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
+            ? t('{{raw}} of disk space provides {{pool}} of thin pool space for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
+            : t('{{raw}} of disk space provides {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
         </Content>
         <VirtualTable
           label={t('Capacity by node')}
@@ -43,12 +45,14 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
           rows={rows}
           rowKey={(r) => r.node}
           empty={t('No node is selected.')}
+          rowHeight={48}
           columns={[
-            { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: 5 }, { key: 'raw', title: t('Raw'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
-            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable'), width: 9 },
+            { key: 'node', title: t('Node'), width: 6.75, wrap: true }, { key: 'disks', title: t('Disks'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
+            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 9 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable') },
           ]}
           cells={({ node, disks, p }) => [
-            node, String(disks), size(p.raw), size(p.group), ...(thin ? [size(p.pool?.data), size(p.pool?.metadata)] : []),
+            node, <Pair key="d" first={size(p.raw)} second={t('{{count}} disks', { count: disks })} />, size(p.group),
+            ...(thin ? [<Pair key="p" first={size(p.pool?.data)} second={`${t('Metadata')}: ${size(p.pool?.metadata)}`} />] : []),
             p.lacking > 0 ? t('{{count}} disks missing', { count: p.lacking }) : size(p.volumes),
           ]}
         />
@@ -58,7 +62,17 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
   );
 }
 
+const Pair = ({ first, second }: { first: string; second: string }) => (
+  <>
+    {first}
+    <Second text={second} />
+  </>
+);
+
 const sum = (rows: Row[], of: (p: Preview) => number | undefined) => total(rows.map((r) => of(r.p))) ?? 0;
+
+/** The default share of a thin pool leaves enough space for its metadata. */
+const ROOMY = DEFAULTS['thinPoolConfig.sizePercent'];
 
 /** What can be lost, and when. */
 function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
@@ -71,7 +85,7 @@ function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
     texts.push([t('A volume tolerates the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not tolerate the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
   } else texts.push([several ? t('No redundancy: if one disk is lost, all volumes of its node can be lost.') : t('No redundancy: if a disk is lost, its volumes are lost.'), 'info']);
   if (ratio > 1) texts.push([t('Volumes can be provisioned up to {{ratio}} times the size of the thin pool. When it is full, writes to all its volumes fail: monitor its usage, or extend it automatically.', { ratio }), ratio > 10 ? 'warning' : 'info']);
-  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little space is left to extend the metadata of the thin pool, which fails when its metadata is full.'), 'warning']);
+  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? ROOMY) > ROOMY) texts.push([t('Little space is left to extend the metadata of the thin pool, which fails when its metadata is full.'), 'warning']);
   return (
     <>
       {texts.map(([text, variant]) => (

@@ -1,14 +1,21 @@
 import { Checkbox, ExpandableSection, Form, Stack } from '@patternfly/react-core';
 import { useState } from 'react';
-import { classesOf, storageClassName, type ThinPoolConfig } from '../api/types';
+import { DEFAULTS } from '../api/limits';
+import { classesOf, storageClassName, type DeviceClass, type ThinPoolConfig } from '../api/types';
 import { useT } from '../i18n';
 import { provisioningOf, withField, withProvisioning, type Provisioning } from '../model/cluster';
+import { fieldOf, rangeOf } from '../model/schema';
 import { immutable } from '../model/validate';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { Choice, Field, NumberField, TextField } from './fields';
 
-/** Name, kind of volumes, pool, StorageClass. */
+const fileSystems = (fieldOf('fstype').enum ?? []) as NonNullable<DeviceClass['fstype']>[];
+
+/** Automatic extension as it is switched on. */
+const extension = { thresholdPercent: DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent'], stepPercent: DEFAULTS['thinPoolConfig.autoExtend.stepPercent'] };
+
+/** Name, volume type, thin pool, StorageClass. */
 export function ClassStep() {
   const { t, m } = useT();
   const { c, at, setClass, was, chosen, cluster } = useDraft();
@@ -25,6 +32,7 @@ export function ClassStep() {
     { value: 'raid10', label: t('Mirrored stripes (raid10)'), description: t('Each volume uses four or more disks. Thick, no snapshots.') },
     ...(provisioningOf(c) === 'raid4' ? [{ value: 'raid4' as const, label: t('Dedicated parity (raid4)'), description: t('Each volume tolerates the loss of one disk. Thick, no snapshots.') }] : []),
   ];
+  const leastStripes = c.raidConfig?.type === 'raid6' ? 3 : rangeOf('raidConfig.stripes').low;
   const others = classesOf(cluster).filter((o) => o !== c && o.default);
   const options = c.storageClassOptions ?? {};
   const setOption = (key: 'reclaimPolicy' | 'volumeBindingMode', v: string) => setClass({ ...c, storageClassOptions: { ...options, [key]: v } });
@@ -55,10 +63,10 @@ export function ClassStep() {
           <NumberField
             id={`${at}.raidConfig.stripes`}
             label={t('Stripes')}
-            help={t('Number of disks that store the data of a volume, not counting redundancy.')}
-            low={c.raidConfig.type === 'raid6' ? 3 : 2}
-            high={60}
-            value={c.raidConfig.stripes ?? (c.raidConfig.type === 'raid6' ? 3 : 2)}
+            help={t('Number of disks that the data of a volume is striped across, not counting redundancy.')}
+            low={leastStripes}
+            high={rangeOf('raidConfig.stripes').high}
+            value={c.raidConfig.stripes ?? leastStripes}
             fixed={fixed('raidConfig')}
             onChange={(stripes) => c.raidConfig && setClass({ ...c, raidConfig: { ...c.raidConfig, stripes } })}
           />
@@ -67,8 +75,7 @@ export function ClassStep() {
           <NumberField
             id={`${at}.raidConfig.mirrors`}
             label={t('Additional copies')}
-            low={1}
-            high={9}
+            {...rangeOf('raidConfig.mirrors')}
             value={c.raidConfig.mirrors ?? 1}
             fixed={fixed('raidConfig')}
             onChange={(mirrors) => c.raidConfig && setClass({ ...c, raidConfig: { ...c.raidConfig, mirrors } })}
@@ -77,8 +84,8 @@ export function ClassStep() {
         <Choice
           id={`${at}.fstype`}
           label={t('File system')}
-          value={c.fstype ?? 'xfs'}
-          options={[{ value: 'xfs', label: 'xfs' }, { value: 'ext4', label: 'ext4' }]}
+          value={c.fstype ?? DEFAULTS.fstype}
+          options={fileSystems.map((value) => ({ value, label: value }))}
           fixed={fixed('fstype')}
           onChange={(fstype) => setClass({ ...c, fstype })}
         />
@@ -116,29 +123,35 @@ function Pool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) 
   return (
     <>
       <NumberField
-        id={`${id}.sizePercent`} label={t('Thin pool size (share of volume group)')} unit="%" low={10} high={100} value={config.sizePercent ?? 90}
+        id={`${id}.sizePercent`} label={t('Thin pool size (share of volume group)')} unit="%" {...rangeOf('thinPoolConfig.sizePercent')} value={config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent']}
         help={t('The rest of the volume group is reserved to extend the thin pool and its metadata.')} fixed={fixed('thinPoolConfig.sizePercent')} onChange={(sizePercent) => set({ sizePercent })}
       />
       <NumberField
-        id={`${id}.overprovisionRatio`} label={t('Overprovision ratio')} low={1} high={100} value={config.overprovisionRatio}
+        id={`${id}.overprovisionRatio`} label={t('Overprovision ratio')} {...rangeOf('thinPoolConfig.overprovisionRatio')} value={config.overprovisionRatio}
         help={t('Maximum provisioned size of volumes and snapshots, as a multiple of the thin pool size.')} onChange={(overprovisionRatio) => set({ overprovisionRatio })}
       />
       <Field id={`${id}.autoExtend-field`} label={t('Automatic extension')} group>
         <Checkbox
           id={`${id}.autoExtend`} label={t('Extend the thin pool within its volume group')} isChecked={!!config.autoExtend}
-          onChange={(_, on) => setClass({ ...c, thinPoolConfig: withField(config, 'autoExtend', on ? { thresholdPercent: 80, stepPercent: 20 } : undefined) })}
+          onChange={(_, on) => setClass({ ...c, thinPoolConfig: withField(config, 'autoExtend', on ? extension : undefined) })}
         />
       </Field>
       {config.autoExtend && (
         <>
-          <NumberField id={`${id}.autoExtend.thresholdPercent`} label={t('Extension threshold')} unit="%" low={50} high={95} value={config.autoExtend.thresholdPercent ?? 80} onChange={(thresholdPercent) => set({ autoExtend: { ...config.autoExtend, thresholdPercent } })} />
-          <NumberField id={`${id}.autoExtend.stepPercent`} label={t('Extension step')} unit="%" low={5} high={100} value={config.autoExtend.stepPercent ?? 20} onChange={(stepPercent) => set({ autoExtend: { ...config.autoExtend, stepPercent } })} />
+          <NumberField
+            id={`${id}.autoExtend.thresholdPercent`} label={t('Extension threshold')} unit="%" {...rangeOf('thinPoolConfig.autoExtend.thresholdPercent')}
+            value={config.autoExtend.thresholdPercent ?? extension.thresholdPercent} onChange={(thresholdPercent) => set({ autoExtend: { ...config.autoExtend, thresholdPercent } })}
+          />
+          <NumberField
+            id={`${id}.autoExtend.stepPercent`} label={t('Extension step')} unit="%" {...rangeOf('thinPoolConfig.autoExtend.stepPercent')}
+            value={config.autoExtend.stepPercent ?? extension.stepPercent} onChange={(stepPercent) => set({ autoExtend: { ...config.autoExtend, stepPercent } })}
+          />
         </>
       )}
       <ExpandableSection toggleText={t('Advanced thin pool settings')} isExpanded={open} onToggle={(_, is) => setOpen(is)}>
         <TextField id={`${id}.name`} label={t('Thin pool name')} value={config.name} fixed={fixed('thinPoolConfig.name')} onChange={(name) => set({ name })} />
         <NumberField
-          id={`${id}.highWaterMarkPercent`} label={t('High-water mark')} unit="%" low={50} high={100} value={config.highWaterMarkPercent ?? 95}
+          id={`${id}.highWaterMarkPercent`} label={t('High-water mark')} unit="%" {...rangeOf('thinPoolConfig.highWaterMarkPercent')} value={config.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']}
           help={t('Above this usage, the thin pool accepts no new volumes, snapshots or expansions.')} onChange={(highWaterMarkPercent) => set({ highWaterMarkPercent })}
         />
         <TextField

@@ -1,5 +1,5 @@
 import { Alert, Button, Checkbox, Content, Flex, FlexItem, Form, SearchInput, Stack } from '@patternfly/react-core';
-import { useMemo, useState } from 'react';
+import { useMemo, useState, type ReactNode } from 'react';
 import type { Device } from '../api/types';
 import { DeviceName, Second, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
@@ -26,7 +26,7 @@ export function DevicesStep() {
   const options: { value: Mode; label: string; description: string }[] = [
     { value: 'paths', label: t('Selected disks'), description: t('Only these disks are used. They are identified by stable names.') },
     { value: 'rules', label: t('Disks with specific properties'), description: t('All unused disks with these properties, on all selected nodes.') },
-    { value: 'all', label: t('All unused disks'), description: t('Only possible if there is a single device class.') },
+    { value: 'all', label: t('All unused disks'), description: t('Only possible if the LVMCluster has a single device class.') },
   ];
   return (
     <Stack hasGutter>
@@ -62,7 +62,7 @@ function Errors({ id, lists }: { id: string; lists?: boolean }) {
   const all = [...new Set([...local, ...remote])];
   if (all.length === 0) return null;
   return (
-    <Alert isInline variant="danger" title={t('Some selected disks are not valid')} data-test="path-errors">
+    <Alert isInline variant="danger" title={t('Some disks cannot be selected')} data-test="path-errors">
       {all.map((text) => (
         <div key={text}>{text}</div>
       ))}
@@ -136,33 +136,45 @@ function DeviceTable({ mode }: { mode: Mode }) {
       <VirtualTable
         label={t('Disks on the selected nodes')}
         rows={rows}
-        rowHeight={48}
+        rowHeight={64}
         rowKey={(r) => (r.kind === 'node' ? `node/${r.seen.node.metadata.name}` : `${r.seen.node.metadata.name}/${r.device.name}`)}
         rowClass={(r) => (r.kind === 'node' ? 'group' : undefined)}
         empty={chosen.length === 0 ? t('No node is selected.') : t('No disks match the filter.')}
         columns={[
-          { key: 'select', title: mode === 'paths' ? t('Select') : t('Match'), width: 5 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 6 },
-          { key: 'model', title: t('Model and type'), width: 9 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Reason'), wrap: true },
-          ...(mode === 'paths' ? [{ key: 'alike', title: t('Similar disks'), width: 8 }] : []),
+          { key: 'select', title: mode === 'paths' ? t('Select') : t('Match'), width: 5 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 5.5 },
+          { key: 'model', title: t('Model and type'), width: 7.5 }, { key: 'state', title: t('State') },
         ]}
         cells={(r) =>
           r.kind === 'node'
             ? [
-                '', r.seen.node.metadata.name, '', '', '', nodeNote(r.seen, t),
-                ...(mode === 'paths' ? [usable(r.seen).length > 0 ? <Button key="a" variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Select all')}</Button> : ''] : []),
+                '', r.seen.node.metadata.name, '', '',
+                <Lines key="a" note={nodeNote(r.seen, t)}>
+                  {mode === 'paths' && usable(r.seen).length > 0 && <Button variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Select all')}</Button>}
+                </Lines>,
               ]
             : [
                 <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
-                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, trap(r), { t, m }),
-                ...(mode === 'paths'
-                  ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Select all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('Select all')}</Button> : '']
-                  : []),
+                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>,
+                <Lines key="s" note={why(r, trap(r), { t, m })}>
+                  <StateLabel state={r.device.state} />
+                  {mode === 'paths' && r.verdict === 'usable' && <Button variant="link" isInline aria-label={t('Select similar: disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('Select similar')}</Button>}
+                </Lines>,
               ]
         }
       />
     </>
   );
 }
+
+/** A state or an action, and below it a note of up to two lines. The whole note is in the title. */
+const Lines = ({ note, children }: { note: string; children: ReactNode }) => (
+  <div style={{ whiteSpace: 'normal' }}>
+    <Flex columnGap={{ default: 'columnGapSm' }} rowGap={{ default: 'rowGapNone' }}>{children}</Flex>
+    {note && <div style={noteStyle} title={note}>{note}</div>}
+  </div>
+);
+
+const noteStyle = { display: '-webkit-box', WebkitBoxOrient: 'vertical', WebkitLineClamp: 2, overflow: 'hidden', overflowWrap: 'anywhere', fontSize: 'var(--pf-t--global--font--size--xs)' } as const;
 
 function rowsOf(chosen: Seen[], text: string, onlyUsable: boolean): Row[] {
   const wanted = text.toLowerCase();
@@ -183,7 +195,7 @@ type T = ReturnType<typeof useT>['t'];
 function nodeNote(seen: Seen, t: T): string {
   if (!seen.status) return t('No disks are listed: the node agent does not run on this node, or has not reported yet.');
   const { ok, message } = observed(seen.status);
-  return ok ? '' : t('The node could not be examined, so this data is old: {{message}}', { message: message ?? '' });
+  return ok ? '' : t('The node agent could not read the devices, so this data is old: {{message}}', { message: message ?? '' });
 }
 
 const kindOf = (d: Device, t: T): string =>
@@ -192,7 +204,7 @@ const kindOf = (d: Device, t: T): string =>
 function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
   const reasons = verdict === 'wipe' ? t('Contains {{content}}: must be wiped', { content: contentOf(device, m) }) : reasonsOf(device).map(m).join('; ');
-  return [trap && m(trap), reasons].filter(Boolean).join(' ') || '–';
+  return [trap && m(trap), reasons].filter(Boolean).join(' ');
 }
 
 function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'device' }>; toggle: (seen: Seen, d: Device, on: boolean) => void }) {

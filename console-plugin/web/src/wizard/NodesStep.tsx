@@ -137,10 +137,10 @@ function NodeTable({ way, selector, toggle }: { way: Way; selector?: NodeSelecto
       label={t('Nodes')}
       rows={rows}
       rowKey={(r) => r.name}
-      empty={t('No nodes are visible to you.')}
+      empty={t('There are no nodes that you can see.')}
       columns={[
-        { key: 'select', title: t('Selected'), width: 6 }, { key: 'name', title: t('Node') }, { key: 'roles', title: t('Roles'), width: 14 },
-        { key: 'ready', title: t('Ready'), width: 8 }, { key: 'devices', title: t('Available disks'), width: 14 },
+        { key: 'select', title: t('Selected'), width: 7 }, { key: 'name', title: t('Node'), wrap: true }, { key: 'roles', title: t('Roles'), width: 8.5 },
+        { key: 'ready', title: t('Ready'), width: 5.5 }, { key: 'devices', title: t('Available disks'), width: 11.5 },
       ]}
       cells={({ seen, name, selected, usable }) => [
         way === 'some' ? (

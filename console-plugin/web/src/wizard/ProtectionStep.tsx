@@ -24,7 +24,7 @@ export function ProtectionStep() {
   return (
     <Stack hasGutter>
       <Alert isInline variant="danger" title={t('{{count}} of the selected disks contain data', { count: carriers.length })}>
-        {t('The data is destroyed before the disk is used, once for each disk. The node saves only the first and last MiB, and the areas of other signatures.')}
+        {t('The data is destroyed before the disk is used, once for each disk. The node keeps a backup of only the first and last MiB, and of the areas of other signatures.')}
       </Alert>
       <VirtualTable
         label={t('Disks to wipe')}
@@ -32,8 +32,8 @@ export function ProtectionStep() {
         rowKey={(x) => `${x.seen.node.metadata.name}/${x.path}`}
         empty=""
         columns={[
-          { key: 'node', title: t('Node'), width: 10 }, { key: 'disk', title: t('Disk'), width: 14 }, { key: 'size', title: t('Size'), width: 7 },
-          { key: 'content', title: t('Content'), wrap: true }, { key: 'out', title: t('Action'), width: 8 },
+          { key: 'node', title: t('Node'), width: 8, wrap: true }, { key: 'disk', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 5.5 },
+          { key: 'content', title: t('Content'), wrap: true }, { key: 'out', title: t('Action'), width: 7 },
         ]}
         cells={(x) => [
           x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device, m),

@@ -74,7 +74,7 @@ describe('wizard', () => {
     expect(has('why-not')?.textContent).toMatch(/No disk is selected/);
     await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
     expect(screen.getByLabelText<HTMLInputElement>('Select /dev/disk/by-id/wwn-m on node a').disabled).toBe(true);
-    expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disks provide thin pools of 89.9 GiB/);
+    expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disk space provides 89.9 GiB of thin pool space/);
     await go('class', 'protection', 'review');
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
     expect(done).not.toHaveBeenCalled();
@@ -107,7 +107,7 @@ describe('wizard', () => {
   it('ticks alike, all of a node, and all', async () => {
     show();
     await go('nodes', 'devices');
-    await user.click(screen.getByRole('button', { name: 'Select all disks like /dev/sdb on all nodes' }));
+    await user.click(screen.getByRole('button', { name: 'Select similar: disks like /dev/sdb on all nodes' }));
     expect(has('ticked')?.textContent).toMatch(/^2 /);
     await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-d on node b'));
     expect(has('ticked')?.textContent).toMatch(/^1 /);
@@ -162,7 +162,7 @@ describe('wizard', () => {
     await user.clear(screen.getByLabelText('Transports'));
     await user.click(screen.getByRole('checkbox', { name: /Add new disks automatically/ }));
     await user.click(screen.getByRole('radio', { name: /All unused disks/ }));
-    expect(has('preview-sum')?.textContent).toMatch(/200 GiB of disks/);
+    expect(has('preview-sum')?.textContent).toMatch(/200 GiB of disk space/);
     await go('class');
   });
 

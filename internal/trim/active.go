@@ -32,7 +32,7 @@ type Volumes struct {
 func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration,
 	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if activeOnly(object) {
-		source = moving{source, v}
+		source = activeObjects{source, v}
 	}
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
@@ -63,29 +63,29 @@ func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	v.names[lv.Status.VolumeID] = lv.Name
 }
 
-// Rests reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches its
+// IsSettled reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches its
 // spec. Objects of other kinds never settle.
-func Rests(object runtime.Object) bool {
+func IsSettled(object runtime.Object) bool {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
-		return claimRests(o)
+		return claimIsSettled(o)
 	case *corev1.PersistentVolume:
-		return volumeRests(o)
+		return volumeIsSettled(o)
 	case *topolvmv1.LogicalVolume:
-		return logicalVolumeRests(o)
+		return logicalVolumeIsSettled(o)
 	}
 	return false
 }
 
-// logicalVolumeRests reports whether a LogicalVolume is created, has the requested size, and is not being deleted.
-func logicalVolumeRests(lv *topolvmv1.LogicalVolume) bool {
+// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted.
+func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
 }
 
-// claimRests reports whether a claim is bound, has the requested size, and has no operation in progress.
-func claimRests(claim *corev1.PersistentVolumeClaim) bool {
+// claimIsSettled reports whether a claim is bound, has the requested size, and has no operation in progress.
+func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	status := &claim.Status
@@ -93,7 +93,7 @@ func claimRests(claim *corev1.PersistentVolumeClaim) bool {
 		len(status.Conditions)+len(status.AllocatedResourceStatuses) == 0 && status.ModifyVolumeStatus == nil
 }
 
-func volumeRests(volume *corev1.PersistentVolume) bool {
+func volumeIsSettled(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume)
 }
 
@@ -124,63 +124,63 @@ func unheld(object metav1.Object) bool {
 		func(f string) bool { return !slices.Contains(protection, f) })
 }
 
-// moving filters out settled objects.
-type moving struct {
+// activeObjects filters out settled objects.
+type activeObjects struct {
 	toolscache.ListerWatcher
 	volumes *Volumes
 }
 
-var _ toolscache.ListerWatcherWithContext = moving{}
+var _ toolscache.ListerWatcherWithContext = activeObjects{}
 
 // List returns objects that are not settled.
-func (m moving) List(options metav1.ListOptions) (runtime.Object, error) {
+func (m activeObjects) List(options metav1.ListOptions) (runtime.Object, error) {
 	return m.ListWithContext(context.Background(), options)
 }
 
 // ListWithContext returns objects that are not settled.
-func (m moving) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (m activeObjects) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := toolscache.ToListerWatcherWithContext(m.ListerWatcher).ListWithContext(ctx, options)
 	switch l := list.(type) {
 	case *corev1.PersistentVolumeClaimList:
 		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
-			func(c corev1.PersistentVolumeClaim) bool { return claimRests(&c) }))
+			func(c corev1.PersistentVolumeClaim) bool { return claimIsSettled(&c) }))
 	case *corev1.PersistentVolumeList:
 		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
-			func(v corev1.PersistentVolume) bool { return volumeRests(&v) }))
+			func(v corev1.PersistentVolume) bool { return volumeIsSettled(&v) }))
 	case *topolvmv1.LogicalVolumeList:
 		for i := range l.Items {
 			m.volumes.note(watch.Added, &l.Items[i])
 		}
 		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
-			func(v topolvmv1.LogicalVolume) bool { return logicalVolumeRests(&v) }))
+			func(v topolvmv1.LogicalVolume) bool { return logicalVolumeIsSettled(&v) }))
 	}
 	return list, err
 }
 
 // Watch returns the events of objects that are not settled.
-func (m moving) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (m activeObjects) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return m.WatchWithContext(context.Background(), options)
 }
 
 // WatchWithContext returns the events of objects that are not settled.
-func (m moving) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (m activeObjects) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	source, err := toolscache.ToListerWatcherWithContext(m.ListerWatcher).WatchWithContext(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	w := &movingWatch{source: source, volumes: m.volumes, events: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &activeWatch{source: source, volumes: m.volumes, events: make(chan watch.Event), stopped: make(chan struct{})}
 	go w.run()
 	return w, nil
 }
 
 // IsWatchListSemanticsUnSupported reports whether the source cannot stream the initial list with a watch
 // (k8s.io/client-go/util/watchlist).
-func (m moving) IsWatchListSemanticsUnSupported() bool {
+func (m activeObjects) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(m.ListerWatcher)
 }
 
-// movingWatch passes the events of objects that are not settled.
-type movingWatch struct {
+// activeWatch passes the events of objects that are not settled.
+type activeWatch struct {
 	source  watch.Interface
 	volumes *Volumes
 	events  chan watch.Event
@@ -189,19 +189,19 @@ type movingWatch struct {
 }
 
 // ResultChan returns the channel of events.
-func (w *movingWatch) ResultChan() <-chan watch.Event { return w.events }
+func (w *activeWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop ends the watch.
-func (w *movingWatch) Stop() {
+func (w *activeWatch) Stop() {
 	w.once.Do(func() { close(w.stopped) })
 	w.source.Stop()
 }
 
-func (w *movingWatch) run() {
+func (w *activeWatch) run() {
 	defer close(w.events)
 	for event := range w.source.ResultChan() {
 		w.volumes.note(event.Type, event.Object)
-		if (event.Type == watch.Added || event.Type == watch.Modified) && Rests(event.Object) {
+		if (event.Type == watch.Added || event.Type == watch.Modified) && IsSettled(event.Object) {
 			if event.Type == watch.Added {
 				continue
 			}

@@ -1,0 +1,423 @@
+// Generated from config/crd by `make console-types`. Do not edit.
+export interface components {
+    schemas: {
+        LVMCluster: {
+            spec?: {
+                storage?: {
+                    deviceClasses?: {
+                        adopt?: {
+                            node: string;
+                            volumeGroupUUID: string;
+                        }[];
+                        default?: boolean;
+                        /** @enum {string} */
+                        deviceDiscoveryPolicy?: "Static" | "Dynamic";
+                        deviceRequests?: {
+                            /** @enum {string} */
+                            action: "Cordon" | "Drain" | "Remove";
+                            device: string;
+                            node: string;
+                        }[];
+                        deviceSelector?: {
+                            forceWipeDevicesAndDestroyAllData?: boolean;
+                            maxSize?: number | string;
+                            minSize?: number | string;
+                            models?: string[];
+                            optionalPaths?: string[];
+                            paths?: string[];
+                            removable?: boolean;
+                            rotational?: boolean;
+                            serials?: string[];
+                            transports?: string[];
+                            vendors?: string[];
+                        };
+                        deviceSelectors?: {
+                            forceWipeDevicesAndDestroyAllData?: boolean;
+                            maxSize?: number | string;
+                            minSize?: number | string;
+                            models?: string[];
+                            nodeSelector?: {
+                                nodeSelectorTerms: {
+                                    matchExpressions?: {
+                                        key: string;
+                                        operator: string;
+                                        values?: string[];
+                                    }[];
+                                    matchFields?: {
+                                        key: string;
+                                        operator: string;
+                                        values?: string[];
+                                    }[];
+                                }[];
+                            };
+                            optionalPaths?: string[];
+                            paths?: string[];
+                            removable?: boolean;
+                            rotational?: boolean;
+                            serials?: string[];
+                            transports?: string[];
+                            vendors?: string[];
+                        }[];
+                        /**
+                         * @default xfs
+                         * @enum {string}
+                         */
+                        fstype?: "xfs" | "ext4";
+                        name: string;
+                        nodeSelector?: {
+                            nodeSelectorTerms: {
+                                matchExpressions?: {
+                                    key: string;
+                                    operator: string;
+                                    values?: string[];
+                                }[];
+                                matchFields?: {
+                                    key: string;
+                                    operator: string;
+                                    values?: string[];
+                                }[];
+                            }[];
+                        };
+                        raidConfig?: {
+                            /** Format: int32 */
+                            mirrors?: number;
+                            stripeSize?: number | string;
+                            /** Format: int32 */
+                            stripes?: number;
+                            /** @enum {string} */
+                            type: "raid1" | "raid4" | "raid5" | "raid6" | "raid10";
+                        };
+                        storageClassOptions?: {
+                            additionalLabels?: {
+                                [key: string]: string;
+                            };
+                            additionalParameters?: {
+                                [key: string]: string;
+                            };
+                            /** @enum {string} */
+                            reclaimPolicy?: "Delete" | "Retain";
+                            /** @enum {string} */
+                            volumeBindingMode?: "WaitForFirstConsumer" | "Immediate";
+                        };
+                        thinPoolConfig?: {
+                            autoExtend?: {
+                                /** @default 20 */
+                                stepPercent?: number;
+                                /** @default 80 */
+                                thresholdPercent?: number;
+                            };
+                            chunkSize?: number | string;
+                            /**
+                             * @default Static
+                             * @enum {string}
+                             */
+                            chunkSizeCalculationPolicy?: "Host" | "Static";
+                            /** @default 95 */
+                            highWaterMarkPercent?: number;
+                            metadataSize?: number | string;
+                            /**
+                             * @default Host
+                             * @enum {string}
+                             */
+                            metadataSizeCalculationPolicy?: "Host" | "Static";
+                            name: string;
+                            overprovisionRatio: number;
+                            /** @default 90 */
+                            sizePercent?: number;
+                        };
+                        volumeSnapshotClassOptions?: {
+                            /** @enum {string} */
+                            deletionPolicy?: "Delete" | "Retain";
+                        };
+                    }[];
+                };
+                tolerations?: {
+                    effect?: string;
+                    key?: string;
+                    operator?: string;
+                    /** Format: int64 */
+                    tolerationSeconds?: number;
+                    value?: string;
+                }[];
+            };
+            status?: {
+                conditions?: {
+                    /** Format: date-time */
+                    lastTransitionTime: string;
+                    message: string;
+                    /** Format: int64 */
+                    observedGeneration?: number;
+                    reason: string;
+                    /** @enum {string} */
+                    status: "True" | "False" | "Unknown";
+                    type: string;
+                }[];
+                deviceClassStatuses?: {
+                    name: string;
+                    nodeStatus?: {
+                        conditions?: {
+                            /** Format: date-time */
+                            lastTransitionTime: string;
+                            message: string;
+                            /** Format: int64 */
+                            observedGeneration?: number;
+                            reason: string;
+                            /** @enum {string} */
+                            status: "True" | "False" | "Unknown";
+                            type: string;
+                        }[];
+                        devices?: string[];
+                        excluded?: {
+                            name: string;
+                            reasons: string[];
+                        }[];
+                        free?: number | string;
+                        name: string;
+                        node: string;
+                        /** Format: int64 */
+                        observedGeneration?: number;
+                        /** Format: int32 */
+                        orphanCount?: number;
+                        orphans?: {
+                            claim?: string;
+                            /** Format: date-time */
+                            created?: string;
+                            /** @enum {string} */
+                            kind: "LogicalVolume" | "Object" | "Unclaimed";
+                            name: string;
+                            size?: number | string;
+                        }[];
+                        physicalVolumes?: {
+                            deviceID?: string;
+                            free?: number | string;
+                            message?: string;
+                            /** Format: int32 */
+                            movedPercent?: number;
+                            name?: string;
+                            path?: string;
+                            size?: number | string;
+                            state: string;
+                            uuid: string;
+                        }[];
+                        raidStatus?: {
+                            /** Format: int32 */
+                            degradedMemberCount: number;
+                            lvHealth?: {
+                                healthStatus?: string;
+                                name: string;
+                                raidType: string;
+                                /** Format: int32 */
+                                syncPercent?: number;
+                            }[];
+                            /** Format: int32 */
+                            memberCount: number;
+                            /** Format: int32 */
+                            minSyncPercent?: number;
+                            status: string;
+                        };
+                        reason?: string;
+                        size?: number | string;
+                        status?: string;
+                        thinPool?: {
+                            chunkSize?: number | string;
+                            /** Format: int32 */
+                            dataPercent: number;
+                            free?: number | string;
+                            /** Format: int32 */
+                            metadataPercent: number;
+                            metadataSize: number | string;
+                            name: string;
+                            size: number | string;
+                            virtualSize?: number | string;
+                        };
+                        uuid?: string;
+                        wipedDevices?: {
+                            backup?: string;
+                            found?: string[];
+                            id: string;
+                            name: string;
+                            /** Format: date-time */
+                            time: string;
+                        }[];
+                    }[];
+                }[];
+                free?: number | string;
+                /** Format: int64 */
+                observedGeneration?: number;
+                ready?: boolean;
+                size?: number | string;
+                state?: string;
+                volumeGroups?: string;
+            };
+        };
+        LVMVolumeGroupNodeStatus: {
+            status?: {
+                conditions?: {
+                    /** Format: date-time */
+                    lastTransitionTime: string;
+                    message: string;
+                    /** Format: int64 */
+                    observedGeneration?: number;
+                    reason: string;
+                    /** @enum {string} */
+                    status: "True" | "False" | "Unknown";
+                    type: string;
+                }[];
+                devices?: {
+                    byID?: string[];
+                    byPath?: string[];
+                    eligibility?: {
+                        deviceClass: string;
+                        eligible: boolean;
+                        reasons?: string[];
+                    }[];
+                    fingerprint?: string;
+                    /** Format: date-time */
+                    firstSeen?: string;
+                    holders?: string[];
+                    id?: string;
+                    kernelName?: string;
+                    /** Format: date-time */
+                    lastSeen?: string;
+                    model?: string;
+                    mountPoints?: string[];
+                    name: string;
+                    partitions?: string[];
+                    pvUUID?: string;
+                    readOnly?: boolean;
+                    reasons?: {
+                        code: string;
+                        message?: string;
+                    }[];
+                    removable?: boolean;
+                    rotational?: boolean;
+                    serial?: string;
+                    signatures?: {
+                        label?: string;
+                        type: string;
+                        uuid?: string;
+                    }[];
+                    size?: number | string;
+                    state: string;
+                    transport?: string;
+                    type?: string;
+                    vendor?: string;
+                    volumeGroup?: string;
+                    wwn?: string;
+                }[];
+                /** Format: int32 */
+                devicesOmitted?: number;
+                /** Format: date-time */
+                lastObserved?: string;
+                nodeStatus?: {
+                    conditions?: {
+                        /** Format: date-time */
+                        lastTransitionTime: string;
+                        message: string;
+                        /** Format: int64 */
+                        observedGeneration?: number;
+                        reason: string;
+                        /** @enum {string} */
+                        status: "True" | "False" | "Unknown";
+                        type: string;
+                    }[];
+                    devices?: string[];
+                    excluded?: {
+                        name: string;
+                        reasons: string[];
+                    }[];
+                    free?: number | string;
+                    name: string;
+                    /** Format: int64 */
+                    observedGeneration?: number;
+                    /** Format: int32 */
+                    orphanCount?: number;
+                    orphans?: {
+                        claim?: string;
+                        /** Format: date-time */
+                        created?: string;
+                        /** @enum {string} */
+                        kind: "LogicalVolume" | "Object" | "Unclaimed";
+                        name: string;
+                        size?: number | string;
+                    }[];
+                    physicalVolumes?: {
+                        deviceID?: string;
+                        free?: number | string;
+                        message?: string;
+                        /** Format: int32 */
+                        movedPercent?: number;
+                        name?: string;
+                        path?: string;
+                        size?: number | string;
+                        state: string;
+                        uuid: string;
+                    }[];
+                    raidStatus?: {
+                        /** Format: int32 */
+                        degradedMemberCount: number;
+                        lvHealth?: {
+                            healthStatus?: string;
+                            name: string;
+                            raidType: string;
+                            /** Format: int32 */
+                            syncPercent?: number;
+                        }[];
+                        /** Format: int32 */
+                        memberCount: number;
+                        /** Format: int32 */
+                        minSyncPercent?: number;
+                        status: string;
+                    };
+                    reason?: string;
+                    size?: number | string;
+                    status?: string;
+                    thinPool?: {
+                        chunkSize?: number | string;
+                        /** Format: int32 */
+                        dataPercent: number;
+                        free?: number | string;
+                        /** Format: int32 */
+                        metadataPercent: number;
+                        metadataSize: number | string;
+                        name: string;
+                        size: number | string;
+                        virtualSize?: number | string;
+                    };
+                    uuid?: string;
+                    wipedDevices?: {
+                        backup?: string;
+                        found?: string[];
+                        id: string;
+                        name: string;
+                        /** Format: date-time */
+                        time: string;
+                    }[];
+                }[];
+            };
+        };
+        LogicalVolume: {
+            spec?: {
+                accessType?: string;
+                deviceClass?: string;
+                lvcreateOptionClass?: string;
+                name: string;
+                nodeName: string;
+                size: number | string;
+                source?: string;
+            };
+            status?: {
+                /** Format: int32 */
+                code?: number;
+                currentSize?: number | string;
+                message?: string;
+                volumeID?: string;
+            };
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
