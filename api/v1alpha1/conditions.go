@@ -120,8 +120,9 @@ const (
 	// What to do: see the message and the kernel's log of the node; restore volumes that cannot be read from a backup.
 	ReasonVolumesBroken = "VolumesBroken"
 	// ReasonVolumesSuspended sets VolumesHealthy to False: input and output of logical volumes are suspended, and
-	// whoever uses them waits.
-	// What to do: find out why; if nothing works on them, run `dmsetup resume` on the node.
+	// processes that use them wait.
+	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command has left
+	// suspended. Otherwise find out which process works on them, or run `dmsetup resume` on the node.
 	ReasonVolumesSuspended = "VolumesSuspended"
 	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool gives errors, has a part on a missing disk, or
 	// is suspended.

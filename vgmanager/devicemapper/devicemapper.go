@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unsafe"
@@ -62,13 +65,15 @@ type Target struct {
 // device and one for the list; while it is pending, further calls wait, and fail once it has exceeded its time limit.
 type Reader struct {
 	control string
+	sys     string
 	ioctl   func(control uintptr, command uintptr, buffer []byte) error
 	calls   *bounded.Calls // by number; "" for the list
 }
 
 // New returns a Reader. The process must run as root and have access to the node's /dev/mapper/control.
 func New() *Reader {
-	return &Reader{control: "/dev/mapper/control", ioctl: ioctl, calls: bounded.New(limit, math.MaxInt)}
+	return &Reader{control: "/dev/mapper/control", sys: "/sys/dev/block", ioctl: ioctl,
+		calls: bounded.New(limit, math.MaxInt)}
 }
 
 // List returns the mapped devices, sorted by name. It omits devices that are removed meanwhile. It costs one system
@@ -93,6 +98,27 @@ func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 		return nil, fmt.Errorf("read the status of mapped device %s: %w", number, err)
 	}
 	return targets, nil
+}
+
+// Size returns the size of a mapped device in bytes, by MAJOR:MINOR. It is the size that the device has now, which does
+// not include a table that is not in use yet. It is 0 for a device that has never had a table in use: sysfs does not
+// have it (Linux, drivers/md/dm.c, dm_setup_md_queue).
+func (r *Reader) Size(number string) (int64, error) {
+	if _, err := parseNumber(number); err != nil {
+		return 0, err
+	}
+	content, err := os.ReadFile(filepath.Join(r.sys, number, "size"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the size of mapped device %s: %w", number, err)
+	}
+	sectors, err := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+	if err != nil || sectors < 0 {
+		return 0, fmt.Errorf("the size of mapped device %s is %q, want sectors", number, content)
+	}
+	return sectors * 512, nil
 }
 
 // ask runs a request and waits for the result until the time limit.

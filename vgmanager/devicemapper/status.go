@@ -33,6 +33,9 @@ type ThinPool struct {
 	MetadataLowWaterMark uint64
 }
 
+// HasFailed returns true if the kernel has no state of the pool.
+func (p ThinPool) HasFailed() bool { return p.Mode == ModeFailed || p.Mode == ModeError }
+
 // DataPercent returns the usage of the data in percent, rounded down. It returns 0 if the usage is not known.
 func (p ThinPool) DataPercent() int { return percent(p.UsedData, p.TotalData) }
 

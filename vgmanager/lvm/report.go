@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// columns are the columns of each subreport. chunk_size, zero and segtype are columns of segments: LVM rejects them
-// in the subreport of volumes ("columns which lead to change of report type").
+// columns are the columns of each subreport. chunk_size, zero, segtype and transaction_id are columns of segments: LVM
+// rejects them in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
@@ -20,7 +20,7 @@ var columns = []struct{ report, names string }{
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
 		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed," +
 		"sync_percent,lv_parent,move_pv_uuid,lv_time"},
-	{"seg", "lv_uuid,segtype,chunk_size,zero"},
+	{"seg", "lv_uuid,segtype,chunk_size,zero,transaction_id"},
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
@@ -108,6 +108,19 @@ func (r row) number(name string) uint32 {
 		r.fail(name, fmt.Sprintf("is %q, want a number", value))
 	}
 	return uint32(max(n, 0))
+}
+
+// optionalNumber reads a number, or nil from an empty cell.
+func (r row) optionalNumber(name string) *uint64 {
+	value := r.text(name)
+	if value == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil {
+		r.fail(name, fmt.Sprintf("is %q, want a number", value))
+	}
+	return &n
 }
 
 // time reads seconds since 1970. An empty cell, as for a volume created by an old LVM, gives the zero time.
@@ -310,6 +323,7 @@ func (x index) addSegment(r row) {
 	kind := r.required("segtype")
 	chunk := r.size("chunk_size")
 	zero := r.text("zero")
+	transaction := r.optionalNumber("transaction_id")
 	lv := x.lvs[id]
 	if lv == nil {
 		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is not a volume of the group", id))
@@ -317,6 +331,9 @@ func (x index) addSegment(r row) {
 	}
 	if lv.SegType == "" || lv.SegType == "linear" {
 		lv.SegType = kind
+	}
+	if transaction != nil {
+		lv.TransactionID = transaction
 	}
 	if lv.Attr.IsThinPool() {
 		lv.ChunkSize = chunk

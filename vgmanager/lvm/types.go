@@ -174,6 +174,9 @@ type LV struct {
 	MetadataSize Bytes
 	ChunkSize    Bytes
 	Zeroes       bool
+	// TransactionID is set for thin pools and thin volumes. For a pool, it is the number of transactions that LVM has
+	// committed. For a volume, it is that number at the time at which the volume was created.
+	TransactionID *uint64
 	// Health is empty if the volume is healthy. Otherwise it is LVM's value, for example "partial", "out_of_data",
 	// "metadata_read_only".
 	Health string
@@ -226,6 +229,10 @@ func (a LVAttr) Active() bool { return !strings.ContainsRune("-Xh", rune(a.at(4)
 
 // Suspended returns true if I/O of the volume is suspended.
 func (a LVAttr) Suspended() bool { return strings.ContainsRune("sSM", rune(a.at(4))) }
+
+// IsStateUnknown returns true if LVM could not read the state of the volume's device, for example because it is
+// suspended without a usable table.
+func (a LVAttr) IsStateUnknown() bool { return a.at(4) == 'X' }
 
 // Open returns true if the volume is open.
 func (a LVAttr) Open() bool { return a.at(5) == 'o' }

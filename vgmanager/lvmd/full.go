@@ -17,6 +17,8 @@ import (
 type Kernel interface {
 	ThinPool(ctx context.Context, vg, pool string) (devicemapper.ThinPool, error)
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
+	// Size returns the size of a device in bytes, by MAJOR:MINOR.
+	Size(number string) (int64, error)
 }
 
 // highWater returns the high-water mark of a class in percent.

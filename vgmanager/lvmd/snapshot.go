@@ -43,7 +43,11 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context,
 
 func (e *Engine) snapshotIn(ctx context.Context, l located,
 	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
-	if present := l.vg.LV(in.GetName()); present != nil {
+	present, err := e.present(ctx, l, in.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if present != nil {
 		return e.existingSnapshot(ctx, l, present, in)
 	}
 	source, size, err := l.source(in)
@@ -115,7 +119,7 @@ func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.L
 			l.vg.Name, present.Name)
 	}
 	if present.Size >= size {
-		return message(present), nil
+		return message(present), e.reload(ctx, l, present)
 	}
 	if _, err := l.admitGrowth(present, size-present.Size); err != nil {
 		return nil, err

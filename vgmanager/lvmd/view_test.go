@@ -139,10 +139,12 @@ func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	}
 }
 
-// kernel simulates one thin pool.
+// kernel simulates one thin pool and one volume. A volume without a number is not active.
 type kernel struct {
-	pool devicemapper.ThinPool
-	err  error
+	pool   devicemapper.ThinPool
+	err    error
+	device devicemapper.Device
+	size   int64
 }
 
 func (k *kernel) ThinPool(context.Context, string, string) (devicemapper.ThinPool, error) {
@@ -150,8 +152,13 @@ func (k *kernel) ThinPool(context.Context, string, string) (devicemapper.ThinPoo
 }
 
 func (k *kernel) Volume(context.Context, string, string) (devicemapper.Device, error) {
-	return devicemapper.Device{}, devicemapper.ErrNotFound
+	if k.device.Number == "" {
+		return devicemapper.Device{}, devicemapper.ErrNotFound
+	}
+	return k.device, k.err
 }
+
+func (k *kernel) Size(string) (int64, error) { return k.size, k.err }
 
 func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 	pool := func(mode string, data, metadata uint64, check bool) devicemapper.ThinPool {

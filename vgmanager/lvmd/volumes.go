@@ -68,12 +68,19 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 		return nil, err
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
-	if present := l.vg.LV(in.GetName()); present != nil {
+	present, err := e.present(ctx, l, in.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if present != nil {
 		response, err := existing(l, present, size)
 		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
 		if err == nil && unused && !l.zeroed() {
 			return nil, &codedError{code: codes.Aborted,
 				err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, present.Name, ErrUnfinished)}
+		}
+		if err == nil {
+			err = e.reload(ctx, l, present)
 		}
 		return response, err
 	}
@@ -255,7 +262,7 @@ func (e *Engine) resizeIn(ctx context.Context, l located, in *proto.ResizeLVRequ
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size <= lv.Size {
-		return int64(lv.Size), nil
+		return int64(lv.Size), e.reload(ctx, l, lv)
 	}
 	devices, err := l.admitGrowth(lv, size-lv.Size)
 	if err != nil {

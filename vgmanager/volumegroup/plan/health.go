@@ -218,7 +218,7 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
 			Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
 			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so their I/O blocks: "+
-				"%s; if no LVM command is working on them, run on the node: dmsetup resume",
+				"%s; the node agent resumes them when no LVM command is working on them",
 				w.Name, w.Node, joined(held)),
 		})
 	}
@@ -232,12 +232,39 @@ func heldVolumes(s Seen, vg *lvm.VG) []string {
 	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
 		for i := range list {
 			lv := &list[i]
-			if lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)] {
+			if isHeld(s, lv) {
 				names = append(names, TopOf(vg, lv))
 			}
 		}
 	}
 	return names
+}
+
+// resume reloads a volume that is suspended, which also resumes the devices below it. A killed LVM command leaves
+// devices suspended, and no later command resumes them. LVM's lock ensures that no other command is working on them.
+func resume(s Seen, vg *lvm.VG) Action {
+	if vg.MissingPVs > 0 {
+		return Action{}
+	}
+	var due []string
+	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
+		for i := range list {
+			if lv := &list[i]; isHeld(s, lv) && (lv.Attr.Suspended() || lv.Attr.IsStateUnknown()) {
+				due = append(due, TopOf(vg, lv))
+			}
+		}
+	}
+	if len(due) == 0 {
+		return Action{}
+	}
+	// A thin volume resumes its pool, but a pool does not resume its volumes.
+	at := slices.IndexFunc(due, func(name string) bool { lv := vg.LV(name); return lv != nil && lv.PoolName != "" })
+	return Action{Kind: Refresh, Volume: due[max(at, 0)]}
+}
+
+// isHeld returns true if the device of a logical volume has been suspended for longer than LVM's operations take.
+func isHeld(s Seen, lv *lvm.LV) bool {
+	return lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)]
 }
 
 // TopOf returns the visible volume that contains a logical volume.

@@ -31,3 +31,30 @@ func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 		t.Errorf("got %+v", problems)
 	}
 }
+
+func TestSuspendedVolumesAreResumed(t *testing.T) {
+	held := map[device.Number]bool{"254:2": true, "254:3": true, "254:5": true}
+	volume := func(name, attr, pool string, minor uint32) lvm.LV {
+		return lvm.LV{Name: name, Attr: lvm.LVAttr(attr), PoolName: pool, Major: 254, Minor: minor}
+	}
+	pool := volume("pool", "twi-sotz--", "", 2)
+	mirror := lvm.LV{Name: "raid_rimage_0", Parent: "raid", Attr: "iwi-s-r---", Major: 254, Minor: 5}
+	for name, test := range map[string]struct {
+		vg   lvm.VG
+		want string
+	}{
+		"nothing":                     {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-a-----", "", 1)}}, ""},
+		"a volume":                    {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}}, "a"},
+		"a volume before its pool":    {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-XXtzX-", "pool", 3)}}, "a"},
+		"a pool":                      {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-aotz--", "pool", 4)}}, "pool"},
+		"a part of a volume":          {lvm.VG{LVs: []lvm.LV{volume("raid", "rwi-aor---", "", 9)}, Hidden: []lvm.LV{mirror}}, "raid"},
+		"resumed since":               {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-ao----", "", 2)}}, ""},
+		"LVM works on it":             {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 1)}}, ""},
+		"not while a disk is missing": {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}, MissingPVs: 1}, ""},
+	} {
+		got := resume(Seen{Held: held}, &test.vg)
+		if got.Volume != test.want || (got.Kind == Refresh) != (test.want != "") {
+			t.Errorf("%s: got %+v, want %q", name, got, test.want)
+		}
+	}
+}

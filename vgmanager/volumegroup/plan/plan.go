@@ -266,6 +266,7 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
+	due = append(due, resume(s, vg))
 	if HasInactive(vg) {
 		due = append(due, Action{Kind: Activate})
 	}
