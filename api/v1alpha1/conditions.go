@@ -121,7 +121,7 @@ const (
 	ReasonVolumesBroken = "VolumesBroken"
 	// ReasonVolumesSuspended sets VolumesHealthy to False: input and output of logical volumes are suspended, and
 	// processes that use them wait.
-	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command has left
+	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command left
 	// suspended. Otherwise find out which process works on them, or run `dmsetup resume` on the node.
 	ReasonVolumesSuspended = "VolumesSuspended"
 	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool gives errors, has a part on a missing disk, or

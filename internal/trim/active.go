@@ -63,8 +63,8 @@ func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	v.names[lv.Status.VolumeID] = lv.Name
 }
 
-// IsSettled reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches its
-// spec. Objects of other kinds never settle.
+// IsSettled reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches
+// its spec. Objects of other kinds never settle.
 func IsSettled(object runtime.Object) bool {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:

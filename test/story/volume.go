@@ -242,8 +242,9 @@ func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64
 			return false, "", err
 		}
 		capacity := claim.Status.Capacity[corev1.ResourceStorage]
-		return capacity.Cmp(want) >= 0 && seen >= least, fmt.Sprintf("claim has %s, the pod sees %d of at least %d bytes, "+
-			"conditions %v", capacity.String(), seen, least, claim.Status.Conditions), nil
+		done := capacity.Cmp(want) >= 0 && seen >= least
+		return done, fmt.Sprintf("claim has %s, the pod sees %d of at least %d bytes, conditions %v",
+			capacity.String(), seen, least, claim.Status.Conditions), nil
 	})
 }
 

@@ -99,9 +99,9 @@ func (e *Engine) reload(ctx context.Context, l located, lv *lvm.LV) error {
 	if !device.Suspended && size >= int64(lv.Size) {
 		return nil
 	}
-	log.FromContext(ctx).Info("reloading a logical volume, because the command that extended it was interrupted",
-		"deviceClass", l.class.Name, "lv", lv.Name, "size", int64(lv.Size), "deviceSize", size,
-		"suspended", device.Suspended)
+	log.FromContext(ctx).Info("reloading a logical volume, because the command that changed it was interrupted",
+		"deviceClass", l.class.Name, "lv", lv.Name, "size", int64(lv.Size), "cause",
+		fmt.Sprintf("the device has %d bytes, suspended: %t", size, device.Suspended))
 	change := e.lvm.LVRefresh
 	if size == 0 {
 		change = e.lvm.LVActivate // A device that has never had a table in use is not active.

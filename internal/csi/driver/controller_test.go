@@ -112,7 +112,9 @@ func cached(api client.WithWatch) client.Client {
 			options ...client.ListOption) error {
 			err := w.List(ctx, list, options...)
 			if l, ok := list.(*topolvmv1.LogicalVolumeList); ok {
-				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return trim.IsSettled(&lv) })
+				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool {
+					return trim.IsSettled(&lv)
+				})
 			}
 			return err
 		},

@@ -251,8 +251,8 @@ var poolRules = []struct {
 	}, {
 		func(s Seen, p *lvm.ThinPool) bool { return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)] },
 		v1alpha1.ReasonThinPoolFailed,
-		"is suspended, so the I/O of its volumes blocks; the node agent resumes it when no LVM command is working on it " +
-			"(volume group %[1]s, pool %[2]s)",
+		"is suspended, so the I/O of its volumes blocks; the node agent resumes it when no LVM command is working on " +
+			"it (volume group %[1]s, pool %[2]s)",
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return !p.Zeroes },
 		v1alpha1.ReasonThinPoolMisconfigured,
