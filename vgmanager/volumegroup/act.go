@@ -94,7 +94,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Wanted, s plan.
 		return r.reduceLost(ctx, w, a)
 	case plan.Repair:
 		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
-	case plan.Refresh:
+	case plan.Refresh, plan.Resume:
 		return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
 	}
 	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)

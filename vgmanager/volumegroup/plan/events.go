@@ -68,8 +68,8 @@ const (
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
 	TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
-	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed,
-	ExtendMeta:   EventThinPoolFailed,
+	Activate: EventInconsistentVolumes, Resume: EventInconsistentVolumes, CreatePool: EventThinPoolFailed,
+	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
 	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,

@@ -259,7 +259,7 @@ func resume(s Seen, vg *lvm.VG) Action {
 	}
 	// A thin volume resumes its pool, but a pool does not resume its volumes.
 	at := slices.IndexFunc(due, func(name string) bool { lv := vg.LV(name); return lv != nil && lv.PoolName != "" })
-	return Action{Kind: Refresh, Volume: due[max(at, 0)]}
+	return Action{Kind: Resume, Volume: due[max(at, 0)]}
 }
 
 // isHeld returns true if the device of a logical volume has been suspended for longer than LVM's operations take.

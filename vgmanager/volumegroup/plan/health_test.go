@@ -53,7 +53,7 @@ func TestSuspendedVolumesAreResumed(t *testing.T) {
 		"not while a disk is missing": {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}, MissingPVs: 1}, ""},
 	} {
 		got := resume(Seen{Held: held}, &test.vg)
-		if got.Volume != test.want || (got.Kind == Refresh) != (test.want != "") {
+		if got.Volume != test.want || (got.Kind == Resume) != (test.want != "") {
 			t.Errorf("%s: got %+v, want %q", name, got, test.want)
 		}
 	}

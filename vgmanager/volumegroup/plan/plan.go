@@ -56,6 +56,7 @@ const (
 	ReduceLost Kind = "ReduceVolumeGroupByLostDevices"
 	Repair     Kind = "RepairVolume"
 	Refresh    Kind = "RefreshVolume"
+	Resume     Kind = "ResumeVolume"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -80,7 +81,7 @@ type Action struct {
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
-	// Volume is the logical volume of Repair and Refresh.
+	// Volume is the logical volume of Repair, Refresh and Resume.
 	Volume string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
