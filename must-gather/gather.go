@@ -184,7 +184,7 @@ func (g *gathering) monitoring(ctx context.Context) {
 	monitoring.Collect(ctx, prometheus, g.out)
 }
 
-func (g *gathering) nodes(ctx context.Context, seen cluster.Seen) {
+func (g *gathering) nodes(ctx context.Context, seen cluster.Inventory) {
 	agents := agentsOf(seen.Pods)
 	helper, err := g.helper(ctx, seen)
 	g.out.Failed("Pods for nodes without an agent", err)
@@ -221,7 +221,7 @@ func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
 
 // wanted returns the nodes to read, those with problems first, and the nodes that cannot be read because they are not
 // ready.
-func (g *gathering) wanted(seen cluster.Seen, agents map[string]nodes.Agent) (wanted, away []string) {
+func (g *gathering) wanted(seen cluster.Inventory, agents map[string]nodes.Agent) (wanted, away []string) {
 	storage := sets.KeySet(agents)
 	troubled := sets.New[string]()
 	for i := range seen.NodeStatuses {
@@ -290,7 +290,7 @@ func nodeReady(node *unstructured.Unstructured) bool {
 // helper returns how to create a Pod for a node without an agent. Inside the cluster, the Pod has the image of this
 // process and is in the namespace of `oc adm must-gather`. Outside of the cluster, it has the operator's image and is
 // in the operator's namespace. Both namespaces allow privileged Pods.
-func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helper, error) {
+func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.Helper, error) {
 	if g.pod != "" {
 		namespace, err := os.ReadFile(namespaceFile)
 		if err != nil {

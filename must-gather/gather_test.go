@@ -148,7 +148,7 @@ func object(text string) unstructured.Unstructured {
 }
 
 func TestWantedNodes(t *testing.T) {
-	seen := cluster.Seen{
+	seen := cluster.Inventory{
 		Nodes: []unstructured.Unstructured{
 			object(`{"metadata":{"name":"agent"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`),
 			object(`{"metadata":{"name":"away"},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}`),
@@ -188,7 +188,7 @@ func TestAgentsAreThoseThatRun(t *testing.T) {
 }
 
 func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
-	seen := cluster.Seen{Pods: []unstructured.Unstructured{
+	seen := cluster.Inventory{Pods: []unstructured.Unstructured{
 		object(
 			`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
 	got, err := (&gathering{}).helper(t.Context(), seen)
@@ -196,7 +196,7 @@ func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
 		Command: []string{"/lvms", "collect"}}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	if _, err := (&gathering{}).helper(t.Context(), cluster.Seen{}); err == nil {
+	if _, err := (&gathering{}).helper(t.Context(), cluster.Inventory{}); err == nil {
 		t.Error("an image came from nowhere")
 	}
 }

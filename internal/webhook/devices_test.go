@@ -240,8 +240,8 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 	for name, tt := range tests {
 		before := classesOf(t, tt.before)
 		after := classesOf(t, tt.after)
-		check(t, name, twoNodes().onceEach(before, after), tt.want...)
-		check(t, name+", without an inventory", inventory{}.onceEach(before, after))
+		check(t, name, twoNodes().validateUniqueDevices(before, after), tt.want...)
+		check(t, name+", without an inventory", inventory{}.validateUniqueDevices(before, after))
 	}
 }
 

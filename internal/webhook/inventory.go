@@ -98,10 +98,10 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	return err == nil && selected
 }
 
-// onceEach returns a violation if two paths resolve to the same device on a node, or if a node is selected by two
-// selectors with the same path. It ignores pairs of paths that the old spec already had: the target of a name and the
-// nodes of a label can change, and the present change may be the fix.
-func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+// validateUniqueDevices returns a violation if two paths resolve to the same device on a node, or if a node is selected
+// by two selectors with the same path. It ignores pairs of paths that the old spec already had: the target of a name
+// and the nodes of a label can change, and the present change may be the fix.
+func (i inventory) validateUniqueDevices(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	reported := map[string]bool{}
 	written := writtenIn(old)

@@ -31,7 +31,7 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 // validateSpec returns the violations of a spec that the schema of the CRD cannot detect.
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
-	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes),
+	return slices.Concat(devicesNamed(classes), validateUniquePaths(classes), propertiesPossible(classes),
 		propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
 }
 
@@ -45,8 +45,8 @@ func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error
 			namespace))
 }
 
-// only refuses a second LVMCluster.
-func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *field.Error {
+// validateSingleton refuses a second LVMCluster.
+func validateSingleton(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *field.Error {
 	for _, other := range others {
 		if other.Name != cluster.Name {
 			return field.Forbidden(field.NewPath("metadata", "name"), fmt.Sprintf(
@@ -83,8 +83,8 @@ type use struct {
 	path string
 }
 
-// pathsOnce requires that a device belongs to one device class of a node, and is named once in it.
-func pathsOnce(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+// validateUniquePaths requires that a device belongs to one device class of a node, and is named once in it.
+func validateUniquePaths(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	var seen []use
 	for _, s := range selections(classes) {

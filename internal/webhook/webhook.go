@@ -54,7 +54,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 		return nil, apierrors.NewInternalError(
 			fmt.Errorf("list LVMClusters in namespace %s: %w", v.Namespace, err))
 	}
-	if violation := only(cluster, others.Items); violation != nil {
+	if violation := validateSingleton(cluster, others.Items); violation != nil {
 		violations = append(violations, violation)
 	}
 	violations = append(violations, validateSpec(cluster.Spec)...)
@@ -63,7 +63,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 		return nil, err
 	}
 	classes := cluster.Spec.Storage.DeviceClasses
-	violations = append(violations, known.onceEach(nil, classes)...)
+	violations = append(violations, known.validateUniqueDevices(nil, classes)...)
 	return append(warnings(cluster.Spec), deviceWarnings(nil, classes, known)...), refuse(cluster, violations)
 }
 
@@ -120,7 +120,8 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	classes := after.Spec.Storage.DeviceClasses
 	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes),
 		optionsKept(old, classes, present.Items), metadataKept(old, classes),
-		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
+		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known),
+		known.validateUniqueDevices(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }
 

@@ -66,8 +66,8 @@ type resource struct {
 	namespaced bool
 }
 
-// Seen has what the rest of a gathering needs.
-type Seen struct {
+// Inventory has what the rest of a gathering needs.
+type Inventory struct {
 	// Namespaces are the namespaces of the product, sorted.
 	Namespaces []string
 	// Pods are the Pods in these namespaces.
@@ -105,13 +105,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // Objects collects objects, the most valuable ones first. It records failures in the archive and continues.
-func (c *Collector) Objects(ctx context.Context) Seen {
+func (c *Collector) Objects(ctx context.Context) Inventory {
 	defer c.out.Step("objects")()
 	if err := c.discover(); err != nil {
 		c.out.Failed("what the API server has", err)
-		return Seen{}
+		return Inventory{}
 	}
-	var seen Seen
+	var seen Inventory
 	seen.Namespaces = c.namespaces(ctx)
 	found := make([][]unstructured.Unstructured, len(clusterScoped))
 	inParallel(len(clusterScoped), func(i int) { found[i] = c.all(ctx, clusterScoped[i], "") })

@@ -73,7 +73,7 @@ func world(t *testing.T) {
 	}
 }
 
-func collect(t *testing.T, config *rest.Config) (string, Seen, archive.Failures) {
+func collect(t *testing.T, config *rest.Config) (string, Inventory, archive.Failures) {
 	t.Helper()
 	out, err := archive.New(filepath.Join(t.TempDir(), "must-gather"), 64<<20, redact.Text)
 	if err != nil {

@@ -85,7 +85,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	// The measured engine has its own LVM, so that its processes are counted separately from those of the preparation.
 	measured := lvm.New(runner)
 	for _, group := range []string{thinClass, thickClass} {
-		measured.NameDevices(group, true)
+		measured.SetHealthy(group, true)
 	}
 	_ = storage
 	s := startDriver(t, cluster, measured, dir)

@@ -41,7 +41,7 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: devices}); err != nil {
 			t.Fatal(err)
 		}
-		storage.NameDevices(group, true)
+		storage.SetHealthy(group, true)
 	}
 	if err := storage.LVCreateThinPool(t.Context(),
 		lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {

@@ -27,9 +27,9 @@ const (
 	gap = time.Second
 	// interval is how often the pool usage is read. Reading it starts no process.
 	interval = 3 * time.Second
-	// blindAfter is how long the last known capacity stays published while LVM cannot be read. After that, the
+	// maxAge is how long the last known capacity stays published while LVM cannot be read. After that, the
 	// capacity is 0.
-	blindAfter = 2 * time.Minute
+	maxAge = 2 * time.Minute
 	// defaultKey stands for the default class in the annotation and in TopoLVM's API.
 	defaultKey = "00default"
 )
@@ -50,8 +50,8 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	states []lvmd.ClassState
-	// seenAt is when the classes were last read, or when the Publisher was created.
-	seenAt time.Time
+	// observedAt is when the classes were last read, or when the Publisher was created.
+	observedAt time.Time
 }
 
 // New returns a Publisher for a Node. The client reads the Node from a cache.
@@ -73,7 +73,7 @@ func (p *Publisher) notify() {
 // Start publishes until ctx ends. It implements manager.Runnable.
 func (p *Publisher) Start(ctx context.Context) error {
 	p.mu.Lock()
-	p.seenAt = p.now()
+	p.observedAt = p.now()
 	p.mu.Unlock()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -100,7 +100,7 @@ func (p *Publisher) NeedLeaderElection() bool { return false }
 
 // publish reads the classes once and patches the annotations that changed.
 func (p *Publisher) publish(ctx context.Context) error {
-	states, err := p.look(ctx)
+	states, err := p.observe(ctx)
 	if states == nil && err != nil {
 		return err
 	}
@@ -122,20 +122,20 @@ func (p *Publisher) publish(ctx context.Context) error {
 	return err
 }
 
-// look returns the state of the classes. If they cannot be read, it returns nil and the error until blindAfter has
+// observe returns the state of the classes. If they cannot be read, it returns nil and the error until maxAge has
 // passed, so that the published capacity stays.
-func (p *Publisher) look(ctx context.Context) ([]lvmd.ClassState, error) {
+func (p *Publisher) observe(ctx context.Context) ([]lvmd.ClassState, error) {
 	states, err := p.classes.States(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err == nil {
-		p.states, p.seenAt = states, p.now()
+		p.states, p.observedAt = states, p.now()
 		if states == nil {
 			states = []lvmd.ClassState{}
 		}
 		return states, nil
 	}
-	if p.now().Sub(p.seenAt) < blindAfter {
+	if p.now().Sub(p.observedAt) < maxAge {
 		return nil, err
 	}
 	blind := []lvmd.ClassState{}
@@ -208,7 +208,7 @@ func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, F
 func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 	p.mu.Lock()
 	states := p.states
-	seenAt := p.seenAt
+	seenAt := p.observedAt
 	p.mu.Unlock()
 	if !seenAt.IsZero() {
 		seenFamily.Send(to, float64(seenAt.UnixMilli())/1000, p.node)

@@ -115,7 +115,7 @@ func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 	w := newWorld(t, map[string]string{"capacity.topolvm.io/a": "1"})
 	now := time.Now()
 	w.now = func() time.Time { return now }
-	w.seenAt = now
+	w.observedAt = now
 	w.classes.err = errors.New("LVM hangs")
 	if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != "1" {
 		t.Errorf("before anything was seen: %v, %v", err, w.annotations())
@@ -129,7 +129,7 @@ func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		want  string
-	}{{0, "10"}, {blindAfter - time.Second, "10"}, {2 * time.Second, "0"}, {time.Hour, "0"}} {
+	}{{0, "10"}, {maxAge - time.Second, "10"}, {2 * time.Second, "0"}, {time.Hour, "0"}} {
 		now = now.Add(step.after)
 		if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != step.want {
 			t.Errorf("after %s: %v, %v", step.after, err, w.annotations())

@@ -66,8 +66,8 @@ type disks interface {
 	// mounted returns the device whose file system is mounted at a directory, or zero if the directory is not a mount
 	// point.
 	mounted(path string) (deviceNumber, error)
-	// shows returns the device of a device file, or of the file system that contains a directory.
-	shows(path string) (deviceNumber, error)
+	// backingDevice returns the device of a device file, or of the file system that contains a directory.
+	backingDevice(path string) (deviceNumber, error)
 	// mountPoints returns the mount points of a device and of the file system on it.
 	mountPoints(number deviceNumber) ([]string, error)
 	setMode(path string, mode os.FileMode) error
@@ -91,7 +91,7 @@ func (nodeDisks) number(path string) (deviceNumber, error) {
 	return deviceNumber{unix.Major(stat.Rdev), unix.Minor(stat.Rdev)}, nil
 }
 
-func (d nodeDisks) shows(path string) (deviceNumber, error) {
+func (d nodeDisks) backingDevice(path string) (deviceNumber, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return deviceNumber{}, err
@@ -138,7 +138,7 @@ func (d nodeDisks) mountPoints(number deviceNumber) ([]string, error) {
 		is := deviceNumber{uint32(m.Major), uint32(m.Minor)} == number
 		if !is && strings.HasPrefix(filepath.Base(m.Root), "dm-") {
 			// The mount may be a bind mount of a device file.
-			shown, err := d.shows(m.MountPoint)
+			shown, err := d.backingDevice(m.MountPoint)
 			is = err == nil && shown == number
 		}
 		if is {

@@ -146,7 +146,7 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			number, err := m.host.number(mapped)
 			m.ok(err)
 			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted,
-				"shows": m.host.shows} {
+				"backingDevice": m.host.backingDevice} {
 				if got, err := f(folder); err != nil || got != number {
 					t.Errorf("%s: %s, %v, want %s", what, got, err, number)
 				}

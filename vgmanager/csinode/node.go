@@ -108,8 +108,8 @@ func (v volume) tagged(prefix string) (string, bool) {
 	return "", false
 }
 
-// beginnings returns the tags that mark a volume as unused.
-func (v volume) beginnings() []string {
+// unusedTags returns the tags that mark a volume as unused.
+func (v volume) unusedTags() []string {
 	var tags []string
 	for _, tag := range v.lv.GetTags() {
 		if tag == v1alpha1.NewTag || strings.HasPrefix(tag, v1alpha1.FormattingTagPrefix) {
@@ -245,7 +245,7 @@ func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 
 // markUsed removes the tags that mark a volume as unused: from now on it may contain user data.
 func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
-	old := v.beginnings()
+	old := v.unusedTags()
 	if len(old) == 0 {
 		return nil
 	}
@@ -298,7 +298,7 @@ func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, 
 		return status.Errorf(codes.Internal, "check mount point %s: %v", target, err)
 	}
 	if there {
-		number, err := s.disks.shows(target)
+		number, err := s.disks.backingDevice(target)
 		if err == nil && number == numberOf(v) {
 			return s.complete(ctx, v, source, target, options)
 		}

@@ -154,7 +154,9 @@ func (f *fakeHost) isMountPoint(path string) (bool, error) {
 func (f *fakeHost) mounted(path string) (deviceNumber, error) {
 	return f.mounts[path], f.errors["mounted"]
 }
-func (f *fakeHost) shows(path string) (deviceNumber, error) { return f.mounts[path], f.errors["shows"] }
+func (f *fakeHost) backingDevice(path string) (deviceNumber, error) {
+	return f.mounts[path], f.errors["backingDevice"]
+}
 func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
 	var points []string
 	for path, n := range f.mounts {

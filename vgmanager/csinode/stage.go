@@ -104,7 +104,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 				v.id, s.Node, err)
 		}
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind},
-			v.beginnings()); err != nil {
+			v.unusedTags()); err != nil {
 			return fmt.Errorf("tag volume %s on node %s as formatted: %w", v.id, s.Node, err)
 		}
 		return nil
@@ -127,7 +127,7 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 	if kind == "" {
 		return s.markUsed(ctx, v)
 	}
-	old := v.beginnings()
+	old := v.unusedTags()
 	err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, old)
 	if err != nil && len(old) > 0 {
 		return fmt.Errorf("tag volume %s on node %s as used: %w", v.id, s.Node, err)
@@ -192,7 +192,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
 	tag := v1alpha1.FormattingTagPrefix + fileSystem
 	if !slices.Contains(v.lv.GetTags(), tag) {
-		old := v.beginnings()
+		old := v.unusedTags()
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, old); err != nil {
 			return fmt.Errorf("tag volume %s on node %s as being formatted: %w", v.id, s.Node, err)
 		}
@@ -299,7 +299,7 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	number, err := s.disks.shows(path)
+	number, err := s.disks.backingDevice(path)
 	if err != nil {
 		return nil, status.Errorf(codeOfPath(err), "find the device of volume %s at %s: %v", v.id, path, err)
 	}

@@ -13,7 +13,7 @@ import (
 // same digest, no new LVM report is necessary.
 func (m *Monitor) digestOf(s Snapshot) string {
 	var lines []string
-	if m.blind >= blindRounds {
+	if m.failedRounds >= maxFailedRounds {
 		lines = append(lines, "blind")
 	}
 	for number := range s.Failing {

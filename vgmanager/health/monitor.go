@@ -23,8 +23,8 @@ const (
 	Interval = 10 * time.Second
 	// failingLimit is the time limit for checking the physical volumes. It is longer than the limit of device.Pulse.
 	failingLimit = 20 * time.Second
-	// blindRounds is the number of consecutive failed rounds after which the subscribers are notified.
-	blindRounds = 3
+	// maxFailedRounds is the number of consecutive failed rounds after which the subscribers are notified.
+	maxFailedRounds = 3
 )
 
 // Mapper reads mapped devices. devicemapper.Reader implements it.
@@ -61,8 +61,8 @@ type Snapshot struct {
 	Mirrors map[string]devicemapper.Mirror
 	// Unreadable has the pools, RAID volumes and mirrors whose state could not be read, by device-mapper name.
 	Unreadable map[string]error
-	// Blind is Err if blindRounds consecutive rounds failed. The other fields are then outdated.
-	Blind error
+	// ObserveFailed is Err if maxFailedRounds consecutive rounds failed. The other fields are then outdated.
+	ObserveFailed error
 }
 
 // Monitor observes the node in rounds. It is safe for concurrent use.
@@ -76,11 +76,11 @@ type Monitor struct {
 
 	// Only the loop uses the following fields. held counts the consecutive rounds in which a volume was suspended.
 	// blind counts the consecutive failed rounds.
-	held    map[string]int
-	blind   int
-	levels  levels
-	digest  string
-	pending chan map[string]error // pending result of Failing
+	held         map[string]int
+	failedRounds int
+	levels       levels
+	digest       string
+	pending      chan map[string]error // pending result of Failing
 }
 
 // New returns a Monitor.
@@ -115,7 +115,7 @@ func (m *Monitor) Suspended() map[string]bool { return maps.Clone(m.Snapshot().S
 // known.
 func (m *Monitor) Unknown(group string) error {
 	seen := m.Snapshot()
-	list := []error{seen.Blind}
+	list := []error{seen.ObserveFailed}
 	// Device-mapper names double the hyphens of the group and of the volume, and join them with one hyphen.
 	prefix := strings.ReplaceAll(group, "-", "--") + "-"
 	for _, name := range slices.Sorted(maps.Keys(seen.Unreadable)) {
@@ -140,7 +140,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 
 // round runs one round and notifies the subscribers if the digest changed.
 func (m *Monitor) round(ctx context.Context) {
-	seen := m.look(ctx)
+	seen := m.observe(ctx)
 	if ctx.Err() != nil {
 		return // The monitor stops, so the result may be incomplete.
 	}
@@ -163,8 +163,8 @@ func (m *Monitor) round(ctx context.Context) {
 	}
 }
 
-// look returns a Snapshot of the current state.
-func (m *Monitor) look(ctx context.Context) Snapshot {
+// observe returns a Snapshot of the current state.
+func (m *Monitor) observe(ctx context.Context) Snapshot {
 	seen := m.Snapshot()
 	answer := m.askFailing(ctx)
 	devices, listErr := m.Mapper.List(ctx)
@@ -177,13 +177,13 @@ func (m *Monitor) look(ctx context.Context) Snapshot {
 		seen.Failing = failing
 	}
 	seen.Err = errors.Join(listErr, failingErr)
-	m.blind++
+	m.failedRounds++
 	if seen.Err == nil {
-		m.blind = 0
+		m.failedRounds = 0
 	}
-	seen.Blind = nil
-	if m.blind >= blindRounds {
-		seen.Blind = seen.Err
+	seen.ObserveFailed = nil
+	if m.failedRounds >= maxFailedRounds {
+		seen.ObserveFailed = seen.Err
 	}
 	seen.Time = time.Now()
 	return seen

@@ -358,7 +358,7 @@ func TestUnknown(t *testing.T) {
 	w.mapper.status["253:1"] = pool(50, 10, "rw")
 	w.rounds(t, 1)
 	w.mapper.err = errors.New("no answer")
-	w.rounds(t, blindRounds-1)
+	w.rounds(t, maxFailedRounds-1)
 	if err := w.Unknown("vg1"); err != nil {
 		t.Errorf("a moment is enough: %v", err)
 	}

@@ -201,11 +201,11 @@ func TestListHasItsLimit(t *testing.T) {
 
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
-	w := plan.Wanted{Name: "vg1", Node: "n1",
+	w := plan.Desired{Name: "vg1", Node: "n1",
 		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
-	look := plan.ClassState{Wanted: w, Seen: plan.NewNodeSnapshot(report, devices, nil, nil).For(w)}
+	look := plan.ClassState{Desired: w, Node: plan.NewNodeSnapshot(report, devices, nil, nil).For(w)}
 	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []plan.ClassState{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
 		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},

@@ -63,8 +63,8 @@ type Reconciler struct {
 	now  func() time.Time
 	wake chan event.GenericEvent
 	last atomic.Int64 // time of the last call of Wake or Changed, in nanoseconds of Unix time
-	// looking runs the observations, which may never end.
-	looking *bounded.Calls
+	// updating runs the observations, which may never end.
+	updating *bounded.Calls
 	// settling: an observation is scheduled for a change by this agent.
 	settling atomic.Bool
 	// probed are the results of reading devices that have no other reasons, by device number. Such a device is read
@@ -86,7 +86,7 @@ type probe struct {
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{},
-		looking: bounded.New(lookLimit, 1),
+		updating: bounded.New(updateTimeout, 1),
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read node status %s: %w", r.Node, err)
 	}
-	next, seen := r.lookInTime(ctx, nodeStatus)
+	next, seen := r.updateWithin(ctx, nodeStatus)
 	if seen == nil {
 		r.noteTime(nodeStatus, next)
 	}
@@ -136,20 +136,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: resync}, nil
 }
 
-// lookLimit is the time limit of an observation. It exceeds the sum of all limits within the observation.
-const lookLimit = 4 * time.Minute
+// updateTimeout is the time limit of an observation. It exceeds the sum of all limits within the observation.
+const updateTimeout = 4 * time.Minute
 
-// lookInTime returns the status after an observation. If the observation does not end in time, the status reports
+// updateWithin returns the status after an observation. If the observation does not end in time, the status reports
 // that, and no other observation starts meanwhile.
-func (r *Reconciler) lookInTime(ctx context.Context,
+func (r *Reconciler) updateWithin(ctx context.Context,
 	before *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	type answer struct {
 		status *v1alpha1.LVMVolumeGroupNodeStatus
 		err    error
 	}
-	got, err := bounded.Do(ctx, r.looking, r.Node, func(ctx context.Context) answer {
+	got, err := bounded.Do(ctx, r.updating, r.Node, func(ctx context.Context) answer {
 		next := before.DeepCopy()
-		return answer{next, r.look(ctx, next)}
+		return answer{next, r.update(ctx, next)}
 	})
 	if err == nil {
 		return got.status, got.err
@@ -172,9 +172,9 @@ func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 	next.Status.LastObserved = &now
 }
 
-// look updates the devices in the status. If the node cannot be observed, the list stays and a condition reports the
+// update updates the devices in the status. If the node cannot be observed, the list stays and a condition reports the
 // error.
-func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
+func (r *Reconciler) update(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
 	in, err := r.observe(ctx)
 	if err != nil {
 		r.markFailed(nodeStatus, err)
@@ -243,13 +243,13 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := plan.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
+		w, err := plan.NewDesired(&list.Items[i], list.Items, node, r.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		classes = append(classes, plan.ClassState{Wanted: w, Seen: seen.For(w)})
+		classes = append(classes, plan.ClassState{Desired: w, Node: seen.For(w)})
 	}
-	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
+	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Desired.Name, b.Desired.Name) })
 	return classes, nil
 }
 

@@ -367,7 +367,7 @@ func TestALookThatDoesNotEndIsTold(t *testing.T) {
 			err := b.reconcile()
 			c := meta.FindStatusCondition(b.status().Conditions, v1alpha1.ConditionDevicesObserved)
 			if err == nil || c.Status != metav1.ConditionFalse ||
-				!strings.Contains(c.Message, "has not answered since") || time.Since(begun) != lookLimit {
+				!strings.Contains(c.Message, "has not answered since") || time.Since(begun) != updateTimeout {
 				t.Errorf("after %s: got %v, %+v", time.Since(begun), err, c)
 			}
 		}

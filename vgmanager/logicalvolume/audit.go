@@ -47,12 +47,12 @@ type Auditor struct {
 	// others are the logical volumes of objects of other nodes, with the time of the last lookup.
 	others map[string]time.Time
 
-	mu      sync.Mutex
-	orphans map[string][]v1alpha1.OrphanStatus // by device class
-	count   map[string]int                     // logical volumes by device class
-	volumes []volumeMetrics                    // at most MaxVolumes
-	broken  []volumeMetrics                    // volumes with a broken file system, at most maxBroken
-	blind   int                                // consecutive audits that could not read the volumes
+	mu          sync.Mutex
+	orphans     map[string][]v1alpha1.OrphanStatus // by device class
+	count       map[string]int                     // logical volumes by device class
+	volumes     []volumeMetrics                    // at most MaxVolumes
+	broken      []volumeMetrics                    // volumes with a broken file system, at most maxBroken
+	failedReads int                                // consecutive audits that could not read the volumes
 }
 
 // AuditorOptions configures an Auditor.
@@ -139,14 +139,14 @@ func (a *Auditor) audit(ctx context.Context) error {
 	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
 	a.measure(volumes)
-	a.tell(ctx, found, objects)
+	a.reportOrphans(ctx, found, objects)
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
 
 func (a *Auditor) noteRead(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.blind++; err == nil {
-		a.blind = 0
+	if a.failedReads++; err == nil {
+		a.failedReads = 0
 	}
 }

@@ -20,7 +20,7 @@ func TestLabKilledAtEveryPoint(t *testing.T) {
 	real := lvm.New(host.NewLocal())
 	prepare(t, real, disks[0], disks[1])
 	for _, group := range []string{"thick", "thin"} {
-		real.NameDevices(group, true)
+		real.SetHealthy(group, true)
 	}
 	killAtEveryPoint(t, func(t *testing.T) *world {
 		w := newWorldOn(t, real)

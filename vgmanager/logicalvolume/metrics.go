@@ -7,8 +7,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
-// blindAudits is the number of consecutive audits that cannot read the volumes after which their metrics end.
-const blindAudits = 3
+// maxFailedReads is the number of consecutive audits that cannot read the volumes after which their metrics end.
+const maxFailedReads = 3
 
 var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without "+
@@ -23,11 +23,11 @@ var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFam
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
 // Collect implements prometheus.Collector. It reports nothing for a device class that is not available, and no
-// volumes at all after blindAudits failed audits, because the values would be outdated.
+// volumes at all after maxFailedReads failed audits, because the values would be outdated.
 func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.blind >= blindAudits {
+	if a.failedReads >= maxFailedReads {
 		return
 	}
 	for class, orphans := range a.orphans {

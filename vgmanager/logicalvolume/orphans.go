@@ -205,8 +205,8 @@ var (
 			"replaced. Restore the data from a backup into a new claim, then delete this one")
 )
 
-// tell emits one event for each orphan.
-func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.LogicalVolume) {
+// reportOrphans emits one event for each orphan.
+func (a *Auditor) reportOrphans(ctx context.Context, found []orphan, objects []topolvmv1.LogicalVolume) {
 	told := map[string]bool{}
 	for _, o := range found {
 		if a.now().Sub(a.since[o.key()]) < settleTime {

@@ -181,7 +181,7 @@ func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, tur
 	}
 	s = l.slotOf(c.vg)
 	if l.isLate(s) {
-		return nil, 0, l.busy(object, s)
+		return nil, 0, l.busyError(object, s)
 	}
 	select {
 	case s.free <- struct{}{}:
@@ -191,10 +191,10 @@ func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, tur
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, 0, classify(object, ctx.Err())
 	}
-	return nil, 0, l.busy(object, s)
+	return nil, 0, l.busyError(object, s)
 }
 
-func (l *LVM) busy(object string, s *slot) error {
+func (l *LVM) busyError(object string, s *slot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Errorf("%s: %w: lvm %s has been running since %s: %s", object, ErrBusy, s.command,

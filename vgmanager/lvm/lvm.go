@@ -43,8 +43,8 @@ type LVM struct {
 	recentAt   time.Time
 	// running is the report that is being read. next starts when running ends.
 	running, next *flight
-	// well has the volume groups whose devices may be passed to commands (NameDevices).
-	well map[string]bool
+	// healthy has the volume groups whose devices may be passed to commands (SetHealthy).
+	healthy map[string]bool
 	// accepted has the physical volumes of each volume group that may be missing during a change (AcceptLoss).
 	accepted map[string][]string
 	// silent returns the devices that do not respond. filter excludes them; "" excludes none. known has the physical
@@ -65,7 +65,7 @@ type LVM struct {
 // New returns an LVM that runs commands with runner.
 func New(runner host.Runner) *LVM {
 	return &LVM{
-		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{},
+		runner: runner, now: time.Now, slots: map[string]*slot{}, healthy: map[string]bool{},
 		accepted: map[string][]string{},
 		labels:   bounded.New(readTimeout, maxLabelReads),
 	}

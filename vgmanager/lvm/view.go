@@ -201,17 +201,17 @@ func (l *LVM) missing(vg *VG) []string {
 	return lost
 }
 
-// NameDevices sets whether commands for volumes of a group may pass the group's devices to LVM (--devices), so that
+// SetHealthy sets whether commands for volumes of a group may pass the group's devices to LVM (--devices), so that
 // LVM does not scan all devices of the node. Set it only for a healthy group: LVM then does not detect, or warn
 // about, another device with one of the group's physical volumes.
-func (l *LVM) NameDevices(vg string, well bool) {
+func (l *LVM) SetHealthy(vg string, well bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !well {
-		delete(l.well, vg)
+		delete(l.healthy, vg)
 		return
 	}
-	l.well[vg] = true
+	l.healthy[vg] = true
 }
 
 // devicesOf returns the --devices options for a group. The caller must pass the group from a report of the same call,
@@ -220,7 +220,7 @@ func (l *LVM) NameDevices(vg string, well bool) {
 func (l *LVM) devicesOf(group *VG) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.well[group.Name] || l.namesUnknown || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
+	if !l.healthy[group.Name] || l.namesUnknown || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
 		return nil
 	}
 	var args []string

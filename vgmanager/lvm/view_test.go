@@ -152,7 +152,7 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 		"a new volume":                  {change: create, well: true, devices: 0, newReports: 0},
 		"a new device":                  {change: extend, well: true, devices: 0, newReports: 1},
 	} {
-		l.NameDevices(vg.Name, tt.well)
+		l.SetHealthy(vg.Name, tt.well)
 		for range 2 {
 			if devices, reports := named(tt.change); devices != tt.devices || reports != tt.newReports {
 				t.Errorf("%s: %d devices are named, %d reports were read, want %d and %d", name, devices, reports,
@@ -286,7 +286,7 @@ func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := report.VGs[0].Name
-	l.NameDevices(name, true)
+	l.SetHealthy(name, true)
 	if err := l.LVRemove(t.Context(), name, "a"); !errors.Is(err, ErrInvalid) {
 		t.Errorf("got %v", err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// room returns how many bytes the class can provide for new volumes, without subtracting the spare. For a thick class
-// with several images (RAID, stripes) it is the maximum size of a single volume, after redundancy. It is 0 if the
+// freeSpace returns how many bytes the class can provide for new volumes, without subtracting the spare. For a thick
+// class with several images (RAID, stripes) it is the maximum size of a single volume, after redundancy. It is 0 if the
 // class refuses every new volume, so that the scheduler selects another node.
-func (l located) room() lvm.Bytes {
+func (l classView) freeSpace() lvm.Bytes {
 	if l.refusal() != "" {
 		return 0
 	}
@@ -28,8 +28,8 @@ func (l located) room() lvm.Bytes {
 }
 
 // capacity returns the capacity for the scheduler: room minus the spare, in bytes.
-func (l located) capacity() uint64 {
-	return uint64(max(0, l.room()-spare(l.class)))
+func (l classView) capacity() uint64 {
+	return uint64(max(0, l.freeSpace()-spare(l.class)))
 }
 
 // ClassState is the capacity and usage of a device class. Sizes are in bytes.
@@ -98,7 +98,7 @@ func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lv
 
 // watchItem returns the capacity of one class. As TopoLVM's metric defines it, SizeBytes of a thick class is the size
 // of its volume group before redundancy. FreeBytes is the capacity for volumes.
-func watchItem(l located) *proto.WatchItem {
+func watchItem(l classView) *proto.WatchItem {
 	item := &proto.WatchItem{DeviceClass: l.class.Name, FreeBytes: l.capacity(), SizeBytes: uint64(l.vg.Size)}
 	if l.pool == nil {
 		return item

@@ -44,10 +44,10 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// elsewhere returns ResourceExhausted for errors that prevent a new volume on this node but may not on another. The
-// scheduler then selects a node again. If another command has locked the volume group, the code does not change,
-// because the lock is temporary.
-func elsewhere(err error) error {
+// asResourceExhausted returns ResourceExhausted for errors that prevent a new volume on this node but may not on
+// another. The scheduler then selects a node again. If another command has locked the volume group, the code does not
+// change, because the lock is temporary.
+func asResourceExhausted(err error) error {
 	switch {
 	case err == nil || errors.Is(err, lvm.ErrBusy):
 		return err

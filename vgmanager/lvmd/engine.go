@@ -1,8 +1,8 @@
 // Package lvmd is the engine behind TopoLVM's CSI driver on a node. It maps device classes to logical volumes and
 // capacity.
 //
-// It implements the services of TopoLVM's lvmd. The agent calls it in its own process; `lvms lvmd` serves it on a socket
-// (server.go). In contrast to TopoLVM's embedded lvmd, it accepts new device classes at run time, notifies every
+// It implements the services of TopoLVM's lvmd. The agent calls it in its own process; `lvms lvmd` serves it on a
+// socket (server.go). In contrast to TopoLVM's embedded lvmd, it accepts new device classes at run time, notifies every
 // watcher of every change, and needs two processes to create a volume: one report and one lvcreate. It checks lvmd.yaml
 // with its own code (check.go), because no strict decoder reports both line and key of an error.
 package lvmd
@@ -61,8 +61,8 @@ const (
 	viewAge = 75 * time.Second
 	// refreshAge is the maximum age of the capacity that watchers have.
 	refreshAge = time.Minute
-	// turnTimeout is how long a request waits for earlier requests.
-	turnTimeout = 2 * time.Minute
+	// semaphoreTimeout is how long a request waits for earlier requests.
+	semaphoreTimeout = 2 * time.Minute
 )
 
 // Engine creates, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
@@ -81,7 +81,7 @@ type Engine struct {
 
 	// admitting is held from the check for free space until the command ends, so that two requests cannot use the
 	// same free space.
-	admitting turn
+	admitting semaphore
 
 	// kernel provides state that changes without LVM, such as the pool usage. If nil, the report provides it.
 	kernel   Kernel
@@ -92,7 +92,7 @@ type Engine struct {
 // New returns an engine with the device classes of the file at path. The file does not have to exist. With an empty
 // path, the engine keeps its classes only in memory. If kernel is nil, the pool usage is from the last report.
 func New(l LVM, kernel Kernel, path string) (*Engine, error) {
-	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newTurn()}
+	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newSemaphore()}
 	if path != "" {
 		config, err := readConfig(path)
 		if err != nil {
@@ -181,14 +181,14 @@ func (e *Engine) Start(ctx context.Context) error {
 // NeedLeaderElection returns false, because the engine runs on every node.
 func (e *Engine) NeedLeaderElection() bool { return false }
 
-// turn is a mutex with a time limit for the caller.
-type turn chan struct{}
+// semaphore is a mutex with a time limit for the caller.
+type semaphore chan struct{}
 
-func newTurn() turn { return make(turn, 1) }
+func newSemaphore() semaphore { return make(semaphore, 1) }
 
-// enter acquires the turn. It waits until ctx ends, at most turnTimeout.
-func (t turn) enter(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+// enter acquires the turn. It waits until ctx ends, at most semaphoreTimeout.
+func (t semaphore) enter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, semaphoreTimeout)
 	defer cancel()
 	select {
 	case t <- struct{}{}:
@@ -199,10 +199,10 @@ func (t turn) enter(ctx context.Context) error {
 	}
 }
 
-func (t turn) leave() { <-t }
+func (t semaphore) leave() { <-t }
 
-// located is a device class with its volume group and thin pool in a report.
-type located struct {
+// classView is a device class with its volume group and thin pool in a report.
+type classView struct {
 	class *DeviceClass
 	set   *classSet
 	vg    *lvm.VG
@@ -217,15 +217,15 @@ type reader func(ctx context.Context) (*lvm.Report, error)
 func (e *Engine) view(ctx context.Context) (*lvm.Report, error) { return e.lvm.Recent(ctx, viewAge) }
 
 // locate finds a class, its volume group and its thin pool.
-func (e *Engine) locate(ctx context.Context, name string, read reader) (located, error) {
+func (e *Engine) locate(ctx context.Context, name string, read reader) (classView, error) {
 	set := e.classes.Load()
 	class, ok := set.find(name)
 	if !ok {
-		return located{}, status.Errorf(codes.NotFound, "device class %q is not set up on this node", name)
+		return classView{}, status.Errorf(codes.NotFound, "device class %q is not set up on this node", name)
 	}
 	report, err := read(ctx)
 	if err != nil {
-		return located{}, statusOf(err)
+		return classView{}, statusOf(err)
 	}
 	l, err := resolve(set, class, report)
 	if err == nil {
@@ -234,17 +234,17 @@ func (e *Engine) locate(ctx context.Context, name string, read reader) (located,
 	return l, err
 }
 
-// with runs step on a class with the cached report. If step is refused, or LVM contradicts the report, it runs step
-// once more with a new report, because other programs change volume groups and disks can get another name.
-func (e *Engine) with(ctx context.Context, class string, step func(l located) error) error {
-	err := e.once(ctx, class, e.view, step)
+// withFreshRetry runs step on a class with the cached report. If step is refused, or LVM contradicts the report, it
+// runs step once more with a new report, because other programs change volume groups and disks can get another name.
+func (e *Engine) withFreshRetry(ctx context.Context, class string, step func(l classView) error) error {
+	err := e.attempt(ctx, class, e.view, step)
 	if err == nil || !mayBeOutdated(err) || ctx.Err() != nil {
 		return err
 	}
-	return e.once(ctx, class, e.lvm.Report, step)
+	return e.attempt(ctx, class, e.lvm.Report, step)
 }
 
-func (e *Engine) once(ctx context.Context, class string, read reader, step func(l located) error) error {
+func (e *Engine) attempt(ctx context.Context, class string, read reader, step func(l classView) error) error {
 	l, err := e.locate(ctx, class, read)
 	if err != nil {
 		return err
@@ -268,8 +268,8 @@ func mayBeOutdated(err error) bool {
 	return false
 }
 
-func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, error) {
-	l := located{class: class, set: set, vg: report.VG(class.VolumeGroup)}
+func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (classView, error) {
+	l := classView{class: class, set: set, vg: report.VG(class.VolumeGroup)}
 	named := report.Named(class.VolumeGroup)
 	switch {
 	case len(named) > 1:
@@ -296,7 +296,7 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, er
 }
 
 // volume returns a volume of the volume group by name. Thick and thin volumes of a volume group share one name space.
-func (l located) volume(name string) *lvm.LV {
+func (l classView) volume(name string) *lvm.LV {
 	lv := l.vg.LV(name)
 	if lv == nil || lv.Attr.IsThinPool() {
 		return nil

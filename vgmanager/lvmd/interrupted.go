@@ -23,7 +23,7 @@ import (
 
 // present returns the volume with a name, or nil. If LVM lists a thin volume that its pool does not have, present
 // removes it and returns nil, so that the caller creates it again.
-func (e *Engine) present(ctx context.Context, l located, name string) (*lvm.LV, error) {
+func (e *Engine) present(ctx context.Context, l classView, name string) (*lvm.LV, error) {
 	lv := l.vg.LV(name)
 	if lv == nil {
 		return nil, nil
@@ -64,7 +64,7 @@ func (e *Engine) removeUnfinished(ctx context.Context, class, name string) error
 // message to the kernel, followed by the transaction ID (lib/metadata/thin_manip.c, update_thin_pool_lv). Until then,
 // the kernel has the transaction ID with which the volume was created, one less than LVM. LVM commits one such message
 // at a time.
-func (e *Engine) notInPool(ctx context.Context, l located, lv *lvm.LV) (bool, error) {
+func (e *Engine) notInPool(ctx context.Context, l classView, lv *lvm.LV) (bool, error) {
 	if e.kernel == nil || l.pool == nil || lv.PoolName != l.pool.Name || lv.Attr.Active() ||
 		lv.TransactionID == nil || l.pool.TransactionID == nil || *l.pool.TransactionID != *lv.TransactionID+1 {
 		return false, nil
@@ -81,7 +81,7 @@ func (e *Engine) notInPool(ctx context.Context, l located, lv *lvm.LV) (bool, er
 
 // reload makes the mapped device of an active volume match LVM's metadata: it resumes a suspended device, and extends
 // one that is smaller than the volume.
-func (e *Engine) reload(ctx context.Context, l located, lv *lvm.LV) error {
+func (e *Engine) reload(ctx context.Context, l classView, lv *lvm.LV) error {
 	if e.kernel == nil {
 		return nil
 	}

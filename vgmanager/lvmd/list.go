@@ -16,7 +16,7 @@ import (
 // thick volumes of its volume group.
 func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest) (*proto.GetLVListResponse, error) {
 	var response *proto.GetLVListResponse
-	err := e.with(ctx, in.GetDeviceClass(), func(l located) error {
+	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) error {
 		response = &proto.GetLVListResponse{}
 		for i := range l.vg.LVs {
 			lv := &l.vg.LVs[i]
@@ -39,7 +39,7 @@ func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest) (*pr
 
 // complete returns a volume with its device number. If the last report does not have the number because the volume is
 // new, complete gets it from the kernel.
-func (e *Engine) complete(ctx context.Context, l located, lv *lvm.LV) (*proto.LogicalVolume, error) {
+func (e *Engine) complete(ctx context.Context, l classView, lv *lvm.LV) (*proto.LogicalVolume, error) {
 	volume := message(lv)
 	if lv.Major != 0 || !lv.Attr.Active() {
 		return volume, nil
@@ -54,7 +54,7 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 		return nil, err
 	}
 	var found *proto.LogicalVolume
-	err := e.with(ctx, class, func(l located) error {
+	err := e.withFreshRetry(ctx, class, func(l classView) error {
 		lv := l.volume(name)
 		if lv == nil || !l.has(lv) {
 			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s",
@@ -119,7 +119,7 @@ func (e *Engine) Default() (DeviceClass, bool) {
 
 // number sets the device number of a volume that was created since the last report. It gets the number from the
 // kernel.
-func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
+func (e *Engine) number(ctx context.Context, l classView, lv *proto.LogicalVolume) error {
 	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is unknown", l.vg.Name, lv.GetName())
 	if e.kernel == nil {
 		return unknown
@@ -135,7 +135,7 @@ func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume)
 }
 
 // has returns true if a volume belongs to the class.
-func (l located) has(lv *lvm.LV) bool {
+func (l classView) has(lv *lvm.LV) bool {
 	if l.pool != nil {
 		return lv.PoolName == l.pool.Name
 	}

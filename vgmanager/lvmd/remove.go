@@ -102,7 +102,7 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 				names = append(names, one.name)
 			}
 		}
-		err := e.once(ctx, together[0].class, e.view, func(l located) error { return e.removeFrom(ctx, l, names) })
+		err := e.attempt(ctx, together[0].class, e.view, func(l classView) error { return e.removeFrom(ctx, l, names) })
 		if err == nil {
 			for _, one := range together {
 				one.answer <- nil
@@ -113,7 +113,9 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 			names, "cause", err.Error())
 	}
 	for _, one := range together {
-		err := e.with(ctx, one.class, func(l located) error { return e.removeFrom(ctx, l, []string{one.name}) })
+		err := e.withFreshRetry(ctx, one.class, func(l classView) error {
+			return e.removeFrom(ctx, l, []string{one.name})
+		})
 		if _, known := e.classes.Load().find(one.class); !known {
 			err = status.Errorf(codes.FailedPrecondition,
 				"device class %q is not set up on this node, so it is unknown whether logical volume %s exists",
@@ -123,7 +125,7 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 	}
 }
 
-func (e *Engine) removeFrom(ctx context.Context, l located, names []string) error {
+func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) error {
 	for _, name := range names {
 		if err := l.removable(name); err != nil {
 			return err
@@ -139,7 +141,7 @@ func (e *Engine) removeFrom(ctx context.Context, l located, names []string) erro
 
 // removable returns an error for volumes with which lvremove --yes removes other volumes: a thin pool, and the origin
 // of a thick snapshot.
-func (l located) removable(name string) error {
+func (l classView) removable(name string) error {
 	lv := l.vg.LV(name)
 	if lv == nil {
 		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)

@@ -31,7 +31,7 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context,
 	}
 	defer e.admitting.leave()
 	var made *proto.LogicalVolume
-	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		made, err = e.snapshotIn(ctx, l, in)
 		return err
 	})
@@ -41,7 +41,7 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context,
 	return &proto.CreateLVSnapshotResponse{Snapshot: made}, nil
 }
 
-func (e *Engine) snapshotIn(ctx context.Context, l located,
+func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
 	present, err := e.present(ctx, l, in.GetName())
 	if err != nil {
@@ -57,7 +57,7 @@ func (e *Engine) snapshotIn(ctx context.Context, l located,
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	if err := l.admit(size, l.room()); err != nil {
+	if err := l.admit(size, l.freeSpace()); err != nil {
 		return nil, err
 	}
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {
@@ -83,7 +83,7 @@ func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
 }
 
 // source returns the source volume of a snapshot and the requested size.
-func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
+func (l classView) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
 	if l.pool == nil {
 		return nil, 0, status.Errorf(codes.Unimplemented,
 			"device class %s is thick: only thin volumes support snapshots", l.class.Name)
@@ -109,7 +109,7 @@ func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, 
 
 // existingSnapshot handles a request for a snapshot that exists. It extends the snapshot if an earlier process was
 // killed before it did. The source may no longer exist.
-func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.LV,
+func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm.LV,
 	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	ours := l.pool != nil && present.PoolName == l.pool.Name &&
@@ -148,7 +148,7 @@ func inherited(tags []string, source *lvm.LV) []string {
 
 // snapshot creates the snapshot and extends it. If the extension fails, it removes the snapshot, so that a retry
 // starts from the beginning.
-func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
+func (e *Engine) snapshot(ctx context.Context, l classView, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
 	to lvm.Bytes) error {
 	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro",

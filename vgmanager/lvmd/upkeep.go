@@ -34,7 +34,7 @@ func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg
 	if err := checkName(name); err != nil {
 		return err
 	}
-	return e.with(ctx, class, func(l located) error {
+	return e.withFreshRetry(ctx, class, func(l classView) error {
 		if l.volume(name) == nil {
 			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 		}
@@ -117,13 +117,13 @@ func deviceOf(lv *lvm.LV) string {
 	return fmt.Sprintf("%d:%d", lv.Major, lv.Minor)
 }
 
-func (l located) condition(lv *lvm.LV) string {
+func (l classView) condition(lv *lvm.LV) string {
 	wrongs := l.wrongs(lv)
 	slices.Sort(wrongs)
 	return strings.Join(wrongs, "; ")
 }
 
-func (l located) wrongs(lv *lvm.LV) []string {
+func (l classView) wrongs(lv *lvm.LV) []string {
 	var wrongs []string
 	for _, pv := range l.vg.PVs {
 		if pv.Missing && slices.Contains(l.vg.VolumesOn(pv.UUID), lv.Name) {

@@ -36,7 +36,7 @@ func TestWrongs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.lv.Name = "a"
-			l := located{vg: &lvm.VG{Name: "vg", LVs: []lvm.LV{test.lv}, PVs: test.pvs}, pool: test.pool}
+			l := classView{vg: &lvm.VG{Name: "vg", LVs: []lvm.LV{test.lv}, PVs: test.pvs}, pool: test.pool}
 			l.now(t.Context(), nil)
 			got := l.wrongs(&l.vg.LVs[0])
 			if len(got) != len(test.says) {

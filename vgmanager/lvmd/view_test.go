@@ -326,11 +326,11 @@ func TestElsewhereKeepsWhatAnotherNodeCannotHelp(t *testing.T) {
 		statusOf(lvm.ErrDuplicatePV):                     codes.ResourceExhausted,
 		status.Error(codes.Unavailable, "no such group"): codes.ResourceExhausted,
 	} {
-		if got := status.Code(elsewhere(err)); got != want {
+		if got := status.Code(asResourceExhausted(err)); got != want {
 			t.Errorf("%v: got %s, want %s", err, got, want)
 		}
 	}
-	if elsewhere(nil) != nil {
+	if asResourceExhausted(nil) != nil {
 		t.Error("nil became an error")
 	}
 }

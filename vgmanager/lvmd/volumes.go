@@ -52,17 +52,18 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*prot
 	}
 	defer e.admitting.leave()
 	var response *proto.CreateLVResponse
-	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		response, err = e.createIn(ctx, l, in)
 		return err
 	})
 	if err != nil {
-		return nil, elsewhere(err)
+		return nil, asResourceExhausted(err)
 	}
 	return response, nil
 }
 
-func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
+func (e *Engine) createIn(ctx context.Context, l classView,
+	in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
 	options, err := l.options(in.GetLvcreateOptionClass())
 	if err != nil {
 		return nil, err
@@ -134,9 +135,9 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 }
 
 // zeroed returns true if new volumes read as zeroes.
-func (l located) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
+func (l classView) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
 
-func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes,
+func (e *Engine) create(ctx context.Context, l classView, in *proto.CreateLVRequest, size lvm.Bytes,
 	options, devices []string) error {
 	if l.pool == nil {
 		return e.lvm.LVCreateThick(ctx, lvm.ThickOptions{
@@ -150,7 +151,7 @@ func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVReques
 }
 
 // created reads the size of a new volume that was created with options, because stripes and RAID round it up further.
-func (e *Engine) created(ctx context.Context, l located, name string) (*proto.CreateLVResponse, error) {
+func (e *Engine) created(ctx context.Context, l classView, name string) (*proto.CreateLVResponse, error) {
 	report, err := e.view(ctx)
 	if err != nil {
 		return nil, statusOf(err)
@@ -165,7 +166,7 @@ func (e *Engine) created(ctx context.Context, l located, name string) (*proto.Cr
 }
 
 // existing handles a request for a volume that exists.
-func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, error) {
+func existing(l classView, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, error) {
 	pool := ""
 	if l.pool != nil {
 		pool = l.pool.Name
@@ -178,7 +179,7 @@ func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, e
 }
 
 // options returns the lvcreate options of the option class if name is set, otherwise those of the device class.
-func (l located) options(name string) ([]string, error) {
+func (l classView) options(name string) ([]string, error) {
 	if name == "" {
 		return createOptions(l.class), nil
 	}
@@ -190,7 +191,7 @@ func (l located) options(name string) ([]string, error) {
 }
 
 // admit returns ResourceExhausted if the size does not fit, so that the provisioner selects another node.
-func (l located) admit(size, room lvm.Bytes) error {
+func (l classView) admit(size, room lvm.Bytes) error {
 	if size <= room {
 		return nil
 	}
@@ -201,12 +202,12 @@ func (l located) admit(size, room lvm.Bytes) error {
 
 // admitNew returns an error if a new volume does not fit. For a volume with redundancy it returns the devices to pass
 // to LVM, if one device for each image is sufficient. The loss of a device then affects only one image.
-func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
+func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
 	if l.pool != nil {
-		return nil, l.admit(size, l.room())
+		return nil, l.admit(size, l.freeSpace())
 	}
 	layout, err := lvm.NewLayout(options)
 	if err != nil {
@@ -223,12 +224,12 @@ func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 }
 
 // admitGrowth returns an error if a volume cannot be extended by more, and otherwise the devices to pass to LVM.
-func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
+func (l classView) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
 	if l.pool != nil {
-		return nil, l.admit(more, l.room())
+		return nil, l.admit(more, l.freeSpace())
 	}
 	g := growthOf(l.vg, lv, createOptions(l.class))
 	return g.devices, l.admit(more, g.room)
@@ -245,7 +246,7 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*prot
 	}
 	defer e.admitting.leave()
 	var actual int64
-	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		actual, err = e.resizeIn(ctx, l, in)
 		return err
 	})
@@ -255,7 +256,7 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*prot
 	return &proto.ResizeLVResponse{SizeBytes: actual}, nil
 }
 
-func (e *Engine) resizeIn(ctx context.Context, l located, in *proto.ResizeLVRequest) (int64, error) {
+func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRequest) (int64, error) {
 	lv := l.volume(in.GetName())
 	if lv == nil {
 		return 0, status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, in.GetName())

@@ -16,7 +16,7 @@ import (
 )
 
 // act performs one action. Its plan must come from an observation of the node in the same reconcile.
-func (r *Reconciler) act(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Name)
 	if len(a.Devices) > 0 {
 		logger = logger.WithValues("devices", device.Names(a.Devices))
@@ -32,7 +32,7 @@ func (r *Reconciler) act(ctx context.Context, w plan.Wanted, s plan.Seen, a plan
 	return nil
 }
 
-func (r *Reconciler) perform(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	switch a.Kind {
 	case plan.WipeDevice:
 		return r.wipe(ctx, w, s, a.Wipe)
@@ -62,7 +62,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Wanted, s plan.Seen, a 
 	return r.performOnDevice(ctx, w, s, a)
 }
 
-func (r *Reconciler) changePool(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) changePool(ctx context.Context, w plan.Desired, a plan.Action) error {
 	pool := w.Spec.ThinPoolConfig.Name
 	switch a.Kind {
 	case plan.ExtendPool:
@@ -74,7 +74,7 @@ func (r *Reconciler) changePool(ctx context.Context, w plan.Wanted, a plan.Actio
 }
 
 // performOnDevice performs the actions on single devices of the group.
-func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	switch a.Kind {
 	case plan.Cordon:
 		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false,
@@ -100,7 +100,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Wanted, s plan.
 	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)
 }
 
-func (r *Reconciler) createVG(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 		lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w)})
 }
 
-func (r *Reconciler) extendVG(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) extendVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
 // inactive.
-func (r *Reconciler) activate(ctx context.Context, w plan.Wanted) error {
+func (r *Reconciler) activate(ctx context.Context, w plan.Desired) error {
 	// If volumes miss a physical volume, LVM activates the others and returns an error.
 	if err := r.LVM.VGActivate(ctx, w.Name); err != nil && !errors.Is(err, lvm.ErrMissingPV) {
 		return err
@@ -143,7 +143,7 @@ func (r *Reconciler) activate(ctx context.Context, w plan.Wanted) error {
 }
 
 // startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
-func (r *Reconciler) startMove(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) startMove(ctx context.Context, w plan.Desired, a plan.Action) error {
 	if err := r.LVM.PVMoveStart(ctx, lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name}); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) startMove(ctx context.Context, w plan.Wanted, a plan.Action
 	return nil
 }
 
-func (r *Reconciler) resumeMove(ctx context.Context, w plan.Wanted, s plan.Seen) error {
+func (r *Reconciler) resumeMove(ctx context.Context, w plan.Desired, s plan.NodeState) error {
 	if err := r.LVM.PVMoveResume(ctx); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (r *Reconciler) resumeMove(ctx context.Context, w plan.Wanted, s plan.Seen)
 }
 
 // reduceVG removes an empty device from the group. The next reconcile removes its label, according to the record.
-func (r *Reconciler) reduceVG(ctx context.Context, w plan.Wanted, s plan.Seen, a plan.Action) error {
+func (r *Reconciler) reduceVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	note := plan.NewRemoval(s, a.PVs[0])
 	named := func(uuid string) bool {
 		return slices.ContainsFunc(w.Spec.DeviceRequests,
@@ -181,7 +181,7 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 	if err := r.LVM.VGReduce(ctx, lvm.VGReduceOptions{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
 		return err
 	}
-	r.tell(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
+	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
 		fmt.Sprintf(
 			"device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
 				"it can be detached",
@@ -189,11 +189,11 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Wanted, s plan.Seen, a
 	return nil
 }
 
-func (r *Reconciler) reduceLost(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Action) error {
 	if err := r.LVM.VGReduceMissing(ctx, w.Name); err != nil {
 		return err
 	}
-	r.tell(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
+	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
 		fmt.Sprintf("the missing physical volume %s of node %s was removed from volume group %s", a.PVs[0].UUID,
 			w.Node, w.Name))
 	return nil
@@ -202,7 +202,7 @@ func (r *Reconciler) reduceLost(ctx context.Context, w plan.Wanted, a plan.Actio
 // removePool deactivates the pool first. LVM removes an active pool only with --yes, which would also confirm the
 // removal of its volumes. LVM removes an empty inactive pool without a question. For one with volumes it asks, and
 // takes "no" as the answer.
-func (r *Reconciler) removePool(ctx context.Context, w plan.Wanted) error {
+func (r *Reconciler) removePool(ctx context.Context, w plan.Desired) error {
 	pool := w.Spec.ThinPoolConfig.Name
 	if err := r.LVM.LVDeactivate(ctx, w.Name, pool); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (r *Reconciler) removePool(ctx context.Context, w plan.Wanted) error {
 }
 
 // removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
-func (r *Reconciler) removeVG(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) removeVG(ctx context.Context, w plan.Desired, a plan.Action) error {
 	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (r *Reconciler) removeVG(ctx context.Context, w plan.Wanted, a plan.Action)
 }
 
 // removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
-func (r *Reconciler) removePVs(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) removePVs(ctx context.Context, w plan.Desired, a plan.Action) error {
 	var errs []error
 	for _, pv := range a.PVs {
 		if err := r.LVM.PVRemove(ctx, pv.Name); err != nil {

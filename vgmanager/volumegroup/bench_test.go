@@ -252,7 +252,7 @@ func (b *bench) gone() bool {
 		return true
 	}
 	b.ok(err)
-	if object.DeletionTimestamp.IsZero() || b.takesPart() || len(object.Finalizers) != 1 {
+	if object.DeletionTimestamp.IsZero() || b.isMember() || len(object.Finalizers) != 1 {
 		return false
 	}
 	object.Finalizers = nil
@@ -260,8 +260,8 @@ func (b *bench) gone() bool {
 	return true
 }
 
-// takesPart returns true if the node status has an entry for the device class.
-func (b *bench) takesPart() bool {
+// isMember returns true if the node status has an entry for the device class.
+func (b *bench) isMember() bool {
 	b.Helper()
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	b.ok(client.IgnoreNotFound(b.client.Get(b.Context(),

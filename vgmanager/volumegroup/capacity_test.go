@@ -57,18 +57,18 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 }
 
 // capacityClass returns a device class with the volume group vg1 on this node.
-func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Wanted {
-	return plan.Wanted{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
+func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Desired {
+	return plan.Desired{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
-func offered(t *testing.T, l lvmd.LVM, w plan.Wanted) lvmd.ClassState {
+func offered(t *testing.T, l lvmd.LVM, w plan.Desired) lvmd.ClassState {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := plan.New(w, plan.Seen{Report: report})
+	p := plan.New(w, plan.NodeState{Report: report})
 	if p.Action.Kind != plan.PublishClass {
 		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, plan.PublishClass, p.Problems)
 	}

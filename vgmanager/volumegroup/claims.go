@@ -19,15 +19,15 @@ const maxClaims = 20
 
 // nameVolumes adds the volumes at risk, by their claims, to the problems. If a claim cannot be determined, the
 // problem is reported without it.
-func (r *Reconciler) nameVolumes(ctx context.Context, w plan.Wanted, problems []plan.Problem) {
-	concerned := func(p plan.Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
+func (r *Reconciler) nameVolumes(ctx context.Context, w plan.Desired, problems []plan.Problem) {
+	concerned := func(p plan.Problem) bool { return len(p.Volumes) > 0 || p.AffectsClass }
 	if !slices.ContainsFunc(problems, concerned) {
 		return
 	}
 	volumes := r.volumes(ctx)
 	claims := r.claims(ctx, problems, volumes)
 	for i := range problems {
-		if problems[i].WholeClass {
+		if problems[i].AffectsClass {
 			for _, volume := range volumes {
 				if volume.Spec.DeviceClass == w.Name || volume.Spec.DeviceClass == "" && w.Spec.Default {
 					problems[i].Volumes = append(problems[i].Volumes, volume.Status.VolumeID)

@@ -40,9 +40,9 @@ type Groups interface {
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, name string) error
 	VGRemove(ctx context.Context, name string) error
-	// NameDevices sets whether commands for volumes of a group may name the group's devices. Set it after the group
+	// SetHealthy sets whether commands for volumes of a group may name the group's devices. Set it after the group
 	// was observed and found healthy.
-	NameDevices(vg string, well bool)
+	SetHealthy(vg string, well bool)
 	// AcceptLoss sets the missing physical volumes of a group whose removal was requested.
 	AcceptLoss(vg string, pvs []string)
 }
@@ -156,10 +156,10 @@ type Reconciler struct {
 	moves     map[string]move
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
-	// parts are the device classes for which this process has confirmed the membership of the node.
-	parts map[string]part
-	now   func() time.Time
-	wake  waker
+	// memberships are the device classes for which this process has confirmed the membership of the node.
+	memberships map[string]membership
+	now         func() time.Time
+	wake        waker
 }
 
 // New returns a Reconciler.
@@ -168,7 +168,7 @@ func New(o Options) *Reconciler {
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		parts: map[string]part{}, now: time.Now, wake: newWaker(),
+		memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
 
@@ -209,7 +209,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Client.Get(ctx, req.NamespacedName, object)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = r.dropPart(ctx, req.NamespacedName)
+		err = r.leaveDeleted(ctx, req.NamespacedName)
 	case err == nil:
 		var result ctrl.Result
 		if result, err = r.reconcile(ctx, object); err == nil {
@@ -230,7 +230,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	}
 	if !object.DeletionTimestamp.IsZero() {
 		// The nodeSelector does not matter here: a node removes what it created, even if it is no longer selected.
-		ours, err := r.takesPart(ctx, object, nodeStatus)
+		ours, err := r.isMember(ctx, object, nodeStatus)
 		if !ours || err != nil {
 			return ctrl.Result{}, err
 		}
@@ -245,7 +245,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	if !selected || taint.Untolerated(node, object.Spec.Tolerations) != nil {
-		if ours, err := r.takesPart(ctx, object, nodeStatus); !ours || err != nil {
+		if ours, err := r.isMember(ctx, object, nodeStatus); !ours || err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -253,7 +253,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		// The operator creates the node status. Without it, the agent does not change the node.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	nodeStatus, err = r.takePart(ctx, object, nodeStatus)
+	nodeStatus, err = r.join(ctx, object, nodeStatus)
 	if nodeStatus == nil || err != nil {
 		return ctrl.Result{}, err
 	}
@@ -268,11 +268,11 @@ type outcome struct {
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
-func (o outcome) accepted(w plan.Wanted) []string {
+func (o outcome) accepted(w plan.Desired) []string {
 	if o.ObserveFailed {
 		return nil
 	}
-	return plan.AcceptedLosses(w, o.Seen)
+	return plan.AcceptedLosses(w, o.Node)
 }
 
 // step observes, plans, acts and reports.
@@ -284,7 +284,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
-	r.LVM.NameDevices(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+	r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
 		len(o.Plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	if o.Plan.Finished {
@@ -295,16 +295,16 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 }
 
 // wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
-func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Wanted, error) {
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Desired, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return plan.Wanted{}, fmt.Errorf("read node %s: %w", r.Node, err)
+		return plan.Desired{}, fmt.Errorf("read node %s: %w", r.Node, err)
 	}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return plan.Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+		return plan.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	return plan.NewWanted(object, list.Items, node, r.Cluster)
+	return plan.NewDesired(object, list.Items, node, r.Cluster)
 }
 
 // additions are the changes that remove nothing.
@@ -313,7 +313,7 @@ var additions = []plan.Kind{plan.CreateVG, plan.CreatePool, plan.PublishClass}
 // change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
 // is due, change observes the node again and reads each device that is to be used. Publishing a class does not change
 // the node, so the next action does not need another observation.
-func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.VGStatus) outcome {
+func (r *Reconciler) change(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
 	case before.ObservedGeneration != w.Generation:
@@ -340,7 +340,7 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 	}
 	if p.Action.Kind == plan.PublishClass {
 		if err := r.act(ctx, w, seen, p.Action); err != nil {
-			return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}}
+			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}}
 		}
 		published := p.Action.Class
 		seen.Class = &published
@@ -349,11 +349,11 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 	}
 	r.unsettled[w.Name] = p.Action.Kind != plan.Nothing
 	if p.Action.Kind == plan.Nothing {
-		return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p}}
+		return outcome{Outcome: plan.Outcome{Node: seen, Plan: p}}
 	}
 	err = r.act(ctx, w, seen, p.Action)
 	r.changed()
-	return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}, acted: err == nil}
+	return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}, acted: err == nil}
 }
 
 func (r *Reconciler) changed() {
@@ -364,7 +364,7 @@ func (r *Reconciler) changed() {
 
 // publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
-	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Wanted, o outcome) (ctrl.Result, error) {
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
 		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
 		if err != nil {

@@ -131,7 +131,7 @@ func TestReconcileWaitsForTheNodeStatus(t *testing.T) {
 func TestReconcileLeavesOtherNodesAlone(t *testing.T) {
 	b := newBench(t, selecting("disks", "no"))
 	result := b.settle()
-	if result.RequeueAfter != 0 || b.takesPart() || len(b.lvm.Calls()) != 0 {
+	if result.RequeueAfter != 0 || b.isMember() || len(b.lvm.Calls()) != 0 {
 		t.Errorf("got %v, %+v, %v", result, b.entry(), b.lvm.Calls())
 	}
 }

@@ -26,8 +26,8 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 	}
 }
 
-// tell emits an event about a completed operation.
-func (r *Reconciler) tell(w plan.Wanted, kind string, reason plan.EventReason, note string) {
+// emit emits an event about a completed operation.
+func (r *Reconciler) emit(w plan.Desired, kind string, reason plan.EventReason, note string) {
 	object := &v1alpha1.LVMVolumeGroup{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LVMVolumeGroup"))
 	object.Name = w.Name

@@ -26,7 +26,7 @@ const maxLabels = 64
 
 // hidden reads the devices with the label of a physical volume that LVM does not list, if a decision depends on them.
 // It starts a process only if there are such devices.
-func (r *Reconciler) hidden(ctx context.Context, w plan.Wanted, s plan.Seen, maxAge time.Duration) plan.Hidden {
+func (r *Reconciler) hidden(ctx context.Context, w plan.Desired, s plan.NodeState, maxAge time.Duration) plan.Hidden {
 	devices := plan.LabelsToRead(w, s)
 	if len(devices) == 0 {
 		return plan.Hidden{}
@@ -54,7 +54,7 @@ func (r *Reconciler) hidden(ctx context.Context, w plan.Wanted, s plan.Seen, max
 
 // unhide adds the devices of a volume group to LVM's devices file. It reads the labels again before, and checks the
 // result.
-func (r *Reconciler) unhide(ctx context.Context, w plan.Wanted, a plan.Action) error {
+func (r *Reconciler) unhide(ctx context.Context, w plan.Desired, a plan.Action) error {
 	pvs, err := r.LVM.ReadLabels(ctx, device.Names(a.Hidden)...)
 	if err != nil {
 		return err

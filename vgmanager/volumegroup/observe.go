@@ -14,9 +14,9 @@ import (
 
 // observe observes the node. With a maxAge of 0 it reads everything again. If a read fails, observe returns an error,
 // so that no rule gets an empty list instead of data that could not be read.
-func (r *Reconciler) observe(ctx context.Context, w plan.Wanted, before v1alpha1.VGStatus,
-	maxAge time.Duration) (plan.Seen, error) {
-	s := plan.Seen{Names: r.names, Before: before}
+func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus,
+	maxAge time.Duration) (plan.NodeState, error) {
+	s := plan.NodeState{Names: r.names, Before: before}
 	var err error
 	if s.Report, err = r.report(ctx, maxAge); err != nil {
 		return s, err
@@ -101,7 +101,7 @@ func (r *Reconciler) list(ctx context.Context, maxAge time.Duration) ([]device.D
 
 // probe reads the devices that a plan uses. It reads them in parallel, so that one that does not respond does not
 // delay the others.
-func (r *Reconciler) probe(ctx context.Context, s *plan.Seen, devices []device.Device) {
+func (r *Reconciler) probe(ctx context.Context, s *plan.NodeState, devices []device.Device) {
 	results := make([][]device.Reason, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {

@@ -154,7 +154,7 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 	b := newBench(t, spec)
 	b.taint("maintenance")
 	b.settle()
-	if b.takesPart() || b.lvm.Calls()["VGCreate"] != 0 {
+	if b.isMember() || b.lvm.Calls()["VGCreate"] != 0 {
 		t.Fatalf("the node has a taint that is not tolerated, and says %+v, %v", b.entry(), b.lvm.Calls())
 	}
 	b.taint("storage")
@@ -208,7 +208,7 @@ func TestANodeThatIsNotSelectedAnyMoreKeepsItsVolumes(t *testing.T) {
 		b.ok(b.lvm.LVRemove(t.Context(), "vg1", name))
 	}
 	b.settle()
-	if b.takesPart() {
+	if b.isMember() {
 		t.Errorf("nothing is left there, and the node says %+v", b.entry())
 	}
 	b.wantBlankDisks()
@@ -230,7 +230,7 @@ func TestLeavingContinuesAfterACrashAtAnyPoint(t *testing.T) {
 		}
 		b.restart()
 		b.settle()
-		if b.takesPart() {
+		if b.isMember() {
 			t.Errorf("after %d steps: %+v", steps, b.entry())
 		}
 		b.wantBlankDisks()
@@ -265,7 +265,7 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 		}
 		b.agent.Client = works
 		b.settle()
-		if b.takesPart() {
+		if b.isMember() {
 			t.Errorf("after %d steps: %+v", steps, b.entry())
 		}
 		b.wantBlankDisks()

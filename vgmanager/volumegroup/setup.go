@@ -30,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// Finalizers of other nodes do not change the generation of the object. A deletion does.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
-			builder.WithPredicates(r.partsChanged())).
+			builder.WithPredicates(r.membershipChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, because LVM is shared by all groups.
@@ -97,8 +97,8 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// partsChanged accepts the creation of the node status of this node, and changes of its memberships.
-func (r *Reconciler) partsChanged() predicate.Predicate {
+// membershipChanged accepts the creation of the node status of this node, and changes of its memberships.
+func (r *Reconciler) membershipChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
 		UpdateFunc: func(e event.UpdateEvent) bool {

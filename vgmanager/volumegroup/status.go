@@ -25,7 +25,7 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 }
 
 // writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Wanted,
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired,
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)

@@ -12,8 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
 
-// TestSceneSuspendedVolumesAreResumed: a killed LVM command leaves a volume suspended, with its pool and the metadata of
-// the pool.
+// TestSceneSuspendedVolumesAreResumed: a killed LVM command leaves a volume suspended, with its pool and the metadata
+// of the pool.
 func TestSceneSuspendedVolumesAreResumed(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(50)

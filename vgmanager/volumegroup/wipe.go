@@ -35,7 +35,7 @@ func (r wipeRecords) put(class string, record plan.WipeRecord) error {
 }
 
 // carried returns a function that reads a device right before it is wiped.
-func (r *Reconciler) carried(w plan.Wanted) func(context.Context, device.Device, bool) (string, error) {
+func (r *Reconciler) carried(w plan.Desired) func(context.Context, device.Device, bool) (string, error) {
 	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
 		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
 		if err != nil {
@@ -46,7 +46,7 @@ func (r *Reconciler) carried(w plan.Wanted) func(context.Context, device.Device,
 }
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
-func (r *Reconciler) wipe(ctx context.Context, w plan.Wanted, s plan.Seen, target plan.WipeTarget) error {
+func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState, target plan.WipeTarget) error {
 	key := target.Key(s)
 	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Wanted, s plan.Seen, targe
 	if err := r.wipes.put(w.Name, record); err != nil {
 		return err
 	}
-	r.tell(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
+	r.emit(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
 		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData allows: "+
 			"it contained %s; a backup of the overwritten data is in %s on the node",
 		target.Path, key, w.Node, w.Name, strings.Join(describeAll(result.Found), ", "), record.Backup))
@@ -95,7 +95,7 @@ func describeAll(signatures []device.Signature) []string {
 
 // notWipedElsewhere checks the record that outlives the Node object, because a reinstalled machine does not have the
 // files.
-func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Wanted, key string) error {
+func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, key string) error {
 	records := &corev1.ConfigMap{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
 	if apierrors.IsNotFound(err) {

@@ -75,8 +75,8 @@ const answerMargin = 5 * time.Second
 // longestWait is the wait of a call without a deadline.
 const longestWait = time.Minute
 
-// inTime returns a context for waiting, which ends before the deadline of the call.
-func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
+// withResponseMargin returns a context for waiting, which ends before the deadline of the call.
+func withResponseMargin(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
 		return context.WithTimeout(ctx, longestWait)
@@ -110,17 +110,17 @@ func (s *ControllerServer) ControllerGetCapabilities(context.Context,
 // its response was lost, CreateVolume returns that volume with its node.
 func (s *ControllerServer) CreateVolume(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	wish, err := s.wishOf(ctx, request)
+	desired, err := s.desiredVolume(ctx, request)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.locks.Enter(wish.Name); err != nil {
+	if err := s.locks.Enter(desired.Name); err != nil {
 		return nil, err
 	}
-	defer s.locks.Leave(wish.Name)
-	defer s.placed.Delete(wish.Name)
-	lv, err := s.realize(ctx, wish, func(present *topolvmv1.LogicalVolume) error {
-		return s.place(ctx, wish,
+	defer s.locks.Leave(desired.Name)
+	defer s.placed.Delete(desired.Name)
+	lv, err := s.ensureVolume(ctx, desired, func(present *topolvmv1.LogicalVolume) error {
+		return s.place(ctx, desired,
 			present, request)
 	})
 	if err != nil {
@@ -154,8 +154,8 @@ func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 	return lv.Status.CurrentSize.Value()
 }
 
-// wishOf returns the LogicalVolume for a request, without a node.
-func (s *ControllerServer) wishOf(ctx context.Context,
+// desiredVolume returns the LogicalVolume for a request, without a node.
+func (s *ControllerServer) desiredVolume(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
 	if request.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "name is required")
@@ -171,46 +171,46 @@ func (s *ControllerServer) wishOf(ctx context.Context,
 	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
 		return nil, err
 	}
-	wish := newWish(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
-	wish.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
-	wish.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
+	desired := newDesiredVolume(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
+	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
+	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
 	if err != nil {
 		return nil, err
 	}
 	if source == nil {
-		return wish, s.nameClass(ctx, wish)
+		return desired, s.nameClass(ctx, desired)
 	}
-	if wish.Spec.DeviceClass != "" && wish.Spec.DeviceClass != source.Spec.DeviceClass {
+	if desired.Spec.DeviceClass != "" && desired.Spec.DeviceClass != source.Spec.DeviceClass {
 		return nil, status.Errorf(codes.InvalidArgument, "source %s is in device class %s, but the "+
 			"StorageClass is for %s: a copy must be in the device class of its source",
-			source.Name, source.Spec.DeviceClass, wish.Spec.DeviceClass)
+			source.Name, source.Spec.DeviceClass, desired.Spec.DeviceClass)
 	}
 	if size < sizeOfVolume(source) {
 		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,
 			source.Name, sizeOfVolume(source))
 	}
-	wish.Spec.Source = source.Name
-	wish.Spec.AccessType = "rw"
-	wish.Spec.DeviceClass = source.Spec.DeviceClass
-	wish.Spec.NodeName = source.Spec.NodeName
-	wish.Spec.LvcreateOptionClass = ""
-	return wish, nil
+	desired.Spec.Source = source.Name
+	desired.Spec.AccessType = "rw"
+	desired.Spec.DeviceClass = source.Spec.DeviceClass
+	desired.Spec.NodeName = source.Spec.NodeName
+	desired.Spec.LvcreateOptionClass = ""
+	return desired, nil
 }
 
 // nameClass sets the default device class if the StorageClass names none. The LogicalVolume keeps it, so a change of
 // the default affects neither the volume nor a retry of the call.
-func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.LogicalVolume) error {
-	if wish.Spec.DeviceClass != "" {
+func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.LogicalVolume) error {
+	if desired.Spec.DeviceClass != "" {
 		return nil
 	}
-	present, err := s.live(ctx, wish.Name)
+	present, err := s.live(ctx, desired.Name)
 	if err != nil {
 		return err
 	}
 	if present != nil {
 		// An older version set no device class. The node agent sets it.
-		wish.Spec.DeviceClass = present.Spec.DeviceClass
+		desired.Spec.DeviceClass = present.Spec.DeviceClass
 		return nil
 	}
 	class, err := DefaultClass(ctx, s.Client)
@@ -223,7 +223,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.Logica
 				"has no default device class: set the parameter, or set default: true for a device class",
 			v1alpha1.DeviceClassParameter)
 	}
-	wish.Spec.DeviceClass = class
+	desired.Spec.DeviceClass = class
 	return nil
 }
 
@@ -241,15 +241,15 @@ func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
 	return "", nil
 }
 
-func newWish(name string, size int64, claim string) *topolvmv1.LogicalVolume {
-	wish := &topolvmv1.LogicalVolume{
+func newDesiredVolume(name string, size int64, claim string) *topolvmv1.LogicalVolume {
+	desired := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, Size: *resource.NewQuantity(size, resource.BinarySI)},
 	}
 	if claim != "" {
-		wish.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+		desired.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
 	}
-	return wish
+	return desired
 }
 
 // ClaimOf returns the claim of a volume by its ID. It knows only volumes that are not settled.
@@ -338,7 +338,7 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	if err != nil || lv == nil {
 		return err
 	}
-	waiting, cancel := inTime(ctx)
+	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
 	return s.withdraw(waiting, lv)
 }

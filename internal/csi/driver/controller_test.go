@@ -770,21 +770,21 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	c.agent = func(*topolvmv1.LogicalVolume) {}
 	count := map[string]int{}
 	for i := range 8 {
-		wish, err := c.server.wishOf(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
+		desired, err := c.server.desiredVolume(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
 		c.must(err)
-		c.must(c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}))
-		count[wish.Spec.NodeName]++
+		c.must(c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}))
+		count[desired.Spec.NodeName]++
 	}
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
-	if room, most, err := c.server.roomiest(t.Context(), "ssd", []string{"node2", "node3"}); err != nil ||
+	if room, most, err := c.server.nodeWithMostCapacity(t.Context(), "ssd", []string{"node2", "node3"}); err != nil ||
 		room != "node2" || most != 30*mebi {
 		t.Errorf("got %s, %d, %v", room, most, err)
 	}
-	wish, err := c.server.wishOf(t.Context(), wanted("pvc-9", 90*mebi))
+	desired, err := c.server.desiredVolume(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
-	wantCode(t, "more than there is", c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}),
+	wantCode(t, "more than there is", c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}),
 		codes.ResourceExhausted)
 }
 
@@ -822,10 +822,10 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	place := func() string {
 		t.Helper()
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
-		wish, err := c.server.wishOf(t.Context(), request)
+		desired, err := c.server.desiredVolume(t.Context(), request)
 		c.must(err)
-		c.must(c.server.place(t.Context(), wish, nil, request))
-		return wish.Spec.NodeName
+		c.must(c.server.place(t.Context(), desired, nil, request))
+		return desired.Spec.NodeName
 	}
 	if got := place(); got != "node2" {
 		t.Errorf("nobody has chosen: got %s", got)

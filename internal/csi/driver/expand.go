@@ -62,7 +62,7 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if has(asked, size) {
 		return asked.Status.CurrentSize.Value(), nil
 	}
-	waiting, cancel := inTime(ctx)
+	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
 	last, err := s.await(waiting, joined, asked,
 		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
@@ -77,7 +77,7 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 		}
 		return 0, refusal
 	case waiting.Err() != nil:
-		return 0, slow(last, "expanded", waiting.Err())
+		return 0, timeoutError(last, "expanded", waiting.Err())
 	}
 	return 0, err
 }
@@ -95,7 +95,7 @@ func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.Logi
 		return false, nil
 	}
 	// This may be the earlier answer that ask removed, because the watch may be stale.
-	live, err := s.same(ctx, asked)
+	live, err := s.liveByUID(ctx, asked)
 	if err != nil {
 		return false, err
 	}

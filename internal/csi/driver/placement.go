@@ -23,10 +23,10 @@ import (
 // selects that one. Otherwise place selects the node with the most capacity among the nodes in the request, or among
 // all nodes. If an earlier call has already requested the volume from a node (present, nil if none), that node remains
 // selected if it is still allowed, because it may create the volume at any moment.
-func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume,
+func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
 	request *csi.CreateVolumeRequest) error {
-	allowed, err := allowedNodes(wish, request.GetAccessibilityRequirements())
-	if err != nil || wish.Spec.Source != "" {
+	allowed, err := allowedNodes(desired, request.GetAccessibilityRequirements())
+	if err != nil || desired.Spec.Source != "" {
 		return err
 	}
 	scheduled, err := s.scheduledNode(ctx, allowed, request.GetParameters())
@@ -34,25 +34,25 @@ func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.L
 	case err != nil:
 		return err
 	case scheduled != "":
-		wish.Spec.NodeName = scheduled
+		desired.Spec.NodeName = scheduled
 		return nil
 	case present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)):
-		wish.Spec.NodeName = present.Spec.NodeName
+		desired.Spec.NodeName = present.Spec.NodeName
 		return nil
 	}
-	return s.reserve(ctx, wish, allowed)
+	return s.reserve(ctx, desired, allowed)
 }
 
 // allowedNodes returns the nodes on which a volume may be, the preferred ones first; none if every node is allowed. It
 // returns an error if no node is possible, or if a copy may not be on the node of its source.
-func allowedNodes(wish *topolvmv1.LogicalVolume, requirement *csi.TopologyRequirement) ([]string, error) {
+func allowedNodes(desired *topolvmv1.LogicalVolume, requirement *csi.TopologyRequirement) ([]string, error) {
 	requisite := nodesOf(requirement.GetRequisite())
-	if wish.Spec.Source != "" {
-		if len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
+	if desired.Spec.Source != "" {
+		if len(requisite) > 0 && !slices.Contains(requisite, desired.Spec.NodeName) {
 			return nil, status.Errorf(codes.ResourceExhausted,
-				"the volume is a copy of %s, so it can only be on node %s", wish.Spec.Source, wish.Spec.NodeName)
+				"the volume is a copy of %s, so it can only be on node %s", desired.Spec.Source, desired.Spec.NodeName)
 		}
-		return []string{wish.Spec.NodeName}, nil
+		return []string{desired.Spec.NodeName}, nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), requisite...)
 	if requirement != nil && len(allowed) == 0 {
@@ -77,21 +77,21 @@ func (s *ControllerServer) scheduledNode(ctx context.Context, allowed []string,
 
 // reserve selects the node with the most capacity among the allowed ones, and counts the volume there until the cache
 // has it. It is serialized, so that concurrent claims do not all select the same node.
-func (s *ControllerServer) reserve(ctx context.Context, wish *topolvmv1.LogicalVolume, allowed []string) error {
+func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, allowed []string) error {
 	s.placing.Lock()
 	defer s.placing.Unlock()
-	s.placed.Delete(wish.Name)
-	node, room, err := s.roomiest(ctx, wish.Spec.DeviceClass, allowed)
+	s.placed.Delete(desired.Name)
+	node, room, err := s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed)
 	if err != nil {
 		return err
 	}
-	if node == "" || room < wish.Spec.Size.Value() {
+	if node == "" || room < desired.Spec.Size.Value() {
 		return status.Errorf(codes.ResourceExhausted,
-			"no node has enough capacity for %s in device class %q: the maximum is %s", wish.Spec.Size.String(),
-			wish.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI))
+			"no node has enough capacity for %s in device class %q: the maximum is %s", desired.Spec.Size.String(),
+			desired.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI))
 	}
-	wish.Spec.NodeName = node
-	s.placed.Store(wish.Name, wish.DeepCopy())
+	desired.Spec.NodeName = node
+	s.placed.Store(desired.Name, desired.DeepCopy())
 	return nil
 }
 
@@ -125,9 +125,10 @@ func nodesOf(terms []*csi.Topology) []string {
 	return nodes
 }
 
-// roomiest returns the node with the most free capacity for a class and that capacity in bytes. It selects among the
-// allowed nodes, or among all nodes if allowed is empty.
-func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed []string) (string, int64, error) {
+// nodeWithMostCapacity returns the node with the most free capacity for a class and that capacity in bytes. It selects
+// among the allowed nodes, or among all nodes if allowed is empty.
+func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class string,
+	allowed []string) (string, int64, error) {
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", 0, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
@@ -205,8 +206,8 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 		known[list.Items[i].Name] = true
 	}
 	// The cache does not have the volumes yet for which this process has just selected a node.
-	s.placed.Range(func(name, wish any) bool {
-		if lv, ok := wish.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
+	s.placed.Range(func(name, desired any) bool {
+		if lv, ok := desired.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
 			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
 		}
 		return true

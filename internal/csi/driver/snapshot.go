@@ -38,12 +38,12 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	if source == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetSourceVolumeId())
 	}
-	wish := newWish(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
-	wish.Spec.Source = source.Name
-	wish.Spec.AccessType = accessSnapshot
-	wish.Spec.DeviceClass = source.Spec.DeviceClass
-	wish.Spec.NodeName = source.Spec.NodeName
-	lv, err := s.realize(ctx, wish, func(*topolvmv1.LogicalVolume) error { return nil })
+	desired := newDesiredVolume(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
+	desired.Spec.Source = source.Name
+	desired.Spec.AccessType = accessSnapshot
+	desired.Spec.DeviceClass = source.Spec.DeviceClass
+	desired.Spec.NodeName = source.Spec.NodeName
+	lv, err := s.ensureVolume(ctx, desired, func(*topolvmv1.LogicalVolume) error { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -22,14 +22,15 @@ type waiters struct {
 // waiter receives the latest event of an object.
 type waiter struct {
 	name  string
-	last  chan news
+	last  chan volumeEvent
 	leave func()
 }
 
-// news is an event of an object. If unsure is true, the object was deleted or has settled: the cache holds neither.
-type news struct {
-	lv           *topolvmv1.LogicalVolume
-	gone, unsure bool
+// volumeEvent is an event of an object. If stale is true, the object was deleted or has settled: the cache holds
+// neither.
+type volumeEvent struct {
+	lv             *topolvmv1.LogicalVolume
+	deleted, stale bool
 }
 
 // join starts to wait for an object. A caller that joins before it writes the object misses no answer.
@@ -42,7 +43,7 @@ func (w *waiters) join(name string) *waiter {
 	if w.open[name] == nil {
 		w.open[name] = map[*waiter]bool{}
 	}
-	joined := &waiter{name: name, last: make(chan news, 1)}
+	joined := &waiter{name: name, last: make(chan volumeEvent, 1)}
 	joined.leave = func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -57,7 +58,7 @@ func (w *waiters) join(name string) *waiter {
 
 func (w *waiters) wake(object any) {
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
-		w.tell(news{lv: lv})
+		w.notify(volumeEvent{lv: lv})
 	}
 }
 
@@ -69,11 +70,11 @@ func (w *waiters) remove(object any) {
 	}
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
 		gone := !missed && lv.DeletionTimestamp != nil
-		w.tell(news{lv: lv, gone: gone, unsure: missed || !gone && len(lv.Finalizers) == 0})
+		w.notify(volumeEvent{lv: lv, deleted: gone, stale: missed || !gone && len(lv.Finalizers) == 0})
 	}
 }
 
-func (w *waiters) tell(n news) {
+func (w *waiters) notify(n volumeEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for joined := range w.open[n.lv.Name] {
@@ -123,14 +124,14 @@ func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *top
 	}
 }
 
-// read returns the object of an event. If the event is unsure, or is for another object with the same name, read gets
+// read returns the object of an event. If the event is stale, or is for another object with the same name, read gets
 // the object from the API server.
 func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume,
-	n news) (*topolvmv1.LogicalVolume, error) {
+	n volumeEvent) (*topolvmv1.LogicalVolume, error) {
 	switch {
-	case n.unsure || n.lv.UID != known.UID:
-		return s.same(ctx, known)
-	case n.gone:
+	case n.stale || n.lv.UID != known.UID:
+		return s.liveByUID(ctx, known)
+	case n.deleted:
 		return nil, nil
 	}
 	return n.lv, nil
@@ -149,9 +150,10 @@ func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.Lo
 	return lv, nil
 }
 
-// same returns an object from the API server, or nil if it no longer exists. An object with the same name and another
-// UID does not count.
-func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+// liveByUID returns an object from the API server, or nil if it no longer exists. An object with the same name and
+// another UID does not count.
+func (s *ControllerServer) liveByUID(ctx context.Context,
+	known *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	lv, err := s.live(ctx, known.Name)
 	if err != nil || lv == nil || lv.UID != known.UID {
 		return nil, err
@@ -159,8 +161,8 @@ func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVol
 	return lv, nil
 }
 
-// slow returns the error of a call whose deadline is over, with the known reason.
-func slow(lv *topolvmv1.LogicalVolume, what string, cause error) error {
+// timeoutError returns the error of a call whose deadline is over, with the known reason.
+func timeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name,
 		what, reasonOf(lv))
 }

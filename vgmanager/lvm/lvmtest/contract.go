@@ -45,7 +45,7 @@ type LVM interface {
 	PVMoveAbort(ctx context.Context, source string) error
 	CheckRAID(ctx context.Context) error
 	LVRepair(ctx context.Context, vg, name string) error
-	NameDevices(vg string, well bool)
+	SetHealthy(vg string, well bool)
 	AcceptLoss(vg string, pvs []string)
 	LVRefresh(ctx context.Context, vg, name string) error
 }
@@ -357,8 +357,8 @@ func contractView(t *testing.T, b Bench) {
 		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3") }},
 		{"removal of a thick volume", func() error { return l.LVRemove(ctx, contractGroup, "w1") }},
 	}
-	l.NameDevices(contractGroup, true)
-	defer l.NameDevices(contractGroup, false)
+	l.SetHealthy(contractGroup, true)
+	defer l.SetHealthy(contractGroup, false)
 	for _, step := range steps {
 		look(t, b)
 		ok(t, step.change())

@@ -316,8 +316,8 @@ func (f *Fake) remove(g *group, vg, name string) error {
 	return nil
 }
 
-// NameDevices implements lvm.LVM. It only affects the speed of the real LVM.
-func (f *Fake) NameDevices(string, bool) {}
+// SetHealthy implements lvm.LVM. It only affects the speed of the real LVM.
+func (f *Fake) SetHealthy(string, bool) {}
 
 // Open sets whether a volume is in use.
 func (f *Fake) Open(vg, name string, open bool) {

@@ -32,7 +32,7 @@ type choice struct {
 }
 
 // choose applies the selectors of the node.
-func choose(w Wanted, s Seen, vg *lvm.VG) choice {
+func choose(w Desired, s NodeState, vg *lvm.VG) choice {
 	c := choice{}
 	pvs := PhysicalVolumes(s.Report)
 	taken := c.named(w, s, pvs)
@@ -63,7 +63,7 @@ func NumberOf(pv lvm.PV) device.Number {
 }
 
 // named applies the paths of the selectors, and returns the devices that they lead to.
-func (c *choice) named(w Wanted, s Seen, pvs map[device.Number]device.PV) map[device.Number]bool {
+func (c *choice) named(w Desired, s NodeState, pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Paths {
 		if path.Err != nil {
@@ -81,7 +81,7 @@ func (c *choice) named(w Wanted, s Seen, pvs map[device.Number]device.PV) map[de
 	return taken
 }
 
-func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) {
+func (c *choice) judgeNamed(w Desired, s NodeState, pvs map[device.Number]device.PV, path Path) {
 	selector := selectorAt(w, path.Selector)
 	d, reasons := namedReasons(w, s, pvs, path)
 	if len(reasons) == 0 {
@@ -108,7 +108,7 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 }
 
 // namedReasons returns the device of a path and all reasons against it that also apply to a named device.
-func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) (device.Device, []device.Reason) {
+func namedReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, path Path) (device.Device, []device.Reason) {
 	d, reasons := examine(s, pvs, path.Number)
 	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
 		return slices.Contains(
@@ -128,7 +128,7 @@ func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) 
 	return d, reasons
 }
 
-func selectorAt(w Wanted, i int) v1alpha1.DeviceSelector {
+func selectorAt(w Desired, i int) v1alpha1.DeviceSelector {
 	if i < len(w.Selectors) {
 		return w.Selectors[i]
 	}
@@ -145,7 +145,7 @@ var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 
 // CheckProbed returns an error unless each device was read and found blank in this reconcile. A device that only
 // appeared in the second observation was not read; the next reconcile uses it.
-func CheckProbed(w Wanted, s Seen, devices []device.Device) error {
+func CheckProbed(w Desired, s NodeState, devices []device.Device) error {
 	for _, d := range devices {
 		reasons, ok := s.Probed[d.Number]
 		reasons = slices.DeleteFunc(slices.Clone(reasons),
@@ -159,7 +159,7 @@ func CheckProbed(w Wanted, s Seen, devices []device.Device) error {
 }
 
 // examine returns a device and all reasons against it.
-func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
+func examine(s NodeState, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
 	at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return d.Number == number })
 	if at < 0 {
 		return device.Device{Number: number},
@@ -186,7 +186,7 @@ func merge(reasons, probed []device.Reason) []device.Reason {
 
 // unresolved handles a path that does not lead to a device. It must not cause any change, in particular no removal,
 // because udev's links can disappear and return.
-func (c *choice) unresolved(w Wanted, path Path) {
+func (c *choice) unresolved(w Desired, path Path) {
 	missing := errors.Is(path.Err, device.ErrMissing)
 	switch {
 	case path.Optional && missing:
@@ -201,7 +201,7 @@ func (c *choice) unresolved(w Wanted, path Path) {
 }
 
 // discovered applies the selectors to all devices of the node that are not named.
-func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool,
+func (c *choice) discovered(w Desired, s NodeState, pvs map[device.Number]device.PV, exists bool,
 	named map[device.Number]bool) {
 	for _, d := range s.Devices {
 		if named[d.Number] || pvs[d.Number].Group == w.Name {
@@ -228,7 +228,7 @@ func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, e
 
 // discoveredReasons returns the reasons against a discovered device. It returns false if the device class does not
 // select the device.
-func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d device.Device,
+func discoveredReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, d device.Device,
 	exists bool) ([]device.Reason, bool) {
 	_, reasons := examine(s, pvs, d.Number)
 	if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) ||
@@ -259,7 +259,7 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 }
 
 // age returns how long a device has been attached, according to udev or, if udev does not know, this agent.
-func age(s Seen, d device.Device) time.Duration {
+func age(s NodeState, d device.Device) time.Duration {
 	if d.AppearedKnown {
 		return d.Appeared
 	}
@@ -273,7 +273,7 @@ var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.
 // conflicts returns a reason if another device class selects the device too. A class that names the device has
 // priority over one that discovers it. If both name it or both discover it, no class gets it, because the result must
 // not depend on the order of the reconciles.
-func conflicts(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
+func conflicts(w Desired, s NodeState, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
 		if named {
@@ -291,7 +291,7 @@ func conflicts(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	return nil
 }
 
-func namersOf(s Seen, d device.Device) string {
+func namersOf(s NodeState, d device.Device) string {
 	var names []string
 	for name, paths := range s.OtherPaths {
 		if slices.ContainsFunc(paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }) {
@@ -302,7 +302,7 @@ func namersOf(s Seen, d device.Device) string {
 	return strings.Join(names, ", ")
 }
 
-func findersOf(w Wanted, _ Seen, d device.Device) string {
+func findersOf(w Desired, _ NodeState, d device.Device) string {
 	var names []string
 	for _, o := range w.Others {
 		if finds(o.Selectors, d) {

@@ -35,7 +35,7 @@ type deviceRequests struct {
 //
 // pvmove drains a device atomically: until it ends, and if it is aborted or the node loses power, the data stays on
 // the device. Devices are drained one at a time. The agent resumes a started pvmove after any restart.
-func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
+func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
 	r := deviceRequests{notes: map[string]deviceNote{}}
 	for _, pv := range vg.PVs {
 		action := requestedAction(w, s, vg, pv)
@@ -49,7 +49,7 @@ func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
 
 // requestedAction returns the requested action for a physical volume. A request names it, or its path was removed
 // from the selectors.
-func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
+func requestedAction(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
 	d := deviceOf(s, pv)
 	if action := requestFor(w, s, d, pv.UUID); action != "" {
 		return action
@@ -61,7 +61,7 @@ func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAct
 }
 
 // requestFor returns the action of the request for a device, or "".
-func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceAction {
+func requestFor(w Desired, s NodeState, d device.Device, uuid string) v1alpha1.DeviceAction {
 	for _, request := range w.Spec.DeviceRequests {
 		if request.Node == w.Node && isMeant(s, request.Device, d, uuid) {
 			return request.Action
@@ -72,7 +72,7 @@ func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceA
 
 // isMeant returns true if a name, identity, link or UUID identifies a device. A missing device is identified by the
 // last status.
-func isMeant(s Seen, name string, d device.Device, uuid string) bool {
+func isMeant(s NodeState, name string, d device.Device, uuid string) bool {
 	if uuid != "" && name == uuid {
 		return true
 	}
@@ -98,13 +98,13 @@ type Removal struct {
 }
 
 // NewRemoval returns the record of a device that is removed from its group.
-func NewRemoval(s Seen, pv lvm.PV) Removal {
+func NewRemoval(s NodeState, pv lvm.PV) Removal {
 	d := deviceOf(s, pv)
 	return Removal{UUID: pv.UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
 }
 
 // wasTakenOut returns true if the device was removed from the group when its physical volume had this UUID.
-func wasTakenOut(s Seen, uuid string, d device.Device) bool {
+func wasTakenOut(s NodeState, uuid string, d device.Device) bool {
 	for _, r := range s.Removed {
 		if r.UUID != uuid {
 			continue
@@ -118,7 +118,7 @@ func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 }
 
 // deviceOf returns the device of a physical volume. It returns an empty Device if the physical volume is missing.
-func deviceOf(s Seen, pv lvm.PV) device.Device {
+func deviceOf(s NodeState, pv lvm.PV) device.Device {
 	number := NumberOf(pv)
 	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
 		return number != "" &&
@@ -131,7 +131,7 @@ func deviceOf(s Seen, pv lvm.PV) device.Device {
 
 // pathTakenOut returns true if the path of a device was removed from the selectors. It depends on the text of the
 // selectors, not on where a path currently leads: a link that is temporarily missing removes nothing.
-func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
+func pathTakenOut(w Desired, s NodeState, pv lvm.PV) bool {
 	noted := beforeOf(s, pv.UUID).Path
 	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
 		return false
@@ -148,7 +148,7 @@ func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 }
 
 // one plans the action for one physical volume.
-func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
+func (r *deviceRequests) one(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
 	ours := slices.Contains(pv.Tags, CordonTag)
 	switch {
 	case pv.Missing && action == v1alpha1.DeviceActionRemove:
@@ -186,7 +186,7 @@ func (r *deviceRequests) release(vg *lvm.VG, pv lvm.PV) Action {
 }
 
 // drain moves the extents off a device, and then removes it from the group if that is requested.
-func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
+func (r *deviceRequests) drain(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
 	if move := moveFrom(vg, pv); move != nil {
 		return r.follow(s, pv, move)
 	}
@@ -209,7 +209,7 @@ func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v
 
 // follow tracks a move. If no process polls the move, follow resumes it, because LVM requires polling to finish a
 // move.
-func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
+func (r *deviceRequests) follow(s NodeState, pv lvm.PV, move *lvm.Move) Action {
 	percent := int32(0)
 	if move.Percent != nil {
 		percent = int32(*move.Percent)
@@ -224,7 +224,7 @@ func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
 	return Action{}
 }
 
-func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
+func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 	switch free := vg.FreeOn(pv.UUID); {
 	case vg.MissingPVs > 0:
 		r.block(w, pv, "LVM cannot move extents while a device of the volume group is missing")
@@ -245,7 +245,7 @@ func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
 }
 
 // keepReason returns why an empty device must stay in the group, or "".
-func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
+func keepReason(w Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
 	switch {
 	case left < 1:
@@ -260,7 +260,7 @@ func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 }
 
 // block reports why a request cannot be carried out. The problem does not affect the health of the volumes.
-func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
+func (r *deviceRequests) block(w Desired, pv lvm.PV, why string) {
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeBlocked, message: why}
 	r.problems = append(r.problems, Problem{
 		Event: EventDeviceRemovalBlocked,
@@ -270,7 +270,7 @@ func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
 }
 
 // replaceLost restores the redundancy of volumes that lost a device, and then removes the lost device from the group.
-func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Action {
+func (r *deviceRequests) replaceLost(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) Action {
 	volumes := vg.VolumesOn(pv.UUID)
 	switch {
 	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
@@ -301,7 +301,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 }
 
 // AcceptedLosses returns the UUIDs of the missing physical volumes of the group whose removal is requested.
-func AcceptedLosses(w Wanted, s Seen) []string {
+func AcceptedLosses(w Desired, s NodeState) []string {
 	var uuids []string
 	vg := GroupOf(w, s)
 	if vg == nil {
@@ -316,12 +316,12 @@ func AcceptedLosses(w Wanted, s Seen) []string {
 }
 
 // allAccepted returns true if the removal of each missing physical volume is requested.
-func allAccepted(w Wanted, s Seen, vg *lvm.VG) bool {
+func allAccepted(w Desired, s NodeState, vg *lvm.VG) bool {
 	return len(AcceptedLosses(w, s)) == vg.MissingPVs
 }
 
 // allRequested returns true if the removal of each lost device is requested and none of them holds data of a volume.
-func allRequested(w Wanted, s Seen, vg *lvm.VG) bool {
+func allRequested(w Desired, s NodeState, vg *lvm.VG) bool {
 	for _, pv := range vg.PVs {
 		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove ||
 			len(vg.VolumesOn(pv.UUID)) > 0) {

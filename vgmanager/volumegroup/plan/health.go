@@ -17,7 +17,7 @@ func deviceProblem(reason, message string, volumes []string) Problem {
 }
 
 // brokenGroup returns the problems that prevent LVM from changing the group, and the failing devices that soon may.
-func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
+func brokenGroup(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
 		if pv.Missing {
@@ -43,7 +43,7 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 
 // wasThere returns true if the node had the volume group, unless the removal of all its devices was requested. LVM
 // does not list a group if none of its devices can be read.
-func wasThere(w Wanted, s Seen) bool {
+func wasThere(w Desired, s NodeState) bool {
 	for _, pv := range s.Before.PhysicalVolumes {
 		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
 			return true
@@ -54,7 +54,7 @@ func wasThere(w Wanted, s Seen) bool {
 
 // lostGroup reports a volume group that is missing. It is not recreated, because a new group with the same name would
 // be confused with it when its disks return.
-func lostGroup(w Wanted, s Seen) []Problem {
+func lostGroup(w Desired, s NodeState) []Problem {
 	var devices, requests []string
 	for _, pv := range s.Before.PhysicalVolumes {
 		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
@@ -77,12 +77,12 @@ func lostGroup(w Wanted, s Seen) []Problem {
 			strings.Join(commands, "; "))
 	}
 	p := deviceProblem(v1alpha1.ReasonDeviceMissing, message+"; "+remedy, nil)
-	p.WholeClass = true
+	p.AffectsClass = true
 	return []Problem{p}
 }
 
 // unhiding returns the commands that make LVM list the attached physical volumes of the group.
-func unhiding(s Seen) []string {
+func unhiding(s NodeState) []string {
 	var commands []string
 	for _, d := range hiddenDevices(s) {
 		if beforeOf(s, d.UUID).UUID != "" {
@@ -93,7 +93,7 @@ func unhiding(s Seen) []string {
 }
 
 // failing returns the devices of the group that are present and return errors.
-func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
+func failing(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
 		if err := s.Failing[NumberOf(pv)]; err != nil && !pv.Missing {
@@ -106,7 +106,7 @@ func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	return problems
 }
 
-func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
+func missing(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) string {
 	where := ""
 	if last := lastName(s, pv); last != "" {
 		where = ", last seen as " + last
@@ -141,14 +141,14 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 }
 
 // lastName returns the last known device of a missing physical volume.
-func lastName(s Seen, pv lvm.PV) string {
+func lastName(s NodeState, pv lvm.PV) string {
 	if name := s.Names[pv.UUID]; name != "" {
 		return name
 	}
 	return beforeOf(s, pv.UUID).Name
 }
 
-func beforeOf(s Seen, uuid string) v1alpha1.PhysicalVolumeStatus {
+func beforeOf(s NodeState, uuid string) v1alpha1.PhysicalVolumeStatus {
 	for _, pv := range s.Before.PhysicalVolumes {
 		if pv.UUID == uuid {
 			return pv
@@ -158,7 +158,7 @@ func beforeOf(s Seen, uuid string) v1alpha1.PhysicalVolumeStatus {
 }
 
 // hasDuplicates returns true if a physical volume of the group is on two devices.
-func hasDuplicates(s Seen, vg *lvm.VG) bool {
+func hasDuplicates(s NodeState, vg *lvm.VG) bool {
 	return slices.ContainsFunc(s.Devices, func(d device.Device) bool { _, copied := copyOf(d, vg); return copied })
 }
 
@@ -183,7 +183,7 @@ func isUnder(d device.Device, pv lvm.PV) bool {
 
 // brokenVolumes returns the volumes that LVM reports as broken, and the suspended ones. The pool and the redundancy
 // have separate rules.
-func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
+func brokenVolumes(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	var broken, held, names []string
 	suspended := heldVolumes(s, vg)
 	for i := range vg.LVs {
@@ -227,7 +227,7 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 
 // heldVolumes returns the visible volumes that are suspended or depend on a suspended hidden volume. I/O of both
 // blocks.
-func heldVolumes(s Seen, vg *lvm.VG) []string {
+func heldVolumes(s NodeState, vg *lvm.VG) []string {
 	var names []string
 	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
 		for i := range list {
@@ -242,7 +242,7 @@ func heldVolumes(s Seen, vg *lvm.VG) []string {
 
 // resume reloads a volume that is suspended, which also resumes the devices below it. A killed LVM command leaves
 // devices suspended, and no later command resumes them. LVM's lock ensures that no other command is working on them.
-func resume(s Seen, vg *lvm.VG) Action {
+func resume(s NodeState, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}
 	}
@@ -263,7 +263,7 @@ func resume(s Seen, vg *lvm.VG) Action {
 }
 
 // isHeld returns true if the device of a logical volume has been suspended for longer than LVM's operations take.
-func isHeld(s Seen, lv *lvm.LV) bool {
+func isHeld(s NodeState, lv *lvm.LV) bool {
 	return lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)]
 }
 
@@ -281,7 +281,7 @@ func TopOf(vg *lvm.VG, lv *lvm.LV) string {
 }
 
 // unknownHealth reports that the kernel does not respond, so that the health is not known.
-func unknownHealth(w Wanted, s Seen) []Problem {
+func unknownHealth(w Desired, s NodeState) []Problem {
 	if s.HealthUnknown == nil {
 		return nil
 	}

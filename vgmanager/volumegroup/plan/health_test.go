@@ -19,13 +19,13 @@ func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 			{Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Major: 254, Minor: 7},
 		},
 	}
-	s := Seen{Held: map[device.Number]bool{"254:2": true, "254:5": true, "254:7": true, "254:99": true}}
+	s := NodeState{Held: map[device.Number]bool{"254:2": true, "254:5": true, "254:7": true, "254:99": true}}
 	got := heldVolumes(s, vg)
 	slices.Sort(got)
 	if !slices.Equal(got, []string{"itself", "pool", "raid"}) {
 		t.Errorf("got %v", got)
 	}
-	problems := brokenVolumes(Wanted{Name: "vg1", Node: "n1"}, s, vg)
+	problems := brokenVolumes(Desired{Name: "vg1", Node: "n1"}, s, vg)
 	if len(problems) != 1 || problems[0].Reason != v1alpha1.ReasonVolumesSuspended ||
 		!slices.Equal(problems[0].Volumes, []string{"itself", "pool", "raid"}) {
 		t.Errorf("got %+v", problems)
@@ -43,16 +43,17 @@ func TestSuspendedVolumesAreResumed(t *testing.T) {
 		vg   lvm.VG
 		want string
 	}{
-		"nothing":                     {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-a-----", "", 1)}}, ""},
-		"a volume":                    {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}}, "a"},
-		"a volume before its pool":    {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-XXtzX-", "pool", 3)}}, "a"},
-		"a pool":                      {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-aotz--", "pool", 4)}}, "pool"},
-		"a part of a volume":          {lvm.VG{LVs: []lvm.LV{volume("raid", "rwi-aor---", "", 9)}, Hidden: []lvm.LV{mirror}}, "raid"},
+		"nothing":                  {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-a-----", "", 1)}}, ""},
+		"a volume":                 {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}}, "a"},
+		"a volume before its pool": {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-XXtzX-", "pool", 3)}}, "a"},
+		"a pool":                   {lvm.VG{LVs: []lvm.LV{pool, volume("a", "Vwi-aotz--", "pool", 4)}}, "pool"},
+		"a part of a volume": {lvm.VG{LVs: []lvm.LV{volume("raid", "rwi-aor---", "", 9)},
+			Hidden: []lvm.LV{mirror}}, "raid"},
 		"resumed since":               {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-ao----", "", 2)}}, ""},
 		"LVM works on it":             {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 1)}}, ""},
 		"not while a disk is missing": {lvm.VG{LVs: []lvm.LV{volume("a", "-wi-s-----", "", 2)}, MissingPVs: 1}, ""},
 	} {
-		got := resume(Seen{Held: held}, &test.vg)
+		got := resume(NodeState{Held: held}, &test.vg)
 		if got.Volume != test.want || (got.Kind == Resume) != (test.want != "") {
 			t.Errorf("%s: got %+v, want %q", name, got, test.want)
 		}

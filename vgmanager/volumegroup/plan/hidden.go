@@ -20,7 +20,7 @@ type Hidden struct {
 }
 
 // protected returns why a device with a label that LVM does not list is not wiped, or "".
-func (h Hidden) protected(w Wanted, number device.Number) string {
+func (h Hidden) protected(w Desired, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
 	case h.Err != nil:
@@ -33,7 +33,7 @@ func (h Hidden) protected(w Wanted, number device.Number) string {
 }
 
 // deviceOf returns the device of a hidden physical volume.
-func (h Hidden) deviceOf(s Seen, uuid string) (device.Device, bool) {
+func (h Hidden) deviceOf(s NodeState, uuid string) (device.Device, bool) {
 	for _, d := range s.Devices {
 		if pv, ok := h.PVs[d.Number]; ok && pv.UUID == uuid {
 			return d, true
@@ -43,8 +43,8 @@ func (h Hidden) deviceOf(s Seen, uuid string) (device.Device, bool) {
 }
 
 // LabelsToRead returns the devices with the label of a physical volume that LVM does not list, sorted by name, if the
-// plan depends on them. Their labels are read directly from the devices, into Seen.Hidden.
-func LabelsToRead(w Wanted, s Seen) []device.Device {
+// plan depends on them. Their labels are read directly from the devices, into NodeState.Hidden.
+func LabelsToRead(w Desired, s NodeState) []device.Device {
 	if !needsHidden(w, s) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func LabelsToRead(w Wanted, s Seen) []device.Device {
 
 // needsHidden returns true if hidden physical volumes matter, because a volume group is missing or incomplete, or
 // because devices may be wiped.
-func needsHidden(w Wanted, s Seen) bool {
+func needsHidden(w Desired, s NodeState) bool {
 	vg := GroupOf(w, s)
 	return vg == nil || vg.MissingPVs > 0 ||
 		slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
@@ -61,7 +61,7 @@ func needsHidden(w Wanted, s Seen) bool {
 
 // hiddenDevices returns the devices with the label of a physical volume that LVM does not list, sorted by name. It
 // omits a copy of a listed physical volume, and disks of virtual machines on logical volumes.
-func hiddenDevices(s Seen) []device.Device {
+func hiddenDevices(s NodeState) []device.Device {
 	numbers := map[device.Number]bool{}
 	uuids := map[string]bool{}
 	for _, pv := range s.Report.PVs() {
@@ -89,7 +89,7 @@ type hiddenVG struct {
 
 // hiddenGroup returns the volume groups of this product that have the name of a device class and that LVM does not
 // list.
-func hiddenGroup(w Wanted, s Seen) []hiddenVG {
+func hiddenGroup(w Desired, s NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
 		pv, ok := s.Hidden.PVs[d.Number]
@@ -109,7 +109,7 @@ func hiddenGroup(w Wanted, s Seen) []hiddenVG {
 
 // planHidden is the plan if LVM does not list the volume group of the device class, although its disks have it. No
 // new group is created. If adopt has its UUID, the disks are added to the devices file.
-func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
+func planHidden(w Desired, s NodeState, groups []hiddenVG, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Lost: wasThere(w, s)}
 	for _, g := range groups {
 		problem := notOurs(w, &g.VG)
@@ -128,7 +128,7 @@ func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 }
 
 // problem describes a hidden volume group: its owner, if it is not this node, and how to make LVM list the group.
-func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
+func (g hiddenVG) problem(w Desired, foreign string, lost bool) Problem {
 	names := strings.Join(device.Names(g.devices), " ")
 	var commands []string
 	for _, d := range g.devices {
@@ -148,7 +148,7 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 	p := Problem{Event: EventForeignVolumeGroup, Message: foreign + "; " + hint}
 	if lost {
 		p = deviceProblem(v1alpha1.ReasonDeviceMissing, p.Message, nil)
-		p.WholeClass = true
+		p.AffectsClass = true
 	}
 	return p
 }

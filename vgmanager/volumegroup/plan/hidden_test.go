@@ -38,7 +38,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "uuid-vg1"}}
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}
 	moved := []string{"lvms", "lvms.cluster=c1", "lvms.node=n9"}
-	onPartition := func(h Hidden) Seen {
+	onPartition := func(h Hidden) NodeState {
 		whole := disk("b")
 		part := disk("b")
 		part.Name = "/dev/sdb1"
@@ -49,15 +49,15 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		whole.PartitionTable = "gpt"
 		whole.Partitions = []string{part.Name}
 		whole.Children = []device.Child{{Name: part.Name, Type: "part"}}
-		return Seen{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
+		return NodeState{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
 	}
 	partOf := func(group string, tags ...string) Hidden {
 		pv := label("b", group, tags...)
 		pv.Minor = 17
 		return hiddenOf(pv)
 	}
-	look := func(h Hidden, vgs ...lvm.VG) Seen {
-		return Seen{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
+	look := func(h Hidden, vgs ...lvm.VG) NodeState {
+		return NodeState{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
 			Paths: paths("b"), Hidden: h}
 	}
 	lost := look(hiddenOf(label("b", "vg1", ours...)))
@@ -68,7 +68,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}))
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen Seen
+		seen NodeState
 		want string
 		says []string
 	}{
@@ -123,14 +123,14 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 		lost = "attach them again"
 	)
 	for name, tt := range map[string]struct {
-		seen Seen
+		seen NodeState
 		says []string
 	}{
-		"hidden": {Seen{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
-		"and not readable": {Seen{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}},
+		"hidden": {NodeState{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
+		"and not readable": {NodeState{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}},
 			[]string{hint}},
-		"away":              {Seen{Devices: []device.Device{disk("c")}}, []string{lost}},
-		"another is hidden": {Seen{Devices: []device.Device{labeled("d")}}, []string{lost}},
+		"away":              {NodeState{Devices: []device.Device{disk("c")}}, []string{lost}},
+		"another is hidden": {NodeState{Devices: []device.Device{labeled("d")}}, []string{lost}},
 	} {
 		tt.seen.Report = report()
 		tt.seen.Before = before
@@ -140,7 +140,7 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of the disks may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
-	s := Seen{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
+	s := NodeState{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
 	checkPlan(t, "discovery", New(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
 		[]string{"input/output error"})
 	s.Hidden.Err = nil

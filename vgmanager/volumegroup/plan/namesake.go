@@ -10,7 +10,7 @@ import (
 
 // recordedUUID returns the UUID of the device class' volume group on this node from the node status or, if it was
 // lost, from the class that this agent published. It returns "" if there is no record.
-func recordedUUID(s Seen) string {
+func recordedUUID(s NodeState) string {
 	if s.Before.UUID == "" && s.Class != nil {
 		return s.Class.VolumeGroupUUID
 	}
@@ -19,7 +19,7 @@ func recordedUUID(s Seen) string {
 
 // GroupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
 // name is not used. Without a record, it is the group with the name, if there is only one.
-func GroupOf(w Wanted, s Seen) *lvm.VG {
+func GroupOf(w Desired, s NodeState) *lvm.VG {
 	recorded := recordedUUID(s)
 	named := s.Report.Named(w.Name)
 	for _, vg := range named {
@@ -35,7 +35,7 @@ func GroupOf(w Wanted, s Seen) *lvm.VG {
 
 // namesakes reports other volume groups with the name of the device class. If several exist, LVM does not change any
 // of them by name. A single one could be confused with the missing one.
-func namesakes(w Wanted, s Seen) []Problem {
+func namesakes(w Desired, s NodeState) []Problem {
 	named := s.Report.Named(w.Name)
 	recorded := recordedUUID(s)
 	if len(named) > 1 {
@@ -52,7 +52,7 @@ func namesakes(w Wanted, s Seen) []Problem {
 }
 
 // duplicates reports several volume groups with the name of the device class.
-func duplicates(w Wanted, s Seen) []Problem {
+func duplicates(w Desired, s NodeState) []Problem {
 	named := s.Report.Named(w.Name)
 	recorded := recordedUUID(s)
 	if len(named) < 2 {
@@ -74,7 +74,7 @@ func duplicates(w Wanted, s Seen) []Problem {
 
 func namesakeProblem(message string) Problem {
 	p := deviceProblem(v1alpha1.ReasonDuplicateVolumeGroup, message, nil)
-	p.WholeClass = true
+	p.AffectsClass = true
 	return p
 }
 

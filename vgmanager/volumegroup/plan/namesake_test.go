@@ -22,14 +22,14 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	thick := v1alpha1.LVMVolumeGroupSpec{}
 	adopting := v1alpha1.LVMVolumeGroupSpec{}
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"}}
-	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) Seen {
-		return Seen{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
+	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) NodeState {
+		return NodeState{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
 	}
 	published := look(v1alpha1.VGStatus{}, other)
 	published.Class = thickDone
 	tests := map[string]struct {
 		spec                   v1alpha1.LVMVolumeGroupSpec
-		seen                   Seen
+		seen                   NodeState
 		want, leaving, removal string
 		lost                   bool
 		says                   []string

@@ -10,7 +10,7 @@ import (
 )
 
 // OwnerTags returns the tags for the owner and the device class of a volume group.
-func OwnerTags(w Wanted) []string {
+func OwnerTags(w Desired) []string {
 	return []string{
 		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name,
 		v1alpha1.NodeTagPrefix + w.Node,
@@ -28,7 +28,7 @@ func tagValue(vg *lvm.VG, prefix string) string {
 }
 
 // foreign returns why a volume group with the right name must not be changed, or "".
-func foreign(w Wanted, vg *lvm.VG) string {
+func foreign(w Desired, vg *lvm.VG) string {
 	if vg == nil {
 		return ""
 	}
@@ -42,7 +42,7 @@ func foreign(w Wanted, vg *lvm.VG) string {
 //
 // A group that has only the owner tag was created by an earlier version without the other tags. It belongs to this
 // node.
-func notOurs(w Wanted, vg *lvm.VG) string {
+func notOurs(w Desired, vg *lvm.VG) string {
 	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
 	node := tagValue(vg, v1alpha1.NodeTagPrefix)
 	switch {
@@ -66,14 +66,14 @@ func notOurs(w Wanted, vg *lvm.VG) string {
 	return ""
 }
 
-func adopted(w Wanted, vg *lvm.VG) bool {
+func adopted(w Desired, vg *lvm.VG) bool {
 	return slices.ContainsFunc(w.Spec.Adopt, func(a v1alpha1.VolumeGroupAdoption) bool {
 		return a.Node == w.Node && a.VolumeGroupUUID == vg.UUID
 	})
 }
 
 // frozen returns why LVM would not change a volume group of this node, or "".
-func frozen(w Wanted, vg *lvm.VG) string {
+func frozen(w Desired, vg *lvm.VG) string {
 	switch {
 	case vg.Attr.Exported():
 		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s",
@@ -90,7 +90,7 @@ func frozen(w Wanted, vg *lvm.VG) string {
 }
 
 // tagging adds missing tags to a volume group of this node, and removes outdated ones.
-func tagging(w Wanted, vg *lvm.VG) Action {
+func tagging(w Desired, vg *lvm.VG) Action {
 	a := Action{}
 	wanted := OwnerTags(w)
 	for _, tag := range wanted {

@@ -1,12 +1,12 @@
 // Package plan decides the next change of a volume group on this node and the status to report.
 //
-// Its functions depend only on their arguments: the desired state (Wanted) and an observation of the node (Seen). They
-// read no files, run no programs and have no clock; the rules of test/arch ensure that. Package volumegroup observes
-// the node, performs the action of the plan and writes the status.
+// Its functions depend only on their arguments: the desired state (Desired) and an observation of the node (NodeState).
+// They read no files, run no programs and have no clock; the rules of test/arch ensure that. Package volumegroup
+// observes the node, performs the action of the plan and writes the status.
 //
 // New is the entry point. Each subject has a file:
 //
-//   - wanted.go, state.go: the arguments: desired state and observation
+//   - desired.go, state.go: the arguments: desired state and observation
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
@@ -97,10 +97,10 @@ type Problem struct {
 	Message           string
 	// Unknown: the condition becomes Unknown, not False.
 	Unknown bool
-	// Volumes are the logical volumes at risk. WholeClass: all volumes of the device class are at risk, and LVM
+	// Volumes are the logical volumes at risk. AffectsClass: all volumes of the device class are at risk, and LVM
 	// cannot list them.
-	Volumes    []string
-	WholeClass bool
+	Volumes      []string
+	AffectsClass bool
 }
 
 // Plan is the result of an observation of the node: the next change and the status.
@@ -151,7 +151,7 @@ func (p Plan) messages() []string {
 // restore the redundancy of volumes. A pool is created once. It is extended when its volume group was extended, or by
 // automatic extension. A class is published when volumes can be created in it. It stays published while it is broken,
 // because requests must find its volumes. Removal starts when no volume is left.
-func New(w Wanted, s Seen) Plan {
+func New(w Desired, s NodeState) Plan {
 	switch {
 	case w.Deleting:
 		return planRemoval(w, s)
@@ -183,7 +183,7 @@ func New(w Wanted, s Seen) Plan {
 }
 
 // planCreation is the plan for a node without the volume group.
-func planCreation(w Wanted, s Seen, c choice) Plan {
+func planCreation(w Desired, s NodeState, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
 	switch {
 	case w.Taint != "":
@@ -219,12 +219,12 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 }
 
 // requires returns true if the device class requires a device on every node.
-func requires(w Wanted) bool {
+func requires(w Desired) bool {
 	return slices.ContainsFunc(w.Selectors, func(s v1alpha1.DeviceSelector) bool { return len(s.Paths) > 0 })
 }
 
 // planUpkeep is the plan for a volume group of this node.
-func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
+func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
@@ -252,7 +252,7 @@ func stateOf(p Plan) v1alpha1.VGState {
 
 // nextAction returns the first change that is due. In a broken group it only returns changes that do not write LVM's
 // metadata, requested repairs and removals, and the extension that a requested repair requires.
-func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
+func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
 	due := []Action{}
 	if !broken {
 		due = append(due, labelsLeft(s), tagging(w, vg))
@@ -285,7 +285,7 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 }
 
 // publication publishes the class if the engine does not have it, or has a different one.
-func publication(w Wanted, s Seen, vg *lvm.VG) Action {
+func publication(w Desired, s NodeState, vg *lvm.VG) Action {
 	class := classOf(w, s.Class, vg.UUID)
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return Action{}
@@ -295,7 +295,7 @@ func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 
 // classOf returns the desired class for the volume group with this UUID. It keeps additional settings of a present
 // class (stripes, lvcreate options), which nodes that ran another version have.
-func classOf(w Wanted, present *deviceclass.Class, uuid string) deviceclass.Class {
+func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Class {
 	class := deviceclass.Class{}
 	if present != nil {
 		class = *present
@@ -329,7 +329,7 @@ func classOf(w Wanted, present *deviceclass.Class, uuid string) deviceclass.Clas
 }
 
 // labelsLeft removes the labels of devices that were removed from the group.
-func labelsLeft(s Seen) Action {
+func labelsLeft(s NodeState) Action {
 	a := Action{}
 	for _, pv := range s.Report.Unassigned {
 		if slices.Contains(s.Released, pv.UUID) {

@@ -110,7 +110,7 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 }
 
 // PoolOptions returns the options of a new pool in a volume group with this free space.
-func PoolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
+func PoolOptions(w Desired, free lvm.Bytes) lvm.ThinPoolOptions {
 	config := w.Spec.ThinPoolConfig
 	return lvm.ThinPoolOptions{
 		VG: w.Name, Name: config.Name, PercentFree: config.SizePercent,
@@ -157,7 +157,7 @@ func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
 }
 
 // poolProblems returns the problems of the pool of a thin class.
-func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
+func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	config := w.Spec.ThinPoolConfig
 	if config == nil || vg.LV(config.Name) == nil {
 		return nil
@@ -179,7 +179,7 @@ func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 }
 
 // cannotGrow reports that autoExtend is due but the group does not have enough free space.
-func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
+func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	config := w.Spec.ThinPoolConfig
 	var problems []Problem
 	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > MaxPoolSize(pool.ChunkSize) {
@@ -220,41 +220,43 @@ const checkPool = "stop the Pods that use its volumes and run on the node: vgcha
 
 // poolRules are sorted by severity. The arguments of their text are the volume group and the pool.
 var poolRules = []struct {
-	broken          func(Seen, *lvm.ThinPool) bool
+	broken          func(NodeState, *lvm.ThinPool) bool
 	reason, problem string
 }{
 	{
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "failed" },
+		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "failed" },
 		v1alpha1.ReasonThinPoolFailed,
 		"has failed: see the kernel's log for errors of its disks (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "partial" },
+		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "partial" },
 		v1alpha1.ReasonThinPoolFailed,
 		"has extents on a missing disk (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.CheckNeeded },
+		func(_ NodeState, p *lvm.ThinPool) bool { return p.CheckNeeded },
 		v1alpha1.ReasonThinPoolNeedsCheck,
 		"needs a check of its metadata: " + checkPool,
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
+		func(_ NodeState, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
 		"has no space left for metadata: run on the node: lvextend --poolmetadatasize +1g %[1]s/%[2]s",
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
+		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
 		v1alpha1.ReasonThinPoolReadOnly,
 		"has read-only metadata after an error: " + checkPool,
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
+		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfData,
 		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group " +
 			"%[1]s, pool %[2]s)",
 	}, {
-		func(s Seen, p *lvm.ThinPool) bool { return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)] },
+		func(s NodeState, p *lvm.ThinPool) bool {
+			return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)]
+		},
 		v1alpha1.ReasonThinPoolFailed,
 		"is suspended, so the I/O of its volumes blocks; the node agent resumes it when no LVM command is working on " +
 			"it (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return !p.Zeroes },
+		func(_ NodeState, p *lvm.ThinPool) bool { return !p.Zeroes },
 		v1alpha1.ReasonThinPoolMisconfigured,
 		"does not zero new blocks, so volumes can expose data of other volumes: run on the node: lvchange " +
 			"--zero y %[1]s/%[2]s",

@@ -30,7 +30,7 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 
 // raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
 // or the kernel does not support RAID.
-func raidProblem(w Wanted, s Seen, devices int) string {
+func raidProblem(w Desired, s NodeState, devices int) string {
 	raid := w.Spec.RAIDConfig
 	switch {
 	case raid == nil:
@@ -78,7 +78,7 @@ func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 
 // raidProblems returns the problems of the redundancy. A volume that is being synchronized, initially or again, does
 // not tolerate the loss of a device yet.
-func raidProblems(w Wanted, vg *lvm.VG) []Problem {
+func raidProblems(w Desired, vg *lvm.VG) []Problem {
 	failed, degraded, syncing := wrongRAID(vg)
 	var problems []Problem
 	add := func(reason, text string, names []string) {
@@ -110,7 +110,7 @@ func plain(names []string) []string {
 
 // refresh reloads volumes whose device was missing and returned. Until then the kernel does not use the RAID image on
 // the device, or still uses the removed device.
-func refresh(s Seen, vg *lvm.VG) Action {
+func refresh(s NodeState, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}
 	}
@@ -139,7 +139,7 @@ func syncing(vg *lvm.VG, names []string) string {
 const maxHealthEntries = 32
 
 // newRAIDStatus returns the redundancy for the status.
-func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
+func newRAIDStatus(s NodeState, vg *lvm.VG) *v1alpha1.RAIDStatus {
 	failed, degraded, syncing := wrongRAID(vg)
 	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}
 	for _, pv := range vg.PVs {

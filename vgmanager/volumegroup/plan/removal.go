@@ -13,8 +13,8 @@ import (
 //
 // After a crash, the next observation shows what is left: the class in the file, the pool, the volume group. Only the
 // labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
-// (Seen.Released).
-func planRemoval(w Wanted, s Seen) Plan {
+// (NodeState.Released).
+func planRemoval(w Desired, s NodeState) Plan {
 	vg := GroupOf(w, s)
 	if problems := duplicates(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
@@ -48,7 +48,7 @@ func planRemoval(w Wanted, s Seen) Plan {
 // planLeaving is the plan for a node that the device class no longer selects. Existing volumes stay and remain
 // available; new ones are refused. After the last volume is deleted, the volume group is removed as if the device
 // class were deleted. A group whose devices are missing may have volumes, so it is not treated as removed.
-func planLeaving(w Wanted, s Seen) Plan {
+func planLeaving(w Desired, s NodeState) Plan {
 	vg := GroupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
@@ -73,7 +73,7 @@ func planLeaving(w Wanted, s Seen) Plan {
 
 // vanished returns true if a volume group is missing that the agent did not remove. The agent records what it
 // removes.
-func vanished(s Seen) bool {
+func vanished(s NodeState) bool {
 	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return !slices.Contains(s.Released, pv.UUID)
 	})
@@ -81,7 +81,7 @@ func vanished(s Seen) bool {
 
 // withdrawn withdraws the class before any other change, so that no volume is created in a group that is being
 // removed.
-func withdrawn(s Seen, p Plan) Plan {
+func withdrawn(s NodeState, p Plan) Plan {
 	if s.Class == nil {
 		return p
 	}
@@ -89,7 +89,7 @@ func withdrawn(s Seen, p Plan) Plan {
 }
 
 // planWait waits until the volumes are deleted. Deletion requires the class, so planWait publishes it if necessary.
-func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
+func planWait(w Desired, s NodeState, vg *lvm.VG, volumes []string) Plan {
 	p := Plan{
 		State: v1alpha1.VGStatusProgressing,
 		Problems: []Problem{{Event: EventManualCleanup,
@@ -104,7 +104,7 @@ func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
 }
 
 // userVolumes returns all logical volumes except the pool.
-func userVolumes(w Wanted, vg *lvm.VG) []string {
+func userVolumes(w Desired, vg *lvm.VG) []string {
 	var names []string
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
@@ -118,7 +118,7 @@ func userVolumes(w Wanted, vg *lvm.VG) []string {
 }
 
 // planLabels is the plan for a node without the volume group: it removes the labels that the group left.
-func planLabels(s Seen) Plan {
+func planLabels(s NodeState) Plan {
 	if left := labelsLeft(s); left.Kind != Nothing {
 		return withdrawn(s, Plan{State: v1alpha1.VGStatusProgressing, Action: left})
 	}

@@ -12,8 +12,8 @@ import (
 // TestATaintThatComesBeforeTheVolumeGroup: the node is already a member of the device class, but does not have a
 // volume group yet when it is tainted.
 func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
-	w := Wanted{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
-	blank := Seen{Devices: []device.Device{disk("b")}, Report: report()}
+	w := Desired{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
+	blank := NodeState{Devices: []device.Device{disk("b")}, Report: report()}
 	if p := New(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != Nothing ||
 		!strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
 		t.Errorf("got %+v", p)
@@ -26,9 +26,9 @@ func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
 
 // TestAGroupThatIsAwayIsNotLeft: it is not known whether the group has volumes.
 func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
-	seen := Seen{Report: report(), Class: thinDone}
+	seen := NodeState{Report: report(), Class: thinDone}
 	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
-	w := Wanted{Name: "vg1", Node: "node1", Leaving: true}
+	w := Desired{Name: "vg1", Node: "node1", Leaving: true}
 	for _, class := range []*lvmd.DeviceClass{thinDone, nil} {
 		seen.Class = class
 		if p := New(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||

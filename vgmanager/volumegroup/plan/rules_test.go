@@ -24,47 +24,47 @@ func TestPlanOfARemoval(t *testing.T) {
 	}
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
-		seen Seen
+		seen NodeState
 		want string
 		says []string
 	}{
 		"volumes are waited for": {
-			spec: thin, seen: Seen{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
+			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
 			want: "Progressing", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2",
 				"PersistentVolumeClaims"},
 		},
 		"volumes can be deleted only while the class is there": {
-			spec: thin, seen: Seen{Report: report(withPool(group("b"), "pvc-1"))},
+			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-1"))},
 			want: "Progressing PublishClass", says: []string{"pvc-1"},
 		},
 		"a volume of somebody else is waited for": {
-			seen: Seen{Report: report(edit(group("b"),
+			seen: NodeState{Report: report(edit(group("b"),
 				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "backup", Attr: "-wi-a-----"}} })), Class: thickDone},
 			want: "Progressing", says: []string{"backup"},
 		},
 		"first the class": {spec: thin,
-			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
-		"then the pool": {spec: thin, seen: Seen{Report: report(withPool(group("b")))},
+			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
+		"then the pool": {spec: thin, seen: NodeState{Report: report(withPool(group("b")))},
 			want: "Progressing RemoveThinPool"},
-		"then the group": {spec: thin, seen: Seen{Report: report(group("b", "c"))},
+		"then the group": {spec: thin, seen: NodeState{Report: report(group("b", "c"))},
 			want: "Progressing RemoveVolumeGroup /dev/sdb /dev/sdc"},
 		"then the labels it left": {spec: thin,
-			seen: Seen{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}},
+			seen: NodeState{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}},
 			want: "Progressing RemovePhysicalVolumes /dev/sdb /dev/sdc"},
-		"labels of others stay": {seen: Seen{Report: &lvm.Report{Unassigned: loose("d")},
+		"labels of others stay": {seen: NodeState{Report: &lvm.Report{Unassigned: loose("d")},
 			Released: []string{"pv-b"}}, want: "finished"},
 		"a label in another group": {
-			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })),
+			seen: NodeState{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })),
 				Released: []string{"pv-b"}}, want: "finished"},
-		"nothing is left": {spec: thin, seen: Seen{Report: report()}, want: "finished"},
-		"only the class is left": {spec: thin, seen: Seen{Report: report(), Class: thinDone},
+		"nothing is left": {spec: thin, seen: NodeState{Report: report()}, want: "finished"},
+		"only the class is left": {spec: thin, seen: NodeState{Report: report(), Class: thinDone},
 			want: "Progressing WithdrawClass"},
-		"a group without the tag is left as it is": {spec: thin, seen: Seen{Report: report(foreignGroup)},
+		"a group without the tag is left as it is": {spec: thin, seen: NodeState{Report: report(foreignGroup)},
 			want: "finished"},
-		"but not its class": {spec: thin, seen: Seen{Report: report(foreignGroup), Class: thinDone},
+		"but not its class": {spec: thin, seen: NodeState{Report: report(foreignGroup), Class: thinDone},
 			want: "Progressing WithdrawClass"},
 		"a disk is missing": {
-			seen: Seen{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
+			seen: NodeState{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
 			want: "Degraded", says: []string{"vgreduce --removemissing"},
 		},
 	}
@@ -83,7 +83,7 @@ func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 	if got := classOf(w, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
 		t.Errorf("got %v", got)
 	}
-	if a := publication(w, Seen{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != Nothing {
+	if a := publication(w, NodeState{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != Nothing {
 		t.Errorf("an unchanged class is published: %v", a)
 	}
 }
@@ -114,7 +114,7 @@ func TestPoolOptions(t *testing.T) {
 		tt.want.VG = "vg1"
 		tt.want.Name = "pool"
 		tt.want.PercentFree = 90
-		got := PoolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
+		got := PoolOptions(Desired{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -171,7 +171,7 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	if got := poolAction(config, &vg); got.Kind != Nothing {
 		t.Errorf("got %+v", got)
 	}
-	problems := cannotGrow(Wanted{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
+	problems := cannotGrow(Desired{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
 		&vg, vg.ThinPool("pool"))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message,
 		"maximum size that its chunk size of 128 KiB allows") {

@@ -113,70 +113,70 @@ func TestChoiceOfDevices(t *testing.T) {
 	tests := map[string]struct {
 		spec     v1alpha1.LVMVolumeGroupSpec
 		others   []Other
-		seen     Seen
+		seen     NodeState
 		want     string
 		says     []string
 		excluded []string
 	}{
 		"by size": {spec: large,
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), big}},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), big}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"none has the properties": {spec: large,
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b")}}, want: "Ready"},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}}, want: "Ready"},
 		"removable is not found": {spec: flash,
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), usb}},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Removable"}},
 		"removable when asked for": {spec: v1alpha1.LVMVolumeGroupSpec{
 			DeviceSelector: &v1alpha1.DeviceSelector{Rotational: &no, Removable: true}},
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), usb}},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), usb}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
 		"named and of the wrong size": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: selector.Paths,
 				MinSize: quantityOf("20Gi")}},
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")}, want: "Failed",
 			says: []string{"less than minSize"}, excluded: []string{"/dev/disk/by-id/b NotSelected"},
 		},
 		"a young device waits under Dynamic": {spec: dynamic,
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), young}},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), young}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc TooYoung"}},
 		"only a young device": {spec: dynamic,
-			seen: Seen{Report: report(), Devices: []device.Device{young}}, want: "Progressing",
+			seen: NodeState{Report: report(), Devices: []device.Device{young}}, want: "Progressing",
 			excluded: []string{"/dev/sdc TooYoung"}},
-		"a young device is used under Static": {seen: Seen{Report: report(), Devices: []device.Device{young}},
+		"a young device is used under Static": {seen: NodeState{Report: report(), Devices: []device.Device{young}},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"a named young device is used": {spec: named,
-			seen: Seen{Report: report(), Devices: []device.Device{young}, Paths: paths("c")},
+			seen: NodeState{Report: report(), Devices: []device.Device{young}, Paths: paths("c")},
 			want: "Progressing CreateVolumeGroup /dev/sdc"},
 		"of unknown age, watched for a minute": {
-			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{unknownAge},
+			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{unknownAge},
 				Watched: map[device.Number]time.Duration{disk("c").Number: time.Hour}},
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
-		"of unknown age, just seen": {spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{unknownAge}},
+		"of unknown age, just seen": {spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{unknownAge}},
 			want: "Progressing", excluded: []string{"/dev/sdc TooYoung"}},
 
 		"two classes name it": {
-			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b"),
+			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b"),
 				OtherPaths: map[string][]Path{"vg2": {{Path: "/dev/sdb", Number: disk("b").Number}}}},
 			want: "Failed", says: []string{"by-id/b of node n1 cannot be used for device class vg1",
 				"named by device class vg2"}, excluded: []string{"/dev/disk/by-id/b UsedByOtherDeviceClass"},
 		},
 		"another names what this one finds": {
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
 				OtherPaths: map[string][]Path{"vg2": paths("b")}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"another finds what this one names": {spec: named, others: anyDisk,
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b")}, Paths: paths("b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb"},
 		"both find it": {
-			spec: flash, others: anyDisk, seen: Seen{Report: report(),
+			spec: flash, others: anyDisk, seen: NodeState{Report: report(),
 				Devices: []device.Device{disk("b")}}, want: "Failed",
 			says:     []string{"/dev/sdb of node n1", "is selected by device class vg2 as well as by vg1"},
 			excluded: []string{"/dev/sdb UsedByOtherDeviceClass"},
 		},
 		"a failing device": {
-			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
+			seen: NodeState{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
 				Failing: map[device.Number]error{disk("c").Number: errRead}},
 			want: "Progressing CreateVolumeGroup /dev/sdb", excluded: []string{"/dev/sdc Failing"},
 		},
@@ -219,7 +219,7 @@ func TestOwnersOfAGroup(t *testing.T) {
 			"mine"), want: "Ready"},
 	}
 	for name, tt := range tests {
-		s := Seen{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
+		s := NodeState{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
 		checkPlan(t, name, New(testWanted(tt.spec), s), tt.want, tt.says)
 		w := testWanted(tt.spec)
 		w.Deleting = true

@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
-// Seen is an observation of the node.
-type Seen struct {
+// NodeState is an observation of the node.
+type NodeState struct {
 	Report  *lvm.Report
 	Devices []device.Device
 	// Identities are the stable identities of the devices.
@@ -57,7 +57,7 @@ type Seen struct {
 type Path struct {
 	Path     string
 	Optional bool
-	// Selector is the index of the selector in Wanted.Selectors.
+	// Selector is the index of the selector in Desired.Selectors.
 	Selector int
 	Number   device.Number
 	Err      error
@@ -65,7 +65,7 @@ type Path struct {
 
 // ResolvePaths sets the paths of a device class and those of the other device classes. resolve returns the device that
 // a path leads to.
-func (s *Seen) ResolvePaths(w Wanted, resolve func(string) (device.Number, error)) {
+func (s *NodeState) ResolvePaths(w Desired, resolve func(string) (device.Number, error)) {
 	s.Paths = pathsOf(w.Selectors, resolve)
 	s.OtherPaths = map[string][]Path{}
 	for _, o := range w.Others {
@@ -90,19 +90,19 @@ func pathsOf(selectors []v1alpha1.DeviceSelector, resolve func(string) (device.N
 
 // NodeSnapshot is an observation of the node for several device classes.
 type NodeSnapshot struct {
-	seen    Seen
+	seen    NodeState
 	resolve func(string) (device.Number, error)
 }
 
 // NewNodeSnapshot returns an observation from data of the caller, for the evaluation of devices.
 func NewNodeSnapshot(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
 	resolve func(string) (device.Number, error)) NodeSnapshot {
-	seen := Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}
+	seen := NodeState{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}
 	return NodeSnapshot{seen: seen, resolve: resolve}
 }
 
 // For returns the observation for one device class.
-func (v NodeSnapshot) For(w Wanted) Seen {
+func (v NodeSnapshot) For(w Desired) NodeState {
 	s := v.seen
 	s.ResolvePaths(w, v.resolve)
 	return s

@@ -16,9 +16,9 @@ import (
 
 // Outcome is the result of a step: an observation, its plan, and the error of the plan's action.
 type Outcome struct {
-	Seen Seen
+	Node NodeState
 	Plan Plan
-	// ObserveFailed: the node could not be observed, so Seen and Plan are empty.
+	// ObserveFailed: the node could not be observed, so Node and Plan are empty.
 	ObserveFailed bool
 	// Err is the error of the observation or of the action, or nil.
 	Err error
@@ -37,7 +37,7 @@ func (o Outcome) Event() EventReason {
 
 // Entry returns the entry of a volume group in the node status, even if the action failed. before is the previous
 // entry. now is the transition time of the conditions whose status changes.
-func (o Outcome) Entry(w Wanted, before v1alpha1.VGStatus, now metav1.Time) v1alpha1.VGStatus {
+func (o Outcome) Entry(w Desired, before v1alpha1.VGStatus, now metav1.Time) v1alpha1.VGStatus {
 	if o.ObserveFailed {
 		// The last known state stays. State and reason show that it is outdated.
 		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), o.Err.Error(),
@@ -47,10 +47,10 @@ func (o Outcome) Entry(w Wanted, before v1alpha1.VGStatus, now metav1.Time) v1al
 	}
 	entry := v1alpha1.VGStatus{
 		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.Plan.Excluded,
-		WipedDevices: wipedDevices(w, o.Seen),
+		WipedDevices: wipedDevices(w, o.Node),
 		Status:       o.Plan.State, Reason: strings.Join(o.Plan.messages(), "; "),
 	}
-	vg := GroupOf(w, o.Seen)
+	vg := GroupOf(w, o.Node)
 	if o.Plan.Lost {
 		keepLost(&entry, before)
 		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
@@ -93,7 +93,7 @@ func failed(exists bool) v1alpha1.VGState {
 }
 
 // healthConditions returns the condition types of a device class' volume group.
-func healthConditions(w Wanted) []string {
+func healthConditions(w Desired) []string {
 	types := []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy}
 	if w.Spec.ThinPoolConfig != nil {
 		types = append(types, v1alpha1.ConditionThinPoolHealthy)
@@ -106,7 +106,7 @@ func healthConditions(w Wanted) []string {
 
 // newConditions converts the problems into conditions. The transition time of a condition changes only with its
 // status.
-func newConditions(w Wanted, p Plan, before []metav1.Condition, now metav1.Time) []metav1.Condition {
+func newConditions(w Desired, p Plan, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, kind := range healthConditions(w) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: w.Generation}
@@ -155,13 +155,13 @@ func unknownConditions(before []metav1.Condition, generation int64, err error, n
 	return conditions
 }
 
-func addGroup(entry *v1alpha1.VGStatus, w Wanted, o Outcome, vg *lvm.VG) {
+func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
 	entry.UUID = vg.UUID
-	entry.Devices = pvNames(o.Seen, vg.PVs)
+	entry.Devices = pvNames(o.Node, vg.PVs)
 	entry.PhysicalVolumes = physicalVolumes(o, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
 	if w.Spec.RAIDConfig != nil {
-		entry.RAIDStatus = newRAIDStatus(o.Seen, vg)
+		entry.RAIDStatus = newRAIDStatus(o.Node, vg)
 	}
 	if w.Spec.ThinPoolConfig == nil {
 		return
@@ -182,7 +182,7 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, o Outcome, vg *lvm.VG) {
 }
 
 // pvNames returns the sorted devices of a group for the status.
-func pvNames(s Seen, pvs []lvm.PV) []string {
+func pvNames(s NodeState, pvs []lvm.PV) []string {
 	var list []string
 	for _, pv := range pvs {
 		name := pv.Name
@@ -209,9 +209,9 @@ func physicalVolumes(o Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 }
 
 func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
-	before := beforeOf(o.Seen, pv.UUID)
+	before := beforeOf(o.Node, pv.UUID)
 	status := v1alpha1.PhysicalVolumeStatus{
-		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Seen.Identities[NumberOf(pv)], Path: pathOf(o.Seen, pv, before.Path),
+		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Node.Identities[NumberOf(pv)], Path: pathOf(o.Node, pv, before.Path),
 		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
 	}
 	if note, ok := o.Plan.notes[pv.UUID]; ok {
@@ -219,11 +219,11 @@ func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 		status.Message = note.message
 		status.MovedPercent = note.moved
 	}
-	if err := o.Seen.Failing[NumberOf(pv)]; err != nil {
+	if err := o.Node.Failing[NumberOf(pv)]; err != nil {
 		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
 	}
 	if pv.Missing {
-		status.Name = lastName(o.Seen, pv)
+		status.Name = lastName(o.Node, pv)
 		status.DeviceID = before.DeviceID
 		status.Path = before.Path
 		status.State = v1alpha1.PhysicalVolumeMissing
@@ -233,7 +233,7 @@ func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 
 // pathOf returns the path by which a physical volume was selected. It returns the previous path while that path leads
 // to the physical volume, and if no path leads to it. Otherwise it returns the first path that does.
-func pathOf(s Seen, pv lvm.PV, before string) string {
+func pathOf(s NodeState, pv lvm.PV, before string) string {
 	number := NumberOf(pv)
 	found := ""
 	for _, p := range s.Paths {

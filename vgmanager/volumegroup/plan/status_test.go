@@ -17,11 +17,11 @@ func TestATransitionTimeChangesWithTheStatusOnly(t *testing.T) {
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Date(2026, 5, 1, hour, 0, 0, 0, time.UTC)) }
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 	outcome := func(failing error) Outcome {
-		s := Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}, Class: thickDone}
+		s := NodeState{Report: report(group("b")), Devices: []device.Device{disk("b")}, Class: thickDone}
 		if failing != nil {
 			s.Failing = map[device.Number]error{disk("b").Number: failing}
 		}
-		return Outcome{Seen: s, Plan: New(w, s)}
+		return Outcome{Node: s, Plan: New(w, s)}
 	}
 	blocked := errors.New("no answer")
 	entry := v1alpha1.VGStatus{}

@@ -8,8 +8,8 @@ import (
 
 // ClassState is a device class with the observation of the node for it.
 type ClassState struct {
-	Wanted Wanted
-	Seen   Seen
+	Desired Desired
+	Node    NodeState
 }
 
 // Verdict is the result of the rules of a device class for a device.
@@ -26,7 +26,7 @@ func Judge(classes []ClassState, d device.Device) []Verdict {
 	var verdicts []Verdict
 	for _, class := range classes {
 		if reasons, meant := class.reasons(d); meant {
-			verdicts = append(verdicts, newVerdict(class.Wanted.Name, reasons))
+			verdicts = append(verdicts, newVerdict(class.Desired.Name, reasons))
 		}
 	}
 	return verdicts
@@ -35,8 +35,8 @@ func Judge(classes []ClassState, d device.Device) []Verdict {
 // reasons returns the reasons of a device class against a device. It returns false if the class does not select the
 // device.
 func (c ClassState) reasons(d device.Device) ([]device.Reason, bool) {
-	w := c.Wanted
-	s := c.Seen
+	w := c.Desired
+	s := c.Node
 	pvs := PhysicalVolumes(s.Report)
 	if pvs[d.Number].Group == w.Name {
 		return nil, true

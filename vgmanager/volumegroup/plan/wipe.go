@@ -40,7 +40,7 @@ type WipeTarget struct {
 
 // Key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
 // without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
-func (t WipeTarget) Key(s Seen) string {
+func (t WipeTarget) Key(s NodeState) string {
 	if id := s.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
 		return id
 	}
@@ -58,7 +58,7 @@ func (t WipeTarget) Found() []string {
 }
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
-func wipeRefusal(w Wanted, s Seen, target WipeTarget) string {
+func wipeRefusal(w Desired, s NodeState, target WipeTarget) string {
 	if w.WipedBefore {
 		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
 			"second time"
@@ -85,7 +85,7 @@ const unresolvedPV = "it is a physical volume, and LVM cannot determine its volu
 
 // protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
 // "".
-func protectedOn(w Wanted, s Seen, d device.Device) string {
+func protectedOn(w Desired, s NodeState, d device.Device) string {
 	pvs := PhysicalVolumes(s.Report)
 	for _, part := range s.Devices {
 		if part.Number != d.Number && !slices.Contains(d.Partitions, part.Name) {
@@ -105,7 +105,7 @@ func protectedOn(w Wanted, s Seen, d device.Device) string {
 }
 
 // Protected returns why a physical volume that LVM lists is not wiped, or "".
-func Protected(w Wanted, report *lvm.Report, pv device.PV) string {
+func Protected(w Desired, report *lvm.Report, pv device.PV) string {
 	if pv.Group == "" {
 		if pv.InUse {
 			return unresolvedPV
@@ -121,7 +121,7 @@ func Protected(w Wanted, report *lvm.Report, pv device.PV) string {
 
 // ProtectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
 // labeled: the device has the signature of a physical volume.
-func ProtectedByLabels(w Wanted, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
+func ProtectedByLabels(w Desired, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
 	at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == number })
 	switch {
 	case at >= 0:
@@ -133,7 +133,7 @@ func ProtectedByLabels(w Wanted, pvs []lvm.LabeledPV, number device.Number, labe
 }
 
 // protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
-func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
+func protectedLabel(w Desired, pv lvm.LabeledPV) string {
 	switch {
 	case pv.Unresolved:
 		return unresolvedPV
@@ -145,7 +145,7 @@ func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 
 // protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
 // product are protected, from this and from other nodes, and so is a group with the name of the device class.
-func protectedGroup(w Wanted, name string, tags []string) string {
+func protectedGroup(w Desired, name string, tags []string) string {
 	switch {
 	case isOfProduct(tags):
 		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
@@ -168,7 +168,7 @@ func isSubset(list, of []string) bool {
 }
 
 // wipedDevices returns the records for the status.
-func wipedDevices(w Wanted, s Seen) []v1alpha1.WipedDevice {
+func wipedDevices(w Desired, s NodeState) []v1alpha1.WipedDevice {
 	var list []v1alpha1.WipedDevice
 	for _, record := range s.Wiped {
 		if record.Done && record.Class == string(w.UID) {

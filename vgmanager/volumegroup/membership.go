@@ -22,8 +22,8 @@ import (
 // not being deleted. The operator reads the node statuses after the deletion was requested. At least one of them
 // observes what the other did.
 
-// part identifies the objects for which this process has confirmed the membership.
-type part struct{ group, nodeStatus types.UID }
+// membership identifies the objects for which this process has confirmed the membership.
+type membership struct{ group, nodeStatus types.UID }
 
 // nodeStatus returns the node status of this node. If it does not exist, the result has no name.
 func (r *Reconciler) nodeStatus(ctx context.Context, from client.Reader) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
@@ -47,12 +47,12 @@ func (r *Reconciler) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
 	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(r.Node))
 }
 
-// takesPart returns true if this node is a member of a device class. The node status in the cache can be outdated. An
+// isMember returns true if this node is a member of a device class. The node status in the cache can be outdated. An
 // entry that is missing there arrives with an event (SetupWithManager). An entry that this node has already removed
 // must not be created again, because nothing would remove it.
-func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+func (r *Reconciler) isMember(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
-	if r.parts[object.Name].group == object.UID || r.isHeld(object) {
+	if r.memberships[object.Name].group == object.UID || r.isHeld(object) {
 		return true, nil
 	}
 	if !hasEntry(cached, object.Name) {
@@ -65,11 +65,11 @@ func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	return hasEntry(live, object.Name), nil
 }
 
-// takePart makes this node a member of a device class and returns its node status. It returns nil if the class is
+// join makes this node a member of a device class and returns its node status. It returns nil if the class is
 // being deleted; the deletion triggers another reconcile.
-func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+func (r *Reconciler) join(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
-	if r.parts[object.Name] == (part{object.UID, cached.UID}) {
+	if r.memberships[object.Name] == (membership{object.UID, cached.UID}) {
 		return cached, nil
 	}
 	nodeStatus, err := r.nodeStatus(ctx, r.Live)
@@ -92,7 +92,7 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 	if err != nil || live.UID != object.UID || !live.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	r.parts[object.Name] = part{object.UID, nodeStatus.UID}
+	r.memberships[object.Name] = membership{object.UID, nodeStatus.UID}
 	return nodeStatus, nil
 }
 
@@ -139,14 +139,14 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		// The operator removes the finalizer after it reads the entry, so the entry stays until then.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	delete(r.parts, object.Name)
+	delete(r.memberships, object.Name)
 	return ctrl.Result{}, r.leave(ctx, object.Name)
 }
 
-// dropPart handles an LVMVolumeGroup that no longer exists. It removes the entry if the node had not started. It
+// leaveDeleted handles an LVMVolumeGroup that no longer exists. It removes the entry if the node had not started. It
 // keeps an entry with a volume group: the finalizers were removed manually, and the group still exists.
-func (r *Reconciler) dropPart(ctx context.Context, key client.ObjectKey) error {
-	delete(r.parts, key.Name)
+func (r *Reconciler) leaveDeleted(ctx context.Context, key client.ObjectKey) error {
+	delete(r.memberships, key.Name)
 	cached, err := r.nodeStatus(ctx, r.Client)
 	if err != nil || !hasEntry(cached, key.Name) {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Wanted is the desired state of a LVMVolumeGroup on this node.
-type Wanted struct {
+// Desired is the desired state of a LVMVolumeGroup on this node.
+type Desired struct {
 	// Name is the name of the device class and of its volume group.
 	Name string
 	// UID is the UID of the LVMVolumeGroup. Consent to wipe is valid for one UID: a recreated object is a new
@@ -46,10 +46,10 @@ type Wanted struct {
 // they wiped its devices on a node.
 const wipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 
-// NewWanted returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
-func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
-	cluster string) (Wanted, error) {
-	w := Wanted{
+// NewDesired returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
+func NewDesired(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
+	cluster string) (Desired, error) {
+	w := Desired{
 		Name: object.Name, UID: object.UID, Node: node.Name, Cluster: cluster, Generation: object.Generation,
 		Spec:     object.Spec,
 		Deleting: !object.DeletionTimestamp.IsZero(),

@@ -265,7 +265,7 @@ func TestARequestDoesNotWaitForEverForAnother(t *testing.T) {
 		begun := time.Now()
 		_, err = e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
 		wantCode(t, "remove", err, codes.DeadlineExceeded)
-		if time.Since(begun) != turnTimeout {
+		if time.Since(begun) != semaphoreTimeout {
 			t.Errorf("waited %s", time.Since(begun))
 		}
 		e.admitting.leave()

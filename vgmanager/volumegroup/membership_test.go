@@ -113,12 +113,12 @@ func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, result, err)
 			}
 		}
-		if b.changes() != 0 || !b.takesPart() {
+		if b.changes() != 0 || !b.isMember() {
 			t.Errorf("%s: %v, %+v", name, b.lvm.Calls(), b.entry())
 		}
 		b.agent.Client = b.client
 		b.settle()
-		if !b.gone() || b.takesPart() {
+		if !b.gone() || b.isMember() {
 			t.Errorf("%s: the cache has caught up, and the node says %+v", name, b.entry())
 		}
 		b.wantBlankDisks()
@@ -147,7 +147,7 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	status.UID = "status-2"
 	b.ok(b.client.Create(t.Context(), status))
 	b.settle()
-	if reads == 0 || !b.takesPart() {
+	if reads == 0 || !b.isMember() {
 		t.Errorf("the node status is another one, and after %d reads it has %+v", reads, b.entry())
 	}
 	b.wantState(v1alpha1.VGStatusReady)
@@ -181,7 +181,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other")}
 		b.ok(b.client.Update(t.Context(), object))
 		b.settle()
-		if b.takesPart() {
+		if b.isMember() {
 			t.Errorf("%s: %+v", name, b.entry())
 		}
 	}
@@ -215,7 +215,7 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 		}
 		return s
 	}
-	passes := b.agent.partsChanged().Update
+	passes := b.agent.membershipChanged().Update
 	for name, tc := range map[string]struct {
 		before, after client.Object
 		want          bool
@@ -261,7 +261,7 @@ func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
 				b.restart()
 			}
 		}
-		if !b.gone() || b.takesPart() {
+		if !b.gone() || b.isMember() {
 			t.Errorf("write %d fails: %+v", failing, b.entry())
 		}
 		b.wantBlankDisks()

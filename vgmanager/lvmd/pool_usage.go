@@ -53,7 +53,7 @@ type fill struct{ data, metadata *float64 }
 // now replaces the pool usage and health of the report with the current state in the kernel, because writes by Pods
 // change them after the report. If the kernel does not have the pool or does not respond, the values of the report
 // stay.
-func (l *located) now(ctx context.Context, kernel Kernel) {
+func (l *classView) now(ctx context.Context, kernel Kernel) {
 	if l.pool == nil {
 		return
 	}
@@ -83,7 +83,7 @@ func (l *located) now(ctx context.Context, kernel Kernel) {
 }
 
 // refusal returns the reason why the class refuses new volumes, snapshots and expansion of any size, or "".
-func (l located) refusal() string {
+func (l classView) refusal() string {
 	if l.class.Closed != "" {
 		return l.class.Closed
 	}
@@ -118,7 +118,7 @@ func (l located) refusal() string {
 }
 
 // open returns ResourceExhausted if the class refuses new volumes, snapshots and expansion of any size.
-func (l located) open() error {
+func (l classView) open() error {
 	if refusal := l.refusal(); refusal != "" {
 		return status.Errorf(codes.ResourceExhausted, "device class %s: %s", l.class.Name, refusal)
 	}

@@ -20,27 +20,27 @@ import (
 // This file creates and deletes LogicalVolumes: it creates the object once, waits for the node, and deletes the object
 // if the node refuses.
 
-// placer sets the node of a LogicalVolume. present is the object of an earlier call that the node has not answered yet,
-// or nil.
-type placer func(present *topolvmv1.LogicalVolume) error
+// setNode sets the node of a LogicalVolume. present is the object of an earlier call that the node has not answered
+// yet, or nil.
+type setNode func(present *topolvmv1.LogicalVolume) error
 
-// realize creates the volume of a LogicalVolume, or finds it if it exists. place sets the node before the object is
-// created.
-func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume,
-	place placer) (*topolvmv1.LogicalVolume, error) {
-	waiting, cancel := inTime(ctx)
+// ensureVolume creates the volume of a LogicalVolume, or finds it if it exists. place sets the node before the object
+// is created.
+func (s *ControllerServer) ensureVolume(ctx context.Context, desired *topolvmv1.LogicalVolume,
+	place setNode) (*topolvmv1.LogicalVolume, error) {
+	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
-	joined := s.waiters.join(wish.Name)
+	joined := s.waiters.join(desired.Name)
 	defer joined.leave()
 	for {
-		present, err := s.writeDown(ctx, wish, place)
+		present, err := s.createOrGet(ctx, desired, place)
 		if err != nil {
 			return nil, err
 		}
 		if present == nil {
-			return s.awaitCreation(ctx, waiting, joined, wish.DeepCopy())
+			return s.awaitCreation(ctx, waiting, joined, desired.DeepCopy())
 		}
-		again, err := s.reuse(waiting, wish, present, place)
+		again, err := s.reuse(waiting, desired, present, place)
 		if err != nil {
 			return nil, err
 		}
@@ -50,47 +50,47 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 	}
 }
 
-// writeDown creates a LogicalVolume and returns nil. If it already exists, writeDown returns the object of the API
+// createOrGet creates a LogicalVolume and returns nil. If it already exists, createOrGet returns the object of the API
 // server.
-func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume,
-	place placer) (*topolvmv1.LogicalVolume, error) {
-	err := s.Active.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
+func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.LogicalVolume,
+	place setNode) (*topolvmv1.LogicalVolume, error) {
+	err := s.Active.Get(ctx, client.ObjectKeyFromObject(desired), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
-		return nil, status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", wish.Name, err)
+		return nil, status.Errorf(codes.Unavailable, "read LogicalVolume %s: %v", desired.Name, err)
 	}
 	var refused error
 	if apierrors.IsNotFound(err) {
 		// The volume may have been created long ago, and the capacity may no longer be enough for it.
 		if refused = place(nil); refused == nil {
-			wish.UID = ""
-			wish.ResourceVersion = ""
-			if err := s.Client.Create(ctx, wish); err == nil {
+			desired.UID = ""
+			desired.ResourceVersion = ""
+			if err := s.Client.Create(ctx, desired); err == nil {
 				return nil, nil
 			} else if !apierrors.IsAlreadyExists(err) {
-				return nil, status.Errorf(codes.Unavailable, "create LogicalVolume %s: %v", wish.Name, err)
+				return nil, status.Errorf(codes.Unavailable, "create LogicalVolume %s: %v", desired.Name, err)
 			}
 		}
 	}
-	present, err := s.live(ctx, wish.Name)
+	present, err := s.live(ctx, desired.Name)
 	switch {
 	case present != nil || err != nil:
 		return present, err
 	case refused != nil:
 		return nil, refused
 	}
-	return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
+	return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", desired.Name)
 }
 
 // reuse decides what to do with an existing object. It returns true if the object no longer exists and must be created
 // again.
-func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume,
-	place placer) (bool, error) {
+func (s *ControllerServer) reuse(waiting context.Context, desired, present *topolvmv1.LogicalVolume,
+	place setNode) (bool, error) {
 	switch {
 	case !present.DeletionTimestamp.IsZero():
 		return true, s.awaitGone(waiting, present)
-	case !compatible(wish, present):
+	case !compatible(desired, present):
 		return false, status.Errorf(codes.AlreadyExists,
-			"volume %s already exists with other properties: %s", wish.Name, differences(wish, present))
+			"volume %s already exists with other properties: %s", desired.Name, differences(desired, present))
 	case present.Status.VolumeID != "":
 		return false, nil
 	}
@@ -101,48 +101,50 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 	if err := place(present); err != nil {
 		return false, err
 	}
-	if wish.Spec.NodeName != present.Spec.NodeName {
+	if desired.Spec.NodeName != present.Spec.NodeName {
 		return true, s.withdraw(waiting, present)
 	}
 	return false, nil
 }
 
-func compatible(wish, present *topolvmv1.LogicalVolume) bool { return differences(wish, present) == "" }
+func compatible(desired, present *topolvmv1.LogicalVolume) bool {
+	return differences(desired, present) == ""
+}
 
 // differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot,
 // which is that of its source and may have grown since.
-func differences(wish, present *topolvmv1.LogicalVolume) string {
+func differences(desired, present *topolvmv1.LogicalVolume) string {
 	var list []string
 	add := func(what, want, have string) {
 		if want != have {
 			list = append(list, fmt.Sprintf("%s %q instead of %q", what, have, want))
 		}
 	}
-	add("source", wish.Spec.Source, present.Spec.Source)
-	if wish.Spec.DeviceClass != "" {
-		add("device class", wish.Spec.DeviceClass, present.Spec.DeviceClass)
+	add("source", desired.Spec.Source, present.Spec.Source)
+	if desired.Spec.DeviceClass != "" {
+		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
 	}
-	add("access", wish.Spec.AccessType, present.Spec.AccessType)
-	add("lvcreate option class", wish.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
-	if wish.Spec.AccessType != accessSnapshot {
-		add("size", wish.Spec.Size.String(), present.Spec.Size.String())
+	add("access", desired.Spec.AccessType, present.Spec.AccessType)
+	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
+	if desired.Spec.AccessType != accessSnapshot {
+		add("size", desired.Spec.Size.String(), present.Spec.Size.String())
 	}
 	return strings.Join(list, ", ")
 }
 
 // awaitCreation waits until the node has created a volume. If the node refuses, it deletes the LogicalVolume.
 func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
-	wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
-	lost := s.lost(ctx, wish.Spec.NodeName)
+	desired *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	lost := s.nodeNotReady(ctx, desired.Spec.NodeName)
 	if lost {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(waiting, lostWait)
+		waiting, cancel = context.WithTimeout(waiting, notReadyTimeout)
 		defer cancel()
 	}
-	lv, err := s.await(waiting, joined, wish, func(lv *topolvmv1.LogicalVolume) (bool, error) {
+	lv, err := s.await(waiting, joined, desired, func(lv *topolvmv1.LogicalVolume) (bool, error) {
 		if lv == nil {
 			return false, status.Errorf(codes.Aborted,
-				"LogicalVolume %s was deleted while its volume was being created", wish.Name)
+				"LogicalVolume %s was deleted while its volume was being created", desired.Name)
 		}
 		return lv.Status.VolumeID != "" || service.IsRefusal(lv.Status.Code), nil
 	})
@@ -160,16 +162,16 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	case waiting.Err() != nil && ctx.Err() == nil && lost:
 		return nil, s.giveUp(ctx, lv)
 	case waiting.Err() != nil:
-		return nil, slow(lv, "created", waiting.Err())
+		return nil, timeoutError(lv, "created", waiting.Err())
 	}
 	return nil, err
 }
 
-// lostWait is the wait for a node that is not ready. It is short, because other calls wait for a worker.
-const lostWait = 10 * time.Second
+// notReadyTimeout is the wait for a node that is not ready. It is short, because other calls wait for a worker.
+const notReadyTimeout = 10 * time.Second
 
-// lost reports whether a node does not exist or is not ready.
-func (s *ControllerServer) lost(ctx context.Context, name string) bool {
+// nodeNotReady reports whether a node does not exist or is not ready.
+func (s *ControllerServer) nodeNotReady(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return apierrors.IsNotFound(err)
@@ -180,7 +182,7 @@ func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
 // created nothing: giveUp then deletes the object, so that another node can create the volume.
 func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	late := slow(lv, "created", context.DeadlineExceeded)
+	late := timeoutError(lv, "created", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}
@@ -205,13 +207,13 @@ func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVo
 func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	joined := s.waiters.join(lv.Name)
 	defer joined.leave()
-	now, err := s.same(ctx, lv)
+	now, err := s.liveByUID(ctx, lv)
 	if err != nil || now == nil {
 		return err
 	}
 	last, err := s.await(ctx, joined, now, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
 	if err != nil && ctx.Err() != nil {
-		return slow(last, "removed", ctx.Err())
+		return timeoutError(last, "removed", ctx.Err())
 	}
 	return err
 }
