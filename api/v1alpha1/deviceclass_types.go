@@ -175,7 +175,8 @@ type DeviceSelector struct {
 	// +kubebuilder:validation:MaxItems=128
 	Serials []DeviceProperty `json:"serials,omitempty"`
 
-	// transports selects devices with one of these transports: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc.
+	// transports selects devices with one of these transports: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc, ata,
+	// spi, fcoe.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
