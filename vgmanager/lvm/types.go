@@ -175,7 +175,8 @@ type LV struct {
 	ChunkSize    Bytes
 	Zeroes       bool
 	// TransactionID is set for thin pools and thin volumes. For a pool, it is the number of transactions that LVM has
-	// committed. For a volume, it is that number at the time at which the volume was created.
+	// committed. For a volume, it is that number at the time at which the volume was created. It is nil if the report
+	// was changed by an effect instead of being read.
 	TransactionID *uint64
 	// Health is empty if the volume is healthy. Otherwise it is LVM's value, for example "partial", "out_of_data",
 	// "metadata_read_only".

@@ -25,6 +25,11 @@ func amended(r *Report, vg string, e effect) *Report {
 	if !e(group) {
 		return nil
 	}
+	for i := range group.LVs {
+		if group.LVs[i].Attr.IsThinPool() {
+			group.LVs[i].TransactionID = nil // A change of thin volumes increases it.
+		}
+	}
 	return next
 }
 

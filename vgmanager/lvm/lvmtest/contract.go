@@ -371,13 +371,14 @@ func contractView(t *testing.T, b Bench) {
 	}
 }
 
-// essence returns a group without values that change on their own or that LVM generates: UUIDs and device numbers. It
-// also clears the open flag, because udev briefly opens a new volume.
+// essence returns a group without values that change on their own or that LVM generates: UUIDs, device numbers
+// and transaction IDs. It also clears the open flag, because udev briefly opens a new volume.
 func essence(vg *lvm.VG) lvm.VG {
 	e := *vg
 	e.LVs = slices.Clone(vg.LVs)
 	for i := range e.LVs {
 		lv := &e.LVs[i]
+		lv.TransactionID = nil // What is kept after a change does not have it.
 		lv.UUID = ""
 		lv.Major = 0
 		lv.Minor = 0
