@@ -65,7 +65,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		free[node] = bytes
 	}
 	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
-		10 * time.Second).Should(Equal(free))
+		time.Minute).Should(Equal(free))
 	before := capacities(ctx, "thick-ext4")
 	fit := 0
 	for _, bytes := range before {
@@ -114,9 +114,9 @@ func givesWhatThereIs(ctx SpecContext) {
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
 		WithPolling(time.Second).Should(BeEmpty())
 	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
-		10 * time.Second).Should(Equal(before))
+		time.Minute).Should(Equal(before))
 	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(
-		10 * time.Second).Should(Equal(before))
+		time.Minute).Should(Equal(before))
 	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
 	cluster.Run(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
@@ -332,7 +332,7 @@ func survivesAFullPool(ctx SpecContext) {
 		Expect(err).NotTo(HaveOccurred())
 	}
 	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
-		10 * time.Second).Should(BeNumerically(">", 0))
+		time.Minute).Should(BeNumerically(">", 0))
 
 	By("writing more than the pool has, from two Pods")
 	written := make(chan error, len(full))
@@ -352,7 +352,7 @@ func survivesAFullPool(ctx SpecContext) {
 		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbor"),
 			Not(ContainSubstring(namespace+"/other"))))
 	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
-		10 * time.Second).Should(BeZero())
+		time.Minute).Should(BeZero())
 	Expect(cluster.Write(ctx, other, "other")).NotTo(BeEmpty(), "a volume of another class is written as ever")
 
 	By("adding a disk to the class")
