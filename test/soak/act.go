@@ -72,6 +72,12 @@ func (w *world) administer(ctx context.Context, s Step) error {
 		return w.await(ctx, "volume group "+s.On+" gone",
 			func(group lvmv1alpha1.VGStatus) bool { return group.Name == "" }, s.On)
 	case opFailDevice:
+		// A mirror tolerates one lost device: an earlier fault may still require a synchronization.
+		if err := w.await(ctx, "volume group "+s.On+" in sync", func(group lvmv1alpha1.VGStatus) bool {
+			return group.Status == lvmv1alpha1.VGStatusReady
+		}, s.On); err != nil {
+			return err
+		}
 		return w.retry(ctx, "fail "+failedDisk,
 			func(ctx context.Context) error { return w.node.FailDisk(ctx, failedDisk) })
 	case opHealDevice:

@@ -127,9 +127,13 @@ func (f *family) top(lv *LV) *LV {
 	return lv
 }
 
+// HealthRefreshNeeded is LVM's value of LV.Health for a RAID volume with an image that the kernel has excluded after
+// errors (D in the status of dm-raid), although its device is present, and for the image.
+const HealthRefreshNeeded = "refresh needed"
+
 // RAIDFailed returns true if a RAID volume has lost more images than its level tolerates, so that data cannot be
 // read. LVM does not distinguish this from lost redundancy: both are "partial", and SyncPercent can be 100 in both
-// cases. An image is lost if one of its physical volumes is missing.
+// cases. An image is lost if one of its physical volumes is missing, or if the kernel does not use it after errors.
 func (v *VG) RAIDFailed(lv *LV) bool {
 	images := v.images(lv)
 	lost := 0
@@ -166,6 +170,13 @@ func (v *VG) lostSet(lv *LV, images []*LV) bool {
 	return false
 }
 
+// UnusedImages returns the images of a RAID volume that the kernel does not use, although their devices are present.
+func (v *VG) UnusedImages(lv *LV) []*LV {
+	return slices.DeleteFunc(v.images(lv), func(image *LV) bool {
+		return image.Health != HealthRefreshNeeded || v.isMissing(image)
+	})
+}
+
 // images returns the images of a RAID volume in the order of their numbers.
 func (v *VG) images(lv *LV) []*LV {
 	var list []*LV
@@ -181,6 +192,12 @@ func (v *VG) images(lv *LV) []*LV {
 	return list
 }
 
+// isLost returns true if the kernel cannot use an image: one of its physical volumes is missing, or it was excluded
+// after errors.
 func (v *VG) isLost(lv *LV) bool {
+	return lv.Health == HealthRefreshNeeded || v.isMissing(lv)
+}
+
+func (v *VG) isMissing(lv *LV) bool {
 	return slices.ContainsFunc(v.PVs, func(pv PV) bool { return pv.Missing && slices.Contains(lv.PVs, pv.UUID) })
 }

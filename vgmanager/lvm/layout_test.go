@@ -55,6 +55,7 @@ func TestRAIDFailed(t *testing.T) {
 		level        string
 		data, images int
 		lost         []int
+		unused       []int
 		failed       bool
 	}{
 		{level: "raid1", data: 1, images: 3, lost: []int{0, 2}},
@@ -70,6 +71,12 @@ func TestRAIDFailed(t *testing.T) {
 		{level: "raid10", data: 6, images: 12, lost: []int{9, 10}},
 		{level: "raid10", data: 6, images: 12, lost: []int{10, 11}, failed: true},
 		{level: "raid0", data: 2, images: 2, lost: []int{1}, failed: true},
+		{level: "raid1", data: 1, images: 2, unused: []int{1}},
+		{level: "raid5_ls", data: 2, images: 3, unused: []int{1}},
+		{level: "raid5_ls", data: 2, images: 3, unused: []int{1, 2}, failed: true},
+		{level: "raid5_ls", data: 2, images: 3, lost: []int{0}, unused: []int{1}, failed: true},
+		{level: "raid5_ls", data: 2, images: 3, lost: []int{1}, unused: []int{1}},
+		{level: "raid10", data: 2, images: 4, unused: []int{1, 2}},
 		{level: "raid1", data: 1, images: 2},
 		{level: "raid10", data: 2, images: 4},
 	}
@@ -79,12 +86,28 @@ func TestRAIDFailed(t *testing.T) {
 		for i := range tt.images {
 			uuid := fmt.Sprint(i)
 			vg.PVs = append(vg.PVs, PV{UUID: uuid, Missing: slices.Contains(tt.lost, i)})
-			vg.Hidden = append(vg.Hidden, LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20,
-				PVs: []string{uuid}})
+			image := LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20, PVs: []string{uuid}}
+			if slices.Contains(tt.unused, i) {
+				image.Health = HealthRefreshNeeded
+			}
+			vg.Hidden = append(vg.Hidden, image)
 		}
 		slices.SortFunc(vg.Hidden, func(a, b LV) int { return strings.Compare(a.Name, b.Name) })
 		if got := vg.RAIDFailed(&vg.LVs[0]); got != tt.failed {
-			t.Errorf("%s without %v of %d images: got %t", tt.level, tt.lost, tt.images, got)
+			t.Errorf("%s without %v and %v of %d images: got %t", tt.level, tt.lost, tt.unused, tt.images, got)
+		}
+		var want []string
+		for _, i := range tt.unused {
+			if !slices.Contains(tt.lost, i) {
+				want = append(want, fmt.Sprintf("a_rimage_%d", i))
+			}
+		}
+		var unused []string
+		for _, image := range vg.UnusedImages(&vg.LVs[0]) {
+			unused = append(unused, image.Name)
+		}
+		if !slices.Equal(unused, want) {
+			t.Errorf("%s: unused images %v, want %v", tt.level, unused, want)
 		}
 	}
 }

@@ -137,7 +137,10 @@ func TestCommands(t *testing.T) {
 		"pvmove --background --interval 5": func(l *LVM) error { return l.PVMoveResume(ctx) },
 		"pvmove --abort /dev/sdb":          func(l *LVM) error { return l.PVMoveAbort(ctx, "/dev/sdb") },
 		"lvconvert --repair --yes vg1/a":   func(l *LVM) error { return l.LVRepair(ctx, "vg1", "a") },
-		"lvchange --refresh vg1/a":         func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
+		"lvchange --yes --rebuild /dev/sdb --rebuild /dev/sdc vg1/a": func(l *LVM) error {
+			return l.LVRebuild(ctx, "vg1", "a", "/dev/sdb", "/dev/sdc")
+		},
+		"lvchange --refresh vg1/a": func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
 		"lvextend --poolmetadatasize +4096b vg1/po": func(l *LVM) error {
 			return l.ThinPoolMetadataExtend(ctx,
 				"vg1", "po", 4096)

@@ -55,3 +55,17 @@ func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
 func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
 	return l.change(ctx, "refresh logical volume "+fullName(vg, name), vg, "lvchange", "--refresh", fullName(vg, name))
 }
+
+// LVRebuild rebuilds the images of an active RAID volume that are on these devices from its other images. The content
+// of the rebuilt images is overwritten while the volume stays in use. It returns an error and changes nothing if the
+// volume has no image there, if its level does not tolerate the loss of as many images, or if the group misses a
+// physical volume (ErrMissingPV).
+//
+// It passes --yes, because LVM asks for confirmation and without a terminal takes "no" as the answer.
+func (l *LVM) LVRebuild(ctx context.Context, vg, name string, devices ...string) error {
+	args := []string{"lvchange", "--yes"}
+	for _, device := range devices {
+		args = append(args, "--rebuild", device)
+	}
+	return l.change(ctx, "rebuild logical volume "+fullName(vg, name), vg, append(args, fullName(vg, name))...)
+}

@@ -179,7 +179,7 @@ type LV struct {
 	// was changed by an effect instead of being read.
 	TransactionID *uint64
 	// Health is empty if the volume is healthy. Otherwise it is LVM's value, for example "partial", "out_of_data",
-	// "metadata_read_only".
+	// "metadata_read_only", HealthRefreshNeeded.
 	Health string
 	// CheckNeeded: the metadata of the active thin pool is marked for thin_check.
 	CheckNeeded bool

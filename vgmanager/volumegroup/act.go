@@ -94,10 +94,20 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.reduceLost(ctx, w, a)
 	case plan.Repair:
 		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
-	case plan.Refresh, plan.Resume:
-		return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
+	case plan.Refresh, plan.Resume, plan.Rebuild:
+		return r.reload(ctx, w, a)
 	}
 	return fmt.Errorf("volume group %s on node %s: unknown action %q", w.Name, w.Node, a.Kind)
+}
+
+// reload refreshes, resumes or rebuilds a volume. A failed attempt counts too, so that it does not delay the other
+// volumes.
+func (r *Reconciler) reload(ctx context.Context, w plan.Desired, a plan.Action) error {
+	defer func() { r.attempts.add(w.Name, a.Volume, r.now()) }()
+	if a.Kind == plan.Rebuild {
+		return r.LVM.LVRebuild(ctx, w.Name, a.Volume, lvm.PVNames(a.PVs)...)
+	}
+	return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
 }
 
 func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {

@@ -61,6 +61,7 @@ type Mirrors interface {
 	CheckRAID(ctx context.Context) error
 	LVRepair(ctx context.Context, vg, name string) error
 	LVRefresh(ctx context.Context, vg, name string) error
+	LVRebuild(ctx context.Context, vg, name string, devices ...string) error
 }
 
 // Moves moves extents off physical volumes.
@@ -154,6 +155,7 @@ type Reconciler struct {
 	unsettled map[string]bool
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
+	attempts  attempts
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// memberships are the device classes for which this process has confirmed the membership of the node.
@@ -168,6 +170,7 @@ func New(o Options) *Reconciler {
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
+		attempts:    attempts{},
 		memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
@@ -380,7 +383,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 	case w.Deleting || o.Plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	return ctrl.Result{RequeueAfter: jitter(resync)}, nil
+	return ctrl.Result{RequeueAfter: r.attempts.delay(w.Name, r.now(), jitter(resync))}, nil
 }
 
 // jitter spreads the reconciles of the nodes of a cluster over time.

@@ -50,6 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.HealthUnknown = r.Health.Unknown(w.Name)
+	s.Attempts = r.attempts.of(w.Name, plan.NeedsReload(s, plan.GroupOf(w, s)), r.now())
 	if w.Spec.RAIDConfig != nil && plan.GroupOf(w, s) == nil {
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}

@@ -48,6 +48,7 @@ type LVM interface {
 	SetHealthy(vg string, well bool)
 	AcceptLoss(vg string, pvs []string)
 	LVRefresh(ctx context.Context, vg, name string) error
+	LVRebuild(ctx context.Context, vg, name string, devices ...string) error
 }
 
 var (

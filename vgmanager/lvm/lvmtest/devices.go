@@ -248,6 +248,12 @@ func contractRAID(t *testing.T, b Bench) {
 	b.Copied(t, contractGroup)
 	ok(t, l.LVRefresh(ctx, contractGroup, "mirror"))
 	ok(t, l.LVRepair(ctx, contractGroup, "mirror"))
+	ok(t, l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[1]))
+	b.Copied(t, contractGroup)
+	if err := l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[:2]...); err == nil {
+		t.Error("all images of a volume were rebuilt")
+	}
+	want(t, l.LVRebuild(ctx, contractGroup, "nosuch", b.Disks[1]), lvm.ErrNotFound)
 	want(t, l.LVRefresh(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
 	want(t, l.LVRepair(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
 	// Each image uses a device of its own, so there is no free device for either.
@@ -276,6 +282,7 @@ func contractReplace(t *testing.T, b Bench) {
 	want(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1]}), lvm.ErrMissingPV)
 	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1]}), lvm.ErrMissingPV)
 	want(t, l.LVRefresh(ctx, contractGroup, "mirror"), lvm.ErrMissingPV)
+	want(t, l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[1]), lvm.ErrMissingPV)
 	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
 	want(t, l.LVRepair(ctx, contractGroup, "plain"), lvm.ErrInvalid)
 	want(t, l.LVRepair(ctx, contractGroup, "mirror"), lvm.ErrNoSpace)

@@ -112,3 +112,23 @@ func (f *Fake) LVRefresh(_ context.Context, vg, name string) error {
 	v.stale = false
 	return nil
 }
+
+// LVRebuild implements lvm.LVM.
+func (f *Fake) LVRebuild(_ context.Context, vg, name string, devices ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("LVRebuild", vg)
+	if err != nil {
+		return err
+	}
+	v := g.lvs[name]
+	if v == nil {
+		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	}
+	elsewhere := slices.ContainsFunc(devices, func(d string) bool { return !v.isOn(d) })
+	if elsewhere || len(devices) == 0 || len(devices) > bears(v) {
+		return fmt.Errorf("logical volume %s/%s: cannot rebuild %v", vg, name, devices)
+	}
+	v.stale = false
+	return nil
+}

@@ -97,7 +97,7 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 		lv.Health = "partial"
 	case v.stale && v.on:
 		attr[8] = 'r'
-		lv.Health = "refresh needed"
+		lv.Health = lvm.HealthRefreshNeeded
 	}
 	lv.Attr = lvm.LVAttr(attr)
 	return lv

@@ -249,8 +249,12 @@ func resume(s NodeState, vg *lvm.VG) Action {
 	var due []string
 	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
 		for i := range list {
-			if lv := &list[i]; isHeld(s, lv) && (lv.Attr.Suspended() || lv.Attr.IsStateUnknown()) {
-				due = append(due, TopOf(vg, lv))
+			lv := &list[i]
+			if !isHeld(s, lv) || !lv.Attr.Suspended() && !lv.Attr.IsStateUnknown() {
+				continue
+			}
+			if name := TopOf(vg, lv); !s.Attempts[name].Waiting {
+				due = append(due, name)
 			}
 		}
 	}

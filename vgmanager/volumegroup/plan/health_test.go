@@ -57,5 +57,10 @@ func TestSuspendedVolumesAreResumed(t *testing.T) {
 		if got.Volume != test.want || (got.Kind == Resume) != (test.want != "") {
 			t.Errorf("%s: got %+v, want %q", name, got, test.want)
 		}
+		waiting := map[string]Attempt{test.want: {Ineffective: 1, Waiting: true}}
+		got = resume(NodeState{Held: held, Attempts: waiting}, &test.vg)
+		if got.Volume == test.want && got.Kind != Nothing {
+			t.Errorf("%s: got %+v before the next attempt is due", name, got)
+		}
 	}
 }

@@ -57,6 +57,7 @@ const (
 	Repair     Kind = "RepairVolume"
 	Refresh    Kind = "RefreshVolume"
 	Resume     Kind = "ResumeVolume"
+	Rebuild    Kind = "RebuildVolume"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -81,7 +82,7 @@ type Action struct {
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
-	// Volume is the logical volume of Repair, Refresh and Resume.
+	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string

@@ -108,21 +108,68 @@ func plain(names []string) []string {
 	return list
 }
 
+// maxRefreshes is the number of refreshes without an effect after which an image is rebuilt.
+const maxRefreshes = 3
+
 // refresh reloads volumes whose device was missing and returned. Until then the kernel does not use the RAID image on
-// the device, or still uses the removed device.
+// the device, or still uses the removed device. If the other devices of the volume have returned errors in the
+// meantime, the kernel does not add an image again (md sets recovery_disabled): a refresh does not help, but LVM can
+// rebuild the image while the volume is in use.
 func refresh(s NodeState, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}
 	}
-	if len(s.Stale) > 0 {
-		return Action{Kind: Refresh, Volume: s.Stale[0]}
-	}
-	for _, lv := range raidVolumes(vg) {
-		if lv.Health == "refresh needed" && lv.Attr.Active() {
-			return Action{Kind: Refresh, Volume: lv.Name}
+	for _, name := range slices.Concat(s.Stale, notRefreshed(vg)) {
+		switch attempt := s.Attempts[name]; {
+		case attempt.Waiting:
+		case attempt.Ineffective >= maxRefreshes && len(rebuildable(s, vg, name)) > 0:
+			return Action{Kind: Rebuild, Volume: name, PVs: rebuildable(s, vg, name)}
+		default:
+			return Action{Kind: Refresh, Volume: name}
 		}
 	}
 	return Action{}
+}
+
+// notRefreshed returns the active volumes with an image that the kernel does not use, although its device is present.
+func notRefreshed(vg *lvm.VG) []string {
+	var names []string
+	for _, lv := range raidVolumes(vg) {
+		if lv.Health == lvm.HealthRefreshNeeded && lv.Attr.Active() {
+			names = append(names, lv.Name)
+		}
+	}
+	return names
+}
+
+// rebuildable returns the physical volumes with images of a volume that the kernel does not use. It returns none if the
+// volume cannot be read, or if one of its devices is failing: a rebuild overwrites the images.
+func rebuildable(s NodeState, vg *lvm.VG, name string) []lvm.PV {
+	lv := vg.LV(name)
+	if lv == nil || vg.RAIDFailed(lv) {
+		return nil
+	}
+	for _, pv := range vg.PVs {
+		if s.Failing[NumberOf(pv)] != nil && slices.Contains(vg.VolumesOn(pv.UUID), name) {
+			return nil
+		}
+	}
+	unused := vg.UnusedImages(lv)
+	var pvs []lvm.PV
+	for _, pv := range vg.PVs {
+		if slices.ContainsFunc(unused, func(image *lvm.LV) bool { return slices.Contains(image.PVs, pv.UUID) }) {
+			pvs = append(pvs, pv)
+		}
+	}
+	return pvs
+}
+
+// NeedsReload returns the volumes of a group that have to be refreshed, resumed or rebuilt. vg may be nil.
+func NeedsReload(s NodeState, vg *lvm.VG) []string {
+	if vg == nil {
+		return nil
+	}
+	return slices.Concat(s.Stale, notRefreshed(vg), heldVolumes(s, vg))
 }
 
 // syncing returns the first of the named volumes that is not in sync, or "".

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -256,6 +258,20 @@ func TestPlanOfRedundancy(t *testing.T) {
 		}
 		return s
 	}
+	refreshed := func(count int, waiting bool, unused ...string) NodeState {
+		s := seen(edit(group("b", "c"), mirrored(lvm.HealthRefreshNeeded, 100)), "b", "c")
+		for i := range s.Report.VGs[0].Hidden {
+			if image := &s.Report.VGs[0].Hidden[i]; slices.Contains(unused, image.PVs[0]) {
+				image.Health = lvm.HealthRefreshNeeded
+			}
+		}
+		s.Attempts = map[string]Attempt{"a": {Ineffective: count, Waiting: waiting}}
+		return s
+	}
+	failing := func(s NodeState) NodeState {
+		s.Failing = map[device.Number]error{NumberOf(s.Report.VGs[0].PVs[0]): errors.New("I/O error")}
+		return s
+	}
 	lostRequest := raidSpec("raid1")
 	lostRequest.DeviceRequests = request("pv-c", v1alpha1.DeviceActionRemove).DeviceRequests
 	withSpare := raidSpec("raid1")
@@ -308,6 +324,26 @@ func TestPlanOfRedundancy(t *testing.T) {
 		"the device was away for a while": {
 			spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("refresh needed", 100)), "b", "c"),
 			want: "Degraded RefreshVolume", says: []string{"a (refresh needed)"},
+		},
+		"the next refresh is not due": {
+			spec: raidSpec("raid1"), seen: refreshed(1, true, "pv-c"),
+			want: "Degraded", says: []string{"a (refresh needed)"},
+		},
+		"the next refresh is due": {
+			spec: raidSpec("raid1"), seen: refreshed(2, false, "pv-c"),
+			want: "Degraded RefreshVolume", says: []string{"a (refresh needed)"},
+		},
+		"refreshes did not help": {
+			spec: raidSpec("raid1"), seen: refreshed(3, false, "pv-c"),
+			want: "Degraded RebuildVolume /dev/sdc", says: []string{"a (refresh needed)"},
+		},
+		"a device is failing": {
+			spec: raidSpec("raid1"), seen: failing(refreshed(3, false, "pv-c")),
+			want: "Degraded RefreshVolume", says: []string{"/dev/sdb", "a (refresh needed)"},
+		},
+		"no image is left": {
+			spec: raidSpec("raid1"), seen: refreshed(3, false, "pv-b", "pv-c"),
+			want: "Degraded RefreshVolume", says: []string{"cannot be read: a"},
 		},
 		"a device below the least number stays": {
 			spec: lostRequest, seen: seen(closed(group("b", "c")), "b", "c"), want: "Degraded",

@@ -32,6 +32,8 @@ type NodeState struct {
 	// Stale are the logical volumes that the kernel still maps to a removed device, although the device returned with
 	// another number.
 	Stale []string
+	// Attempts are the attempts to refresh, resume or rebuild volumes, by volume.
+	Attempts map[string]Attempt
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.
@@ -51,6 +53,14 @@ type NodeState struct {
 	Names map[string]string
 	// Before is the last status.
 	Before v1alpha1.VGStatus
+}
+
+// Attempt describes the attempts to refresh, resume or rebuild a volume.
+type Attempt struct {
+	// Ineffective is the number of consecutive attempts that did not help.
+	Ineffective int
+	// Waiting: the next attempt is not due yet.
+	Waiting bool
 }
 
 // Path is a path of a selector and the device that it leads to.
