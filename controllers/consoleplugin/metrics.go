@@ -17,7 +17,7 @@ const readLimit = time.Second
 
 var replicasFamily = metric.NewGauge("lvms_console_plugin_replicas",
 	"Number of Pods that serve the OpenShift console plugin: wanted and available. Without an available Pod, the "+
-		"console cannot load the plugin. No series if the cluster has no console.", "state")
+		"console cannot load the plugin. No series while the cluster has no console.", "state")
 
 // Families lists all metrics of the Collector.
 var Families = []metric.Family{replicasFamily}

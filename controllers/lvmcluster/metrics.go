@@ -25,8 +25,8 @@ var (
 		"1 for the current status of a condition of the LVMCluster, 0 for the others (True, False, Unknown).",
 		"lvmcluster", "condition", "status")
 	groupsFamily = metric.NewGauge("lvms_node_volume_groups",
-		"Number of device classes that have a volume group on the node or are creating one. Such a node needs its "+
-			"node agent.",
+		"Number of device classes with a volume group on the node, including those whose volume group is being "+
+			"created. A node with at least one needs its node agent.",
 		"node")
 	observedFamily = metric.NewGauge("lvms_node_status_observed_timestamp_seconds",
 		"Time of the last observation of the node by its node agent, from the node status, in seconds since 1970. "+

@@ -17,8 +17,8 @@ var (
 			"that built it.",
 		"component", "version", "go_version")
 	expiryFamily = metric.NewGauge("lvms_certificate_expiry_timestamp_seconds",
-		"Expiry time of the serving certificate, in seconds since 1970 (webhook, metrics). No series without a "+
-			"certificate.",
+		"Expiry time of the serving certificate (webhook, metrics), in seconds since 1970. No series while there is "+
+			"no certificate.",
 		"component", "certificate")
 )
 

@@ -164,7 +164,8 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 func twoNodes() inventory {
 	system := lvmv1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:s", State: lvmv1alpha1.DeviceInUse,
 		Reasons: []lvmv1alpha1.DeviceReason{
-			{Code: "Mounted", Message: "is mounted on /"}, {Code: "IsOSDisk", Message: "the machine runs from it"}}}
+			{Code: "Mounted", Message: "is mounted on /"},
+			{Code: "IsOSDisk", Message: "contains the operating system of the node, or a part of it"}}}
 	blank := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", KernelName: "/dev/sdb",
 		ByID: []string{"wwn-1", "ata-x"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceAvailable}
 	full := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:9", ByID: []string{"wwn-9"},
@@ -264,7 +265,7 @@ func TestWarningsAboutDevices(t *testing.T) {
 			"overprovisionRatio: 1, sizePercent: 99, autoExtend: {}}}]", nil},
 		"the machine's own disk": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda]}}]",
 			[]string{"spec.storage.deviceClasses[0].deviceSelector.paths[0]: " + a +
-				"/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: the machine runs from it"}},
+				"/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: contains the operating system of the node, or a part of it"}},
 		"the machine's own disk, to be wiped": {"[]",
 			"[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
 			[]string{"all data on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},

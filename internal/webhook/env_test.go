@@ -367,7 +367,7 @@ func TestAChunkSizeCanBeChangedUntilThePoolExists(t *testing.T) {
 func TestDevicesThatTheNodesKnow(t *testing.T) {
 	listDevices(t, "worker-1",
 		lvmv1alpha1.DeviceStatus{Name: "/dev/sda", State: lvmv1alpha1.DeviceInUse,
-			Reasons: []lvmv1alpha1.DeviceReason{{Code: "IsOSDisk", Message: "the machine runs from it"}}},
+			Reasons: []lvmv1alpha1.DeviceReason{{Code: "IsOSDisk", Message: "contains the operating system of the node, or a part of it"}}},
 		lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"},
 			State: lvmv1alpha1.DeviceAvailable})
 	twice := []string{
@@ -405,7 +405,7 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`spec.storage.deviceClasses[0].deviceSelector.paths[0]: device class "vg1": /dev/sda cannot be used on node worker-1: /dev/sda IsOSDisk: the machine runs from it`,
+		`spec.storage.deviceClasses[0].deviceSelector.paths[0]: device class "vg1": /dev/sda cannot be used on node worker-1: /dev/sda IsOSDisk: contains the operating system of the node, or a part of it`,
 		`spec.storage.deviceClasses[0].deviceRequests[0].node: device class "vg1": node "worker-9" does not exist: the request to drain /dev/sdb remains pending until it does; correct the name or delete the request`,
 		`device class "vg1": /dev/sdb is no longer selected on node worker-1: unless another path or property selects the device, its data is moved to the other devices of the volume group and the device is removed; to stop this, restore the path`,
 	}

@@ -98,42 +98,42 @@ func overview() row {
 		},
 		{
 			title: "Alerts", kind: number, width: 3, warning: 1, unit: plain,
-			help: "Alerts of LVM Storage that fire.",
+			help: "Firing alerts of LVM Storage.",
 			queries: one(
 				`count(ALERTS{alertstate="firing", alertname=~"LVMS.+|ThinPool.+|VolumeGroupUsage.+"}) or vector(0)`,
 				""),
 		},
 		{
 			title: "Devices missing or failing", kind: number, width: 3, critical: 1, unit: plain,
-			help: "Devices of volume groups that are not there, give errors or do not answer.",
+			help: "Devices of volume groups that are missing, return errors or do not answer.",
 			queries: one("sum("+class("lvms_volume_group_missing_devices")+" + "+
 				class("lvms_volume_group_failing_devices")+") or vector(0)", ""),
 		},
 		{
-			title: "Days until the first one is full", kind: number, width: 3, unit: plain, decimals: 1,
-			help: "Of all thin pools, and of all volume groups with thick volumes, at the rate of " +
-				"the last six hours.",
-			queries: one("min("+days+")", ""), words: [][2]string{{"null", "None fills"}},
+			title: "Days until the first is full", kind: number, width: 3, unit: plain, decimals: 1,
+			help: "Days until the first thin pool, or volume group with thick volumes, is full, at the growth rate " +
+				"of the last six hours.",
+			queries: one("min("+days+")", ""), words: [][2]string{{"null", "No growth"}},
 		},
 		{
 			title: "Size", kind: number, width: 3, unit: inBytes,
-			help:    "Of all thin pools, and of all volume groups with thick volumes, before redundancy.",
+			help:    "Total size of all thin pools, and of all volume groups with thick volumes, before redundancy.",
 			queries: one("sum("+size+")", ""),
 		},
 		{
 			title: "Used", kind: number, width: 3, unit: ratio, decimals: 1, warning: 0.75, critical: 0.85,
-			help:    "Part of that size which holds data or, thick, is given to volumes.",
+			help:    "Part of the size that has data, or is allocated to thick volumes.",
 			queries: one("sum(("+size+") * ("+used+")) / sum("+size+")", ""),
 		},
 		{
-			title: "Operators that answer", kind: number, width: 3, unit: plain,
+			title: "Operator Pods up", kind: number, width: 3, unit: plain,
 			queries: one("sum(up{"+operatorJob+"}) or vector(0)", ""), words: [][2]string{{"0", "None"}},
-			help: "Pods of the operator, those that stand by among them.",
+			help: "Pods of the operator that answer Prometheus, including standby replicas.",
 		},
 		{
-			title: "Agents that do not answer", kind: number, width: 3, unit: plain, warning: 1,
+			title: "Node agents down", kind: number, width: 3, unit: plain, warning: 1,
 			queries: one("count(up{"+agentJob+", "+onNode+"} == 0) or vector(0)", ""),
-			help:    "Node agents that Prometheus knows and that did not answer.",
+			help:    "Node agents that do not answer Prometheus.",
 		},
 	}}
 }
@@ -141,33 +141,34 @@ func overview() row {
 func capacity() row {
 	return row{"Capacity", []panel{
 		{
-			title: "How full, and how long it will do", kind: table, width: 12, sorted: "Used", labels: nodeAndClass,
-			help: "Thin: of the pool. Thick: of the volume group. Days until full at the rate of the last six hours; " +
-				"none for what does not fill.",
+			title: "Usage and days until full", kind: table, width: 12, sorted: "Used", labels: nodeAndClass,
+			help: "Thin: of the thin pool. Thick: of the volume group. Days until full are at the growth rate of the " +
+				"last six hours; there is no value if the usage does not grow.",
 			queries: []query{
 				{expr: size, name: "Size", unit: inBytes},
 				{expr: used, name: "Used", unit: ratio, decimals: 1},
 				{expr: days, name: "Days until full", unit: plain, decimals: 1},
 				{expr: class(metadata), name: "Metadata used", unit: ratio, decimals: 1},
-				{expr: class(promised), name: "Promised / size", unit: plain, decimals: 2},
+				{expr: class(promised), name: "Provisioned / size", unit: plain, decimals: 2},
 				{expr: class("lvms_capacity_bytes"), name: "For new volumes", unit: inBytes},
 			},
 		},
 		{title: "Thin pools: data", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(class(data), classes),
-			help: "From 95 % on a pool takes no new volume; at 100 % writes fail."},
+			help: "From 95 % on, a thin pool accepts no new volume. At 100 %, writes fail."},
 		{title: "Thin pools: metadata", kind: lines, width: 6, unit: ratio, decimals: 1,
-			queries: one(class(metadata), classes), help: "At 100 % a pool stops and has to be checked."},
+			queries: one(class(metadata), classes), help: "At 100 %, a thin pool stops and must be checked."},
 		{title: "Volume groups with thick volumes", kind: lines, width: 6, unit: ratio, decimals: 1,
 			queries: one(class(thick), classes),
-			help:    "At 100 % no volume can be made or grow; those that are there are not harmed."},
-		{title: "How full in 24 hours, at the rate of the last six", kind: lines, width: 6, unit: ratio, decimals: 1,
+			help:    "At 100 %, no volume can be created or expanded. Existing volumes are not affected."},
+		{title: "Predicted usage in 24 hours", kind: lines, width: 6, unit: ratio, decimals: 1,
 			queries: one(tomorrow(data)+" or "+tomorrow(thick), classes),
-			help:    "How full pools and groups are in a day, at the rate of the last six hours."},
-		{title: "For new volumes", kind: lines, width: 6, unit: inBytes,
+			help:    "Usage of thin pools and volume groups in 24 hours, at the growth rate of the last six hours."},
+		{title: "Capacity for new volumes", kind: lines, width: 6, unit: inBytes,
 			queries: one(class("lvms_capacity_bytes"), classes),
-			help:    "What the scheduler is told. 0 as well when the device class cannot be seen."},
-		{title: "Promised by thin pools / size", kind: lines, width: 6, unit: plain, decimals: 2,
-			queries: one(class(promised), classes), help: "Above 1 the volumes can fill the pool."},
+			help:    "Capacity reported to the scheduler. It is 0 if the device class is not available."},
+		{title: "Thin pools: provisioned / size", kind: lines, width: 6, unit: plain, decimals: 2,
+			queries: one(class(promised), classes),
+			help:    "Above 1, the thin pool is overcommitted: its volumes can fill it."},
 	}}
 }
 
@@ -175,32 +176,34 @@ func volumes() row {
 	top := largest()
 	return row{"Volumes", []panel{
 		{
-			title: "Volumes that hold most", kind: table, width: 12, sorted: "Holds",
-			help: "Thin: what was written. A volume without a claim is a snapshot, or an orphan.",
+			title: "Volumes that use the most space", kind: table, width: 12, sorted: "Used",
+			help: "Thin: data that was written. Thick: the size. A volume without a claim is a snapshot or an orphan.",
 			labels: []labelColumn{{"namespace", "Namespace"}, {"persistentvolumeclaim", "Claim"}, {"node", "Node"},
 				{"device_class", "Device class"}, {"volume", "Logical volume"}},
 			queries: []query{
-				{expr: top, name: "Holds", unit: inBytes},
+				{expr: top, name: "Used", unit: inBytes},
 				{expr: "max " + byVolume + "(lvms_volume_size_bytes{" + onClass + "}) and " + top,
 					name: "Size", unit: inBytes},
-				{expr: growth(onClass) + " and " + top, name: "Growth a day", unit: inBytes},
+				{expr: growth(onClass) + " and " + top, name: "Growth per day", unit: inBytes},
 			},
 		},
 		{title: "Logical volumes", kind: lines, width: 6, unit: plain,
-			queries: one(class("lvms_logical_volumes"), classes), help: "Snapshots among them."},
+			queries: one(class("lvms_logical_volumes"), classes),
+			help:    "Number of logical volumes, including snapshots."},
 		{
 			title: "Orphans", kind: lines, width: 6, unit: plain,
 			queries: one("max by (node, device_class, kind) (lvms_orphan_logical_volumes{"+onClass+"}) > 0",
 				classes+" {{kind}}"),
-			help: "LogicalVolume: without an object. Object: without a logical volume. Unclaimed: nothing claims it.",
+			help: "LogicalVolume: a logical volume without an object. Object: an object without a logical volume. " +
+				"Unclaimed: a volume without a PersistentVolume, a snapshot or a claim.",
 		},
-		{title: "Volumes that cannot be written", kind: lines, width: 6, unit: plain,
+		{title: "Read-only volumes", kind: lines, width: 6, unit: plain,
 			queries: one("sum "+byClass+"(max "+byVolume+"(lvms_volume_read_only{"+onClass+"})) > 0", classes),
-			help:    "Snapshots that are read-only among them."},
+			help:    "Number of read-only volumes, including read-only snapshots."},
 		// The console shows the template of a name if a label is missing.
-		{title: "Claims that grow most, a day", kind: lines, width: 6, unit: inBytes,
+		{title: "Claims with the most growth per day", kind: lines, width: 6, unit: inBytes,
 			queries: one("topk(5, "+growth(onClass+`, persistentvolumeclaim!=""`)+" > 0)",
-				"{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the rate of the last six hours."},
+				"{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the growth rate of the last six hours."},
 	}}
 }
 
@@ -211,25 +214,25 @@ func devices() row {
 			help:    "All block devices of the nodes."},
 		{title: "Volume groups by state", kind: areas, width: 6, unit: plain,
 			queries: one("sum by (state) (max by (node, device_class, state) (lvms_volume_group_state{"+onClass+
-				"})) > 0", "{{state}}"), help: "One for each device class and node."},
+				"})) > 0", "{{state}}"), help: "Each device class has one volume group on each node."},
 		{
-			title: "Devices that are missing or failing now", kind: table, width: 12,
-			help: "Devices that are not there, give errors or do not answer.",
+			title: "Devices that are currently missing or failing", kind: table, width: 12,
+			help: "Devices that are missing, return errors or do not answer.",
 			labels: []labelColumn{{"node", "Node"}, {"device", "Device"}, {"device_id", "Identity"},
 				{"state", "State"}},
 			queries: one("max "+byDevice+"(lvms_device_state{"+onNode+`, state=~"Missing|Failing"})`, ""),
 		},
 		{
-			title: "Devices missing or failing, by device class", kind: lines, width: 6, unit: plain,
-			help: "Devices of volume groups.",
+			title: "Missing or failing devices, by device class", kind: lines, width: 6, unit: plain,
+			help: "Devices of volume groups that are missing or failing.",
 			queries: []query{
 				{expr: class("lvms_volume_group_missing_devices") + " > 0", name: classes + " missing"},
 				{expr: class("lvms_volume_group_failing_devices") + " > 0", name: classes + " failing"},
 			},
 		},
-		{title: "Devices not used, by reason", kind: lines, width: 6, unit: plain,
+		{title: "Excluded devices, by reason", kind: lines, width: 6, unit: plain,
 			queries: one("sum by (reason) (max by (node, reason) (lvms_excluded_devices{"+onNode+"}))", "{{reason}}"),
-			help:    "A device counts for each of its reasons."},
+			help:    "A device with several reasons is counted for each of them."},
 	}}
 }
 
@@ -237,8 +240,8 @@ func redundancy() row {
 	return row{"Redundancy", []panel{
 		{
 			title: "Device classes with redundancy", kind: table, width: 12, labels: nodeAndClass,
-			help: "State 0: healthy, or being brought in sync for the first time. 1: a copy is lacking. 2: data " +
-				"cannot be read.",
+			help: "State 0: healthy, or in its first synchronization. 1: degraded, a copy is missing. 2: failed, " +
+				"data cannot be read.",
 			queries: []query{
 				{expr: class(redundant), name: "State", unit: plain},
 				{expr: class("lvms_raid_member_count"), name: "Devices", unit: plain},
@@ -247,9 +250,11 @@ func redundancy() row {
 			},
 		},
 		{title: "Redundancy: in sync", kind: lines, width: 6, unit: ratio,
-			queries: one(class("lvms_raid_sync_percent")+" / 100", classes), help: "The volume that is least in sync."},
-		{title: "Redundancy: 0 healthy, 1 a copy is lacking, 2 data is lost", kind: lines, width: 6, unit: plain,
-			queries: one(class(redundant), classes), help: "A volume that was just made counts as healthy."},
+			queries: one(class("lvms_raid_sync_percent")+" / 100", classes),
+			help:    "Synchronized part of the volume that is least in sync."},
+		{title: "Redundancy: 0 healthy, 1 degraded, 2 failed", kind: lines, width: 6, unit: plain,
+			queries: one(class(redundant), classes),
+			help:    "A new volume that is being synchronized for the first time is healthy."},
 	}}
 }
 
@@ -264,11 +269,11 @@ func operations() row {
 		return one(short(rateBy("method_name", metric+"_count", matchers)+" * 3600")+" > 0", "{{method}}")
 	}
 	return row{"Operations", []panel{
-		{title: "CSI calls of the controller an hour", kind: lines, width: 6, unit: plain, decimals: 1,
-			queries: anHour(calls, ""), help: "By method, of the last 15 minutes."},
+		{title: "CSI controller calls per hour", kind: lines, width: 6, unit: plain, decimals: 1,
+			queries: anHour(calls, ""), help: "By method, average of the last 15 minutes."},
 		{
-			title: "CSI calls that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1,
-			help: "By method and gRPC code. Aborted and ResourceExhausted are tried again by themselves.",
+			title: "Failed CSI calls per hour", kind: lines, width: 6, unit: plain, decimals: 1,
+			help: "By method and gRPC code. Calls with Aborted or ResourceExhausted are retried automatically.",
 			queries: []query{
 				{expr: short(rateBy("method_name, grpc_status_code", calls+"_count", failed)+" * 3600") + " > 0",
 					name: "{{method}} {{grpc_status_code}}"},
@@ -276,52 +281,53 @@ func operations() row {
 					" * 3600") + " > 0", name: "{{method}} {{grpc_status_code}}"},
 			},
 		},
-		{title: "CSI calls on nodes an hour", kind: lines, width: 6, unit: plain, decimals: 1,
-			queries: anHour(callsOnNode, onNode), help: "By method, of the last 15 minutes."},
-		{title: "Commands on nodes that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1,
+		{title: "CSI node calls per hour", kind: lines, width: 6, unit: plain, decimals: 1,
+			queries: anHour(callsOnNode, onNode), help: "By method, average of the last 15 minutes."},
+		{title: "Failed commands on nodes per hour", kind: lines, width: 6, unit: plain, decimals: 1,
 			queries: one(rateBy("node, command", "lvms_host_command_failures_total", onNode)+" * 3600 > 0",
 				"{{node}} {{command}}"),
-			help: "Some are meant to: LVM says by an error that something does not exist."},
-		{title: "CSI calls of the controller: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2,
+			help: "Some failures are expected: LVM returns an error if an object does not exist."},
+		{title: "CSI controller calls: average duration, seconds", kind: lines, width: 6, unit: plain, decimals: 2,
 			queries: one(short("("+average("method_name", calls, "")+")"), "{{method}}"), help: "By method."},
-		{title: "CSI calls of the controller: seconds, 99th percentile", kind: lines, width: 6, unit: plain,
+		{title: "CSI controller calls: 99th percentile, seconds", kind: lines, width: 6, unit: plain,
 			decimals: 2, queries: one(quantile(calls, ""), "{{method}}"),
-			help: "By method. One in a hundred takes longer."},
-		{title: "CSI calls on nodes: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2,
+			help: "By method. One call in a hundred takes longer."},
+		{title: "CSI node calls: average duration, seconds", kind: lines, width: 6, unit: plain, decimals: 2,
 			queries: one(short("("+average("method_name", callsOnNode, onNode)+")"), "{{method}}"), help: "By method."},
-		{title: "CSI calls on nodes: seconds, 99th percentile", kind: lines, width: 6, unit: plain, decimals: 2,
+		{title: "CSI node calls: 99th percentile, seconds", kind: lines, width: 6, unit: plain, decimals: 2,
 			queries: one(quantile(callsOnNode, onNode), "{{method}}"),
-			help:    "By method. One in a hundred takes longer."},
-		{title: "Commands on nodes, a minute", kind: lines, width: 6, unit: plain, decimals: 1,
+			help:    "By method. One call in a hundred takes longer."},
+		{title: "Commands on nodes per minute", kind: lines, width: 6, unit: plain, decimals: 1,
 			queries: one(rateBy("command", "lvms_host_commands_total", onNode)+" * 60", "{{command}}"),
-			help: "Programs that the agents start. At rest there is one of lsblk and one of LVM a " +
-				"minute on each node."},
-		{title: "Commands on nodes: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2,
+			help: "Commands that the node agents start. An idle agent starts one lsblk and one LVM command per " +
+				"minute."},
+		{title: "Commands on nodes: average duration, seconds", kind: lines, width: 6, unit: plain, decimals: 2,
 			queries: one(average("command", host, onNode), "{{command}}"),
-			help:    "A command that takes longer and longer waits for a disk, or for another one."},
+			help:    "A command that takes longer and longer waits for a disk or for another command."},
 	}}
 }
 
 func components() row {
 	return row{"Operator and agents", []panel{
 		{
-			title: "Operators and agents that answer", kind: lines, width: 6, unit: plain,
-			help: "Pods that Prometheus reaches.",
+			title: "Operator Pods and node agents up", kind: lines, width: 6, unit: plain,
+			help: "Pods that answer Prometheus.",
 			queries: []query{{expr: "sum(up{" + operatorJob + "})", name: "operators"},
 				{expr: "sum(up{" + agentJob + ", " + onNode + "})", name: "agents"}},
 		},
-		{title: "Age of what is known of capacity, seconds", kind: lines, width: 6, unit: plain,
+		{title: "Age of the capacity data, seconds", kind: lines, width: 6, unit: plain,
 			queries: one("time() - max by (node) (lvms_capacity_observed_timestamp_seconds{"+onNode+"})", "{{node}}"),
-			help:    "After five minutes the scheduler is told that there is no room."},
+			help:    "If the device classes cannot be read for two minutes, the node agent reports a capacity of 0."},
 		{title: "Memory", kind: lines, width: 6, unit: inBytes,
-			queries: one("max by (pod) (process_resident_memory_bytes{"+programs+"})", "{{pod}}"), help: "Resident."},
-		{title: "Reconciles that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1,
+			queries: one("max by (pod) (process_resident_memory_bytes{"+programs+"})", "{{pod}}"),
+			help:    "Resident memory of each Pod."},
+		{title: "Failed reconciles per hour", kind: lines, width: 6, unit: plain, decimals: 1,
 			queries: one("sum by (controller) (rate(controller_runtime_reconcile_errors_total{"+programs+
-				"}[15m])) * 3600 > 0", "{{controller}}"), help: "Each is tried again."},
+				"}[15m])) * 3600 > 0", "{{controller}}"), help: "Failed reconciles are retried."},
 		{
 			title: "Certificates", kind: table, width: 6,
 			labels: []labelColumn{{"component", "Component"}, {"certificate", "Certificate"}},
-			help:   "They are renewed by themselves.",
+			help:   "Certificates are renewed automatically.",
 			queries: []query{
 				{expr: "(min by (component, certificate) (lvms_certificate_expiry_timestamp_seconds) - time()) / 86400",
 					name: "Days left", unit: plain, decimals: 1}},
@@ -329,7 +335,7 @@ func components() row {
 		{
 			title: "Versions", kind: table, width: 6,
 			labels: []labelColumn{{"component", "Component"}, {"version", "Version"}, {"go_version", "Go"}},
-			help:   "What runs.",
+			help:   "Running versions, with the number of Pods.",
 			queries: []query{{expr: "count by (component, version, go_version) (lvms_build_info)",
 				name: "Pods", unit: plain}},
 		},

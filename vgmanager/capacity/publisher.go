@@ -177,28 +177,31 @@ func difference(have, want map[string]string) map[string]any {
 // Metrics of a device class. Most names are TopoLVM's.
 var (
 	availableFamily = metric.NewGauge("topolvm_volumegroup_available_bytes",
-		"Thin: free space of the volume group, in bytes. Thick: what new volumes can have.", "node", "device_class")
+		"Thin: free space of the volume group, in bytes. Thick: capacity for new volumes, in bytes.", "node",
+		"device_class")
 	sizeFamily = metric.NewGauge("topolvm_volumegroup_size_bytes", "Size of the volume group, in bytes.",
 		"node", "device_class")
 	poolFamily = metric.NewGauge("topolvm_thinpool_size_bytes", "Size of the thin pool's data, in bytes.",
 		"node", "device_class")
 	dataFamily = metric.NewGauge("topolvm_thinpool_data_percent",
-		"How full the thin pool's data is, in percent. None while the pool is not active.", "node", "device_class")
+		"Used part of the thin pool's data, in percent. No series while the pool is not active.", "node",
+		"device_class")
 	metadataFamily = metric.NewGauge("topolvm_thinpool_metadata_percent",
-		"How full the thin pool's metadata is, in percent. None while the pool is not active.", "node", "device_class")
-	promiseFamily = metric.NewGauge("topolvm_thinpool_overprovisioned_available",
-		"What new volumes of the thin pool can have together, in bytes.", "node", "device_class")
-	toldFamily = metric.NewGauge("lvms_capacity_bytes",
-		"What the scheduler is told that new volumes can have, in bytes. 0 as well when the device "+
-			"class cannot be seen.", "node", "device_class")
-	seenFamily = metric.NewGauge("lvms_capacity_observed_timestamp_seconds",
-		"When the device classes of the node were last seen, in seconds since 1970. What is told of capacity is as "+
-			"old as that.", "node")
+		"Used part of the thin pool's metadata, in percent. No series while the pool is not active.", "node",
+		"device_class")
+	overprovisionedFamily = metric.NewGauge("topolvm_thinpool_overprovisioned_available",
+		"Total capacity for new volumes of the thin pool, in bytes.", "node", "device_class")
+	reportedFamily = metric.NewGauge("lvms_capacity_bytes",
+		"Capacity that the node agent reports to the scheduler for new volumes, in bytes. It is 0 if the volume group "+
+			"or the thin pool of the device class is not available.", "node", "device_class")
+	observedFamily = metric.NewGauge("lvms_capacity_observed_timestamp_seconds",
+		"Time of the last successful read of the node's device classes, in seconds since 1970. The reported capacity "+
+			"is of that time.", "node")
 )
 
 // Families are all metrics of the Publisher.
-var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFamily, metadataFamily, promiseFamily,
-	toldFamily, seenFamily}
+var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFamily, metadataFamily,
+	overprovisionedFamily, reportedFamily, observedFamily}
 
 // Describe implements prometheus.Collector.
 func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
@@ -208,10 +211,10 @@ func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, F
 func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 	p.mu.Lock()
 	states := p.states
-	seenAt := p.observedAt
+	observedAt := p.observedAt
 	p.mu.Unlock()
-	if !seenAt.IsZero() {
-		seenFamily.Send(to, float64(seenAt.UnixMilli())/1000, p.node)
+	if !observedAt.IsZero() {
+		observedFamily.Send(to, float64(observedAt.UnixMilli())/1000, p.node)
 	}
 	for i := range states {
 		p.collect(to, &states[i])
@@ -219,7 +222,7 @@ func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 }
 
 func (p *Publisher) collect(to chan<- prometheus.Metric, s *lvmd.ClassState) {
-	toldFamily.Send(to, float64(s.Capacity), p.node, s.Name)
+	reportedFamily.Send(to, float64(s.Capacity), p.node, s.Name)
 	if s.Err != nil {
 		return
 	}
@@ -233,7 +236,7 @@ func (p *Publisher) collect(to chan<- prometheus.Metric, s *lvmd.ClassState) {
 		return
 	}
 	poolFamily.Send(to, float64(s.PoolSize), p.node, s.Name)
-	promiseFamily.Send(to, float64(s.Capacity), p.node, s.Name)
+	overprovisionedFamily.Send(to, float64(s.Capacity), p.node, s.Name)
 	if s.DataPercent != nil {
 		dataFamily.Send(to, *s.DataPercent, p.node, s.Name)
 	}

@@ -94,7 +94,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 		t.Errorf("%d series, want four for each class, and none for volumes where nobody asked for them", n)
 	}
 	want := `
-# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows (kind=Unclaimed).
+# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes without a PersistentVolume, a snapshot or a claim (kind=Unclaimed).
 # TYPE lvms_orphan_logical_volumes gauge
 lvms_orphan_logical_volumes{device_class="thick",kind="LogicalVolume",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thick",kind="Object",node="node1"} 0

@@ -12,7 +12,7 @@ const maxFailedReads = 3
 
 var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without "+
-		"a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows "+
+		"a logical volume (kind=Object), and of volumes without a PersistentVolume, a snapshot or a claim "+
 		"(kind=Unclaimed).",
 	"node", "device_class", "kind")
 

@@ -17,22 +17,22 @@ var volumeLabels = []string{"node", "device_class", "volume", "namespace", "pers
 
 var (
 	countFamily = metric.NewGauge("lvms_logical_volumes",
-		"Number of logical volumes of the device class, snapshots among them. Each has the three metrics "+
-			"lvms_volume_*, unless there are more than the node agent was told to show; then those that "+
-			"hold most have.",
+		"Number of logical volumes of the device class, including snapshots. If the node has more volumes than "+
+			"--volume-metrics, only those that use the most space have the metrics lvms_volume_size_bytes, "+
+			"lvms_volume_data_percent and lvms_volume_read_only.",
 		"node", "device_class")
 	sizeFamily = metric.NewGauge("lvms_volume_size_bytes",
 		"Size of a volume, in bytes. The label volume is the name of the logical volume; namespace and "+
-			"persistentvolumeclaim are of the claim that it was made for, or empty.", volumeLabels...)
+			"persistentvolumeclaim are those of its claim, and empty if it has none.", volumeLabels...)
 	writtenFamily = metric.NewGauge("lvms_volume_data_percent",
-		"How much of a thin volume has been written and not been discarded, in percent of its size. None while "+
-			"it is not active.", volumeLabels...)
+		"Part of a thin volume that has been written and not discarded, in percent of its size. No series while "+
+			"the volume is not active.", volumeLabels...)
 	readOnlyFamily = metric.NewGauge("lvms_volume_read_only",
-		"1 for a volume that cannot be written to, 0 for others.", volumeLabels...)
+		"1 if the volume is read-only, 0 otherwise.", volumeLabels...)
 	brokenFamily = metric.NewGauge("lvms_volume_filesystem_abnormal",
 		"1 for a volume whose mounted file system became read-only after an error, was shut down, has recorded "+
-			"errors, gives errors, or does not answer. Other volumes have no series. At most 100 volumes of "+
-			"a node have one.", volumeLabels...)
+			"errors, returns errors, or does not answer. No series for other volumes. At most 100 volumes of "+
+			"a node have a series.", volumeLabels...)
 )
 
 // maxBroken is the maximum number of volumes with a broken file system that have a series.

@@ -22,42 +22,43 @@ const readLimit = time.Second
 // The metrics of RAID have upstream's names.
 var (
 	observed = metric.NewGauge("lvms_node_status_observed",
-		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is "+
-			"what was seen before.", "node")
+		"1 if the last observation of the node's devices succeeded, 0 if it failed and the node status has the "+
+			"devices of an earlier observation.", "node")
 	groupState = metric.NewGauge("lvms_volume_group_state",
-		"1 for the state that the volume group of a device class is in, 0 for the others (Progressing, Ready, "+
+		"1 for the current state of the volume group of a device class, 0 for the others (Progressing, Ready, "+
 			"Degraded, Failed).", "node", "device_class", "state")
 	free = metric.NewGauge("lvms_volume_group_free_bytes",
-		"Space of the volume group that no logical volume has, before redundancy, in bytes.", "node", "device_class")
+		"Free space of the volume group before redundancy, in bytes.", "node", "device_class")
 	missing = metric.NewGauge("lvms_volume_group_missing_devices",
-		"Number of devices of the volume group that are not there.", "node", "device_class")
+		"Number of devices of the volume group that are missing.", "node", "device_class")
 	failing = metric.NewGauge("lvms_volume_group_failing_devices",
-		"Number of devices of the volume group that give errors or do not answer.", "node", "device_class")
+		"Number of devices of the volume group that return errors or do not answer.", "node", "device_class")
 	virtual = metric.NewGauge("lvms_thinpool_virtual_bytes",
-		"Sum of the sizes, in bytes, that the volumes of the thin pool promise. Divided by "+
-			"topolvm_thinpool_size_bytes it is the ratio of overcommitment.", "node", "device_class")
+		"Sum of the virtual sizes of the volumes of the thin pool, in bytes. Divided by "+
+			"topolvm_thinpool_size_bytes, it is the overcommitment ratio.", "node", "device_class")
 	metadataSize = metric.NewGauge("lvms_thinpool_metadata_size_bytes",
 		"Size of the thin pool's metadata, in bytes.", "node", "device_class")
 	raidHealth = metric.NewGauge("lvms_raid_health_status",
 		"Redundancy of the device class: 0 healthy, 1 degraded (a volume lacks a device or is not in sync), 2 failed "+
 			"(the data of a volume cannot be read).", "node", "device_class")
 	raidSyncing = metric.NewGauge("lvms_raid_sync_in_progress",
-		"1 while a volume is being brought in sync.", "node", "device_class")
+		"1 while a volume is being synchronized, 0 otherwise.", "node", "device_class")
 	raidMembers = metric.NewGauge("lvms_raid_member_count",
 		"Number of physical volumes of the volume group.", "node", "device_class")
 	raidDegraded = metric.NewGauge("lvms_raid_degraded_count",
 		"Number of physical volumes of the volume group that are missing or failing.", "node", "device_class")
 	raidSynced = metric.NewGauge("lvms_raid_sync_percent",
-		"How far the volume that is least in sync is, in percent.", "node", "device_class")
+		"Synchronized part of the volume that is least in sync, in percent.", "node", "device_class")
 	deviceState = metric.NewGauge("lvms_device_state",
-		"1 for the state of a block device of the node (Available, InUse, Excluded, Missing, Failing, Unknown).",
+		"1 for the current state of a block device of the node (Available, InUse, Excluded, Missing, Failing, "+
+			"Unknown). No series for the other states.",
 		"node", "device", "device_id", "state")
 	unmanaged = metric.NewGauge("lvms_unmanaged_volume_group_devices",
-		"Number of block devices of the node that are in a volume group which is not of the product, those apart "+
-			"that the node runs from.", "node")
+		"Number of block devices of the node in volume groups that LVMS does not manage, without the disks of the "+
+			"operating system.", "node")
 	excluded = metric.NewGauge("lvms_excluded_devices",
-		"Number of block devices of the node that no device class can use, by reason; a device counts for each of "+
-			"its reasons.", "node", "reason")
+		"Number of block devices of the node that no device class can use, by reason. A device with several reasons "+
+			"is counted for each of them.", "node", "reason")
 )
 
 // Families are all metrics of the Collector.

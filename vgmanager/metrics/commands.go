@@ -9,12 +9,12 @@ import (
 
 var (
 	commandsStarted = metric.NewCounter("lvms_host_commands_total",
-		"Number of programs that the node agent has started on its node.", "command")
+		"Number of commands that the node agent has started on its node.", "command")
 	commandsFailed = metric.NewCounter("lvms_host_command_failures_total",
-		"Number of programs that ended with an error or were ended at their time limit. Some are meant to: LVM says "+
-			"by an error that something does not exist.", "command")
+		"Number of commands that failed or were stopped at their time limit. Some failures are expected: LVM returns "+
+			"an error if an object does not exist.", "command")
 	commandsTook = metric.NewCounter("lvms_host_command_duration_seconds",
-		"Time that the programs took which the node agent has started on its node, in seconds.", "command")
+		"Duration of the commands that the node agent has started on its node, in seconds.", "command")
 )
 
 // CommandFamilies are all metrics of Commands. The last one has a _sum and a _count.

@@ -19,11 +19,11 @@ func TestCommandsAreCountedWithTheirFailures(t *testing.T) {
 		t.Error("a program that is not there was started")
 	}
 	const want = `
-# HELP lvms_host_command_failures_total Number of programs that ended with an error or were ended at their time limit. Some are meant to: LVM says by an error that something does not exist.
+# HELP lvms_host_command_failures_total Number of commands that failed or were stopped at their time limit. Some failures are expected: LVM returns an error if an object does not exist.
 # TYPE lvms_host_command_failures_total counter
 lvms_host_command_failures_total{command="false"} 1
 lvms_host_command_failures_total{command="true"} 0
-# HELP lvms_host_commands_total Number of programs that the node agent has started on its node.
+# HELP lvms_host_commands_total Number of commands that the node agent has started on its node.
 # TYPE lvms_host_commands_total counter
 lvms_host_commands_total{command="false"} 1
 lvms_host_commands_total{command="true"} 2

@@ -33,19 +33,20 @@ const (
 
 var (
 	answered = metric.NewGauge("lvms_device_smart_answered",
-		"1 if the disk told of its health when it was last asked, or slept and was left alone; 0 if it has no "+
-			"answer. Only where S.M.A.R.T. is asked for.", "node", "device", "device_id")
+		"1 if the last read of the disk's SMART data succeeded, or was skipped because the disk was in standby; 0 if "+
+			"it failed. No series while SMART is disabled.", "node", "device", "device_id")
 	healthy = metric.NewGauge("lvms_device_smart_healthy",
-		"The disk's own verdict when it last answered: 1 if it is well, 0 if it predicts its failure or has a "+
-			"critical warning.", "node", "device", "device_id")
+		"Health that the disk reported at the last successful read: 1 if it is healthy, 0 if it predicts its own "+
+			"failure or has a critical warning.", "node", "device", "device_id")
 	celsius = metric.NewGauge("lvms_device_smart_temperature_celsius",
-		"Temperature of the disk when it last answered, in degrees Celsius.", "node", "device", "device_id")
+		"Temperature of the disk at the last successful read, in degrees Celsius. No series if the disk does not "+
+			"report it.", "node", "device", "device_id")
 	used = metric.NewGauge("lvms_device_smart_used_percent",
-		"How much of the life that its vendor expects the disk has used up when it last answered, in percent; it may "+
-			"be more than 100.", "node", "device", "device_id")
+		"Part of the lifetime expected by the vendor that the disk had used at the last successful read, in percent. "+
+			"It can exceed 100. No series if the disk does not report it.", "node", "device", "device_id")
 	answeredAt = metric.NewGauge("lvms_device_smart_answer_timestamp_seconds",
-		"When the disk last answered, as Unix time in seconds. A disk that sleeps is not asked.", "node",
-		"device", "device_id")
+		"Time of the last successful read of the disk's SMART data, in seconds since 1970. A disk in standby is not "+
+			"read.", "node", "device", "device_id")
 )
 
 // Families are all metrics of the Monitor.

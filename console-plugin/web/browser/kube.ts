@@ -143,7 +143,7 @@ export const blank = (name: string, n: string, size = 100 * GiB, more: Partial<D
 export const system = (name: string, n: string): Device =>
   blank(name, n, 120 * GiB, {
     state: 'InUse', partitions: [`/dev/${name}1`, `/dev/${name}2`],
-    reasons: [{ code: 'IsOSDisk', message: 'the machine runs from it' }, { code: 'HasPartitions', message: `has the partitions /dev/${name}1, /dev/${name}2` }],
+    reasons: [{ code: 'IsOSDisk', message: 'contains the operating system of the node, or a part of it' }, { code: 'HasPartitions', message: `has the partitions /dev/${name}1, /dev/${name}2` }],
   });
 
 export const carrying = (name: string, n: string, type = 'xfs', label = 'old-data'): Device =>

@@ -66,7 +66,7 @@ describe('wizard', () => {
     await next(page);
     await test(page, 'why-not').waitFor();
     assert.match(await test(page, 'why-not').innerText(), /No disk is selected/);
-    assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50000 on node node-a').isDisabled(), 'the disk that the machine runs from can be ticked');
+    assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50000 on node node-a').isDisabled(), 'the disk of the operating system can be selected');
     assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50004 on node node-a').isDisabled(), 'a mounted disk can be ticked');
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50012 on node node-b').check();
