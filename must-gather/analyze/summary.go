@@ -262,7 +262,7 @@ func (s *Summary) Markdown() string {
 	for _, f := range rest {
 		printf("- %s\n", f.line())
 	}
-	printf("\nWhat each alert and runbook means: %s. All findings whole: summary.json. What could not be read: "+
+	printf("\nRunbooks of all alerts: %s. All findings in full: summary.json. Data that could not be read: "+
 		"errors.json.\n", s.runbooks())
 	return b.String()
 }

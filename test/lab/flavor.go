@@ -83,7 +83,7 @@ func listed() []Flavor {
 			node: spec.Flavor{Multipath: true}, root: debian12("multipath-tools"),
 			Excluded: []Exclusion{
 				{"TestLabMultipath",
-					"makes a multipath device by hand of two disks with one WWN, which multipathd has taken already"},
+					"manually creates a multipath device from two disks with one WWN, which multipathd already uses"},
 				{"TestLabIdentityOfClones", "multipathd takes its two disks with one WWN as two paths of one disk, " +
 					"so they cannot be removed at the end"},
 			},

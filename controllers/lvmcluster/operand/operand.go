@@ -1,6 +1,6 @@
 // Package operand keeps the objects that an LVMCluster needs. Each kind has a manager, which builds the desired object
-// with a pure function, applies it, waits until it is ready, and deletes it. What a manager decides from the state of
-// the cluster comes from package observe, which reads that state once for a reconcile.
+// with a pure function, applies it, waits until it is ready, and deletes it. Package observe reads the state of the
+// cluster on which a manager decides, once for each reconcile.
 package operand
 
 import (
