@@ -7,10 +7,10 @@ package v1alpha1
 // Condition types of an LVMCluster.
 const (
 	// ConditionReady is a condition of an LVMCluster: its `state` is `Ready`. Every other state is a reason, and the
-	// message has what is wrong, of operands and of volume groups.
+	// message has the problems of operands and of volume groups.
 	ConditionReady = "Ready"
 	// ConditionResourcesAvailable is a condition of an LVMCluster: every object that the operator creates for it is
-	// applied, and runs.
+	// applied and runs.
 	ConditionResourcesAvailable = "ResourcesAvailable"
 	// ConditionVolumeGroupsReady is a condition of an LVMCluster: every device class has its volume group on every node
 	// that it selects.
@@ -19,16 +19,16 @@ const (
 
 // Reasons of ResourcesAvailable.
 const (
-	// ReasonResourcesAvailable sets ResourcesAvailable to True: every operand is applied, and runs.
+	// ReasonResourcesAvailable sets ResourcesAvailable to True: every operand is applied and runs.
 	ReasonResourcesAvailable = "ResourcesAvailable"
 	// ReasonResourcesSyncIncomplete sets ResourcesAvailable to False: an operand could not be applied, or the operator
 	// lacks a permission. The message has each error.
-	// What to do: resolve the errors in the message; the operator tries again by itself.
+	// What to do: resolve the errors in the message; the operator tries again automatically.
 	ReasonResourcesSyncIncomplete = "ResourcesSyncIncomplete"
-	// ReasonReconciliationInProgress sets ResourcesAvailable to False: every operand is applied, and not all of them
+	// ReasonReconciliationInProgress sets ResourcesAvailable to False: every operand is applied, but not all of them
 	// run yet. The message says what the operator waits for: Pods of the node agent, their registration with the
 	// kubelet, or the last user of a device class that was removed.
-	// What to do: wait; if it lasts for more than some minutes, look at what the message names.
+	// What to do: wait; if it lasts for more than a few minutes, check the objects that the message names.
 	ReasonReconciliationInProgress = "ReconciliationInProgress"
 	// ReasonDeletionPending sets Ready, ResourcesAvailable to False: the LVMCluster is being deleted. The message names
 	// what the deletion waits for.
@@ -53,8 +53,8 @@ const (
 	// has a device for it. The message names node, device class and cause.
 	// What to do: as the message says; see the runbook LVMSVolumeGroupFailed.
 	ReasonVGsFailed = "VGsFailed"
-	// ReasonVGsDegraded sets VolumeGroupsReady to False: a volume group exists and serves its volumes, and something
-	// about it is wrong. The message names node, device class and cause.
+	// ReasonVGsDegraded sets VolumeGroupsReady to False: a volume group exists and serves its volumes, but something
+	// is wrong with it. The message names node, device class and cause.
 	// What to do: as the message says; see the runbook LVMSVolumeGroupDegraded.
 	ReasonVGsDegraded = "VGsDegraded"
 )
@@ -76,7 +76,7 @@ const (
 	// ReasonObservationOutdated sets DevicesObserved to Unknown: the agent has not observed the node for 30 minutes.
 	// The operator sets it; the agent sets the condition to True when it observes the node again. The status keeps what
 	// was observed before.
-	// What to do: look at the vg-manager Pod of the node and at its log; see the runbook LVMSNodeNotObserved.
+	// What to do: check the vg-manager Pod of the node and its log; see the runbook LVMSNodeNotObserved.
 	ReasonObservationOutdated = "ObservationOutdated"
 )
 
@@ -87,7 +87,7 @@ const (
 	ConditionDevicesHealthy = "DevicesHealthy"
 	// ConditionVolumesHealthy is a condition of a volume group on a node: every logical volume can be read and written.
 	ConditionVolumesHealthy = "VolumesHealthy"
-	// ConditionThinPoolHealthy is a condition of a volume group on a node: the thin pool takes writes and can create
+	// ConditionThinPoolHealthy is a condition of a volume group on a node: the thin pool accepts writes and can create
 	// volumes. Only device classes with `thinPoolConfig` have it.
 	ConditionThinPoolHealthy = "ThinPoolHealthy"
 	// ConditionRAIDHealthy is a condition of a volume group on a node: every volume has its full redundancy. Only
@@ -103,29 +103,29 @@ const (
 	// What to do: attach the device again; if LVM does not list it, run the `lvmdevices` command that the message has;
 	// if it is lost, see the runbook LVMSDeviceMissing.
 	ReasonDeviceMissing = "DeviceMissing"
-	// ReasonDeviceFailing sets DevicesHealthy to False: a device gives errors or does not answer.
+	// ReasonDeviceFailing sets DevicesHealthy to False: a device returns errors or does not answer.
 	// What to do: save the data and replace the device; see the runbook LVMSDeviceFailing.
 	ReasonDeviceFailing = "DeviceFailing"
-	// ReasonDuplicatePV sets DevicesHealthy to False: two devices carry the same physical volume, as a cloned disk
-	// does.
+	// ReasonDuplicatePV sets DevicesHealthy to False: two devices have the same physical volume, for example
+	// cloned disks.
 	// What to do: detach the copy that the message names.
 	ReasonDuplicatePV = "DuplicatePV"
 	// ReasonDuplicateVolumeGroup sets DevicesHealthy to False: another volume group on the node has the name of the
-	// device class, beside its own volume group or while that one is not present. LVM changes neither.
+	// device class, in addition to its own volume group or while that one is missing. Neither is changed.
 	// What to do: detach the disks of the volume group that does not belong there, rename it with `vgrename`, or
 	// `adopt` it, as the message says.
 	ReasonDuplicateVolumeGroup = "DuplicateVolumeGroup"
 	// ReasonVolumesBroken sets VolumesHealthy to False: LVM reports logical volumes as broken, or they use a device
-	// that is gone.
+	// that is no longer present.
 	// What to do: see the message and the kernel's log of the node; restore volumes that cannot be read from a backup.
 	ReasonVolumesBroken = "VolumesBroken"
-	// ReasonVolumesSuspended sets VolumesHealthy to False: input and output of logical volumes are suspended, and
-	// processes that use them wait.
+	// ReasonVolumesSuspended sets VolumesHealthy to False: I/O to logical volumes is suspended, and processes
+	// that use them wait.
 	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command left
 	// suspended. Otherwise find out which process works on them, or run `dmsetup resume` on the node.
 	ReasonVolumesSuspended = "VolumesSuspended"
-	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool gives errors, has a part on a missing disk, or
-	// is suspended.
+	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool returns errors, is partly on a missing disk,
+	// or is suspended.
 	// What to do: see the kernel's log of the node for errors of its disks; run `lvconvert --repair` on the node, or
 	// restore from a backup.
 	ReasonThinPoolFailed = "ThinPoolFailed"
@@ -144,12 +144,12 @@ const (
 	// ReasonThinPoolOutOfMetadata sets ThinPoolHealthy to False: the thin pool has no space left for metadata.
 	// What to do: extend the metadata as the message says; see the runbook LVMSThinPoolMetadataFull.
 	ReasonThinPoolOutOfMetadata = "ThinPoolOutOfMetadata"
-	// ReasonThinPoolMisconfigured sets ThinPoolHealthy to False: a logical volume has the name of the thin pool and is
-	// none, or the thin pool does not zero new blocks.
+	// ReasonThinPoolMisconfigured sets ThinPoolHealthy to False: a logical volume has the name of the thin pool but is
+	// not a thin pool, or the thin pool does not zero new blocks.
 	// What to do: remove or rename the logical volume, or run the `lvchange` command that the message has.
 	ReasonThinPoolMisconfigured = "ThinPoolMisconfigured"
 	// ReasonThinPoolCannotGrow sets ThinPoolHealthy to False: data or metadata of the thin pool must be extended, by
-	// `autoExtend` or for `metadataSize`, and the volume group has no space for it or the largest size is reached.
+	// `autoExtend` or for `metadataSize`, but the volume group has no space for it or the maximum size is reached.
 	// What to do: add a device to the device class, or delete volumes and snapshots.
 	ReasonThinPoolCannotGrow = "ThinPoolCannotGrow"
 	// ReasonRAIDFailed sets RAIDHealthy to False: a volume lost more devices than its level tolerates, and its data

@@ -75,15 +75,15 @@ func (s Storage) DefaultDeviceClass() string {
 // LVMState is the state of an LVMCluster in one word.
 type LVMState string
 
-// The states of an LVMCluster. The first that holds is taken, in the order Failed, Degraded, Progressing, Ready.
+// The states of an LVMCluster. The first state that applies is used, in the order Failed, Degraded, Progressing, Ready.
 const (
 	// LVMStatusReady sets Ready to True: every operand runs, and every volume group is ready.
 	LVMStatusReady LVMState = "Ready"
-	// LVMStatusProgressing sets Ready to False: something is being set up or waited for.
-	// What to do: wait; if it lasts for more than some minutes, look at what the message names.
+	// LVMStatusProgressing sets Ready to False: something is being set up, or the operator waits for something.
+	// What to do: wait; if it lasts for more than a few minutes, check the objects that the message names.
 	LVMStatusProgressing LVMState = "Progressing"
-	// LVMStatusDegraded sets Ready to False: a volume group exists and serves its volumes, and something about it is
-	// wrong.
+	// LVMStatusDegraded sets Ready to False: a volume group exists and serves its volumes, but something is wrong with
+	// it.
 	// What to do: see VolumeGroupsReady.
 	LVMStatusDegraded LVMState = "Degraded"
 	// LVMStatusFailed sets Ready to False: an operand could not be applied, or a volume group could not be set up.

@@ -50,7 +50,7 @@ var (
 	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "console plugin: %s")
 	// eventUnavailable is a Warning event on the Deployment of the operator: no Pod serves the console plugin, so the
 	// console cannot load it.
-	// What to do: look at the Deployment that the note names and at its Pods.
+	// What to do: check the Deployment that the note names, and its Pods.
 	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile",
 		"the console cannot load the console plugin, because no Pod of Deployment "+Name+" is available: %s")
 )

@@ -31,8 +31,8 @@ const (
 	fieldOwner = "lvms-operator-metrics"
 )
 
-// eventIncomplete is a Warning event on the Deployment of the operator: the Role or the RoleBinding could not be
-// applied with which OpenShift's Prometheus finds the metrics.
+// eventIncomplete is a Warning event on the Deployment of the operator: the Role or the RoleBinding that allows
+// OpenShift's Prometheus to discover the metrics could not be applied.
 // What to do: see the error in the note; the operator tries again.
 var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile",
 	"OpenShift's Prometheus may not be able to discover the metrics: %s")

@@ -26,11 +26,12 @@ const conditionUpgradeable = "Upgradeable"
 
 // Reasons of Upgradeable.
 const (
-	// reasonReady sets Upgradeable to True: nothing speaks against an upgrade.
+	// reasonReady sets Upgradeable to True: nothing prevents an upgrade.
 	reasonReady = "AsExpected"
 	// reasonInProgress sets Upgradeable to False: volume groups are being changed or are degraded. The message names
 	// them.
-	// What to do: wait, or resolve what the message names; then the Operator Lifecycle Manager upgrades by itself.
+	// What to do: wait, or resolve the problems that the message names; then the Operator Lifecycle Manager upgrades
+	// the operator.
 	reasonInProgress = "StorageIsBeingChanged"
 )
 

@@ -79,7 +79,7 @@ func runBurst(ctx context.Context, image string) (err error) {
 	print := func(what string, ours, bare time.Duration) {
 		fmt.Printf("| %s | %.1f s | %.2f |\n", what, bare.Seconds(), float64(ours)/float64(bare))
 	}
-	fmt.Print("\n| over two nodes | loop of the bare command on each | LVMS ÷ bare |\n|---|---|---|\n")
+	fmt.Print("\n| two nodes | loop of the bare command on each node | LVMS ÷ bare |\n|---|---|---|\n")
 	print(fmt.Sprintf("%d claims at once, until the last is bound", burstClaims), create, bareCreate)
 	print(fmt.Sprintf("%d claims deleted at once, until the last PersistentVolume is gone", burstClaims),
 		remove, bareRemove)

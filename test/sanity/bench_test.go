@@ -301,7 +301,7 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 				&proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
 			b.must(err)
 		}, clean: b.remove})
-	b.add("expand by as much", "", medians, processes)
+	b.add("expand to twice the size", "", medians, processes)
 }
 
 // seeRemoved lets the engine detect that others removed volumes in its view.
@@ -415,11 +415,11 @@ func (b *volumeBench) csi() {
 	medians, processes := b.compare(
 		contestant{do: b.bareCreate, clean: b.bareRemove},
 		contestant{do: func(name string) { id = b.csiCreate(name) }, clean: func(string) { b.csiDelete(id) }})
-	b.add("CreateVolume to its answer", "≤ 1.2", medians, processes)
+	b.add("CreateVolume until the response", "≤ 1.2", medians, processes)
 	medians, processes = b.compare(
 		contestant{prepare: b.made, do: b.bareRemove, clean: func(string) { b.seeRemoved() }},
 		contestant{prepare: func() string { return b.csiCreate(b.name()) }, do: b.csiDelete})
-	b.add("DeleteVolume to its answer", "≤ 1.2", medians, processes)
+	b.add("DeleteVolume until the response", "≤ 1.2", medians, processes)
 }
 
 // all calls a function for all names at the same time.
@@ -531,7 +531,7 @@ func (b *volumeBench) manyDisks() {
 // table returns the printed table in Markdown.
 func (b *volumeBench) table() string {
 	lines := []string{
-		"", "| operation | bare command | LVMS ÷ bare | goal | TopoLVM's lvmd ÷ bare | processes of LVMS a volume |",
+		"", "| operation | bare command | LVMS ÷ bare | goal | TopoLVM's lvmd ÷ bare | processes of LVMS for each volume |",
 		"|---|---|---|---|---|---|",
 	}
 	for _, r := range b.rows {

@@ -27,15 +27,15 @@ const (
 	// By name: no.
 	KubernetesLoop Code = "KubernetesLoop"
 	// ReadOnly means: the device cannot be written.
-	// What to do: look for a switch on the device, or at `blockdev --getro`.
+	// What to do: check for a write-protect switch on the device, and run `blockdev --getro`.
 	// By name: no.
 	ReadOnly Code = "ReadOnly"
 	// Removable means: the medium can be removed.
 	// What to do: name the device, or set `removable: true`.
 	// By name: yes.
 	Removable Code = "Removable"
-	// Suspended means: input and output of the device are suspended.
-	// What to do: `dmsetup resume`.
+	// Suspended means: I/O to the device is suspended.
+	// What to do: run `dmsetup resume`.
 	// By name: no.
 	Suspended Code = "Suspended"
 	// TooSmall means: the device is smaller than 16 MiB.
@@ -47,22 +47,22 @@ const (
 	// By name: no.
 	Mounted Code = "Mounted"
 	// SwapInUse means: the device is swap space in use.
-	// What to do: `swapoff`, if the node does not need it.
+	// What to do: run `swapoff`, if the node does not need it.
 	// By name: no.
 	SwapInUse Code = "SwapInUse"
 	// HasPartitions means: the device has partitions, or an empty partition table.
 	// What to do: name a partition, or remove the partition table.
 	// By name: wiped.
 	HasPartitions Code = "HasPartitions"
-	// HasHolders means: another device is built on this one, a loop device among them.
-	// What to do: use that one.
+	// HasHolders means: another device is built on this one; that can be a loop device.
+	// What to do: use the other device.
 	// By name: no.
 	HasHolders Code = "HasHolders"
 	// PartitionReserved means: the device is a partition that the firmware or the boot loader needs.
 	// What to do: use another device.
 	// By name: no.
 	PartitionReserved Code = "PartitionReserved"
-	// HasSignature means: the device carries a file system or another known signature.
+	// HasSignature means: the device contains a file system or another known signature.
 	// What to do: remove it, if nothing needs it.
 	// By name: wiped.
 	HasSignature Code = "HasSignature"
@@ -78,20 +78,20 @@ const (
 	// What to do: use another device.
 	// By name: no.
 	InVolumeGroup Code = "InVolumeGroup"
-	// UnassignedPV means: the device is a physical volume of no volume group.
+	// UnassignedPV means: the device is a physical volume without a volume group.
 	// What to do: name it, or run `pvremove`.
 	// By name: yes.
 	UnassignedPV Code = "UnassignedPV"
-	// UnknownPV means: the device is labeled as a physical volume, and LVM on the node does not list it.
-	// What to do: look at `lvmdevices`, and at the filter in lvm.conf.
+	// UnknownPV means: the device is labeled as a physical volume, but LVM on the node does not list it.
+	// What to do: check the output of `lvmdevices`, and the filter in lvm.conf.
 	// By name: wiped, if the device itself shows that it belongs to no volume group of this product.
 	UnknownPV Code = "UnknownPV"
 	// DuplicatePV means: the device is a copy of a physical volume that LVM uses on another device.
 	// What to do: detach one of the two.
 	// By name: no.
 	DuplicatePV Code = "DuplicatePV"
-	// Busy means: the device is open exclusively, by a mount in a container or another user that nothing else shows.
-	// What to do: find out who uses it: `lsof`, `fuser`.
+	// Busy means: the device is open exclusively, for example by a mount in a container; nothing else shows the user.
+	// What to do: find the process that uses it, with `lsof` or `fuser`.
 	// By name: no.
 	Busy Code = "Busy"
 	// Unreadable means: the device could not be read, or has not answered since the time in the message, so its content
@@ -103,34 +103,34 @@ const (
 	// What to do: as the message says.
 	// By name: no.
 	ProbeError Code = "ProbeError"
-	// Failing means: the device gives errors, or does not answer.
+	// Failing means: the device returns errors, or does not answer.
 	// What to do: see the kernel's log; replace the device.
 	// By name: no.
 	Failing Code = "Failing"
-	// IsOSDisk means: the machine runs from the device.
+	// IsOSDisk means: the device contains the operating system of the node, or a part of it.
 	// What to do: use another device.
 	// By name: no.
 	IsOSDisk Code = "IsOSDisk"
-	// LUKSLocked means: the device is encrypted, and not open.
+	// LUKSLocked means: the device is encrypted and not open.
 	// What to do: open it and use the device under `/dev/mapper`.
 	// By name: wiped.
 	LUKSLocked Code = "LUKSLocked"
 	// CephBlueStore means: the device is storage of a Ceph OSD.
-	// What to do: retire the OSD, and remove what it left.
+	// What to do: remove the OSD, and then its data on the device.
 	// By name: wiped.
 	CephBlueStore Code = "CephBlueStore"
-	// NoStablePath means: the device has no WWN, serial number or link under `/dev/disk/by-id`, so nothing about it
-	// stays the same when its name changes; it is used nevertheless.
+	// NoStablePath means: the device has no WWN, serial number or link under `/dev/disk/by-id`, so it
+	// has no identity that stays the same when its name changes. It is used nevertheless.
 	// What to do: prefer a device that has one.
 	// By name: yes.
 	NoStablePath Code = "NoStablePath"
 
-	// NotSelected means: the device class selects other properties.
+	// NotSelected means: the device does not match the properties in the selector of the device class.
 	// What to do: nothing, or change the selector.
 	// By name: no.
 	NotSelected Code = "NotSelected"
-	// UsedByOtherDeviceClass means: another device class names the device, or would use it as well.
-	// What to do: make the selectors differ.
+	// UsedByOtherDeviceClass means: another device class names the device, or would also use it.
+	// What to do: change the selectors so that only one device class matches the device.
 	// By name: no.
 	UsedByOtherDeviceClass Code = "UsedByOtherDeviceClass"
 	// NotAtCreation means: the device appeared after the volume group was created, and the policy is `Static`.
@@ -141,11 +141,11 @@ const (
 	// What to do: wait.
 	// By name: yes.
 	TooYoung Code = "TooYoung"
-	// RemovalRequested means: the device is to be removed (`deviceRequests`).
-	// What to do: remove the request, or the path.
+	// RemovalRequested means: the removal of the device was requested (`deviceRequests`).
+	// What to do: to use the device again, remove the request; otherwise, remove its path from the selector.
 	// By name: no.
 	RemovalRequested Code = "RemovalRequested"
-	// NotWiped means: the selector allows to wipe the device, and it was not wiped; the message says why.
+	// NotWiped means: the selector allows the device to be wiped, but it was not wiped; the message says why.
 	// What to do: as the message says.
 	// By name: no.
 	NotWiped Code = "NotWiped"

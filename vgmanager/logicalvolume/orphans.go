@@ -198,7 +198,7 @@ var (
 			"cluster uses it, and it is not removed automatically: if its data is not needed, run on the node: "+
 			"lvremove %s")
 	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed
-	// by hand, or its disks were replaced.
+	// manually, or its disks were replaced.
 	// What to do: restore the data from a backup into a new claim, then delete this one.
 	orphanObject = event.Warning("LogicalVolumeMissing", "Audit",
 		"node %s does not have the logical volume of this object: it was removed manually, or its disks were "+

@@ -214,8 +214,8 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	})
 }
 
-// found is a Warning event on the LogicalVolume: no PersistentVolume, no snapshot and no claim refers to its volume,
-// which takes up space.
+// found is a Warning event on the LogicalVolume: no PersistentVolume, snapshot or claim refers to its volume, which
+// takes up space.
 // What to do: if its data is not needed, delete the LogicalVolume; see [how to find orphans](../how-to/orphans.md).
 var found = event.Warning("UnclaimedLogicalVolume", "Audit",
 	"no PersistentVolume, snapshot or claim uses this volume on node %s (%s): it takes up space; if its data is "+

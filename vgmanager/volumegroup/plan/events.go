@@ -10,14 +10,14 @@ const (
 	EventReady EventReason = "VolumeGroupReady"
 	// EventNoAvailableDevices is a Warning event on the LVMVolumeGroup: a node has no device that can be used for the
 	// volume group, or fewer than its redundancy needs.
-	// What to do: attach a blank disk, or see `excluded` of the volume group for what is wrong with each device.
+	// What to do: attach a blank disk, or see `excluded` of the volume group for why each device is not used.
 	EventNoAvailableDevices EventReason = "NoAvailableDevicesForVG"
 	// EventDevicePathCheckFailed is a Warning event on the LVMVolumeGroup: a device that the device class names is
-	// missing or cannot be used, or several device classes would use a device that none names.
+	// missing or cannot be used, or several device classes would use a device that no device class names.
 	// What to do: as the note says.
 	EventDevicePathCheckFailed EventReason = "DevicePathCheckFailed"
 	// EventForeignVolumeGroup is a Warning event on the LVMVolumeGroup: a volume group with the name of the device
-	// class exists on the node and belongs to something else, or cannot be written.
+	// class exists on the node, but belongs to something else or cannot be written.
 	// What to do: rename or remove it, or remove the device class.
 	EventForeignVolumeGroup EventReason = "ForeignVolumeGroup"
 	// EventInconsistentVolumes is a Warning event on the LVMVolumeGroup: devices, thin pool or logical volumes of the
@@ -37,25 +37,25 @@ const (
 	// What to do: see the reasons of RAIDHealthy in the [conditions](conditions.md#a-volume-group-on-a-node).
 	EventRAIDHealthCheckFailed EventReason = "RAIDHealthCheckFailed"
 	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, drained or
-	// removed as `deviceRequests` asks.
+	// removed as `deviceRequests` requests.
 	// What to do: as the note says.
 	EventDeviceRemovalBlocked EventReason = "DeviceRemovalFailed"
 	// EventDeviceRemoved is a Normal event on the LVMVolumeGroup: a device was removed from the volume group. A device
 	// that is present may be detached.
 	EventDeviceRemoved EventReason = "DeviceRemoved"
 	// EventDeviceWiped is a Warning event on the LVMVolumeGroup: a device was wiped, as
-	// `forceWipeDevicesAndDestroyAllData` asks. The note names what it carried and the folder with the backup.
-	// What to do: nothing, or [restore](devices.md#what-a-wipe-keeps) what was overwritten.
+	// `forceWipeDevicesAndDestroyAllData` requests. The note has the previous content and the folder with the backup.
+	// What to do: nothing, or [restore](devices.md#what-a-wipe-keeps) the overwritten data.
 	EventDeviceWiped EventReason = "DeviceWiped"
 	// EventWipeFailed is a Warning event on the LVMVolumeGroup: a device could not be wiped.
 	// What to do: as the note says.
 	EventWipeFailed EventReason = "DeviceWipeFailed"
 	// EventObserveFailed is a Warning event on the LVMVolumeGroup: the node could not be observed: LVM, the list of
-	// devices or the kernel gave an error.
+	// devices or the kernel returned an error.
 	// What to do: see the kernel's log of the node and the log of the agent.
 	EventObserveFailed EventReason = "ObservationFailed"
-	// EventManualCleanup is a Warning event on the LVMVolumeGroup: the volume group is to be removed and still has
-	// logical volumes, or cannot be changed.
+	// EventManualCleanup is a Warning event on the LVMVolumeGroup: the volume group must be removed, but still has
+	// logical volumes or cannot be changed.
 	// What to do: delete the claims, volumes and snapshots that the note names.
 	EventManualCleanup EventReason = "ManualCleanupRequired"
 	// EventRemovalFailed is a Warning event on the LVMVolumeGroup: a command that removes the volume group, its thin
