@@ -62,8 +62,8 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 		object.Data[key] = value
 	}
 	if dropped := dropOldest(object.Data); dropped > 0 {
-		log.FromContext(ctx).Info("dropped the oldest entries of the full record of wiped devices", "configMap",
-			object.Name, "dropped", dropped)
+		log.FromContext(ctx).Info("dropped the oldest records of wiped devices, because the ConfigMap is full",
+			"configMap", object.Name, "dropped", dropped)
 	}
 	if missing {
 		err = c.client.Create(ctx, object)

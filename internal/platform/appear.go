@@ -53,8 +53,8 @@ func (w *apiWatch) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("apis")
 	for _, o := range optional {
 		if !*o.in(&w.found) {
-			logger.Info("the cluster does not serve an optional API: the features that need it are off", "api", o.name,
-				"groupVersion", o.kinds[0].groupVersion)
+			logger.Info("the cluster does not serve an optional API: the features that need it are disabled",
+				"api", o.name, "groupVersion", o.kinds[0].groupVersion)
 		}
 	}
 	ticker := time.NewTicker(w.interval)

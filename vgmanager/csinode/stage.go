@@ -61,7 +61,7 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 			result <- err
 			return
 		}
-		log.FromContext(ctx).Info("staging ended after its call", "volume", v.id, "device",
+		log.FromContext(ctx).Info("staging ended after the end of its call", "volume", v.id, "device",
 			v.lv.GetPath(), "cause", err)
 		if err != nil {
 			s.locks.LeaveFailed(v.id, err)

@@ -305,7 +305,8 @@ func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, caus
 		return ctrl.Result{}, err
 	}
 	if service.IsRefusal(code) {
-		log.FromContext(ctx).Info("refused", "code", code.String(), "cause", message(cause))
+		log.FromContext(ctx).Info("refused a request for a logical volume", "code", code.String(), "cause",
+			message(cause))
 		return ctrl.Result{RequeueAfter: retryRefused}, nil
 	}
 	return ctrl.Result{}, cause

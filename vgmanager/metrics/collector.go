@@ -93,7 +93,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: c.node}, status); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			log.Log.Error(err, "metrics of volume groups and devices are missing: the node status cannot be read",
+			log.Log.Error(err, "cannot read the node status: the metrics of volume groups and devices are missing",
 				"node", c.node)
 		}
 		return

@@ -28,7 +28,7 @@ func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, 
 	if err := r.perform(ctx, w, s, a); err != nil {
 		return err
 	}
-	logger.Info("changed the node")
+	logger.Info("performed an action on the node")
 	return nil
 }
 

@@ -205,7 +205,7 @@ func queue[T comparable](name string) workqueue.TypedRateLimitingInterface[T] {
 // endedOr returns nil if the context has ended, because the error is then only a consequence.
 func endedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		log.FromContext(ctx).V(1).Info("ended before it started", "cause", err.Error())
+		log.FromContext(ctx).V(1).Info("stopped before the start was complete", "cause", err.Error())
 		return nil
 	}
 	return err
