@@ -191,12 +191,12 @@ var kinds = map[string]kind{
 }
 
 // verbs are the kubectl commands in the pages. The value is whether the command needs a kind.
-var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit": true, "logs": false, "exec": false,
+var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit": true, "patch": true, "logs": false, "exec": false,
 	"rollout": false, "debug": false}
 
 // valued are the kubectl flags with their value in the next word. plain are the others, without what follows =.
 var (
-	valued = []string{"-n", "-o", "-l", "--field-selector"}
+	valued = []string{"-n", "-o", "-l", "--field-selector", "--type", "--patch"}
 	plain  = []string{"-A", "-it", "--previous", "--since", "--tail", "--prefix"}
 )
 

@@ -59,6 +59,9 @@ const (
 	ReasonVGsDegraded = "VGsDegraded"
 )
 
+// ConditionSucceeded is a condition of an LVMRecovery: the recovery has ended. Its reason is the phase.
+const ConditionSucceeded = "Succeeded"
+
 // ConditionDevicesObserved is a condition of an LVMVolumeGroupNodeStatus: the list of devices in its status is complete
 // and current.
 const ConditionDevicesObserved = "DevicesObserved"

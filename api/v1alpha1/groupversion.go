@@ -21,6 +21,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&LVMCluster{}, &LVMClusterList{},
 		&LVMVolumeGroup{}, &LVMVolumeGroupList{},
 		&LVMVolumeGroupNodeStatus{}, &LVMVolumeGroupNodeStatusList{},
+		&LVMRecovery{}, &LVMRecoveryList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

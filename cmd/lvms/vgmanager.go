@@ -180,6 +180,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 		&topolvmv1.LogicalVolume{}:              {Field: volumes},
 		&lvmv1alpha1.LVMVolumeGroup{}:           {Namespaces: inNamespace},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: {Namespaces: inNamespace, Field: own},
+		&lvmv1alpha1.LVMRecovery{}:              {Namespaces: inNamespace},
 	}
 }
 

@@ -216,7 +216,7 @@ func (w *world) playRemoval(class string) {
 // ofPolicies returns the writes of the admission policies.
 func ofPolicies(verb string) []string {
 	var writes []string
-	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
+	for _, of := range []string{"logicalvolumes", "nodestatuses", "recoveries", "nodes"} {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of,
 			verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}

@@ -138,6 +138,8 @@ var objects = []struct{ words, title, introduction string }{
 		"LVMVolumeGroupNodeStatus. The LVMCluster has those that are not True too. If several reasons apply, the " +
 		"first in the table is the reason, and the message has all, with node, device class, device, and the " +
 		"volumes at risk with their claims."},
+	{"an LVMRecovery", "LVMRecovery", "The agent of the node sets it. The reason is the phase: see " +
+		"[recover from lost disks](../how-to/recover.md)."},
 	{"the OperatorCondition", "OperatorCondition", "The Operator Lifecycle Manager creates the OperatorCondition in " +
 		"the operator's namespace. Without it, the operator sets no condition."},
 }

@@ -49,9 +49,8 @@ var rules = []rule{
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper"},
 		never: []string{module + "api"}},
 	{folder: "vgmanager/volumegroup",
-		ours: []string{"api", "internal/condition", "internal/event", "internal/taint", "internal/text",
-			"vgmanager/lvm",
-			"vgmanager/device", "vgmanager/lvmd"},
+		ours: []string{"api", "internal/condition", "internal/event", "internal/paging", "internal/taint",
+			"internal/text", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
 	// random numbers; TestThePlannerHasNoClock restricts the package time. vgmanager/lvm and vgmanager/device are for
@@ -59,8 +58,9 @@ var rules = []rule{
 	{folder: "vgmanager/volumegroup/plan",
 		ours: []string{"api", "internal/taint", "internal/text", "vgmanager/lvm", "vgmanager/device",
 			"vgmanager/lvmd/deviceclass"},
-		never:    append([]string{module + "controllers", module + "internal/csi"}, clients...),
-		standard: []string{"errors", "fmt", "math", "path", "reflect", "slices", "strings", "time"}},
+		never: append([]string{module + "controllers", module + "internal/csi"}, clients...),
+		standard: []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "math", "path", "reflect", "slices",
+			"strings", "time"}},
 	{folder: "vgmanager/logicalvolume",
 		ours: []string{"api", "internal/csi/service", "internal/event", "internal/metric", "internal/paging",
 			"vgmanager/lvm", "vgmanager/lvmd"},

@@ -43,7 +43,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
-	for _, object := range []client.Object{lv, node, status, group} {
+	recovery := newRecovery("n1")
+	for _, object := range []client.Object{lv, node, status, group, recovery} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +71,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			false),
 		"status of a LogicalVolume": patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
 		"node status":               patch(status, `{"status":{"conditions":[]}}`, true),
+		"status of a recovery":      patch(recovery, `{"status":{"phase":"NotApplicable"}}`, true),
 		"capacity on the Node": patch(node,
 			`{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
 		"capacity off the Node": patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
@@ -80,6 +82,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"node of a LogicalVolume":            patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
 		"finalizer of a volume group": patch(group,
 			`{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
+		"approval of a recovery":   patch(recovery, `{"spec":{"approvedPlan":"a"}}`, false),
 		"spec of a volume group":   patch(group, `{"spec":{"default":true}}`, false),
 		"labels of a volume group": patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),
 		"labels of the Node": patch(node,
@@ -91,7 +94,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	// An agent changes nothing of a volume group, because of a policy or because no role allows it.
 	denied := func(err error) bool {
 		return err != nil && (strings.Contains(err.Error(), "a node agent") ||
-			apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`))
+			apierrors.IsForbidden(err) && (strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`) ||
+				strings.Contains(err.Error(), `cannot patch resource "lvmrecoveries"`)))
 	}
 	// The API server needs a moment to apply roles and policies.
 	holds := func() bool {
@@ -113,7 +117,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 	}
 	for _, what := range []string{"finalizer of a LogicalVolume", "status of a LogicalVolume", "node status",
-		"capacity on the Node", "capacity off the Node"} {
+		"status of a recovery", "capacity on the Node", "capacity off the Node"} {
 		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
 			if err := allowed[what](c); !denied(err) {
 				t.Errorf("%s from %s: %v", what, name, err)
@@ -130,5 +134,39 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		if err := do(server.Client); err != nil && !strings.Contains(err.Error(), "mmutable") {
 			t.Errorf("%s by an administrator: %v", what, err)
 		}
+	}
+}
+
+func newRecovery(node string) *lvmv1alpha1.LVMRecovery {
+	return &lvmv1alpha1.LVMRecovery{
+		ObjectMeta: metav1.ObjectMeta{Name: "recovery", Namespace: Namespace},
+		Spec: lvmv1alpha1.LVMRecoverySpec{NodeName: node, DeviceClassName: "a",
+			Action: lvmv1alpha1.RecoveryRemoveLostDevices},
+	}
+}
+
+// The approval of a plan is for one node, device class and action.
+func TestARecoveryKeepsItsTarget(t *testing.T) {
+	ctx := t.Context()
+	recovery := newRecovery("n1")
+	if err := server.Client.Create(ctx, recovery); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(context.Background(), recovery) })
+	for name, edit := range map[string]func(*lvmv1alpha1.LVMRecoverySpec){
+		"nodeName":        func(s *lvmv1alpha1.LVMRecoverySpec) { s.NodeName = "n2" },
+		"deviceClassName": func(s *lvmv1alpha1.LVMRecoverySpec) { s.DeviceClassName = "b" },
+		"action":          func(s *lvmv1alpha1.LVMRecoverySpec) { s.Action = "Other" },
+	} {
+		changed := recovery.DeepCopy()
+		edit(&changed.Spec)
+		err := server.Client.Update(ctx, changed)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	recovery.Spec.ApprovedPlan = "abc"
+	if err := server.Client.Update(ctx, recovery); err != nil {
+		t.Error(err)
 	}
 }

@@ -59,6 +59,8 @@ type command struct {
 	// whole: the volume group must not miss a physical volume. named: the command may get the group's devices
 	// (--devices).
 	whole, named bool
+	// check is called, if it is set, with the volume group as it is when the command starts. It requires whole.
+	check func(*VG) error
 	// long: the command continues after its caller stops waiting.
 	long bool
 }
@@ -137,6 +139,11 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
 				"add a Remove request to the deviceRequests of the device class", c.vg,
 			strings.Join(lost, ", "), ErrMissingPV)
+	}
+	if c.check != nil {
+		if err := c.check(vg); err != nil {
+			return err
+		}
 	}
 	args := c.args
 	if c.named {

@@ -170,6 +170,21 @@ func (v *VG) lostSet(lv *LV, images []*LV) bool {
 	return false
 }
 
+// Unreadable returns true if data of a volume cannot be read because physical volumes are missing. A thin volume is
+// unreadable with its pool, even if none of its own blocks is on a missing physical volume. A RAID volume is unreadable
+// if it has lost more images than its level tolerates.
+func (v *VG) Unreadable(lv *LV) bool {
+	switch pool := v.LV(lv.PoolName); {
+	case pool != nil:
+		return v.Unreadable(pool)
+	case lv.IsRAID():
+		return v.RAIDFailed(lv)
+	case v.isMissing(lv):
+		return true
+	}
+	return slices.ContainsFunc(v.Hidden, func(part LV) bool { return part.Parent == lv.Name && v.Unreadable(&part) })
+}
+
 // UnusedImages returns the images of a RAID volume that the kernel does not use, although their devices are present.
 func (v *VG) UnusedImages(lv *LV) []*LV {
 	return slices.DeleteFunc(v.images(lv), func(image *LV) bool {

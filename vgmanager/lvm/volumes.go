@@ -3,6 +3,7 @@ package lvm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -149,13 +150,19 @@ func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add B
 //
 // It passes --yes, because LVM asks about each active volume. It does not pass --force, which only skips checks.
 func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
-	args := []string{"lvremove", "--yes"}
-	for _, name := range names {
-		args = append(args, fullName(vg, name))
-	}
+	args := append([]string{"lvremove", "--yes"}, allNames(vg, names)...)
 	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
 		vg: vg, effect: removed(names), args: args, whole: true, named: true,
 	})
+}
+
+// allNames returns the names as arguments of a command.
+func allNames(vg string, names []string) []string {
+	var list []string
+	for _, name := range names {
+		list = append(list, fullName(vg, name))
+	}
+	return list
 }
 
 // fullNames returns the names for messages. If there are many volumes, it returns only the first ones.
@@ -167,6 +174,46 @@ func fullNames(vg string, names []string) string {
 	return fmt.Sprintf("%s and %d more", fullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
 }
 
+// LVRemoveUnreadable removes logical volumes that cannot be read because physical volumes are missing whose loss is
+// accepted (AcceptLoss). A thin pool is removed with all its volumes. It must be inactive (LVDeactivate), because LVM
+// cannot change an active pool without all its devices. LVRemoveUnreadable also removes the spare for the metadata of
+// pools. It reads the volume group again, and removes nothing and returns ErrInvalid if one of the volumes can be read,
+// ErrInUse if one of them, or a volume of the pool, is active, and ErrNotFound if one does not exist.
+//
+// It passes --yes, because LVM asks about active volumes and about the volumes of a pool.
+func (l *LVM) LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error {
+	args := append([]string{"lvremove", "--yes"}, allNames(vg, names)...)
+	return l.apply(ctx, "remove unreadable logical volume "+fullNames(vg, names), command{
+		vg: vg, whole: true, args: args, check: func(v *VG) error { return v.checkUnreadable(names) }})
+}
+
+// checkUnreadable returns an error if one of the logical volumes, which may be hidden, can be read or is in use.
+func (v *VG) checkUnreadable(names []string) error {
+	for _, name := range names {
+		lv := v.LV(name)
+		if at := slices.IndexFunc(v.Hidden, func(h LV) bool { return h.Name == name }); lv == nil && at >= 0 {
+			lv = &v.Hidden[at]
+		}
+		switch {
+		case lv == nil:
+			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, name), ErrNotFound)
+		case !v.Unreadable(lv):
+			return fmt.Errorf("logical volume %s can be read, so it is not removed: %w", fullName(v.Name, name),
+				ErrInvalid)
+		case lv.Attr.Open(), lv.Attr.IsThinPool() && v.isPoolActive(lv):
+			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, name), ErrInUse)
+		}
+	}
+	return nil
+}
+
+// isPoolActive returns true if a thin pool or one of its volumes is active.
+func (v *VG) isPoolActive(pool *LV) bool {
+	return pool.Attr.Active() || slices.ContainsFunc(v.LVs, func(lv LV) bool {
+		return lv.PoolName == pool.Name && lv.Attr.Active()
+	})
+}
+
 // ThinPoolRemove removes an inactive thin pool without volumes. It returns ErrNotEmpty if the pool has volumes.
 //
 // It does not pass --yes: LVM asks whether to remove the volumes of the pool too. LVM also asks about an active pool,
@@ -175,10 +222,11 @@ func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
 	return l.changeWhole(ctx, "remove thin pool "+fullName(vg, name), vg, nil, "lvremove", fullName(vg, name))
 }
 
-// LVDeactivate deactivates a logical volume. It returns ErrInUse if the volume is open.
-func (l *LVM) LVDeactivate(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "n",
-		fullName(vg, name))
+// LVDeactivate deactivates logical volumes of one volume group in one command. It returns ErrInUse if a volume is open;
+// LVM continues with the others. A pool stays active while a volume of it is active.
+func (l *LVM) LVDeactivate(ctx context.Context, vg string, names ...string) error {
+	return l.change(ctx, "deactivate logical volume "+fullNames(vg, names), vg,
+		append([]string{"lvchange", "--activate", "n"}, allNames(vg, names)...)...)
 }
 
 // LVActivate activates a logical volume. If the volume is already active, it is not an error. LVActivate returns

@@ -94,6 +94,12 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.reduceLost(ctx, w, a)
 	case plan.Repair:
 		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
+	case plan.Unmap:
+		return r.Devices.Unmap(ctx, a.Volumes...)
+	case plan.DeactivateUnreadable:
+		return r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...)
+	case plan.RemoveUnreadable:
+		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:
 		return r.reload(ctx, w, a)
 	}

@@ -46,6 +46,16 @@ type fakeDevices struct {
 	// below are the devices to which the kernel maps volumes.
 	below    map[device.Number][]device.Number
 	belowErr error
+	// mapped are the devices that remain of a volume group.
+	mapped    []string
+	mappedErr error
+}
+
+func (f *fakeDevices) Mapped(string) ([]string, error) { return f.mapped, f.mappedErr }
+
+func (f *fakeDevices) Unmap(context.Context, ...string) error {
+	f.mapped = nil
+	return nil
 }
 
 func (f *fakeDevices) List(context.Context) ([]device.Device, error) {
@@ -136,7 +146,8 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}
-	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
+	b.client = fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}, &v1alpha1.LVMRecovery{}).
 		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
 		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3,

@@ -6,6 +6,7 @@ package volumegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -52,8 +53,9 @@ type Pools interface {
 	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
-	LVDeactivate(ctx context.Context, vg, name string) error
+	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
+	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 }
 
 // Mirrors manages the redundancy of volumes.
@@ -97,6 +99,8 @@ type Devices interface {
 	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
 	Resolve(path string) (device.Number, error)
 	Below(number device.Number) ([]device.Number, error)
+	Mapped(vgUUID string) ([]string, error)
+	Unmap(ctx context.Context, names ...string) error
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
 	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
 }
@@ -212,7 +216,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Client.Get(ctx, req.NamespacedName, object)
 	switch {
 	case apierrors.IsNotFound(err):
-		err = r.leaveDeleted(ctx, req.NamespacedName)
+		err = errors.Join(r.leaveDeleted(ctx, req.NamespacedName),
+			r.rejectRecoveries(ctx, req.Name, fmt.Sprintf("device class %s does not exist", req.Name)))
 	case err == nil:
 		var result ctrl.Result
 		if result, err = r.reconcile(ctx, object); err == nil {
@@ -248,8 +253,13 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	if !selected || taint.Untolerated(node, object.Spec.Tolerations) != nil {
-		if ours, err := r.isMember(ctx, object, nodeStatus); !ours || err != nil {
+		ours, err := r.isMember(ctx, object, nodeStatus)
+		if err != nil {
 			return ctrl.Result{}, err
+		}
+		if !ours {
+			return ctrl.Result{}, r.rejectRecoveries(ctx, object.Name,
+				fmt.Sprintf("device class %s has no volume group on node %s", object.Name, r.Node))
 		}
 	}
 	if nodeStatus.Name == "" {
@@ -285,11 +295,22 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	recoveries, err := r.recoveries(ctx, w.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(recoveries) > 0 {
+		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
+		r.unsettled[w.Name] = true
+	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
 	r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
 		len(o.Plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
+	if err := r.reportRecoveries(ctx, w, recoveries, o); err != nil {
+		return ctrl.Result{}, err
+	}
 	if o.Plan.Finished {
 		return r.finish(ctx, object, nodeStatus)
 	}

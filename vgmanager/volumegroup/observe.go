@@ -37,8 +37,8 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	}
 	r.remember(s.Report)
 	s.Unattended = r.unattended(plan.GroupOf(w, s))
-	if w.Deleting {
-		// A removal does not depend on devices.
+	if vg := plan.GroupOf(w, s); w.Deleting && (vg == nil || vg.MissingPVs == 0) {
+		// A removal does not depend on devices, unless some are missing.
 		return s, nil
 	}
 	s.ResolvePaths(w, r.Devices.Resolve)
@@ -47,6 +47,11 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
 	s.Hidden = r.hidden(ctx, w, s, maxAge)
+	if plan.GroupOf(w, s) == nil && before.UUID != "" {
+		if s.Mapped, err = r.Devices.Mapped(before.UUID); err != nil {
+			return s, err
+		}
+	}
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.HealthUnknown = r.Health.Unknown(w.Name)

@@ -32,6 +32,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(r.membershipChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
+		Watches(&v1alpha1.LVMRecovery{}, handler.EnqueueRequestsFromMapFunc(r.concerned),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, because LVM is shared by all groups.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).

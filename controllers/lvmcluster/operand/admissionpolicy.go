@@ -44,7 +44,7 @@ const suggestedNamespace = "openshift-lvm-storage"
 func (admissionPolicies) GetName() string { return "admissionPolicies" }
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-operator-pods;lvms-logicalvolume-deletion;lvms-installation-deletion;lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-operator-pods;lvms-logicalvolume-deletion;lvms-installation-deletion;lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-recoveries;lvms-vg-manager-nodes,verbs=get;create;patch;delete
 
 // EnsureCreated applies the policies and their bindings.
 func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {

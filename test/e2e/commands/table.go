@@ -31,7 +31,7 @@ func (c Command) ReadsOnly() bool {
 }
 
 // quiet are parts of commands that may have no output.
-var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "dmesg", "udevadm settle",
+var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "get lvmrec", "dmesg", "udevadm settle",
 	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
 
 // refused are commands that fail here, with their expected output: containers that were never restarted have no
@@ -74,6 +74,11 @@ var steps = []Step{
 	{Text: host + "lvchange --refresh $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --minrecoveryrate 100M $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --maxrecoveryrate 0 $CLASS/NAME", Before: mirror},
+	{Text: kubectl + `patch lvmrec NAME --type merge --patch '{"spec":{"approvedPlan":"PLAN"}}'`,
+		Before: kubectl + "create -f - <<<'" + recovery + "'",
+		With:   map[string]string{"NAME": "lost", "PLAN": "none"},
+		After: "until " + kubectl + "get lvmrec lost -o jsonpath='{.status.message}' | grep -q 'no device is missing'; " +
+			"do sleep 1; done; " + kubectl + "delete lvmrec lost"},
 	{Text: "kubectl -n NAMESPACE delete volumesnapshot NAME", With: map[string]string{"NAME": "snap"}},
 	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true",
 		Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
@@ -104,6 +109,10 @@ const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --sel
 // volume is a LogicalVolume to which no PersistentVolume refers.
 const volume = `{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: thrown-away},
   spec: {name: thrown-away, nodeName: node1, deviceClass: vg1, size: 64Mi}}`
+
+// recovery finds nothing to recover.
+const recovery = `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMRecovery, metadata: {name: lost},
+  spec: {nodeName: node1, deviceClassName: vg1, action: RemoveLostDevices}}`
 
 // pagesElsewhere maps pages to the file and name of a test that runs all their commands in order.
 var pagesElsewhere = map[string][2]string{
@@ -212,7 +221,7 @@ var notRun = map[string]string{
 	"skopeo copy oci-archive:.cache/image/lvms-operator.tar docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
 	"skopeo copy --all oci-archive:.cache/image/lvms-operator-index.tar " +
 		"docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
-	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
+	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
 }
 
 // listed reports whether a table lists a command.

@@ -32,9 +32,10 @@ type LVM interface {
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	LVRemove(ctx context.Context, vg string, names ...string) error
 	LVActivate(ctx context.Context, vg, name string) error
-	LVDeactivate(ctx context.Context, vg, name string) error
+	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
+	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error

@@ -12,7 +12,7 @@ import (
 )
 
 // ContractOfDevices checks what callers rely on when devices are cordoned, emptied, lost and replaced, step by step
-// on one volume group. The steps depend on each other. At the end, the first disk is detached.
+// on one volume group. The steps depend on each other. At the end, the first and the last disk are detached.
 func ContractOfDevices(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"tags change and stay changed", contractTags},
@@ -24,6 +24,7 @@ func ContractOfDevices(t *testing.T, b Bench) {
 		{"metadata of pools grows", contractMetadata},
 		{"redundancy is on different devices", contractRAID},
 		{"a lost device is replaced", contractReplace},
+		{"volumes on a lost device are removed", contractUnreadable},
 	})
 }
 
@@ -332,5 +333,57 @@ func contractReplace(t *testing.T, b Bench) {
 	for _, name := range []string{"mirror", "plain"} {
 		ok(t, l.LVRemove(ctx, contractGroup, name))
 	}
+	ok(t, l.VGRemove(ctx, contractGroup))
+}
+
+// contractUnreadable removes a thin pool and a volume that were on a lost device, and nothing else.
+func contractUnreadable(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	ok(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[1:3], Tags: []string{"lvms"}}))
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "kept", Size: 8 << 20, Devices: b.Disks[1:2]}))
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "gone", Size: 8 << 20, Devices: b.Disks[2:3]}))
+	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 95}))
+	for _, name := range []string{"a", "b"} {
+		ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: name, VirtualSize: 40 << 20}))
+	}
+	lost := b.pv(t, b.Disks[2]).UUID
+	remove := func(names ...string) error { return l.LVRemoveUnreadable(ctx, contractGroup, names...) }
+	l.AcceptLoss(contractGroup, []string{lost})
+	want(t, remove("gone"), lvm.ErrInvalid) // The disk is not missing.
+	l.AcceptLoss(contractGroup, nil)
+	b.Detach(t, b.Disks[2])
+	_, vg := look(t, b)
+	for _, name := range []string{"pool", "a", "b", "gone", "kept"} {
+		if lv := vg.LV(name); vg.Unreadable(lv) != (name != "kept") {
+			t.Errorf("%s: unreadable %t", name, vg.Unreadable(lv))
+		}
+	}
+	want(t, remove("gone"), lvm.ErrMissingPV)
+	l.AcceptLoss(contractGroup, []string{lost})
+	defer l.AcceptLoss(contractGroup, nil)
+	want(t, remove("kept"), lvm.ErrInvalid)
+	want(t, remove("gone", "kept"), lvm.ErrInvalid)
+	want(t, remove("nosuch"), lvm.ErrNotFound)
+	want(t, remove("pool"), lvm.ErrInUse) // It and its volumes are active.
+	for range 2 {
+		ok(t, l.LVDeactivate(ctx, contractGroup, "a", "b", "pool"))
+	}
+	_, vg = look(t, b)
+	for _, name := range []string{"pool", "a", "b"} {
+		if vg.LV(name).Attr.Active() {
+			t.Errorf("%s is active", name)
+		}
+	}
+	ok(t, remove("pool"))
+	want(t, remove("pool"), lvm.ErrNotFound)
+	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
+	ok(t, remove("gone"))
+	ok(t, l.VGReduceMissing(ctx, contractGroup))
+	_, vg = look(t, b)
+	if vg.MissingPVs != 0 || len(vg.PVs) != 1 || len(vg.LVs) != 1 || vg.LV("kept").Health != "" {
+		t.Errorf("got %+v", vg)
+	}
+	ok(t, l.LVRemove(ctx, contractGroup, "kept"))
 	ok(t, l.VGRemove(ctx, contractGroup))
 }

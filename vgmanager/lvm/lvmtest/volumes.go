@@ -340,21 +340,66 @@ func (f *Fake) ThinPoolRemove(_ context.Context, vg, name string) error {
 		}
 	}
 	delete(g.lvs, name)
-	if !slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(v *volume) bool { return v.kind == 't' }) {
-		g.spare = part{}
+	g.removeSpare()
+	return nil
+}
+
+// removeSpare removes the spare for the metadata of pools with the last pool.
+func (g *group) removeSpare() {
+	for _, v := range g.lvs {
+		if v.kind == 't' {
+			return
+		}
 	}
+	g.spare = part{}
+}
+
+// LVRemoveUnreadable implements lvm.LVM.
+func (f *Fake) LVRemoveUnreadable(_ context.Context, vg string, names ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeWhole("LVRemoveUnreadable", vg)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		v := g.lvs[name]
+		inPool := func(other *volume) bool { return other.PoolName == name }
+		switch {
+		case v == nil:
+			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+		case !f.needsMissing(g, v):
+			return fmt.Errorf("logical volume %s/%s can be read: %w", vg, name, lvm.ErrInvalid)
+		case v.open, v.kind == 't' && (v.on ||
+			slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(o *volume) bool { return inPool(o) && o.on })):
+			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
+		}
+	}
+	for _, name := range names {
+		maps.DeleteFunc(g.lvs, func(n string, v *volume) bool { return n == name || v.PoolName == name })
+	}
+	g.removeSpare()
 	return nil
 }
 
 // LVDeactivate implements lvm.LVM.
-func (f *Fake) LVDeactivate(_ context.Context, vg, name string) error {
+func (f *Fake) LVDeactivate(_ context.Context, vg string, names ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, v, err := f.find("LVDeactivate", vg, name)
+	g, err := f.changeIncomplete("LVDeactivate", vg)
 	if err != nil {
 		return err
 	}
-	v.on = false
+	for _, name := range names {
+		v := g.lvs[name]
+		switch {
+		case v == nil:
+			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+		case v.open:
+			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
+		}
+		v.on = false
+	}
 	return nil
 }
 

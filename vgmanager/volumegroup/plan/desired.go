@@ -38,6 +38,8 @@ type Desired struct {
 	Deleting bool
 	// Leaving: the device class no longer selects the node. Existing volumes stay, and no new ones are created.
 	Leaving bool
+	// Recovery is the approved recovery of the volume group, or nil.
+	Recovery *Recovery
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

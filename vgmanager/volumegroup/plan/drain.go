@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -54,7 +55,7 @@ func requestedAction(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) v1alpha1.Dev
 	if action := requestFor(w, s, d, pv.UUID); action != "" {
 		return action
 	}
-	if pathTakenOut(w, s, pv) {
+	if pathTakenOut(w, s, pv) || pv.Missing && recovers(w, s, vg) {
 		return v1alpha1.DeviceActionRemove
 	}
 	return ""
@@ -271,13 +272,23 @@ func (r *deviceRequests) block(w Desired, pv lvm.PV, why string) {
 
 // replaceLost restores the redundancy of volumes that lost a device, and then removes the lost device from the group.
 func (r *deviceRequests) replaceLost(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) Action {
+	if step := recoverVolumes(w, s, vg); step.waiting != "" || step.action.Kind != Nothing {
+		r.waiting = true
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
+			message: cmp.Or(step.waiting, "the volumes that cannot be read without it are being removed")}
+		return step.action
+	}
 	volumes := vg.VolumesOn(pv.UUID)
+	remains := emptyRemains(vg)
 	switch {
 	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
-		r.block(w, pv, fmt.Sprintf("it is missing and had data of %s, which is never discarded automatically: "+
-			"restore these volumes from a backup and delete them; the device is then removed from the volume group",
-			joined(volumes)))
+		r.block(w, pv, fmt.Sprintf("it is missing and had data of %s, which is not discarded without approval: %s",
+			joined(volumes), recoveryHint(w)))
 		return Action{}
+	case remains.Kind != Nothing && allAccepted(w, s, vg):
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
+			message: "no volume uses it; what is left of a thin pool on it is being removed"}
+		return remains
 	case len(volumes) == 0 && vg.MissingPVs == 1:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
 			message: "no volume uses it; it is being removed from the volume group"}
@@ -288,6 +299,11 @@ func (r *deviceRequests) replaceLost(w Desired, s NodeState, vg *lvm.VG, pv lvm.
 			return Action{}
 		}
 		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
+	}
+	if failed, _, _ := wrongRAID(vg); len(failed) > 0 {
+		r.block(w, pv, fmt.Sprintf("it is missing, and %s cannot be read without it, which is not discarded without "+
+			"approval: %s", joined(failed), recoveryHint(w)))
+		return Action{}
 	}
 	if lv := syncing(vg, volumes); lv != "" {
 		r.waiting = true

@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+
 // EventReason is the reason of an event.
 type EventReason string
 
@@ -54,6 +56,19 @@ const (
 	// devices or the kernel returned an error.
 	// What to do: see the kernel's log of the node and the log of the agent.
 	EventObserveFailed EventReason = "ObservationFailed"
+	// EventRecoveryNotApplicable is a Normal event on the LVMRecovery: there is nothing to recover, or the action
+	// cannot help. The note says why.
+	// What to do: as the note says, or delete the LVMRecovery.
+	EventRecoveryNotApplicable EventReason = "RecoveryNotApplicable"
+	// EventRecoveryAwaitsApproval is a Normal event on the LVMRecovery: the node agent has made a plan, which lists
+	// what is lost.
+	// What to do: check the plan, and approve it, or delete the LVMRecovery.
+	EventRecoveryAwaitsApproval EventReason = "RecoveryAwaitsApproval"
+	// EventRecoveryRunning is a Normal event on the LVMRecovery: the node agent performs the approved plan.
+	EventRecoveryRunning EventReason = "RecoveryRunning"
+	// EventRecoverySucceeded is a Normal event on the LVMRecovery: the recovery has ended.
+	// What to do: delete the claims of the lost volumes, and restore their data from a backup.
+	EventRecoverySucceeded EventReason = "RecoverySucceeded"
 	// EventManualCleanup is a Warning event on the LVMVolumeGroup: the volume group must be removed, but still has
 	// logical volumes or cannot be changed.
 	// What to do: delete the claims, volumes and snapshots that the note names.
@@ -64,6 +79,19 @@ const (
 	EventRemovalFailed EventReason = "RemovalFailed"
 )
 
+// RecoveryEvent returns the event for a new phase of an LVMRecovery.
+func RecoveryEvent(phase v1alpha1.RecoveryPhase) EventReason {
+	switch phase {
+	case v1alpha1.RecoveryAwaitingApproval:
+		return EventRecoveryAwaitsApproval
+	case v1alpha1.RecoveryRunning:
+		return EventRecoveryRunning
+	case v1alpha1.RecoverySucceeded:
+		return EventRecoverySucceeded
+	}
+	return EventRecoveryNotApplicable
+}
+
 // failureEvents are the events of failed actions.
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
@@ -73,7 +101,9 @@ var failureEvents = map[Kind]EventReason{
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
 	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
-	Refresh:       EventRAIDHealthCheckFailed,
+	Refresh: EventRAIDHealthCheckFailed, Rebuild: EventRAIDHealthCheckFailed,
+	Unmap:                EventVolumeGroupFailed,
+	DeactivateUnreadable: EventDeviceRemovalBlocked, RemoveUnreadable: EventDeviceRemovalBlocked,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }

@@ -41,9 +41,12 @@ func brokenGroup(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	return append(problems, failing(w, s, vg)...)
 }
 
-// wasThere returns true if the node had the volume group, unless the removal of all its devices was requested. LVM
-// does not list a group if none of its devices can be read.
+// wasThere returns true if the node had the volume group, unless the removal of all its devices was requested or
+// approved. LVM does not list a group if none of its devices can be read.
 func wasThere(w Desired, s NodeState) bool {
+	if recovers(w, s, nil) {
+		return false
+	}
 	for _, pv := range s.Before.PhysicalVolumes {
 		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
 			return true
@@ -55,10 +58,9 @@ func wasThere(w Desired, s NodeState) bool {
 // lostGroup reports a volume group that is missing. It is not recreated, because a new group with the same name would
 // be confused with it when its disks return.
 func lostGroup(w Desired, s NodeState) []Problem {
-	var devices, requests []string
+	var devices []string
 	for _, pv := range s.Before.PhysicalVolumes {
 		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
-		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
 	}
 	message := fmt.Sprintf(
 		"volume group %s on node %s is missing: none of its physical volumes was found", w.Name, w.Node)
@@ -67,8 +69,7 @@ func lostGroup(w Desired, s NodeState) []Problem {
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")
 		remedy = "attach them again and see the kernel's log; if they are lost, so is their data: to create the " +
-			"volume group on other devices, add to the deviceRequests of the device class: " +
-			strings.Join(requests, ", ")
+			"volume group on other devices, " + recoveryHint(w)
 	}
 	if commands := unhiding(s); len(commands) > 0 {
 		message = fmt.Sprintf("volume group %s on node %s is missing: LVM there does not list its devices",
@@ -125,19 +126,23 @@ func missing(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) string {
 	}
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
 		w.Node, pv.UUID)
-	if w.Deleting {
-		// The LVMVolumeGroup is being deleted, so deviceRequests can no longer be changed.
-		request = "run on the node: vgreduce --removemissing " + w.Name
-	}
 	found += ": attach the disk again; until then no volume of the group is deleted or formatted; if the disk is lost, "
-	switch {
-	case w.Spec.RAIDConfig != nil:
+	switch volumes := lossOf(vg).volumes; {
+	case len(volumes) == 0 && w.Deleting:
+		// The LVMVolumeGroup is being deleted, so deviceRequests can no longer be changed.
+		return found + "no volume is lost: " + recoveryHint(w)
+	case len(volumes) == 0 && w.Spec.RAIDConfig != nil:
 		return found + "attach a new one, add it to the device class, and " + request
-	case len(vg.VolumesOn(pv.UUID)) == 0:
+	case len(volumes) == 0:
 		return found + "no volume is affected: " + request
 	}
-	return found + "so is its data: restore the volumes from a backup, " + request +
-		", and delete the volumes that were on it"
+	return found + "so is data of volumes: " + recoveryHint(w)
+}
+
+// recoveryHint says how to remove lost devices with the volumes that were on them.
+func recoveryHint(w Desired) string {
+	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which lists what is "+
+		"lost and changes nothing until it is approved", w.Node, w.Name, v1alpha1.RecoveryRemoveLostDevices)
 }
 
 // lastName returns the last known device of a missing physical volume.

@@ -18,7 +18,8 @@ func recordedUUID(s NodeState) string {
 }
 
 // GroupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
-// name is not used. Without a record, it is the group with the name, if there is only one.
+// name is not used. Without a record, or if the loss of the recorded group was approved, it is the group with the name,
+// if there is only one.
 func GroupOf(w Desired, s NodeState) *lvm.VG {
 	recorded := recordedUUID(s)
 	named := s.Report.Named(w.Name)
@@ -27,7 +28,7 @@ func GroupOf(w Desired, s NodeState) *lvm.VG {
 			return vg
 		}
 	}
-	if len(named) == 1 && (recorded == "" || adopted(w, named[0])) {
+	if len(named) == 1 && (recorded == "" || adopted(w, named[0]) || w.Recovery.replaces(named[0], w)) {
 		return named[0]
 	}
 	return nil

@@ -59,6 +59,10 @@ const (
 	Resume     Kind = "ResumeVolume"
 	Rebuild    Kind = "RebuildVolume"
 
+	Unmap                Kind = "RemoveMappedDevices"
+	DeactivateUnreadable Kind = "DeactivateUnreadableThinPool"
+	RemoveUnreadable     Kind = "RemoveUnreadableVolumes"
+
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
 	RemoveVG      Kind = "RemoveVolumeGroup"
@@ -84,6 +88,8 @@ type Action struct {
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
+	// Volumes are the logical volumes of DeactivateUnreadable and RemoveUnreadable, and the mapped devices of Unmap.
+	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
 }
@@ -178,7 +184,10 @@ func New(w Desired, s NodeState) Plan {
 			Excluded: chosen.excluded, Lost: true}
 	}
 	if vg == nil {
-		return planCreation(w, s, chosen)
+		p := planCreation(w, s, chosen)
+		// The status keeps the lost devices until the group exists again.
+		p.Lost = w.Recovery != nil && wasThere(withoutRecovery(w), s)
+		return p
 	}
 	return planUpkeep(w, s, vg, chosen)
 }
@@ -195,6 +204,10 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(
 			"volume group %s is not created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
+	case len(s.Mapped) > 0:
+		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
+		// while its volumes are mapped.
+		p.Action = Action{Kind: Unmap, Volumes: s.Mapped}
 	case len(c.wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = Action{Kind: WipeDevice, Wipe: c.wipes[0]}

@@ -339,7 +339,7 @@ func TestPlan(t *testing.T) {
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
 			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical",
-				"/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
+				"/dev/sdb (pv-b)", "create an LVMRecovery {nodeName: n1, deviceClassName: vg1, action: RemoveLostDevices}"},
 		},
 		"and the status was lost too": {
 			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},

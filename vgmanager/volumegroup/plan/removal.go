@@ -31,6 +31,9 @@ func planRemoval(w Desired, s NodeState) Plan {
 		return Plan{State: v1alpha1.VGStatusDegraded,
 			Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
 	}
+	if recovers(w, s, vg) {
+		return planRecovery(w, s, vg)
+	}
 	if volumes := userVolumes(w, vg); len(volumes) > 0 {
 		return planWait(w, s, vg, volumes)
 	}
@@ -53,7 +56,7 @@ func planLeaving(w Desired, s NodeState) Plan {
 	if problems := namesakes(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
-	if vg == nil && vanished(s) {
+	if vg == nil && vanished(s) && !recovers(w, s, nil) {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
 	}
 	if vg == nil || notOurs(w, vg) != "" {
@@ -77,6 +80,13 @@ func vanished(s NodeState) bool {
 	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return !slices.Contains(s.Released, pv.UUID)
 	})
+}
+
+// planRecovery performs the approved recovery of a volume group that is to be removed.
+func planRecovery(w Desired, s NodeState, vg *lvm.VG) Plan {
+	requests := planDevices(w, s, vg)
+	return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(brokenGroup(w, s, vg), requests.problems...),
+		Action: requests.action, notes: requests.notes, Waiting: true}
 }
 
 // withdrawn withdraws the class before any other change, so that no volume is created in a group that is being

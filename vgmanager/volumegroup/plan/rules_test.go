@@ -65,7 +65,7 @@ func TestPlanOfARemoval(t *testing.T) {
 			want: "Progressing WithdrawClass"},
 		"a disk is missing": {
 			seen: NodeState{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
-			want: "Degraded", says: []string{"vgreduce --removemissing"},
+			want: "Degraded", says: []string{"create an LVMRecovery {nodeName: n1"},
 		},
 	}
 	for name, tt := range tests {

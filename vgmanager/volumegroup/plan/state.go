@@ -32,6 +32,8 @@ type NodeState struct {
 	// Stale are the logical volumes that the kernel still maps to a removed device, although the device returned with
 	// another number.
 	Stale []string
+	// Mapped are the device-mapper devices of a volume group that is missing.
+	Mapped []string
 	// Attempts are the attempts to refresh, resume or rebuild volumes, by volume.
 	Attempts map[string]Attempt
 	// Unattended are the moves that no process polls.

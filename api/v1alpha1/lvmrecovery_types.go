@@ -1,0 +1,181 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LVMRecovery is one action that makes a device class of a node usable again after a failure. The node agent plans it,
+// and lists what is lost. It performs the action when the plan is approved. It performs one recovery of a device class
+// at a time, the oldest first.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=lvmrecoveries,shortName=lvmrec
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Device class",type=string,JSONPath=`.spec.deviceClassName`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.plan.lostVolumeCount`
+// +kubebuilder:printcolumn:name="Plan",type=string,JSONPath=`.status.plan.id`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type LVMRecovery struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   LVMRecoverySpec   `json:"spec"`
+	Status LVMRecoveryStatus `json:"status,omitempty"`
+}
+
+// LVMRecoveryList is a list of LVMRecoveries.
+//
+// +kubebuilder:object:root=true
+type LVMRecoveryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []LVMRecovery `json:"items"`
+}
+
+// RecoveryAction is what a recovery does.
+type RecoveryAction string
+
+// RecoveryRemoveLostDevices removes the missing devices from the volume group, with the volumes that cannot be read
+// without them. Other volumes are kept. A thin pool that cannot be read is created again.
+const RecoveryRemoveLostDevices RecoveryAction = "RemoveLostDevices"
+
+// LVMRecoverySpec is the requested action.
+type LVMRecoverySpec struct {
+	// nodeName is the node with the volume group.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName cannot be changed: create another LVMRecovery"
+	NodeName string `json:"nodeName"`
+
+	// deviceClassName is the device class, and so the volume group.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deviceClassName cannot be changed: create another LVMRecovery"
+	DeviceClassName string `json:"deviceClassName"`
+
+	// action is what is done. RemoveLostDevices removes the missing devices from the volume group, with the volumes
+	// that cannot be read without them.
+	// +kubebuilder:validation:Enum=RemoveLostDevices
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
+	Action RecoveryAction `json:"action"`
+
+	// approvedPlan is the ID of the plan in status.plan.id that is approved, with the loss of the volumes that it
+	// lists. Nothing is changed without it. If more than the approved plan lists would be lost, the node agent makes a
+	// new plan, which must be approved again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ApprovedPlan string `json:"approvedPlan,omitempty"`
+}
+
+// RecoveryPhase is the progress of a recovery.
+type RecoveryPhase string
+
+const (
+	// RecoveryNotApplicable sets Succeeded to False: there is nothing to recover at the moment, or the action cannot
+	// help.
+	// What to do: as the message says, or delete the LVMRecovery.
+	RecoveryNotApplicable RecoveryPhase = "NotApplicable"
+	// RecoveryAwaitingApproval sets Succeeded to False: the plan must be approved.
+	// What to do: check what `status.plan` lists, and set `spec.approvedPlan` to its ID, or delete the LVMRecovery.
+	RecoveryAwaitingApproval RecoveryPhase = "AwaitingApproval"
+	// RecoveryRunning sets Succeeded to False: the node agent performs the approved plan, or waits.
+	// What to do: wait, or as the message says.
+	RecoveryRunning RecoveryPhase = "Running"
+	// RecoverySucceeded sets Succeeded to True: the recovery has ended, and the LVMRecovery has no effect any longer.
+	// What to do: delete the claims of the lost volumes, and restore their data from a backup.
+	RecoverySucceeded RecoveryPhase = "Succeeded"
+)
+
+// MaxLostVolumes is the maximum number of volumes in a plan.
+const MaxLostVolumes = 1000
+
+// LVMRecoveryStatus is the state of a recovery. The node agent writes it.
+type LVMRecoveryStatus struct {
+	// phase is the progress: NotApplicable, AwaitingApproval, Running or Succeeded.
+	// +optional
+	Phase RecoveryPhase `json:"phase,omitempty"`
+
+	// message says what happens, what the recovery waits for, or what to do.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// plan is what the recovery removes, and what is lost.
+	// +optional
+	Plan *RecoveryPlan `json:"plan,omitempty"`
+
+	// startTime is when the node agent started to perform the approved plan.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// completionTime is when the recovery ended.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+
+	// conditions has Succeeded, with the phase as its reason.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RecoveryPlan is what a recovery removes.
+type RecoveryPlan struct {
+	// id identifies the plan. It changes when something else would be lost.
+	ID string `json:"id"`
+
+	// volumeGroupUUID is the UUID of the volume group. It is empty if none of its devices is present.
+	// +optional
+	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
+
+	// devices are the missing devices that are removed from the volume group.
+	// +listType=map
+	// +listMapKey=uuid
+	Devices []RecoveryDevice `json:"devices"`
+
+	// thinPools are the thin pools that are removed, with all their volumes.
+	// +optional
+	// +listType=atomic
+	ThinPools []RecoveryVolume `json:"thinPools,omitempty"`
+
+	// lostVolumes are the volumes and snapshots that are lost, at most 1000.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	LostVolumes []RecoveryVolume `json:"lostVolumes,omitempty"`
+
+	// lostVolumeCount is the number of volumes and snapshots that are lost.
+	LostVolumeCount int32 `json:"lostVolumeCount"`
+
+	// keptVolumeCount is the number of volumes and snapshots of the volume group that are kept.
+	KeptVolumeCount int32 `json:"keptVolumeCount"`
+}
+
+// RecoveryDevice is a physical volume that is missing.
+type RecoveryDevice struct {
+	// uuid is the UUID of the physical volume.
+	UUID string `json:"uuid"`
+	// name is the last known name of the device.
+	// +optional
+	Name string `json:"name,omitempty"`
+	// deviceID is the last known stable identity of the device.
+	// +optional
+	DeviceID string `json:"deviceID,omitempty"`
+}
+
+// RecoveryVolume is a logical volume.
+type RecoveryVolume struct {
+	// name is the name of the logical volume.
+	Name string `json:"name"`
+	// uuid is the UUID of the logical volume. It is empty if LVM does not list the volume.
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+	// size is the size in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+}

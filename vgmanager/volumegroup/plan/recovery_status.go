@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// ApprovedRecovery returns what an LVMRecovery allows, or nil if its current plan is not approved.
+func ApprovedRecovery(r *v1alpha1.LVMRecovery) *Recovery {
+	p := r.Status.Plan
+	if p == nil || p.ID == "" || r.Spec.ApprovedPlan != p.ID || r.Status.Phase == v1alpha1.RecoverySucceeded {
+		return nil
+	}
+	return NewRecovery(r.Name, p)
+}
+
+// RecoveryStatus returns the status of the LVMRecovery that is next for the volume group. volumes are the volumes of
+// the device class on this node according to the API. An approval is valid only for the loss that the approved plan
+// lists; otherwise there is a new plan.
+func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1alpha1.RecoveryVolume,
+	now metav1.Time) v1alpha1.LVMRecoveryStatus {
+	status := *r.Status.DeepCopy()
+	if o.ObserveFailed {
+		// The phase stays. A failed observation changes no plan.
+		status.Message = fmt.Sprintf("node %s could not be observed: %v", w.Node, o.Err)
+		return withCondition(status, r.Generation, now)
+	}
+	switch vg := GroupOf(w, o.Node); {
+	case w.Recovery != nil && w.Recovery.hasEnded(vg):
+		status.Phase, status.Message = v1alpha1.RecoverySucceeded, succeeded(w, status.Plan)
+		status.CompletionTime = &now
+	case w.Recovery != nil && recovers(w, o.Node, vg):
+		status.Phase, status.Message = v1alpha1.RecoveryRunning, o.progress(vg)
+		if status.StartTime == nil {
+			status.StartTime = &now
+		}
+	default:
+		setPlan(&status, w, o, r.Spec.ApprovedPlan, volumes)
+	}
+	return withCondition(status, r.Generation, now)
+}
+
+// setPlan sets the current plan, which is not approved, or why there is none.
+func setPlan(status *v1alpha1.LVMRecoveryStatus, w Desired, o Outcome, approved string,
+	volumes []v1alpha1.RecoveryVolume) {
+	w.Recovery = nil
+	p, problem := NewRecoveryPlan(w, o.Node, volumes)
+	if problem != "" {
+		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
+		return
+	}
+	if status.Plan == nil || status.Plan.ID != p.ID {
+		status.Plan = p
+	}
+	status.Phase = v1alpha1.RecoveryAwaitingApproval
+	status.Message = fmt.Sprintf("%s; to approve this, set spec.approvedPlan to %s", consequence(p), p.ID)
+	if approved != "" && approved != p.ID {
+		status.Message = fmt.Sprintf("the approved plan %s is no longer valid, because what is lost has changed: %s",
+			approved, status.Message)
+	}
+}
+
+// hasEnded returns true if none of the devices is missing any longer: each was removed from the volume group, or it is
+// attached again.
+func (r *Recovery) hasEnded(vg *lvm.VG) bool {
+	return vg != nil && !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool {
+		return pv.Missing && slices.Contains(r.Devices, pv.UUID)
+	})
+}
+
+// progress returns what an approved recovery does or waits for.
+func (o Outcome) progress(vg *lvm.VG) string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	if vg == nil {
+		return cmp.Or(joined(o.Plan.messages()), "the volume group is being created again")
+	}
+	for _, pv := range vg.PVs {
+		if note := o.Plan.notes[pv.UUID]; pv.Missing && note.message != "" {
+			return note.message
+		}
+	}
+	return "in progress: " + string(o.Plan.Action.Kind)
+}
+
+// consequence describes a plan in a sentence.
+func consequence(p *v1alpha1.RecoveryPlan) string {
+	devices := fmt.Sprintf("%d missing devices are removed from the volume group", len(p.Devices))
+	if len(p.Devices) == 1 {
+		devices = "1 missing device is removed from the volume group"
+	}
+	switch {
+	case p.LostVolumeCount == 0 && len(p.ThinPools) == 0:
+		return devices + ", and no volume is lost"
+	case p.VolumeGroupUUID == "":
+		return fmt.Sprintf("the volume group is created again on other devices, and its volumes are lost: %d",
+			p.LostVolumeCount)
+	}
+	return fmt.Sprintf("%s; volumes lost: %d, volumes kept: %d", devices, p.LostVolumeCount, p.KeptVolumeCount)
+}
+
+func succeeded(w Desired, p *v1alpha1.RecoveryPlan) string {
+	return fmt.Sprintf("no device of volume group %s on node %s that the plan lists is missing any longer; volumes "+
+		"lost: %d: delete their PersistentVolumeClaims, and restore the data from a backup", w.Name, w.Node,
+		p.LostVolumeCount)
+}
+
+// withCondition sets the condition Succeeded.
+func withCondition(status v1alpha1.LVMRecoveryStatus, generation int64,
+	now metav1.Time) v1alpha1.LVMRecoveryStatus {
+	c := metav1.Condition{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse,
+		Reason: string(cmp.Or(status.Phase, v1alpha1.RecoveryNotApplicable)), ObservedGeneration: generation,
+		Message: text.Truncate(status.Message, maxConditionMessage)}
+	if status.Phase == v1alpha1.RecoverySucceeded {
+		c.Status = metav1.ConditionTrue
+	}
+	status.Conditions = []metav1.Condition{withTransition(c, status.Conditions, now)}
+	return status
+}
+
+// RejectedRecovery returns the status of an LVMRecovery that has no effect at the moment, and why.
+func RejectedRecovery(r *v1alpha1.LVMRecovery, why string, now metav1.Time) v1alpha1.LVMRecoveryStatus {
+	status := *r.Status.DeepCopy()
+	status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, why, nil
+	return withCondition(status, r.Generation, now)
+}
