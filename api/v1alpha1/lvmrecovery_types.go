@@ -123,8 +123,12 @@ type LVMRecoveryStatus struct {
 
 // RecoveryPlan is what a recovery removes.
 type RecoveryPlan struct {
-	// id identifies the plan. It changes when something else would be lost.
+	// id identifies the plan. Another loss, or the same loss after the devices were attached in the meantime, has
+	// another plan.
 	ID string `json:"id"`
+
+	// creationTime is when the node agent made the plan.
+	CreationTime metav1.Time `json:"creationTime"`
 
 	// volumeGroupUUID is the UUID of the volume group. It is empty if none of its devices is present.
 	// +optional

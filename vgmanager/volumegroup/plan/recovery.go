@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -89,14 +92,14 @@ func (r *Recovery) replaces(vg *lvm.VG, w Desired) bool {
 
 // NewRecoveryPlan returns what a recovery of the volume group removes. It returns why there is nothing to recover, or
 // why the action cannot help, in problem. objects are the volumes of the device class on the node according to the API,
-// with their claims.
-func NewRecoveryPlan(w Desired, s NodeState,
-	objects []v1alpha1.RecoveryVolume) (p *v1alpha1.RecoveryPlan, problem string) {
+// with their claims. created is part of the ID.
+func NewRecoveryPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
+	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string) {
 	vg := GroupOf(w, s)
 	if problem := recoveryProblem(w, s, vg); problem != "" {
 		return nil, problem
 	}
-	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}}
+	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created}
 	if vg == nil {
 		for _, pv := range s.Before.PhysicalVolumes {
 			p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: pv.UUID, Name: pv.Name, DeviceID: pv.DeviceID})
@@ -187,13 +190,15 @@ func recoveryVolumes(lvs []*lvm.LV, objects []v1alpha1.RecoveryVolume) []v1alpha
 	return list
 }
 
-// planID identifies the loss of a plan, independent of claims and of the order.
+// planID identifies the loss of a plan and the plan's creation, independent of claims and of the order. An approval is
+// for one plan: if a device was attached in the meantime, its volumes may have new data.
 func planID(w Desired, p *v1alpha1.RecoveryPlan) string {
 	hash := sha256.New()
 	add := func(values ...string) {
 		_, _ = fmt.Fprintf(hash, "%q\n", values)
 	}
-	add(string(v1alpha1.RecoveryRemoveLostDevices), w.Node, w.Name, p.VolumeGroupUUID)
+	add(string(v1alpha1.RecoveryRemoveLostDevices), w.Node, w.Name, p.VolumeGroupUUID,
+		p.CreationTime.UTC().Format(time.RFC3339))
 	for _, d := range p.Devices {
 		add("device", d.UUID)
 	}

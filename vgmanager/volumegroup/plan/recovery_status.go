@@ -42,36 +42,40 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 			status.StartTime = &now
 		}
 	default:
-		setPlan(&status, w, o, r.Spec.ApprovedPlan, volumes)
+		setPlan(&status, w, o, r.Spec.ApprovedPlan, volumes, now)
 	}
 	return withCondition(status, r.Generation, now)
 }
 
 // setPlan sets the current plan, which is not approved, or why there is none.
 func setPlan(status *v1alpha1.LVMRecoveryStatus, w Desired, o Outcome, approved string,
-	volumes []v1alpha1.RecoveryVolume) {
-	w.Recovery = nil
-	p, problem := NewRecoveryPlan(w, o.Node, volumes)
+	volumes []v1alpha1.RecoveryVolume, now metav1.Time) {
+	w.Recovery, status.StartTime = nil, nil
+	created := now
+	if status.Plan != nil {
+		created = status.Plan.CreationTime
+	}
+	p, problem := NewRecoveryPlan(w, o.Node, volumes, created)
 	if problem != "" {
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
 		return
 	}
 	if status.Plan == nil || status.Plan.ID != p.ID {
+		p, _ = NewRecoveryPlan(w, o.Node, volumes, now)
 		status.Plan = p
 	}
 	status.Phase = v1alpha1.RecoveryAwaitingApproval
 	status.Message = fmt.Sprintf("%s; to approve this, set spec.approvedPlan to %s", consequence(p), p.ID)
 	if approved != "" && approved != p.ID {
-		status.Message = fmt.Sprintf("the approved plan %s is no longer valid, because what is lost has changed: %s",
-			approved, status.Message)
+		status.Message = fmt.Sprintf("the approved plan %s is not the current one: %s", approved, status.Message)
 	}
 }
 
-// hasEnded returns true if none of the devices is missing any longer: each was removed from the volume group, or it is
-// attached again.
+// hasEnded returns true if all devices were removed from the volume group. A device that is attached again ends the
+// recovery without success.
 func (r *Recovery) hasEnded(vg *lvm.VG) bool {
 	return vg != nil && !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool {
-		return pv.Missing && slices.Contains(r.Devices, pv.UUID)
+		return slices.Contains(r.Devices, pv.UUID)
 	})
 }
 
@@ -108,9 +112,12 @@ func consequence(p *v1alpha1.RecoveryPlan) string {
 }
 
 func succeeded(w Desired, p *v1alpha1.RecoveryPlan) string {
-	return fmt.Sprintf("no device of volume group %s on node %s that the plan lists is missing any longer; volumes "+
-		"lost: %d: delete their PersistentVolumeClaims, and restore the data from a backup", w.Name, w.Node,
-		p.LostVolumeCount)
+	removed := fmt.Sprintf("the missing devices were removed from volume group %s on node %s", w.Name, w.Node)
+	if p.LostVolumeCount == 0 {
+		return removed + ", and no volume was lost"
+	}
+	return fmt.Sprintf("%s; volumes lost: %d: delete their PersistentVolumeClaims, and restore the data from a backup",
+		removed, p.LostVolumeCount)
 }
 
 // withCondition sets the condition Succeeded.

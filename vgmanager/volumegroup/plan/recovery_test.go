@@ -82,7 +82,7 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 		if tt.vg != nil {
 			s.Report = report(*tt.vg)
 		}
-		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s, objects)
+		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s, objects, metav1.Time{})
 		if problem != "" {
 			t.Errorf("%s: %s", name, problem)
 			continue
@@ -108,8 +108,10 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 }
 
 func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
+	created := metav1.Time{}
 	id := func(vg lvm.VG, objects ...v1alpha1.RecoveryVolume) string {
-		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), NodeState{Report: report(vg)}, objects)
+		p, problem := NewRecoveryPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), NodeState{Report: report(vg)}, objects,
+			created)
 		if problem != "" {
 			t.Fatal(problem)
 		}
@@ -124,6 +126,10 @@ func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 	another := edit(lostPool(), func(vg *lvm.VG) { vg.PVs[1].UUID = "pv-x"; vg.Hidden[0].PVs = []string{"pv-x"} })
 	if id(more) == first || id(another) == first || id(lostThick()) == first {
 		t.Error("another loss has the same ID")
+	}
+	created = metav1.NewTime(time.Unix(1, 0))
+	if id(lostPool()) == first {
+		t.Error("a later plan has the same ID")
 	}
 }
 
@@ -154,7 +160,8 @@ func TestRecoveryIsRefused(t *testing.T) {
 			func(vg *lvm.VG) { vg.UUID = "vg-2" }))}, "2 volume groups with the name"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-		if p, problem := NewRecoveryPlan(w, tt.seen, nil); p != nil || !strings.Contains(problem, tt.says) {
+		p, problem := NewRecoveryPlan(w, tt.seen, nil, metav1.Time{})
+		if p != nil || !strings.Contains(problem, tt.says) {
 			t.Errorf("%s: got %+v, %q, want %q", name, p, problem, tt.says)
 		}
 		// An approval changes nothing then.
@@ -169,7 +176,7 @@ func TestRecoveryIsRefused(t *testing.T) {
 // approve returns the desired state with the approval of the current plan.
 func approve(t *testing.T, w Desired, s NodeState) Desired {
 	t.Helper()
-	p, problem := NewRecoveryPlan(w, s, nil)
+	p, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
 	if problem != "" {
 		t.Fatal(problem)
 	}
@@ -311,16 +318,23 @@ func TestRecoveryStatus(t *testing.T) {
 	step("planned", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval, "volumes lost: 1, volumes kept: 1")
 	first := r.Status.Plan.ID
 	r.Spec.ApprovedPlan = "another"
-	step("a wrong ID", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval, "another is no longer valid")
+	step("a wrong ID", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval, "plan another is not the current one")
 	r.Spec.ApprovedPlan = first
 	step("a failed read", Outcome{ObserveFailed: true, Err: errors.New("no answer")}, v1alpha1.RecoveryAwaitingApproval,
 		"no answer")
 	step("approved", seen(lostThick()), v1alpha1.RecoveryRunning, "are being removed")
-	started := r.Status.StartTime
+	attached := edit(group("b", "c"), func(vg *lvm.VG) { vg.LVs = lostThick().LVs })
+	step("the device is attached again", seen(attached), v1alpha1.RecoveryNotApplicable, "no device is missing")
+	now = metav1.NewTime(now.Add(time.Hour))
+	step("it is lost again, perhaps with new data", seen(lostThick()), v1alpha1.RecoveryAwaitingApproval,
+		"is not the current one")
 	more := edit(lostThick(), func(vg *lvm.VG) { vg.LVs = append(vg.LVs, thick("more", "-wi-a---p-", "pv-c")) })
-	step("more is lost", seen(more), v1alpha1.RecoveryAwaitingApproval, "what is lost has changed")
+	step("more is lost", seen(more), v1alpha1.RecoveryAwaitingApproval,
+		"is not the current one")
+	step("nothing changes meanwhile", seen(more), v1alpha1.RecoveryAwaitingApproval, r.Status.Plan.ID)
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
 	step("approved again", seen(more), v1alpha1.RecoveryRunning, "")
+	started := r.Status.StartTime
 	removed := edit(group("b"), func(vg *lvm.VG) { vg.LVs = lostThick().LVs[:1] })
 	step("done", seen(removed), v1alpha1.RecoverySucceeded, "volumes lost: 2")
 	if r.Status.CompletionTime == nil || !r.Status.StartTime.Equal(started) || ApprovedRecovery(r) != nil {
