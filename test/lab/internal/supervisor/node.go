@@ -337,7 +337,7 @@ func (n *node) kill() error {
 	case <-n.proc.Done():
 		return nil
 	case <-time.After(cutLimit):
-		return fmt.Errorf("node %s still runs after %s", n.spec.Name, cutLimit)
+		return fmt.Errorf("node %s still runs after %s\n%s", n.spec.Name, cutLimit, threadsOf("/proc", n.proc.PID))
 	}
 }
 
