@@ -210,6 +210,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		removeDisk(ctx, "node1", "occupied")
 	}, NodeTimeout(5*time.Minute))
 
+	It("recovers from a disk that is lost, after the loss was approved", losesADisk, NodeTimeout(10*time.Minute))
+
 	It("keeps the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "keeps-it", Class: "lvms-thick-ext4", Size: "256Mi"}
 		Expect(cluster.Claim(ctx, v)).To(Succeed())
