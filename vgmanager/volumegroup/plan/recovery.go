@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -198,7 +197,7 @@ func planID(w Desired, p *v1alpha1.RecoveryPlan) string {
 		_, _ = fmt.Fprintf(hash, "%q\n", values)
 	}
 	add(string(v1alpha1.RecoveryRemoveLostDevices), w.Node, w.Name, p.VolumeGroupUUID,
-		p.CreationTime.UTC().Format(time.RFC3339))
+		fmt.Sprint(p.CreationTime.Unix()))
 	for _, d := range p.Devices {
 		add("device", d.UUID)
 	}
