@@ -147,7 +147,7 @@ export const system = (name: string, n: string): Device =>
   });
 
 export const carrying = (name: string, n: string, type = 'xfs', label = 'old-data'): Device =>
-  blank(name, n, 200 * GiB, { state: 'Excluded', signatures: [{ type, label }], reasons: [{ code: 'HasSignature', message: `carries ${type} “${label}”: remove it, if nothing needs it` }] });
+  blank(name, n, 200 * GiB, { state: 'Excluded', signatures: [{ type, label }], reasons: [{ code: 'HasSignature', message: `carries ${type} “${label}”; if nothing needs it, remove it with: wipefs --all /dev/${name}` }] });
 
 export const mounted = (name: string, n: string): Device =>
-  blank(name, n, 50 * GiB, { state: 'InUse', mountPoints: ['/var/data'], signatures: [{ type: 'ext4' }], reasons: [{ code: 'Mounted', message: 'is mounted at /var/data' }, { code: 'HasSignature', message: 'carries ext4' }] });
+  blank(name, n, 50 * GiB, { state: 'InUse', mountPoints: ['/var/data'], signatures: [{ type: 'ext4' }], reasons: [{ code: 'Mounted', message: 'is mounted on /var/data' }, { code: 'HasSignature', message: 'carries ext4' }] });

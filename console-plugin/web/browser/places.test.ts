@@ -29,7 +29,7 @@ describe('parts in places of the console', () => {
     const page = await open(browser, '/k8s/cluster/nodes/node-a/local-disks');
     await test(page, 'class-vg1').getByText('42 GiB of 100 GiB').waitFor();
     await test(page, 'devices').getByText('Drained', { exact: true }).waitFor();
-    await test(page, 'devices').getByText(/is mounted at/).waitFor();
+    await test(page, 'devices').getByText(/is mounted on/).waitFor();
     await accessible(page);
     await picture(page, 'node-tab');
     await close(page);

@@ -10,6 +10,6 @@ it('has words for each code that is documented, and for no other', () => {
   expect([...reasonCodes].sort()).toEqual(documented.sort());
 });
 it('prefers what the node says, and hides no code that it does not know', () =>
-  expect(reasonsOf({ name: 'x', state: 'Excluded', reasons: [{ code: 'IsOSDisk' }, { code: 'Mounted', message: 'is mounted at /var' }, { code: 'FromTheFuture' }, { code: 'constructor' }] }).map(inEnglish)).toEqual([
-    'is a disk of the operating system', 'is mounted at /var', 'FromTheFuture', 'constructor',
+  expect(reasonsOf({ name: 'x', state: 'Excluded', reasons: [{ code: 'IsOSDisk' }, { code: 'Mounted', message: 'is mounted on /var' }, { code: 'FromTheFuture' }, { code: 'constructor' }] }).map(inEnglish)).toEqual([
+    'is a disk of the operating system', 'is mounted on /var', 'FromTheFuture', 'constructor',
   ]));
