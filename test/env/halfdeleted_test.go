@@ -188,7 +188,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	}
 	page := string(text)
 	run := shell(t)
-	seeWhat := section(t, page, "1. See what is being deleted")
+	seeWhat := section(t, page, "1. Check what is being deleted")
 	if got := run(seeWhat); !strings.Contains(got, "CustomResourceDefinition logicalvolumes.topolvm.io") ||
 		!strings.Contains(got, "pvc-2") {
 		t.Fatalf("step 1 shows %s", got)
