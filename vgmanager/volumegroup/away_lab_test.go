@@ -69,7 +69,7 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 
 	// Now the disk is lost, and its removal is requested.
 	s.pull(s.disks[1])
-	e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "deviceRequests")
+	e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "LVMRecovery")
 	at := slices.IndexFunc(e.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return pv.State == v1alpha1.PhysicalVolumeMissing
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
-// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmrecoveries,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmrecoveries,verbs=list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmrecoveries/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
 
