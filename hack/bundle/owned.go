@@ -32,8 +32,8 @@ var kinds = []struct {
 	{"LVMVolumeGroupNodeStatus", "LVM volume group node status",
 		"The devices and volume groups of one node, as its node agent observes them. It has the name of the node.",
 		resources("v1 Node"), map[string]any{}},
-	{"LVMRecovery", "LVM recovery", "One action that makes a device class of a node usable again after a failure. It lists " +
-		"what is lost, and changes nothing until that is approved.",
+	{"LVMRecovery", "LVM recovery", "One action that makes a device class of a node usable again after a failure. It " +
+		"lists what is lost, and changes nothing until that is approved.",
 		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), map[string]any{"spec": map[string]any{
 			"nodeName": "node1", "deviceClassName": "vg1", "action": "RemoveLostDevices"}}},
 	{"LogicalVolume", "Logical volume", "A volume or snapshot on a node. The CSI driver creates it.",

@@ -18,7 +18,8 @@ func TestAttemptsBackOff(t *testing.T) {
 		if got := all.delay("vg1", now, time.Hour); got != pause {
 			t.Errorf("attempt %d: next in %s, want %s", i+1, got, pause)
 		}
-		if got := all.of("vg1", []string{"a"}, now.Add(pause-1))["a"]; got != (plan.Attempt{Ineffective: i + 1, Waiting: true}) {
+		want := plan.Attempt{Ineffective: i + 1, Waiting: true}
+		if got := all.of("vg1", []string{"a"}, now.Add(pause-1))["a"]; got != want {
 			t.Errorf("attempt %d, too early: got %+v", i+1, got)
 		}
 		now = now.Add(pause)

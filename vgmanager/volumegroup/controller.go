@@ -308,14 +308,15 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
 		len(o.Plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
-	if err := r.reportRecoveries(ctx, w, recoveries, o); err != nil {
-		return ctrl.Result{}, err
-	}
+	// A recovery that cannot be reported must not keep the status of the volume group from being written.
+	reported := r.reportRecoveries(ctx, w, recoveries, o)
 	if o.Plan.Finished {
-		return r.finish(ctx, object, nodeStatus)
+		result, err := r.finish(ctx, object, nodeStatus)
+		return result, errors.Join(err, reported)
 	}
 	r.nameVolumes(ctx, w, o.Plan.Problems)
-	return r.publish(ctx, object, nodeStatus, w, o)
+	result, err := r.publish(ctx, object, nodeStatus, w, o)
+	return result, errors.Join(err, reported)
 }
 
 // wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.

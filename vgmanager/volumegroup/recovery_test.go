@@ -113,6 +113,9 @@ func TestRecoveryWithoutClaimsHasNoPlan(t *testing.T) {
 	if _, err := b.reconcile(); err == nil || !strings.Contains(err.Error(), "no answer") {
 		t.Errorf("got %v", err)
 	}
+	if entry := b.entry(); entry.Status != v1alpha1.VGStatusDegraded {
+		t.Errorf("the status of the volume group was not written: %+v", entry)
+	}
 	if r := b.recovery("first"); r.Status.Plan != nil {
 		t.Errorf("got the plan %+v", r.Status.Plan)
 	}

@@ -47,7 +47,8 @@ func lostThick() lvm.VG {
 // one both.
 func lostMirrors() lvm.VG {
 	vg := edit(edit(group("b", "c"), mirrored("partial", 100)), lost)
-	vg.LVs = append(vg.LVs, lvm.LV{Name: "dead", UUID: "uuid-dead", Attr: "rwi-a-r-p-", SegType: "raid1", Health: "partial"})
+	vg.LVs = append(vg.LVs, lvm.LV{Name: "dead", UUID: "uuid-dead", Attr: "rwi-a-r-p-", SegType: "raid1",
+		Health: "partial"})
 	for _, name := range []string{"dead_rimage_0", "dead_rimage_1"} {
 		vg.Hidden = append(vg.Hidden, lvm.LV{Name: name, Parent: "dead", Attr: "iwi-aor-p-", SegType: "linear",
 			PVs: []string{"pv-c"}})
@@ -207,6 +208,7 @@ func TestStepsOfARecovery(t *testing.T) {
 		vg.LVs, vg.Hidden = nil, []lvm.LV{{Name: "lvol0_pmspare", Attr: "ewi-a---p-", PVs: []string{"pv-c"}}}
 	}
 	thin := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
+	idle := edit(lostPool(), inactive("v1", "v2", "pool"))
 	for name, tt := range map[string]struct {
 		spec    v1alpha1.LVMVolumeGroupSpec
 		planned lvm.VG
@@ -220,8 +222,8 @@ func TestStepsOfARecovery(t *testing.T) {
 		"then the pool":       {thin, lostPool(), inactive("v1", "v2"), DeactivateUnreadable, "pool", ""},
 		"then remove it":      {thin, lostPool(), inactive("v1", "v2", "pool"), RemoveUnreadable, "pool", ""},
 		"after a kill":        {thin, edit(lostPool(), inactive("v2", "pool")), without("v1"), RemoveUnreadable, "pool", ""},
-		"the spare":           {thin, edit(lostPool(), inactive("v1", "v2", "pool")), spareLost, RemoveUnreadable, "lvol0_pmspare", ""},
-		"then the device":     {thin, edit(lostPool(), inactive("v1", "v2", "pool")), without("pool", "v1", "v2"), ReduceLost, "", ""},
+		"the spare":           {thin, idle, spareLost, RemoveUnreadable, "lvol0_pmspare", ""},
+		"then the device":     {thin, idle, without("pool", "v1", "v2"), ReduceLost, "", ""},
 		"a thick volume":      {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), func(*lvm.VG) {}, RemoveUnreadable, "gone", ""},
 		"then its device":     {v1alpha1.LVMVolumeGroupSpec{}, lostThick(), without("gone"), ReduceLost, "", ""},
 		"a dead mirror first": {raidSpec("raid1"), lostMirrors(), func(*lvm.VG) {}, RemoveUnreadable, "dead", ""},
