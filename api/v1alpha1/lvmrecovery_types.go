@@ -38,9 +38,14 @@ type LVMRecoveryList struct {
 // RecoveryAction is what a recovery does.
 type RecoveryAction string
 
-// RecoveryRemoveLostDevices removes the missing devices from the volume group, with the volumes that cannot be read
-// without them. Other volumes are kept. A thin pool that cannot be read is created again.
-const RecoveryRemoveLostDevices RecoveryAction = "RemoveLostDevices"
+const (
+	// RecoveryRemoveLostDevices removes the missing devices from the volume group, with the volumes that cannot be read
+	// without them. Other volumes are kept. A thin pool that cannot be read is created again.
+	RecoveryRemoveLostDevices RecoveryAction = "RemoveLostDevices"
+	// RecoveryRepairThinPool checks the metadata of the thin pool, and repairs it. Volumes that are not in the repaired
+	// metadata are removed. The previous metadata is kept.
+	RecoveryRepairThinPool RecoveryAction = "RepairThinPool"
+)
 
 // LVMRecoverySpec is the requested action.
 type LVMRecoverySpec struct {
@@ -57,8 +62,9 @@ type LVMRecoverySpec struct {
 	DeviceClassName string `json:"deviceClassName"`
 
 	// action is what is done. RemoveLostDevices removes the missing devices from the volume group, with the volumes
-	// that cannot be read without them.
-	// +kubebuilder:validation:Enum=RemoveLostDevices
+	// that cannot be read without them. RepairThinPool checks the metadata of the thin pool and repairs it; no Pod can
+	// use volumes of the pool meanwhile.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
@@ -78,6 +84,10 @@ const (
 	// help.
 	// What to do: as the message says, or delete the LVMRecovery.
 	RecoveryNotApplicable RecoveryPhase = "NotApplicable"
+	// RecoveryPreparing sets Succeeded to False: the node agent deactivates the thin pool and reads its metadata, which
+	// the plan depends on.
+	// What to do: wait, or as the message says.
+	RecoveryPreparing RecoveryPhase = "Preparing"
 	// RecoveryAwaitingApproval sets Succeeded to False: the plan must be approved.
 	// What to do: check what `status.plan` lists, and set `spec.approvedPlan` to its ID, or delete the LVMRecovery.
 	RecoveryAwaitingApproval RecoveryPhase = "AwaitingApproval"
@@ -94,7 +104,7 @@ const MaxLostVolumes = 1000
 
 // LVMRecoveryStatus is the state of a recovery. The node agent writes it.
 type LVMRecoveryStatus struct {
-	// phase is the progress: NotApplicable, AwaitingApproval, Running or Succeeded.
+	// phase is the progress: NotApplicable, Preparing, AwaitingApproval, Running or Succeeded.
 	// +optional
 	Phase RecoveryPhase `json:"phase,omitempty"`
 
@@ -102,7 +112,7 @@ type LVMRecoveryStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// plan is what the recovery removes, and what is lost.
+	// plan is what the recovery changes, and what is lost.
 	// +optional
 	Plan *RecoveryPlan `json:"plan,omitempty"`
 
@@ -121,7 +131,21 @@ type LVMRecoveryStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// RecoveryPlan is what a recovery removes.
+// ThinPoolRepair is how a thin pool is repaired.
+type ThinPoolRepair string
+
+const (
+	// RepairClearCheck activates the pool after a check of its metadata that found no error (thin_check), and clears
+	// the flag that requires the check.
+	RepairClearCheck ThinPoolRepair = "ClearCheckFlag"
+	// RepairRebuild writes the metadata that can be read to other extents (thin_repair), and keeps the previous
+	// metadata.
+	RepairRebuild ThinPoolRepair = "RebuildMetadata"
+	// RepairExtend extends full metadata from the free space of the volume group.
+	RepairExtend ThinPoolRepair = "ExtendMetadata"
+)
+
+// RecoveryPlan is what a recovery changes, and what is lost.
 type RecoveryPlan struct {
 	// id identifies the plan. Another loss, or the same loss after the devices were attached in the meantime, has
 	// another plan.
@@ -139,7 +163,14 @@ type RecoveryPlan struct {
 	// +listMapKey=uuid
 	Devices []RecoveryDevice `json:"devices"`
 
-	// thinPools are the thin pools that are removed, with all their volumes.
+	// repair is how RepairThinPool repairs the pool. ClearCheckFlag: its metadata is valid, and the flag that requires
+	// a check is cleared. RebuildMetadata: the metadata is damaged, and is written again from what can be read. ExtendMetadata: the
+	// metadata is full, and is extended.
+	// +optional
+	Repair ThinPoolRepair `json:"repair,omitempty"`
+
+	// thinPools are the thin pools that RemoveLostDevices removes with all their volumes, or the one that
+	// RepairThinPool repairs.
 	// +optional
 	// +listType=atomic
 	ThinPools []RecoveryVolume `json:"thinPools,omitempty"`
@@ -150,10 +181,17 @@ type RecoveryPlan struct {
 	// +kubebuilder:validation:MaxItems=1000
 	LostVolumes []RecoveryVolume `json:"lostVolumes,omitempty"`
 
+	// damagedVolumes are the volumes and snapshots that are kept but lose some of their blocks, at most 1000. The lost
+	// blocks read as zeros.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	DamagedVolumes []RecoveryVolume `json:"damagedVolumes,omitempty"`
+
 	// lostVolumeCount is the number of volumes and snapshots that are lost.
 	LostVolumeCount int32 `json:"lostVolumeCount"`
 
-	// keptVolumeCount is the number of volumes and snapshots of the volume group that are kept.
+	// keptVolumeCount is the number of volumes and snapshots of the volume group that are kept, damaged ones included.
 	KeptVolumeCount int32 `json:"keptVolumeCount"`
 }
 
@@ -179,6 +217,9 @@ type RecoveryVolume struct {
 	// size is the size in bytes.
 	// +optional
 	Size int64 `json:"size,omitempty"`
+	// lostBytes is the size in bytes of the blocks that a damaged volume loses.
+	// +optional
+	LostBytes int64 `json:"lostBytes,omitempty"`
 	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
 	// +optional
 	Claim string `json:"claim,omitempty"`

@@ -42,6 +42,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
+	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
 )
@@ -221,6 +222,9 @@ func addVolumeGroups(
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
 		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		StateDir: stateDir,
+		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+			return thinmeta.Inspect(ctx, runner, pool)
+		},
 	})
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {

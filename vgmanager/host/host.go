@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -38,6 +39,14 @@ var ErrOutputTooLong = errors.New("output is longer than the limit of 32 MiB")
 // other than 0, reaches its time limit or prints too much. The output of a failed command must not be used.
 type Runner interface {
 	Run(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+// Streamer is a Runner that can also pass on the stdout of a program while it runs.
+type Streamer interface {
+	Runner
+	// Stream runs one program and writes its stdout to out. The output has no limit. If Stream returns an error, what
+	// was written is incomplete and must not be used.
+	Stream(ctx context.Context, out io.Writer, name string, args ...string) error
 }
 
 // Error describes a command that failed.
@@ -86,6 +95,12 @@ func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, 
 	return run(ctx, &l.started, nil, accepted, name, args)
 }
 
+// Stream implements Streamer.
+func (l *Local) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
+	_, err := runTo(ctx, &l.started, nil, success, out, name, args)
+	return err
+}
+
 // Started returns the counter of started processes.
 func (l *Local) Started() *Counter { return &l.started }
 
@@ -106,6 +121,12 @@ var enterHost = []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", 
 func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, _, err := run(ctx, &n.started, enterHost, success, name, args)
 	return out, err
+}
+
+// Stream implements Streamer.
+func (n *Namespace) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
+	_, err := runTo(ctx, &n.started, enterHost, success, out, name, args)
+	return err
 }
 
 // Started returns the counter of started processes.
@@ -138,20 +159,30 @@ func success(int) bool { return false }
 
 func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string,
 	args []string) ([]byte, int, error) {
+	stdout := &bounded{limit: maxOutput}
+	code, err := runTo(ctx, counter, prefix, accepted, stdout, name, args)
+	if err != nil {
+		return nil, code, err
+	}
+	return stdout.kept.Bytes(), code, nil
+}
+
+func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, out io.Writer, name string,
+	args []string) (int, error) {
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
 	if len(prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
-		return nil, failure.ExitCode, failure
+		return failure.ExitCode, failure
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
-	stdout := &bounded{limit: maxOutput}
+	stdout, _ := out.(*bounded)
 	stderr := &bounded{limit: maxStderr}
 	cmd := command(ctx, prefix, name, args)
-	cmd.Stdout = stdout
+	cmd.Stdout = out
 	cmd.Stderr = stderr
 
 	begun := time.Now()
@@ -159,7 +190,7 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 	err := cmd.Start()
 	if err == nil {
 		counter.started(command)
-		if err = wait(ctx, cmd, accepted); err == nil && stdout.overflow {
+		if err = wait(ctx, cmd, accepted); err == nil && stdout != nil && stdout.overflow {
 			err = ErrOutputTooLong
 		}
 		counter.ended(command, time.Since(begun), err != nil)
@@ -168,16 +199,18 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
 		logger.V(1).Info("command succeeded")
-		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
+		return cmd.ProcessState.ExitCode(), nil
 	}
 	failure.Err = err
 	failure.Stderr = strings.TrimSpace(stderr.kept.String())
-	failure.Stdout = strings.TrimSpace(stdout.beginning(maxStderr))
+	if stdout != nil {
+		failure.Stdout = strings.TrimSpace(stdout.beginning(maxStderr))
+	}
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}
 	logger.Info("command failed", "exitCode", failure.ExitCode, "cause", failure.Err.Error(), "stderr", failure.Stderr)
-	return nil, failure.ExitCode, failure
+	return failure.ExitCode, failure
 }
 
 // fallback is the logger for commands whose context has no logger.

@@ -34,6 +34,13 @@ var (
 	ErrDuplicatePV = errors.New("a physical volume appears on several devices")
 	// ErrDuplicateVG: several volume groups have this name, so LVM does not change any of them by name.
 	ErrDuplicateVG = errors.New("several volume groups have this name")
+	// ErrPoolCheck: thin_check found errors in the metadata of a thin pool, so LVM does not activate the pool.
+	ErrPoolCheck = errors.New("the metadata of the thin pool is damaged")
+	// ErrTransaction: the metadata of a thin pool and that of its volume group are from different times, so LVM does
+	// not activate the pool.
+	ErrTransaction = errors.New("the metadata of the thin pool does not match that of the volume group")
+	// ErrNoData: a thin volume is not in the metadata of its pool, so it cannot be activated.
+	ErrNoData = errors.New("the volume is not in the metadata of its thin pool")
 	// ErrNotLarger: the volume already has the requested size or is larger.
 	ErrNotLarger = errors.New("requested size is not larger than the current size")
 	// ErrInvalid: LVM rejects the arguments.
@@ -66,6 +73,12 @@ var patterns = []struct {
 	{
 		regexp.MustCompile(
 			`has PVs missing|while PVs are missing|Refusing (activation|refresh) of partial LV|Unable to replace more than`), ErrMissingPV},
+	// Check of pool vg1/pool failed (status:1). Manual repair required!
+	{regexp.MustCompile(`Check of pool \S+ failed`), ErrPoolCheck},
+	// Thin pool vg1-pool-tpool (254:2) transaction_id is 5, while expected 3.
+	{regexp.MustCompile(`transaction_id is \d+, while expected`), ErrTransaction},
+	// device-mapper: reload ioctl on  (254:4) failed: No data available
+	{regexp.MustCompile(`reload ioctl on .* failed: No data available`), ErrNoData},
 	// raid1: Required device-mapper target(s) not detected in your kernel.
 	{regexp.MustCompile(`target\(s\) not detected in your kernel`), ErrNoTarget},
 	// Can't resize locked logical volume vg1/lin.

@@ -23,6 +23,12 @@ var recordedErrors = []struct {
 	stderr  string
 	want    error
 }{
+	{"vgchange -ay with damaged pool metadata", "Check of pool vg1/pool failed (status:1). Manual repair required!",
+		ErrPoolCheck},
+	{"vgchange -ay after vgcfgrestore of older metadata",
+		"Thin pool vg1-pool-tpool (254:2) transaction_id is 5, while expected 3.", ErrTransaction},
+	{"vgchange -ay after a repair that lost volumes",
+		"device-mapper: reload ioctl on  (254:4) failed: No data available", ErrNoData},
 	{"vgs nosuch", "Volume group \"nosuch\" not found\n  Cannot process volume group nosuch", ErrNotFound},
 	{"lvremove -y vg1/nosuch", `Failed to find logical volume "vg1/nosuch"`, ErrNotFound},
 	{"lvextend --size 4194304b vg1/nosuch", "Logical volume nosuch not found in volume group vg1.", ErrNotFound},

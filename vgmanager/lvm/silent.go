@@ -89,6 +89,12 @@ func (l *LVM) filtered(args []string) []string {
 	if l.filter == "" || len(args) == 0 {
 		return args
 	}
+	// LVM accepts --config once.
+	if at := slices.Index(args, "--config"); at >= 0 && at+1 < len(args) {
+		args = slices.Clone(args)
+		args[at+1] += " " + l.filter
+		return args
+	}
 	return slices.Concat(args[:1], []string{"--config", l.filter}, args[1:])
 }
 

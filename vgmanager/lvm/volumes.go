@@ -187,6 +187,15 @@ func (l *LVM) LVRemoveUnreadable(ctx context.Context, vg string, names ...string
 		vg: vg, whole: true, args: args, check: func(v *VG) error { return v.checkUnreadable(names) }})
 }
 
+// LVRemoveInactive removes inactive logical volumes. It returns ErrNotEmpty and removes nothing if one of them is
+// active, or is a thin pool with volumes.
+//
+// It does not pass --yes: LVM asks about such volumes, and without a terminal takes "no" as the answer.
+func (l *LVM) LVRemoveInactive(ctx context.Context, vg string, names ...string) error {
+	return l.changeWhole(ctx, "remove logical volume "+fullNames(vg, names), vg, nil,
+		append([]string{"lvremove"}, allNames(vg, names)...)...)
+}
+
 // checkUnreadable returns an error if one of the logical volumes, which may be hidden, can be read or is in use.
 func (v *VG) checkUnreadable(names []string) error {
 	for _, name := range names {
@@ -200,18 +209,11 @@ func (v *VG) checkUnreadable(names []string) error {
 		case !v.Unreadable(lv):
 			return fmt.Errorf("logical volume %s can be read, so it is not removed: %w", fullName(v.Name, name),
 				ErrInvalid)
-		case lv.Attr.Open(), lv.Attr.IsThinPool() && v.isPoolActive(lv):
+		case lv.Attr.Open(), lv.Attr.IsThinPool() && v.IsPoolActive(lv.Name):
 			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, name), ErrInUse)
 		}
 	}
 	return nil
-}
-
-// isPoolActive returns true if a thin pool or one of its volumes is active.
-func (v *VG) isPoolActive(pool *LV) bool {
-	return pool.Attr.Active() || slices.ContainsFunc(v.LVs, func(lv LV) bool {
-		return lv.PoolName == pool.Name && lv.Attr.Active()
-	})
 }
 
 // ThinPoolRemove removes an inactive thin pool without volumes. It returns ErrNotEmpty if the pool has volumes.

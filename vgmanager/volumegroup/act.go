@@ -53,7 +53,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	case plan.WithdrawClass:
 		return r.Classes.Withdraw(w.Name)
 	case plan.RemovePool:
-		return r.removePool(ctx, w)
+		return r.removePool(ctx, w, a)
 	case plan.RemoveVG:
 		return r.removeVG(ctx, w, a)
 	case plan.RemovePVs:
@@ -96,8 +96,10 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
 	case plan.Unmap:
 		return r.Devices.Unmap(ctx, a.Volumes...)
-	case plan.DeactivateUnreadable:
+	case plan.DeactivatePool:
 		return r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...)
+	case plan.InspectPool, plan.CloseMetadata, plan.RepairPool, plan.ActivatePool, plan.RemoveLost:
+		return r.repair(ctx, w, s, a)
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:
@@ -144,7 +146,9 @@ func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 // inactive.
 func (r *Reconciler) activate(ctx context.Context, w plan.Desired) error {
 	// If volumes miss a physical volume, LVM activates the others and returns an error.
-	if err := r.LVM.VGActivate(ctx, w.Name); err != nil && !errors.Is(err, lvm.ErrMissingPV) {
+	err := r.LVM.VGActivate(ctx, w.Name)
+	r.recordFault(w, err)
+	if err != nil && !errors.Is(err, lvm.ErrMissingPV) {
 		return err
 	}
 	report, err := r.LVM.Report(ctx)
@@ -215,10 +219,16 @@ func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Acti
 	return nil
 }
 
-// removePool deactivates the pool first. LVM removes an active pool only with --yes, which would also confirm the
-// removal of its volumes. LVM removes an empty inactive pool without a question. For one with volumes it asks, and
-// takes "no" as the answer.
-func (r *Reconciler) removePool(ctx context.Context, w plan.Desired) error {
+// removePool removes the previous metadata that repairs left, and then the pool. It deactivates them first: LVM removes
+// active volumes only with --yes, which would also confirm the removal of the volumes of the pool. LVM removes an empty
+// inactive pool without a question. For one with volumes it asks, and takes "no" as the answer.
+func (r *Reconciler) removePool(ctx context.Context, w plan.Desired, a plan.Action) error {
+	if len(a.Volumes) > 0 {
+		if err := r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...); err != nil {
+			return err
+		}
+		return r.LVM.LVRemoveInactive(ctx, w.Name, a.Volumes...)
+	}
 	pool := w.Spec.ThinPoolConfig.Name
 	if err := r.LVM.LVDeactivate(ctx, w.Name, pool); err != nil {
 		return err

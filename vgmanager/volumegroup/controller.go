@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
@@ -56,6 +57,17 @@ type Pools interface {
 	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
+	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
+}
+
+// PoolRepairs checks and repairs the metadata of thin pools.
+type PoolRepairs interface {
+	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
+	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
+	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
+	ThinPoolActivate(ctx context.Context, vg string) error
+	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 }
 
 // Mirrors manages the redundancy of volumes.
@@ -88,6 +100,7 @@ type LVM interface {
 	Reports
 	Groups
 	Pools
+	PoolRepairs
 	Mirrors
 	Moves
 	Labels
@@ -139,6 +152,8 @@ type Options struct {
 	Devices   Devices
 	Classes   Classes
 	Health    Health
+	// Inspect checks and reads the metadata of a thin pool.
+	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
@@ -160,6 +175,10 @@ type Reconciler struct {
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
 	attempts  attempts
+	// faults has why LVM did not activate thin pools, by volume group. inspections has what is known about the metadata
+	// of thin pools.
+	faults      map[string]error
+	inspections *inspections
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// memberships are the device classes for which this process has confirmed the membership of the node.
@@ -174,7 +193,7 @@ func New(o Options) *Reconciler {
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		attempts:    attempts{},
+		attempts: attempts{}, faults: map[string]error{}, inspections: newInspections(),
 		memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
@@ -301,6 +320,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	if len(recoveries) > 0 {
 		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
+		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)

@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 )
 
 // labBench is the agent on a real node. Only the API server is simulated.
@@ -65,7 +66,11 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return silent
 	})
 	real.FlushWith(devices.Flush)
-	l.agent = New(l.options(real, devices))
+	options := l.options(real, devices)
+	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+		return thinmeta.Inspect(ctx, l.runner, pool)
+	}
+	l.agent = New(options)
 }
 
 // count logs and returns the processes since the last call.

@@ -52,6 +52,8 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 			return s, err
 		}
 	}
+	s.PoolFault = r.faults[w.Name]
+	s.Inspection = r.inspections.of(w, plan.GroupOf(w, s), r.now())
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.HealthUnknown = r.Health.Unknown(w.Name)

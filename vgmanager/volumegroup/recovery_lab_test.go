@@ -83,7 +83,7 @@ func (d disaster) run(t *testing.T, mode string) {
 		s.pull(s.disks[at])
 	}
 	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
-	r := s.plan()
+	r := s.plan(v1alpha1.RecoveryRemoveLostDevices)
 	s.approve("wrong")
 	for range 3 {
 		s.agent.Wake()
@@ -109,7 +109,7 @@ func (d disaster) run(t *testing.T, mode string) {
 		}
 	})
 	s.approve(r.Status.Plan.ID)
-	killed := s.recover(mode)
+	killed := s.recover(mode, func(int) int { return 2 })
 	t.Logf("killed %s %v", mode, killed)
 	if len(killed) == 0 {
 		t.Error("the agent was never killed: this shows nothing")
@@ -140,12 +140,11 @@ func (d disaster) run(t *testing.T, mode string) {
 }
 
 // plan requests a recovery, and returns it when it has a plan.
-func (s *scene) plan() *v1alpha1.LVMRecovery {
+func (s *scene) plan(action v1alpha1.RecoveryAction) *v1alpha1.LVMRecovery {
 	s.Helper()
 	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
 		ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: namespace},
-		Spec: v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1",
-			Action: v1alpha1.RecoveryRemoveLostDevices}}))
+		Spec:       v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1", Action: action}}))
 	s.converge("a plan", func(v1alpha1.VGStatus) bool {
 		return s.recovery().Status.Phase == v1alpha1.RecoveryAwaitingApproval
 	})
@@ -166,18 +165,17 @@ func (s *scene) approve(plan string) {
 	s.ok(s.client.Update(s.Context(), r))
 }
 
-// recover reconciles until the recovery has ended. It kills the agent at each changing command, and lets the command
-// run when it is repeated. It returns the commands.
-func (s *scene) recover(mode string) []string {
+// recover reconciles until the recovery has ended. It kills the first agent at its first changing command, and the agent
+// after n kills at the command next(n). It returns the commands.
+func (s *scene) recover(mode string, next func(n int) int) []string {
 	s.Helper()
 	var killed []string
 	c := &crashingRunner{real: s.runner, next: 1, mode: mode}
 	s.bootOver(c)
 	s.converge("recovered", func(v1alpha1.VGStatus) bool {
-		if c.dead {
-			killed = append(killed, c.said...)
-			// The repeated command runs, and the next one is killed.
-			c = &crashingRunner{real: s.runner, next: 2, mode: mode}
+		if dead, said := c.isDead(); dead {
+			killed = append(killed, said...)
+			c = &crashingRunner{real: s.runner, next: next(len(killed)), mode: mode}
 			s.bootOver(c)
 		}
 		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded

@@ -87,9 +87,6 @@ var steps = []Step{
 	{Text: "kubectl -n NAMESPACE delete pvc NAME", With: map[string]string{"NAME": "data"},
 		After: "until [ -z \"$(" + host +
 			"lvs --noheadings -o lv_name --select 'pool_lv!=\"\"' vg1)\" ]; do sleep 1; done"},
-	{Text: host + "vgchange --activate n $CLASS"},
-	{Text: host +
-		`vgchange --activate y --config 'global/thin_check_options=["-q","--clear-needs-check-flag"]' $CLASS`},
 	{Text: kubectl + "exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- vgremove GROUP",
 		With: map[string]string{"GROUP": "foreign"}},
 	{Text: kubectl + "delete $AGENT", After: agents},

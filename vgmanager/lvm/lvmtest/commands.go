@@ -233,10 +233,7 @@ func (f *Fake) VGActivate(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range g.lvs {
-		v.on = true
-	}
-	return nil
+	return f.activate(g)
 }
 
 // VGRemove implements lvm.LVM.

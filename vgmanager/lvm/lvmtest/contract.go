@@ -36,6 +36,13 @@ type LVM interface {
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
+	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
+	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
+	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
+	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
+	ThinPoolActivate(ctx context.Context, vg string) error
+	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error

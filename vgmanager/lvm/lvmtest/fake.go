@@ -64,6 +64,9 @@ type volume struct {
 	parts []*part
 	// open: the volume is open.
 	open bool
+	// metadata is the state of the metadata of a pool. deviceID is the ID of a thin volume in it.
+	metadata metadata
+	deviceID uint64
 	// stale: an image missed writes while its disk was detached.
 	stale bool
 }

@@ -73,6 +73,9 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	if v.ro {
 		attr[1] = 'r'
 	}
+	if v.open {
+		attr[5] = 'o'
+	}
 	if v.on {
 		attr[4] = 'a'
 		lv.Major = 254
@@ -98,6 +101,10 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	case v.stale && v.on:
 		attr[8] = 'r'
 		lv.Health = lvm.HealthRefreshNeeded
+	}
+	if v.kind == 't' {
+		lv.TransactionID = new(uint64(1))
+		lv.CheckNeeded = lv.CheckNeeded || v.on && v.metadata.flagged
 	}
 	lv.Attr = lvm.LVAttr(attr)
 	return lv
@@ -126,7 +133,7 @@ func (f *Fake) reportPart(g *group, v *volume, p *part) lvm.LV {
 	if strings.HasPrefix(p.suffix, "_rimage") {
 		attr[0] = 'i'
 	}
-	if v.on {
+	if v.on || v.metadata.open && p.suffix == "_tmeta" {
 		attr[4] = 'a'
 		attr[5] = 'o'
 	}

@@ -60,6 +60,10 @@ const (
 	// cannot help. The note says why.
 	// What to do: as the note says, or delete the LVMRecovery.
 	EventRecoveryNotApplicable EventReason = "RecoveryNotApplicable"
+	// EventRecoveryPreparing is a Normal event on the LVMRecovery: the node agent deactivates the thin pool and reads
+	// its metadata, or waits until no Pod uses its volumes.
+	// What to do: wait, or as the note says.
+	EventRecoveryPreparing EventReason = "RecoveryPreparing"
 	// EventRecoveryAwaitsApproval is a Normal event on the LVMRecovery: the node agent has made a plan, which lists
 	// what is lost.
 	// What to do: check the plan, and approve it, or delete the LVMRecovery.
@@ -82,6 +86,8 @@ const (
 // RecoveryEvent returns the event for a new phase of an LVMRecovery.
 func RecoveryEvent(phase v1alpha1.RecoveryPhase) EventReason {
 	switch phase {
+	case v1alpha1.RecoveryPreparing:
+		return EventRecoveryPreparing
 	case v1alpha1.RecoveryAwaitingApproval:
 		return EventRecoveryAwaitsApproval
 	case v1alpha1.RecoveryRunning:
@@ -102,8 +108,10 @@ var failureEvents = map[Kind]EventReason{
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
 	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
 	Refresh: EventRAIDHealthCheckFailed, Rebuild: EventRAIDHealthCheckFailed,
-	Unmap:                EventVolumeGroupFailed,
-	DeactivateUnreadable: EventDeviceRemovalBlocked, RemoveUnreadable: EventDeviceRemovalBlocked,
+	Unmap: EventVolumeGroupFailed, DeactivatePool: EventInconsistentVolumes,
+	RemoveUnreadable: EventDeviceRemovalBlocked, InspectPool: EventInconsistentVolumes,
+	CloseMetadata: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
+	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }

@@ -10,6 +10,7 @@
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
+//   - recovery.go, repair.go, recovery_status.go: approved recoveries and their status
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - removal.go: the removal of the volume group
@@ -59,9 +60,14 @@ const (
 	Resume     Kind = "ResumeVolume"
 	Rebuild    Kind = "RebuildVolume"
 
-	Unmap                Kind = "RemoveMappedDevices"
-	DeactivateUnreadable Kind = "DeactivateUnreadableThinPool"
-	RemoveUnreadable     Kind = "RemoveUnreadableVolumes"
+	Unmap            Kind = "RemoveMappedDevices"
+	DeactivatePool   Kind = "DeactivateThinPool"
+	RemoveUnreadable Kind = "RemoveUnreadableVolumes"
+	InspectPool      Kind = "CheckThinPoolMetadata"
+	CloseMetadata    Kind = "CloseThinPoolMetadata"
+	RepairPool       Kind = "RepairThinPoolMetadata"
+	ActivatePool     Kind = "ActivateThinPool"
+	RemoveLost       Kind = "RemoveLostVolumes"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -88,7 +94,8 @@ type Action struct {
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
-	// Volumes are the logical volumes of DeactivateUnreadable and RemoveUnreadable, and the mapped devices of Unmap.
+	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost, and
+	// the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
@@ -281,12 +288,16 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
-	due = append(due, resume(s, vg))
-	if HasInactive(vg) {
+	due = append(due, componentLeft(w, s, vg), resume(s, vg))
+	repairing := repairs(w, s, vg)
+	switch {
+	case repairing:
+		due = append(due, repairAction(w, s, vg))
+	case HasInactive(vg) && !s.Attempts[poolName(w)].Waiting:
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
-	if w.Spec.ThinPoolConfig != nil && !broken {
+	if w.Spec.ThinPoolConfig != nil && !broken && !repairing {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg))
 	}
 	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
@@ -296,6 +307,14 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		return Action{}
 	}
 	return publication(w, s, vg)
+}
+
+// poolName returns the name of the thin pool of a device class, or "".
+func poolName(w Desired) string {
+	if w.Spec.ThinPoolConfig == nil {
+		return ""
+	}
+	return w.Spec.ThinPoolConfig.Name
 }
 
 // publication publishes the class if the engine does not have it, or has a different one.

@@ -387,14 +387,14 @@ func TestPlan(t *testing.T) {
 		"the metadata is full": {
 			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { full := 100.0; vg.LVs[0].MetadataPercent = &full })), Class: thinDone},
-			want: "Degraded", says: []string{"lvextend --poolmetadatasize +1g vg1/pool"},
+			want: "Degraded", says: []string{"RepairThinPool"},
 		},
 		"the pool needs a check and is read-only": {
 			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),
 				func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true; vg.LVs[0].Health = "metadata_read_only" })),
 				Class: thinDone},
 			want: "Degraded", says: []string{"needs a check of its metadata", "read-only metadata",
-				"lvconvert --repair vg1/pool"},
+				"RepairThinPool"},
 		},
 		"the pool does not zero": {
 			spec: thin, seen: NodeState{Report: report(edit(withPool(group("b")),

@@ -172,9 +172,10 @@ func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	for _, rule := range poolRules {
 		if rule.broken(s, pool) {
 			problems = append(problems, poolProblem(pool, rule.reason,
-				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name))))
+				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name, repairHint(w)))))
 		}
 	}
+	problems = append(problems, poolFault(w, s, pool)...)
 	return append(problems, cannotGrow(w, vg, pool)...)
 }
 
@@ -209,16 +210,7 @@ func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	return problems
 }
 
-// clearCheck makes LVM's thin_check clear the needs_check flag of valid metadata (thin_check(8)). The lvm.conf of
-// some distributions does not.
-const clearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
-
-// checkPool is advice for metadata that the kernel could not write.
-const checkPool = "stop the Pods that use its volumes and run on the node: vgchange --activate n %[1]s, then " +
-	"vgchange --activate y --config '" +
-	clearCheck + "' %[1]s, which checks the metadata; if that fails: lvconvert --repair %[1]s/%[2]s"
-
-// poolRules are sorted by severity. The arguments of their text are the volume group and the pool.
+// poolRules are sorted by severity. The arguments of their text are the volume group, the pool and repairHint.
 var poolRules = []struct {
 	broken          func(NodeState, *lvm.ThinPool) bool
 	reason, problem string
@@ -226,7 +218,7 @@ var poolRules = []struct {
 	{
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "failed" },
 		v1alpha1.ReasonThinPoolFailed,
-		"has failed: see the kernel's log for errors of its disks (volume group %[1]s, pool %[2]s)",
+		"has failed: see the kernel's log for errors of its disks; when the disks work, %[3]s",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "partial" },
 		v1alpha1.ReasonThinPoolFailed,
@@ -234,15 +226,15 @@ var poolRules = []struct {
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.CheckNeeded },
 		v1alpha1.ReasonThinPoolNeedsCheck,
-		"needs a check of its metadata: " + checkPool,
+		"needs a check of its metadata: %[3]s",
 	}, {
-		func(_ NodeState, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
+		func(_ NodeState, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, fullPercent) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
-		"has no space left for metadata: run on the node: lvextend --poolmetadatasize +1g %[1]s/%[2]s",
+		"has no space left for metadata: add a device to the device class if the volume group has no free space, and %[3]s",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
 		v1alpha1.ReasonThinPoolReadOnly,
-		"has read-only metadata after an error: " + checkPool,
+		"has read-only metadata after an error: %[3]s",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfData,

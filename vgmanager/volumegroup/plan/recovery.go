@@ -16,7 +16,11 @@ import (
 // Recovery is an approved recovery. It allows the loss of these devices, pools and volumes, and of nothing else.
 type Recovery struct {
 	// Name is the name of the LVMRecovery.
-	Name string
+	Name   string
+	Action v1alpha1.RecoveryAction
+	// PlanID is the ID of the approved plan, and Created is its creation time.
+	PlanID  string
+	Created metav1.Time
 	// Devices are the UUIDs of missing physical volumes. Pools and Volumes are UUIDs of logical volumes.
 	Devices, Pools, Volumes []string
 	// WholeGroup: no device of the volume group was present.
@@ -24,8 +28,9 @@ type Recovery struct {
 }
 
 // NewRecovery returns the recovery that an approved plan allows.
-func NewRecovery(name string, approved *v1alpha1.RecoveryPlan) *Recovery {
-	r := &Recovery{Name: name, Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
+func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1.RecoveryPlan) *Recovery {
+	r := &Recovery{Name: name, Action: action, PlanID: approved.ID, Created: approved.CreationTime,
+		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
 		WholeGroup: approved.VolumeGroupUUID == ""}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
@@ -116,7 +121,7 @@ func NewRecoveryPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	slices.SortFunc(p.Devices, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(p.LostVolumes, func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) })
 	p.LostVolumeCount = int32(len(p.LostVolumes))
-	p.ID = planID(w, p)
+	p.ID = planID(v1alpha1.RecoveryRemoveLostDevices, w, p)
 	if inPools := len(p.ThinPools) > 0; len(p.LostVolumes) > v1alpha1.MaxLostVolumes && !inPools {
 		return nil, fmt.Sprintf("volume group %s on node %s has lost %d volumes, and a plan can have only %d: delete "+
 			"claims of lost volumes", w.Name, w.Node, len(p.LostVolumes), v1alpha1.MaxLostVolumes)
@@ -191,12 +196,12 @@ func recoveryVolumes(lvs []*lvm.LV, objects []v1alpha1.RecoveryVolume) []v1alpha
 
 // planID identifies the loss of a plan and the plan's creation, independent of claims and of the order. An approval is
 // for one plan: if a device was attached in the meantime, its volumes may have new data.
-func planID(w Desired, p *v1alpha1.RecoveryPlan) string {
+func planID(action v1alpha1.RecoveryAction, w Desired, p *v1alpha1.RecoveryPlan) string {
 	hash := sha256.New()
 	add := func(values ...string) {
 		_, _ = fmt.Fprintf(hash, "%q\n", values)
 	}
-	add(string(v1alpha1.RecoveryRemoveLostDevices), w.Node, w.Name, p.VolumeGroupUUID,
+	add(string(action), string(p.Repair), w.Node, w.Name, p.VolumeGroupUUID,
 		fmt.Sprint(p.CreationTime.Unix()))
 	for _, d := range p.Devices {
 		add("device", d.UUID)
@@ -205,6 +210,9 @@ func planID(w Desired, p *v1alpha1.RecoveryPlan) string {
 		for _, v := range list {
 			add("volume", v.Name, v.UUID)
 		}
+	}
+	for _, v := range p.DamagedVolumes {
+		add("damaged", v.UUID, fmt.Sprint(v.LostBytes))
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:12]
 }
@@ -219,7 +227,7 @@ type recoveryStep struct {
 // recovers returns true if an approved recovery allows the loss of the missing devices of the volume group. A device
 // that is attached again, or more lost volumes than approved, stop the recovery.
 func recovers(w Desired, s NodeState, vg *lvm.VG) bool {
-	if w.Recovery == nil || recoveryProblem(w, s, vg) != "" {
+	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryRemoveLostDevices || recoveryProblem(w, s, vg) != "" {
 		return false
 	}
 	if vg != nil {
@@ -259,19 +267,25 @@ func recoverVolumes(w Desired, s NodeState, vg *lvm.VG) recoveryStep {
 
 // removePoolAction deactivates the volumes of an unreadable pool, then the pool, and then removes both.
 func removePoolAction(vg *lvm.VG, pool *lvm.LV) Action {
+	if vg.IsPoolActive(pool.Name) {
+		return deactivation(vg, pool)
+	}
+	return Action{Kind: RemoveUnreadable, Volumes: []string{pool.Name}}
+}
+
+// deactivation deactivates the active volumes of a thin pool, and then the pool. Two commands are necessary if a device
+// is missing.
+func deactivation(vg *lvm.VG, pool *lvm.LV) Action {
 	active := []string{}
 	for i := range vg.LVs {
 		if lv := &vg.LVs[i]; lv.PoolName == pool.Name && lv.Attr.Active() && len(active) < maxNamesOfCommand {
 			active = append(active, lv.Name)
 		}
 	}
-	if len(active) == 0 && pool.Attr.Active() {
+	if len(active) == 0 {
 		active = []string{pool.Name}
 	}
-	if len(active) > 0 {
-		return Action{Kind: DeactivateUnreadable, Volumes: active}
-	}
-	return Action{Kind: RemoveUnreadable, Volumes: []string{pool.Name}}
+	return Action{Kind: DeactivatePool, Volumes: active}
 }
 
 // maxNamesOfCommand is the maximum number of volumes that one command changes.

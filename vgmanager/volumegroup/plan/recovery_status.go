@@ -18,7 +18,7 @@ func ApprovedRecovery(r *v1alpha1.LVMRecovery) *Recovery {
 	if p == nil || p.ID == "" || r.Spec.ApprovedPlan != p.ID || r.Status.Phase == v1alpha1.RecoverySucceeded {
 		return nil
 	}
-	return NewRecovery(r.Name, p)
+	return NewRecovery(r.Name, r.Spec.Action, p)
 }
 
 // RecoveryStatus returns the status of the LVMRecovery that is next for the volume group. volumes are the volumes of
@@ -31,6 +31,9 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		// The phase stays. A failed observation changes no plan.
 		status.Message = fmt.Sprintf("node %s could not be observed: %v", w.Node, o.Err)
 		return withCondition(status, r.Generation, now)
+	}
+	if r.Spec.Action == v1alpha1.RecoveryRepairThinPool {
+		return withCondition(o.repairStatus(w, r, volumes, status, now), r.Generation, now)
 	}
 	switch vg := GroupOf(w, o.Node); {
 	case w.Recovery != nil && w.Recovery.hasEnded(vg):
@@ -64,9 +67,15 @@ func setPlan(status *v1alpha1.LVMRecoveryStatus, w Desired, o Outcome, approved 
 		p, _ = NewRecoveryPlan(w, o.Node, volumes, now)
 		status.Plan = p
 	}
+	awaitApproval(status, approved, consequence(p))
+}
+
+// awaitApproval sets the phase of a recovery whose current plan is not approved.
+func awaitApproval(status *v1alpha1.LVMRecoveryStatus, approved, consequence string) {
+	id := status.Plan.ID
 	status.Phase = v1alpha1.RecoveryAwaitingApproval
-	status.Message = fmt.Sprintf("%s; to approve this, set spec.approvedPlan to %s", consequence(p), p.ID)
-	if approved != "" && approved != p.ID {
+	status.Message = fmt.Sprintf("%s; to approve this, set spec.approvedPlan to %s", consequence, id)
+	if approved != "" && approved != id {
 		status.Message = fmt.Sprintf("the approved plan %s is not the current one: %s", approved, status.Message)
 	}
 }

@@ -167,7 +167,7 @@ func TestRecoveryIsRefused(t *testing.T) {
 		}
 		// An approval changes nothing then.
 		w.Recovery = &Recovery{Devices: []string{"pv-b", "pv-c"}, Pools: []string{"p"}, Volumes: []string{"v1", "v2"}}
-		if kind := New(w, tt.seen).Action.Kind; kind == DeactivateUnreadable || kind == RemoveUnreadable ||
+		if kind := New(w, tt.seen).Action.Kind; kind == DeactivatePool || kind == RemoveUnreadable ||
 			kind == ReduceLost || kind == CreateVG {
 			t.Errorf("%s: %s", name, kind)
 		}
@@ -181,7 +181,7 @@ func approve(t *testing.T, w Desired, s NodeState) Desired {
 	if problem != "" {
 		t.Fatal(problem)
 	}
-	w.Recovery = NewRecovery("r", p)
+	w.Recovery = NewRecovery("r", v1alpha1.RecoveryRemoveLostDevices, p)
 	return w
 }
 
@@ -191,6 +191,11 @@ func TestStepsOfARecovery(t *testing.T) {
 			for i := range vg.LVs {
 				if slices.Contains(names, vg.LVs[i].Name) {
 					vg.LVs[i].Attr = lvm.LVAttr(string(vg.LVs[i].Attr)[:4] + "--" + string(vg.LVs[i].Attr)[6:])
+				}
+			}
+			for i := range vg.Hidden {
+				if lv := &vg.Hidden[i]; slices.Contains(names, lv.Parent) {
+					lv.Attr = lvm.LVAttr(string(lv.Attr)[:4] + "--" + string(lv.Attr)[6:])
 				}
 			}
 		}
@@ -217,9 +222,9 @@ func TestStepsOfARecovery(t *testing.T) {
 		volumes string
 		waits   string
 	}{
-		"volumes first":       {thin, lostPool(), func(*lvm.VG) {}, DeactivateUnreadable, "v1 v2", ""},
+		"volumes first":       {thin, lostPool(), func(*lvm.VG) {}, DeactivatePool, "v1 v2", ""},
 		"not while in use":    {thin, lostPool(), open("v2"), Nothing, "", "in use: v2"},
-		"then the pool":       {thin, lostPool(), inactive("v1", "v2"), DeactivateUnreadable, "pool", ""},
+		"then the pool":       {thin, lostPool(), inactive("v1", "v2"), DeactivatePool, "pool", ""},
 		"then remove it":      {thin, lostPool(), inactive("v1", "v2", "pool"), RemoveUnreadable, "pool", ""},
 		"after a kill":        {thin, edit(lostPool(), inactive("v2", "pool")), without("v1"), RemoveUnreadable, "pool", ""},
 		"the spare":           {thin, idle, spareLost, RemoveUnreadable, "lvol0_pmspare", ""},
@@ -297,7 +302,7 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 func TestRecoveryStatus(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	r := &v1alpha1.LVMRecovery{}
+	r := &v1alpha1.LVMRecovery{Spec: v1alpha1.LVMRecoverySpec{Action: v1alpha1.RecoveryRemoveLostDevices}}
 	r.Name, r.Generation = "r", 2
 	step := func(name string, o Outcome, phase v1alpha1.RecoveryPhase, says string) {
 		t.Helper()

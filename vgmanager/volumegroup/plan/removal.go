@@ -40,8 +40,9 @@ func planRemoval(w Desired, s NodeState) Plan {
 	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
 	}
-	if w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
-		p.Action = Action{Kind: RemovePool}
+	kept := keptMetadata(w, vg)
+	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
+		p.Action = Action{Kind: RemovePool, Volumes: kept}
 	} else {
 		p.Action = Action{Kind: RemoveVG, PVs: vg.PVs}
 	}
@@ -113,12 +114,13 @@ func planWait(w Desired, s NodeState, vg *lvm.VG, volumes []string) Plan {
 	return p
 }
 
-// userVolumes returns all logical volumes except the pool.
+// userVolumes returns all logical volumes except the pool and its previous metadata.
 func userVolumes(w Desired, vg *lvm.VG) []string {
 	var names []string
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		if w.Spec.ThinPoolConfig != nil && lv.Name == w.Spec.ThinPoolConfig.Name && lv.Attr.IsThinPool() {
+		if w.Spec.ThinPoolConfig != nil && lv.Name == w.Spec.ThinPoolConfig.Name && lv.Attr.IsThinPool() ||
+			isKeptMetadata(w, lv) {
 			continue
 		}
 		names = append(names, lv.Name)

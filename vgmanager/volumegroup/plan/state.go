@@ -36,6 +36,10 @@ type NodeState struct {
 	Mapped []string
 	// Attempts are the attempts to refresh, resume or rebuild volumes, by volume.
 	Attempts map[string]Attempt
+	// PoolFault is why LVM did not activate the thin pool at the last attempt. Inspection is what is known about the
+	// metadata of the pool while a recovery repairs it, or nil.
+	PoolFault  error
+	Inspection *PoolInspection
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.

@@ -1,0 +1,249 @@
+package lvmtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
+)
+
+// metadata is the state of the metadata of a thin pool.
+type metadata struct {
+	// damaged: LVM does not activate the pool. flagged: a check is required before the metadata can be changed.
+	damaged, flagged bool
+	// gone are the volumes that thin_repair cannot read, and missing are those that are not in the metadata.
+	gone, missing []string
+	// open: the metadata volume is active.
+	open bool
+}
+
+// DamagePool damages the metadata of an inactive pool. A repair cannot save the volumes that are gone.
+func (f *Fake) DamagePool(vg, pool string, gone ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
+}
+
+// FlagPool makes the kernel require a check of the metadata of an active pool.
+func (f *Fake) FlagPool(vg, pool string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].lvs[pool].metadata.flagged = true
+}
+
+// Inspect returns what thinmeta.Inspect returns for an active metadata volume.
+func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("Inspect", pool.Device); err != nil {
+		return nil, err
+	}
+	vg, name, _ := strings.Cut(strings.TrimPrefix(pool.Device, "/dev/"), "/")
+	name = strings.TrimSuffix(name, "_tmeta")
+	g := f.groups[vg]
+	if g == nil || g.lvs[name] == nil || !g.lvs[name].metadata.open {
+		return nil, fmt.Errorf("device %s does not exist", pool.Device)
+	}
+	m := g.lvs[name].metadata
+	result := &thinmeta.Metadata{Intact: !m.damaged, NeedsCheck: m.flagged, TransactionID: pool.TransactionID,
+		Devices: map[uint64]thinmeta.Device{}}
+	if m.damaged {
+		result.Problem = "bad checksum in metadata block"
+	}
+	for _, v := range g.lvs {
+		if v.PoolName == name && !slices.Contains(m.gone, v.Name) && !slices.Contains(m.missing, v.Name) {
+			result.Devices[f.deviceID(v)] = thinmeta.Device{Recorded: 1, Found: 1}
+		}
+	}
+	return result, nil
+}
+
+func (f *Fake) deviceID(v *volume) uint64 {
+	if v.deviceID == 0 {
+		f.serial++
+		v.deviceID = uint64(f.serial)
+	}
+	return v.deviceID
+}
+
+// inactivePool starts a command on an inactive pool.
+func (f *Fake) inactivePool(command, vg, pool string) (*group, *volume, error) {
+	g, err := f.changeWhole(command, vg)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := g.lvs[pool]
+	if p == nil || p.kind != 't' {
+		return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
+	}
+	for _, v := range g.lvs {
+		if v.on && (v == p || v.PoolName == pool) {
+			return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrInUse)
+		}
+	}
+	return g, p, nil
+}
+
+// ThinMetadataActivate implements lvm.LVM.
+func (f *Fake) ThinMetadataActivate(_ context.Context, vg, pool string) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, p, err := f.inactivePool("ThinMetadataActivate", vg, pool)
+	if err != nil {
+		return "", err
+	}
+	p.metadata.open = true
+	return "/dev/" + vg + "/" + pool + "_tmeta", nil
+}
+
+// ThinMetadataDeactivate implements lvm.LVM.
+func (f *Fake) ThinMetadataDeactivate(_ context.Context, vg, pool string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, p, err := f.find("ThinMetadataDeactivate", vg, pool)
+	if err != nil {
+		return err
+	}
+	p.metadata.open = false
+	return nil
+}
+
+// ThinDeviceIDs implements lvm.LVM.
+func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uint64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("ThinDeviceIDs", vg); err != nil {
+		return nil, err
+	}
+	g := f.groups[vg]
+	if g == nil {
+		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
+	}
+	ids := map[string]uint64{}
+	for _, v := range g.lvs {
+		if v.PoolName == pool {
+			ids[v.UUID] = f.deviceID(v)
+		}
+	}
+	return ids, nil
+}
+
+// ThinPoolRepair implements lvm.LVM.
+func (f *Fake) ThinPoolRepair(_ context.Context, vg, pool string, _ []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, p, err := f.inactivePool("ThinPoolRepair", vg, pool)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for g.lvs[fmt.Sprintf("%s_meta%d", pool, n)] != nil {
+		n++
+	}
+	kept := &volume{kind: '-', LV: lvm.LV{Name: fmt.Sprintf("%s_meta%d", pool, n), Size: p.MetadataSize,
+		SegType: "linear"}}
+	if err := f.add(g, vg, kept); err != nil {
+		return err
+	}
+	kept.on = false
+	p.metadata = metadata{missing: append(p.metadata.missing, p.metadata.gone...)}
+	return nil
+}
+
+// ThinPoolActivate implements lvm.LVM.
+func (f *Fake) ThinPoolActivate(_ context.Context, vg string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("ThinPoolActivate", vg)
+	if err != nil {
+		return err
+	}
+	for _, v := range g.lvs {
+		v.metadata.flagged = v.metadata.flagged && v.metadata.damaged
+	}
+	return f.activate(g)
+}
+
+// activate activates the volumes of a group, as far as the metadata of their pools allows it.
+func (f *Fake) activate(g *group) error {
+	var failures []error
+	for _, v := range g.lvs {
+		pool := g.lvs[v.PoolName]
+		if v.kind == 't' {
+			pool = v
+		}
+		switch {
+		case pool != nil && pool.metadata.damaged:
+			failures = append(failures, fmt.Errorf("volume %s: %w", v.Name, lvm.ErrPoolCheck))
+		case pool != nil && pool.metadata.open:
+			failures = append(failures, fmt.Errorf("volume %s: the metadata of its pool is active", v.Name))
+		case pool != nil && slices.Contains(pool.metadata.missing, v.Name):
+			failures = append(failures, fmt.Errorf("volume %s: %w", v.Name, lvm.ErrNoData))
+		default:
+			v.on = true
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// LVRemoveLost implements lvm.LVM.
+func (f *Fake) LVRemoveLost(_ context.Context, vg, pool string, uuids ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeWhole("LVRemoveLost", vg)
+	if err != nil {
+		return err
+	}
+	if p := g.lvs[pool]; p == nil || !p.on {
+		return fmt.Errorf("thin pool %s/%s is not active: %w", vg, pool, lvm.ErrInUse)
+	}
+	for _, uuid := range uuids {
+		v := g.byUUID(uuid)
+		switch {
+		case v == nil || v.PoolName != pool:
+			return fmt.Errorf("volume %s: %w", uuid, lvm.ErrNotFound)
+		case v.on:
+			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInUse)
+		}
+	}
+	for _, uuid := range uuids {
+		if err := f.remove(g, vg, g.byUUID(uuid).Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *group) byUUID(uuid string) *volume {
+	for _, v := range g.lvs {
+		if v.UUID == uuid {
+			return v
+		}
+	}
+	return nil
+}
+
+// LVRemoveInactive implements lvm.LVM.
+func (f *Fake) LVRemoveInactive(_ context.Context, vg string, names ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeWhole("LVRemoveInactive", vg)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if v := g.lvs[name]; v != nil && v.on {
+			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotEmpty)
+		}
+	}
+	for _, name := range names {
+		if err := f.remove(g, vg, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

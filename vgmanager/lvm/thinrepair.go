@@ -1,0 +1,196 @@
+package lvm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ClearCheck makes LVM's thin_check clear the needs_check flag of valid metadata (thin_check(8)). The lvm.conf of some
+// distributions does not.
+const ClearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
+
+// metadataSuffix is the suffix of the volume with the metadata of a thin pool (lvmthin(7)).
+const metadataSuffix = "_tmeta"
+
+// PoolMetadata returns the hidden volume with the metadata of a thin pool, or nil.
+func (v *VG) PoolMetadata(pool string) *LV {
+	at := slices.IndexFunc(v.Hidden, func(h LV) bool { return h.Name == pool+metadataSuffix && h.Parent == pool })
+	if at < 0 {
+		return nil
+	}
+	return &v.Hidden[at]
+}
+
+// PoolData returns the hidden volume with the data of a thin pool, or nil.
+func (v *VG) PoolData(pool string) *LV {
+	at := slices.IndexFunc(v.Hidden, func(h LV) bool { return h.Name == pool+"_tdata" && h.Parent == pool })
+	if at < 0 {
+		return nil
+	}
+	return &v.Hidden[at]
+}
+
+// IsPoolActive returns true if a thin pool or one of its volumes is active.
+func (v *VG) IsPoolActive(pool string) bool {
+	return slices.ContainsFunc(v.LVs, func(lv LV) bool {
+		return (lv.PoolName == pool || lv.Name == pool && lv.Attr.IsThinPool()) && lv.Attr.Active()
+	})
+}
+
+// checkInactive returns an error if the thin pool does not exist, or it or one of its volumes is active.
+func checkInactive(pool string) func(*VG) error {
+	return func(v *VG) error {
+		switch {
+		case v.ThinPool(pool) == nil:
+			return fmt.Errorf("thin pool %s: %w", fullName(v.Name, pool), ErrNotFound)
+		case v.IsPoolActive(pool):
+			return fmt.Errorf("thin pool %s or one of its volumes is active: %w", fullName(v.Name, pool), ErrInUse)
+		}
+		return nil
+	}
+}
+
+// ThinMetadataActivate activates the metadata volume of an inactive thin pool, read-only, and returns the path of its
+// device. LVM does not activate the pool until the metadata volume is inactive again (ThinMetadataDeactivate). If it is
+// already active, it is not an error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is active.
+//
+// It passes --yes, because LVM asks whether to activate a component of another volume.
+func (l *LVM) ThinMetadataActivate(ctx context.Context, vg, pool string) (string, error) {
+	name := pool + metadataSuffix
+	err := l.apply(ctx, "activate the metadata of thin pool "+fullName(vg, pool), command{
+		vg: vg, whole: true, check: checkInactive(pool),
+		args: []string{"lvchange", "--yes", "--activate", "y", fullName(vg, name)}})
+	return "/dev/" + fullName(vg, name), err
+}
+
+// ThinMetadataDeactivate deactivates the metadata volume of an inactive thin pool. If it is not active, it is not an
+// error.
+func (l *LVM) ThinMetadataDeactivate(ctx context.Context, vg, pool string) error {
+	return l.change(ctx, "deactivate the metadata of thin pool "+fullName(vg, pool), vg, "lvchange", "--activate", "n",
+		fullName(vg, pool+metadataSuffix))
+}
+
+// ThinDeviceIDs returns the IDs of the thin devices of a pool in the pool's metadata, by the UUID of the volume.
+func (l *LVM) ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error) {
+	object := "read the device IDs of thin pool " + fullName(vg, pool)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out, err := l.runner.Run(ctx, program, l.filtered([]string{"lvs", "--reportformat", "json", "-o",
+		"lv_uuid,pool_lv,thin_id", vg})...)
+	if err != nil {
+		return nil, classify(object, err)
+	}
+	ids, err := decodeDeviceIDs(out, pool)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object, err)
+	}
+	return ids, nil
+}
+
+func decodeDeviceIDs(out []byte, pool string) (map[string]uint64, error) {
+	var reports struct {
+		Report []struct {
+			LV []struct {
+				UUID string `json:"lv_uuid"`
+				Pool string `json:"pool_lv"`
+				ID   cell   `json:"thin_id"`
+			} `json:"lv"`
+		} `json:"report"`
+	}
+	if err := json.Unmarshal(out, &reports); err != nil {
+		return nil, err
+	}
+	if len(reports.Report) == 0 {
+		return nil, fmt.Errorf("LVM printed no report: %q", out)
+	}
+	ids := map[string]uint64{}
+	for _, r := range reports.Report {
+		for _, lv := range r.LV {
+			if lv.Pool != pool {
+				continue
+			}
+			id, err := strconv.ParseUint(string(lv.ID), 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("thin_id of volume %s is %q, want a number", lv.UUID, lv.ID)
+			}
+			ids[lv.UUID] = id
+		}
+	}
+	return ids, nil
+}
+
+// ThinPoolRepair writes the metadata of an inactive thin pool again, from what thin_repair can read. LVM uses the spare
+// for the metadata of pools, creates a new spare, and keeps the previous metadata in a volume POOL_metaN. options are
+// options of thin_repair. ThinPoolRepair returns ErrInUse if the pool or one of its volumes is active, and ErrNoSpace
+// if there is no space for the spare. It returns ErrRunning if thin_repair takes long; the command continues.
+//
+// What thin_repair cannot read is lost, without an error: the caller must know it before (package thinmeta).
+func (l *LVM) ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error {
+	args := []string{"lvconvert", "--repair"}
+	if len(options) > 0 {
+		args = append(args, "--config", `global/thin_repair_options=["`+strings.Join(options, `","`)+`"]`)
+	}
+	return l.apply(ctx, "repair the metadata of thin pool "+fullName(vg, pool), command{
+		vg: vg, whole: true, long: true, check: checkInactive(pool), args: append(args, fullName(vg, pool))})
+}
+
+// ThinPoolActivate activates a thin pool and all volumes of its group after a check of the metadata, and clears the
+// flag that requires the check if the metadata is valid. LVM skips volumes that are not in the metadata, and returns
+// ErrNoData. ThinPoolActivate returns ErrPoolCheck if the metadata is damaged, and ErrRunning if the check takes long;
+// the command continues.
+func (l *LVM) ThinPoolActivate(ctx context.Context, vg string) error {
+	return l.activate(ctx, "activate volume group "+vg, vg, "vgchange", "--config", ClearCheck, "--activate", "y", vg)
+}
+
+// LVRemoveLost removes inactive volumes of an active thin pool that cannot be activated, because they are not in the
+// metadata of the pool. It reads the volume group again, and removes nothing and returns ErrInUse if one of the volumes
+// is active or the pool is not, and ErrNotFound if a volume does not exist in the pool with this UUID.
+func (l *LVM) LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error {
+	report, err := l.Report(ctx)
+	if err != nil {
+		return err
+	}
+	group := report.VG(vg)
+	if group == nil {
+		return fmt.Errorf("volume group %s: %w", vg, ErrNotFound)
+	}
+	names := namesOf(group, uuids)
+	if err := checkLost(pool, uuids)(group); err != nil {
+		return err
+	}
+	return l.apply(ctx, "remove lost logical volume "+fullNames(vg, names), command{
+		vg: vg, whole: true, check: checkLost(pool, uuids), args: append([]string{"lvremove"}, allNames(vg, names)...)})
+}
+
+func namesOf(v *VG, uuids []string) []string {
+	var names []string
+	for i := range v.LVs {
+		if slices.Contains(uuids, v.LVs[i].UUID) {
+			names = append(names, v.LVs[i].Name)
+		}
+	}
+	return names
+}
+
+func checkLost(pool string, uuids []string) func(*VG) error {
+	return func(v *VG) error {
+		if p := v.ThinPool(pool); p == nil || !p.Attr.Active() {
+			return fmt.Errorf("thin pool %s is not active: %w", fullName(v.Name, pool), ErrInUse)
+		}
+		for _, uuid := range uuids {
+			at := slices.IndexFunc(v.LVs, func(lv LV) bool { return lv.UUID == uuid && lv.PoolName == pool })
+			switch {
+			case at < 0:
+				return fmt.Errorf("volume %s of thin pool %s: %w", uuid, fullName(v.Name, pool), ErrNotFound)
+			case v.LVs[at].Attr.Active():
+				return fmt.Errorf("logical volume %s is active, so it is not lost: %w",
+					fullName(v.Name, v.LVs[at].Name), ErrInUse)
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,227 @@
+// Package thinmeta checks the metadata of a thin pool and predicts what a repair can save. It changes nothing.
+//
+// It runs the node's thin_check and thin_dump (package thin-provisioning-tools or device-mapper-persistent-data) on the
+// metadata volume of an inactive pool. thin_dump --repair and thin_repair read damaged metadata in the same way, so the
+// volumes that thin_dump prints are those that the repair saves.
+package thinmeta
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+const (
+	thinCheck = "/usr/sbin/thin_check"
+	thinDump  = "/usr/sbin/thin_dump"
+	// timeLimit is the time limit of one program. The metadata of a large pool on slow disks can take hours.
+	timeLimit = 24 * time.Hour
+	// maxDevices is the maximum number of thin devices of a pool. LVM's limit for device IDs is 2^24.
+	maxDevices = 1 << 20
+	// flagNeedsCheck is the flag in the superblock that requires a check (drivers/md/dm-thin-metadata.c).
+	flagNeedsCheck = 1
+)
+
+// ErrNotInstalled: the node does not have the programs.
+var ErrNotInstalled = errors.New("thin_check and thin_dump are not installed on the node: install " +
+	"thin-provisioning-tools (Debian) or device-mapper-persistent-data (RHEL)")
+
+// Pool is what LVM's own metadata says about a thin pool.
+type Pool struct {
+	// Device is the path of the active metadata volume.
+	Device string
+	// TransactionID is the number of LVM's transactions.
+	TransactionID uint64
+	// ChunkSectors is the size of a block in sectors of 512 bytes, and Chunks is the number of blocks.
+	ChunkSectors, Chunks uint64
+}
+
+// RepairOptions returns the options of thin_dump and thin_repair that replace a superblock that cannot be read.
+func (p Pool) RepairOptions() []string {
+	return []string{
+		"--transaction-id", strconv.FormatUint(p.TransactionID, 10),
+		"--data-block-size", strconv.FormatUint(p.ChunkSectors, 10),
+		"--nr-data-blocks", strconv.FormatUint(p.Chunks, 10),
+	}
+}
+
+// Metadata is the result of an inspection.
+type Metadata struct {
+	// Intact: thin_check found no error. Problem is what it printed otherwise.
+	Intact  bool
+	Problem string
+	// NeedsCheck: the flag is set that makes the kernel refuse changes until the metadata was checked.
+	NeedsCheck bool
+	// SuperblockLost: a repair requires the options RepairOptions.
+	SuperblockLost bool
+	// TransactionID is the number of transactions according to the superblock.
+	TransactionID uint64
+	// Devices are the thin devices that can be read, by device ID.
+	Devices map[uint64]Device
+}
+
+// Device is a thin device in the metadata of a pool.
+type Device struct {
+	// Recorded is the number of mapped blocks that the metadata records for the device. Found is the number of mappings
+	// that can be read. The device has lost blocks if Found is less.
+	Recorded, Found uint64
+}
+
+// Inspect checks and reads the metadata of a pool.
+func Inspect(ctx context.Context, runner host.Streamer, pool Pool) (*Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeLimit)
+	defer cancel()
+	m := &Metadata{}
+	var err error
+	if m.Intact, m.Problem, err = check(ctx, runner, pool.Device); err != nil {
+		return nil, err
+	}
+	dumped, err := dump(ctx, runner, pool.Device)
+	if err != nil && !m.Intact && ctx.Err() == nil {
+		m.SuperblockLost = true
+		dumped, err = dump(ctx, runner, pool.Device, pool.RepairOptions()...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the metadata of a thin pool: %w", err)
+	}
+	m.TransactionID, m.NeedsCheck, m.Devices = dumped.transaction, dumped.flags&flagNeedsCheck != 0, dumped.devices
+	return m, nil
+}
+
+// check returns whether thin_check finds no error. thin_check exits with 1 if it found one (thin_check(8)).
+func check(ctx context.Context, runner host.Runner, device string) (intact bool, problem string, err error) {
+	_, err = runner.Run(ctx, thinCheck, device)
+	var failure *host.Error
+	switch {
+	case err == nil:
+		return true, "", nil
+	case !errors.As(err, &failure) || ctx.Err() != nil:
+	case isNotInstalled(failure):
+		return false, "", fmt.Errorf("%w: %w", ErrNotInstalled, err)
+	case failure.ExitCode == 1:
+		return false, failure.Stderr, nil
+	}
+	return false, "", fmt.Errorf("check the metadata of a thin pool: %w", err)
+}
+
+// isNotInstalled returns true if the program does not exist. nsenter exits with 127 then (nsenter.c).
+func isNotInstalled(failure *host.Error) bool {
+	return failure.ExitCode == 127 || failure.ExitCode == -1
+}
+
+// dump reads the metadata as thin_repair would.
+func dump(ctx context.Context, runner host.Streamer, device string, options ...string) (*contents, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reader, writer := io.Pipe()
+	read := make(chan error, 1)
+	c := &contents{devices: map[uint64]Device{}}
+	go func() {
+		err := c.decode(reader)
+		if err != nil {
+			cancel()
+		}
+		_ = reader.CloseWithError(err)
+		read <- err
+	}()
+	err := runner.Stream(ctx, writer, thinDump, append(append([]string{"--repair"}, options...), device)...)
+	// Without an error, the reader gets the end of the file. Otherwise, its error wraps err.
+	_ = writer.CloseWithError(err)
+	if err := <-read; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// contents is what thin_dump prints.
+type contents struct {
+	transaction, flags uint64
+	devices            map[uint64]Device
+}
+
+// decode reads the XML of thin_dump (thin_dump(8)) without storing it.
+func (c *contents) decode(from io.Reader) error {
+	decoder := xml.NewDecoder(from)
+	superblock := false
+	var device uint64
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			if !superblock {
+				return errors.New("thin_dump printed no superblock")
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("output of thin_dump: %w", err)
+		}
+		start, is := token.(xml.StartElement)
+		if !is {
+			continue
+		}
+		e := element{start, nil}
+		switch start.Name.Local {
+		case "superblock":
+			superblock = true
+			c.transaction, c.flags = e.number("transaction"), e.optional("flags")
+		case "device":
+			device = e.number("dev_id")
+			c.devices[device] = Device{Recorded: e.number("mapped_blocks")}
+		case "single_mapping":
+			c.found(device, 1)
+		case "range_mapping":
+			c.found(device, e.number("length"))
+		}
+		if e.err == nil && len(c.devices) > maxDevices {
+			e.err = fmt.Errorf("more than %d thin devices", maxDevices)
+		}
+		if e.err != nil {
+			return fmt.Errorf("output of thin_dump: %w", e.err)
+		}
+	}
+}
+
+func (c *contents) found(device, blocks uint64) {
+	d := c.devices[device]
+	d.Found += blocks
+	c.devices[device] = d
+}
+
+// element is an XML element. It records the first missing or malformed attribute as the error.
+type element struct {
+	xml.StartElement
+	err error
+}
+
+func (e *element) number(name string) uint64 {
+	for _, a := range e.Attr {
+		if a.Name.Local != name {
+			continue
+		}
+		n, err := strconv.ParseUint(a.Value, 10, 64)
+		if err != nil && e.err == nil {
+			e.err = fmt.Errorf("%s of element %s is %q, want a number", name, e.Name.Local, a.Value)
+		}
+		return n
+	}
+	if e.err == nil {
+		e.err = fmt.Errorf("element %s has no %s", e.Name.Local, name)
+	}
+	return 0
+}
+
+// optional returns a number, or 0 if the element does not have it: older versions of thin_dump omit flags.
+func (e *element) optional(name string) uint64 {
+	for _, a := range e.Attr {
+		if a.Name.Local == name {
+			return e.number(name)
+		}
+	}
+	return 0
+}

@@ -1,0 +1,248 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lane"
+)
+
+// metadataBlock is the size of a block of thin metadata in bytes (drivers/md/dm-thin-metadata.h).
+const metadataBlock = 4096
+
+// damage is damage to the metadata of a thin pool.
+type damage struct {
+	name string
+	// do changes the metadata, which is a list of blocks.
+	do func(t *testing.T, blocks [][]byte)
+	// reason is the reason in the status. repair is how the plan repairs the pool. loses: volumes are lost or damaged.
+	reason string
+	repair v1alpha1.ThinPoolRepair
+	loses  bool
+}
+
+var damages = []damage{
+	{name: "needs a check", do: setNeedsCheck, reason: v1alpha1.ReasonThinPoolNeedsCheck,
+		repair: v1alpha1.RepairClearCheck},
+	{name: "space map", do: overwriteSpaceMap, reason: v1alpha1.ReasonThinPoolFailed, repair: v1alpha1.RepairRebuild},
+	{name: "mappings", do: overwriteMappings, reason: v1alpha1.ReasonThinPoolFailed, repair: v1alpha1.RepairRebuild,
+		loses: true},
+	{name: "superblock", do: overwriteSuperblock, reason: v1alpha1.ReasonThinPoolFailed,
+		repair: v1alpha1.RepairRebuild, loses: true},
+}
+
+// setNeedsCheck sets the flag that the kernel sets when it cannot write metadata.
+func setNeedsCheck(t *testing.T, blocks [][]byte) {
+	superblock := blocks[0]
+	if got := checksum(superblock); got != binary.LittleEndian.Uint32(superblock) {
+		t.Fatalf("the checksum of the superblock is %x, want %x", binary.LittleEndian.Uint32(superblock), got)
+	}
+	binary.LittleEndian.PutUint32(superblock[4:], 1)
+	binary.LittleEndian.PutUint32(superblock, checksum(superblock))
+}
+
+// checksum returns the checksum of a superblock (SUPERBLOCK_CSUM_XOR in drivers/md/dm-thin-metadata.c).
+func checksum(superblock []byte) uint32 {
+	return ^crc32.Checksum(superblock[4:], crc32.MakeTable(crc32.Castagnoli)) ^ 160774
+}
+
+func overwriteSuperblock(t *testing.T, blocks [][]byte) { scramble(t, blocks[0]) }
+
+// overwriteMappings overwrites a leaf of the mappings of a volume.
+func overwriteMappings(t *testing.T, blocks [][]byte) {
+	const leaf, minMappings = 2, 100
+	for _, b := range blocks[1:] {
+		// struct node_header in drivers/md/persistent-data/dm-btree-internal.h
+		flags, entries, size := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[16:]),
+			binary.LittleEndian.Uint32(b[24:])
+		if flags == leaf && size == 8 && entries >= minMappings {
+			scramble(t, b)
+			return
+		}
+	}
+	t.Fatal("the metadata has no leaf with mappings")
+}
+
+// overwriteSpaceMap overwrites the bitmaps of the used blocks, which thin_repair computes again.
+func overwriteSpaceMap(t *testing.T, blocks [][]byte) {
+	// struct thin_disk_superblock: data_space_map_root is at 64, with its bitmap_root at 16 (struct disk_sm_root).
+	root := binary.LittleEndian.Uint64(blocks[0][64+16:])
+	if root == 0 || root >= uint64(len(blocks)) {
+		t.Fatalf("the space map is at block %d", root)
+	}
+	scramble(t, blocks[root])
+}
+
+func scramble(t *testing.T, b []byte) {
+	if _, err := io.ReadFull(rand.Reader, b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSceneThinPoolIsRepairedWithApproval damages the metadata of a pool. The plan must list exactly what is lost. The
+// agent is killed after each command of the repair, and in the middle of it.
+func TestSceneThinPoolIsRepairedWithApproval(t *testing.T) {
+	type killing struct {
+		damage
+		mode string
+	}
+	var all []killing
+	for _, mode := range []string{"after", "in the middle of"} {
+		for _, d := range damages {
+			all = append(all, killing{d, mode})
+		}
+	}
+	for _, k := range lane.Rotate(all...) {
+		t.Run(fmt.Sprintf("%s, killed %s commands", k.name, k.mode), func(t *testing.T) { k.run(t, k.mode) })
+	}
+}
+
+func (d damage) run(t *testing.T, mode string) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[:2]...)
+		return spec
+	})
+	s.ready()
+	names := []string{"a", "b", "c"}
+	before := map[string][]byte{}
+	for _, name := range names {
+		s.fill(s.volume(name, 48<<20), 48<<20)
+		before[name] = s.content("/dev/vg1/" + name)
+	}
+	s.damageMetadata(d.do)
+	s.says(v1alpha1.ConditionThinPoolHealthy, d.reason, "LVMRecovery", string(v1alpha1.RecoveryRepairThinPool))
+	r := s.requestRepair()
+	p := r.Status.Plan
+	t.Logf("%s", r.Status.Message)
+	if p.Repair != d.repair || (len(p.LostVolumes)+len(p.DamagedVolumes) > 0) != d.loses {
+		t.Fatalf("got the plan %+v", p)
+	}
+	s.approve("wrong")
+	for range 3 {
+		s.agent.Wake()
+		_, err := s.reconcile()
+		s.ok(err)
+	}
+	if got := s.recovery(); got.Status.Phase != v1alpha1.RecoveryAwaitingApproval || got.Status.StartTime != nil {
+		t.Fatalf("without an approval: %+v", got.Status)
+	}
+	s.approve(p.ID)
+	// Each agent inspects the metadata again, so the next one must live longer.
+	killed := s.recover(mode, func(n int) int { return n + 1 })
+	t.Logf("killed %s %v", mode, killed)
+	if len(killed) == 0 {
+		t.Error("the agent was never killed: this shows nothing")
+	}
+	s.ready()
+	for _, name := range names {
+		s.wantPrediction(p, name, before[name])
+		_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: "vg1"})
+		if err != nil && !strings.Contains(err.Error(), "not found") {
+			t.Errorf("delete %s: %v", name, err)
+		}
+	}
+	s.fill(s.volume("new", 32<<20), 32<<20)
+	if d.repair == v1alpha1.RepairRebuild {
+		s.sh("/usr/sbin/lvs", "vg1/pool_meta0")
+	}
+	s.discard()
+}
+
+// wantPrediction compares a volume with what the plan says of it.
+func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []byte) {
+	s.Helper()
+	named := func(v v1alpha1.RecoveryVolume) bool { return v.Name == name }
+	_, err := exec.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
+	if lost := slices.ContainsFunc(p.LostVolumes, named); (err != nil) != lost {
+		s.Errorf("volume %s: lost %t, predicted %t", name, err != nil, lost)
+	}
+	if err != nil {
+		return
+	}
+	after := s.content("/dev/vg1/" + name)
+	var lost int64
+	const chunk = 64 << 10
+	for at := 0; at < len(before); at += chunk {
+		if bytes.Equal(before[at:at+chunk], after[at:at+chunk]) {
+			continue
+		}
+		lost += chunk
+		if !bytes.Equal(after[at:at+chunk], make([]byte, chunk)) {
+			s.Errorf("volume %s has other data at %d", name, at)
+		}
+	}
+	var predicted int64
+	if at := slices.IndexFunc(p.DamagedVolumes, named); at >= 0 {
+		predicted = p.DamagedVolumes[at].LostBytes
+	}
+	if lost != predicted {
+		s.Errorf("volume %s lost %d bytes, predicted %d", name, lost, predicted)
+	}
+}
+
+func (s *scene) content(volume string) []byte {
+	s.Helper()
+	data, err := os.ReadFile(volume)
+	s.ok(err)
+	return data
+}
+
+// damageMetadata changes the metadata of the pool on the disk while the pool is inactive, as after a reboot.
+func (s *scene) damageMetadata(do func(*testing.T, [][]byte)) {
+	s.Helper()
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	ranges := strings.TrimSpace(s.output("lvs", "--all", "--noheadings", "-o", "seg_pe_ranges",
+		"vg1/pool_tmeta"))
+	disk, extents, _ := strings.Cut(ranges, ":")
+	first, last, _ := strings.Cut(extents, "-")
+	start := s.number(s.output("pvs", "--noheadings", "--nosuffix", "--units", "b", "-o", "pe_start", disk))
+	offset := start + s.number(first)*4<<20
+	f, err := os.OpenFile(disk, os.O_RDWR|os.O_SYNC, 0)
+	s.ok(err)
+	defer func() { s.ok(f.Close()) }()
+	data := make([]byte, (s.number(last)-s.number(first)+1)*4<<20)
+	_, err = f.ReadAt(data, offset)
+	s.ok(err)
+	do(s.T, slices.Collect(slices.Chunk(data, metadataBlock)))
+	_, err = f.WriteAt(data, offset)
+	s.ok(err)
+	s.sh("/usr/sbin/blockdev", "--flushbufs", disk)
+}
+
+func (s *scene) number(text string) int64 {
+	s.Helper()
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	s.ok(err)
+	return n
+}
+
+// requestRepair requests the repair of the pool, and returns the recovery when it has a plan.
+func (s *scene) requestRepair() *v1alpha1.LVMRecovery {
+	s.Helper()
+	return s.plan(v1alpha1.RecoveryRepairThinPool)
+}
+
+// repaired approves the plan of a repair, and waits for its end.
+func (s *scene) repaired(r *v1alpha1.LVMRecovery) {
+	s.Helper()
+	s.approve(r.Status.Plan.ID)
+	s.converge("repaired", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
+	})
+}
