@@ -113,8 +113,9 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 	}
 	var seen Inventory
 	seen.Namespaces = c.namespaces(ctx)
-	found := make([][]unstructured.Unstructured, len(clusterScoped))
-	inParallel(len(clusterScoped), func(i int) { found[i] = c.all(ctx, clusterScoped[i], "") })
+	targets := append(slices.Clone(clusterScoped), definitions())
+	found := make([][]unstructured.Unstructured, len(targets))
+	inParallel(len(targets), func(i int) { found[i] = c.all(ctx, targets[i], "") })
 	at := func(resource string) []unstructured.Unstructured {
 		return found[slices.IndexFunc(clusterScoped, func(t target) bool { return t.resource == resource })]
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -36,7 +37,8 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	env.Main(m, func(e *env.Env) { server = e }, env.OptionalCRDs()...)
+	crds := slices.Concat(env.OptionalCRDs(), env.OLMCRDs(), []string{env.InfrastructureCRD()})
+	env.Main(m, func(e *env.Env) { server = e }, crds...)
 }
 
 // planted is a secret that must not be in the archive.
@@ -156,6 +158,90 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 		"lvmcluster")); err != nil || !strings.HasPrefix(string(table), "NAME") ||
 		!strings.Contains(string(table), "my-lvmcluster") {
 		t.Errorf("table: %s, %v", table, err)
+	}
+}
+
+// TestOmcFindsKinds looks up kinds as `omc get` does: it knows the kinds of Kubernetes itself, and any other kind only by
+// the names in a CRD of the archive.
+func TestOmcFindsKinds(t *testing.T) {
+	world(t)
+	root, _, _ := collect(t, server.Config)
+	tests := map[string]string{
+		"csv":            "namespaces/openshift-lvm-storage/operators.coreos.com/clusterserviceversions/lvms.v1.yaml",
+		"infrastructure": "cluster-scoped-resources/config.openshift.io/infrastructures/cluster.yaml",
+		"lvmcluster":     "namespaces/openshift-lvm-storage/lvm.topolvm.io/lvmclusters/my-lvmcluster.yaml",
+		"logicalvolumes": "cluster-scoped-resources/topolvm.io/logicalvolumes/pvc-1.yaml",
+	}
+	for alias, want := range tests {
+		t.Run(alias, func(t *testing.T) {
+			definition := definitionByAlias(t, root, alias)
+			if definition == nil {
+				t.Fatalf("no CRD in the archive has the name %s", alias)
+			}
+			folder := "cluster-scoped-resources"
+			if definition.Spec.Scope == apiextensionsv1.NamespaceScoped {
+				folder = "namespaces/openshift-lvm-storage"
+			}
+			found, err := filepath.Glob(filepath.Join(root, folder, definition.Spec.Group,
+				definition.Spec.Names.Plural, "*.yaml"))
+			if err != nil || !slices.Contains(found, filepath.Join(root, want)) {
+				t.Errorf("got %v, %v, want %s", found, err, want)
+			}
+		})
+	}
+}
+
+// definitionByAlias returns the CRD of the archive whose kind has this plural, singular or short name, or nil.
+func definitionByAlias(t *testing.T, root, alias string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root,
+		"cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions/*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d apiextensionsv1.CustomResourceDefinition
+		if err := yaml.Unmarshal(content, &d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		names := append(slices.Clone(d.Spec.Names.ShortNames), d.Spec.Names.Plural, d.Spec.Names.Singular)
+		if slices.Contains(names, alias) {
+			return &d
+		}
+	}
+	return nil
+}
+
+// TestEveryCustomResourceHasItsDefinition compares the definitions in the archive with the custom resources in it.
+func TestEveryCustomResourceHasItsDefinition(t *testing.T) {
+	var all apiextensionsv1.CustomResourceDefinitionList
+	if err := server.Client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	served := sets.New[string]()
+	for i := range all.Items {
+		served.Insert(all.Items[i].Name)
+	}
+	world(t)
+	root, _, _ := collect(t, server.Config)
+	files := tree(t, root)
+	for _, name := range files {
+		parts := strings.Split(name, "/")
+		if parts[0] == "namespaces" {
+			parts = parts[1:]
+		}
+		if len(parts) < 3 || !served.Has(strings.TrimSuffix(parts[2], ".yaml")+"."+parts[1]) {
+			continue
+		}
+		kind := strings.TrimSuffix(parts[2], ".yaml") + "." + parts[1]
+		want := "cluster-scoped-resources/apiextensions.k8s.io/customresourcedefinitions/" + kind + ".yaml"
+		if !slices.Contains(files, want) {
+			t.Errorf("%s is in the archive without its definition %s", name, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -31,7 +32,6 @@ var clusterScoped = []target{
 	{group: "storage.k8s.io", resource: "volumeattributesclasses"},
 	{group: "snapshot.storage.k8s.io", resource: "volumesnapshotclasses"},
 	{group: "snapshot.storage.k8s.io", resource: "volumesnapshotcontents", keep: drives("spec", "driver")},
-	{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", keep: ourDefinition},
 	{group: "admissionregistration.k8s.io", resource: "validatingwebhookconfigurations", keep: named("lvms")},
 	{group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", keep: named("lvms")},
 	{group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicybindings", keep: named("lvms")},
@@ -94,7 +94,13 @@ func named(prefixes ...string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-func ourDefinition(o *unstructured.Unstructured) bool {
-	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
-	return group == v1alpha1.GroupVersion.Group || group == "topolvm.io" || group == "snapshot.storage.k8s.io"
+// definitions returns the target with the definitions of all custom resources that are collected: a reader of the
+// archive, such as omc, knows a custom resource only by its definition.
+func definitions() target {
+	collected := sets.New("volumesnapshots.snapshot.storage.k8s.io")
+	for _, t := range slices.Concat(clusterScoped, ours) {
+		collected.Insert(t.resource + "." + t.group)
+	}
+	return target{group: "apiextensions.k8s.io", resource: "customresourcedefinitions",
+		keep: func(o *unstructured.Unstructured) bool { return collected.Has(o.GetName()) }}
 }

@@ -25,6 +25,18 @@ func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
 }
 
+// InfrastructureCRD returns the CRD file of OpenShift's Infrastructure.
+func InfrastructureCRD() string {
+	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_infrastructures-Default.crd.yaml")
+}
+
+// OLMCRDs returns CRD files of the Operator Lifecycle Manager.
+func OLMCRDs() []string {
+	files := filepath.Join(folder("github.com/operator-framework/api"), "crds")
+	return []string{filepath.Join(files, "operators.coreos.com_clusterserviceversions.yaml"),
+		filepath.Join(files, "operators.coreos.com_operatorgroups.yaml")}
+}
+
 // MonitoringCRDs returns the CRD files of the Prometheus Operator. The lab's Go module for it pins the version.
 func MonitoringCRDs() []string {
 	module, err := root()
