@@ -119,6 +119,7 @@ describe('wizard', () => {
     await page.locator('#view-yaml').click();
     const editor = page.getByLabel('YAML', { exact: true });
     const text = await editor.inputValue();
+    assert.ok(((await editor.boundingBox())?.height ?? 0) >= 300, 'the editor is not high enough to work in it');
     // The form's own rules do not know this one, which the server has: a label of the operator.
     await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        storageClassOptions:\n          additionalLabels: {app.kubernetes.io/name: x}'));
     await test(page, 'refused').waitFor();

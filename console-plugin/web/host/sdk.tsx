@@ -139,23 +139,42 @@ export function DocumentTitle({ children }: { children: ReactNode }) {
   return null;
 }
 
-/** The console has Monaco. A text area has the same contract: a value, and what becomes of it. */
-export function CodeEditor({ value = '', onChange, minHeight }: { value?: string; onChange?: (value: string, event: never) => void; minHeight?: string }) {
+interface EditorProps {
+  value?: string;
+  onChange?: (value: string, event: never) => void;
+  height?: string;
+  minHeight?: string;
+}
+
+/**
+ * The console has Monaco in PatternFly's editor. A text area has the same contract: a value, and what becomes of it. It also has the layout
+ * of the console's editor: minHeight and 100 % of the parent are those of the outermost box, and the editor itself, which is positioned and
+ * so gives its box no height, fills what `height` sets, or 100 % of that box: nothing where the parent has no height.
+ */
+export function CodeEditor({ value = '', onChange, height, minHeight }: EditorProps) {
   const [text, setText] = useState(value);
   const last = useRef(value);
   useEffect(() => {
     if (value !== last.current) setText((last.current = value));
   }, [value]);
   return (
-    <textarea
-      aria-label="YAML"
-      spellCheck={false}
-      value={text}
-      style={{ width: '100%', minHeight, fontFamily: 'monospace' }}
-      onChange={(e) => {
-        setText((last.current = e.target.value));
-        onChange?.(e.target.value, undefined as never);
-      }}
-    />
+    <div className="pf-v6-c-code-editor pf-m-full-height" style={{ minHeight }}>
+      <div className="pf-v6-c-code-editor__main">
+        <div className="pf-v6-c-code-editor__code">
+          <section style={{ position: 'relative', width: '100%', height: height ?? '100%' }}>
+            <textarea
+              aria-label="YAML"
+              spellCheck={false}
+              value={text}
+              style={{ position: 'absolute', inset: 0, width: '100%', height: '100%', border: 0, boxSizing: 'border-box', fontFamily: 'monospace', resize: 'none' }}
+              onChange={(e) => {
+                setText((last.current = e.target.value));
+                onChange?.(e.target.value, undefined as never);
+              }}
+            />
+          </section>
+        </div>
+      </div>
+    </div>
   );
 }

@@ -173,7 +173,7 @@ function YAML() {
   return (
     <>
       <Content component="small">{t('The form reflects your changes here. Unknown fields are kept, but comments are lost when you leave this view.')}</Content>
-      <CodeEditor value={text} language={'yaml' as never} onChange={onChange} minHeight="20rem" />
+      <CodeEditor value={text} language={'yaml' as never} onChange={onChange} height="20rem" />
       {fault && (
         <Alert isInline variant="danger" data-test="yaml-fault" title={fault.line ? t('Line {{line}}: {{text}}', { line: fault.line, text: m(fault.message) }) : m(fault.message)}>
           {t('The form shows the last valid version.')}
