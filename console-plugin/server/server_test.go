@@ -39,7 +39,7 @@ func compressed(t *testing.T, text string) []byte {
 
 func build(t *testing.T) fs.FS {
 	t.Helper()
-	files := fstest.MapFS{"locales/de/plugin__x.json": {Data: []byte(`{"a":"b"}`)},
+	files := fstest.MapFS{"locales/fr/plugin__x.json": {Data: []byte(`{"a":"b"}`)},
 		"source.map": {Data: []byte("secret")}}
 	for name, text := range map[string]string{"plugin-manifest.json": `{"name":"x"}`, script: "run()"} {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
@@ -155,7 +155,7 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 		"/" + script: {200, "text/javascript; charset=utf-8",
 			"public, max-age=31536000, immutable", "run()"},
 		"/plugin-manifest.json":      {200, "application/json; charset=utf-8", "no-cache", `{"name":"x"}`},
-		"/locales/de/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
+		"/locales/fr/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
 		"/config.json":               {200, "application/json; charset=utf-8", "no-store", `{"namespace":"ns"}`},
 		"/healthz":                   {200, "text/plain; charset=utf-8", "no-store", "ok\n"},
 		"/source.map":                {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},

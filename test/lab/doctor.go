@@ -64,6 +64,8 @@ var requirements = []requirement{
 // testRequirements are what tests need in addition to a lab.
 var testRequirements = []requirement{
 	{"/usr/bin/chromium", "chromium", clusterMachineOnly},
+	// Without a font for Chinese, Japanese and Korean, tables in these languages are measured with placeholders.
+	{"/usr/share/fonts/truetype/wqy/wqy-microhei.ttc", "fonts-wqy-microhei", clusterMachineOnly},
 	// Commands in the documentation that tests run need it.
 	{"/usr/bin/jq", "jq", clusterMachineOnly},
 }

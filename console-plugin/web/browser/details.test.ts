@@ -127,12 +127,12 @@ describe('details of a device class', () => {
     await close(page);
   });
 
-  it('can be read with high contrast, and in German', async () => {
+  it('can be read with high contrast, and in French', async () => {
     await storage(physicalVolume('sdb', 'a1', { state: 'Failing', message: 'gives errors' }), physicalVolume('sdc', 'a2', { state: 'Drained' }));
     for (const theme of ['contrast', 'dark']) {
-      const page = await open(browser, `/local-volumes/class/vg1?theme=${theme}&lng=de`);
-      await page.getByRole('button', { name: '/dev/sdb auf Knoten node-a verwalten' }).click();
-      await page.getByRole('radio', { name: 'Leeren' }).check();
+      const page = await open(browser, `/local-volumes/class/vg1?theme=${theme}`, { language: 'fr-FR' });
+      await page.getByRole('button', { name: 'Gérer /dev/sdb sur le nœud node-a' }).click();
+      await page.getByRole('radio', { name: 'Vider' }).check();
       await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
       await accessible(page);
       await page.screenshot({ path: `screenshots/dialog-${theme}.png`, fullPage: true });

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import type { LogicalVolume, VGStatus } from '../src/api/types';
 import { clean, judge, makeClaim, makeNode, makeVolume, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
-import { accessible, close, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, test } from './page';
 
 const GiB = 2 ** 30;
 
@@ -13,10 +13,12 @@ const scraped = async (lines: string[]): Promise<void> => {
   assert.equal(response.status, 204);
 };
 
-function metrics(node: string, percent: number): string[] {
-  const labels = `{namespace="${namespace}",node="${node}",device_class="vg1"}`;
+function metrics(node: string, percent: number, deviceClass = 'vg1'): string[] {
+  const labels = `{namespace="${namespace}",node="${node}",device_class="${deviceClass}"}`;
   const info = `lvms_build_info{namespace="${namespace}",component="vg-manager",node="${node}"} 1`;
-  return [info, `topolvm_thinpool_data_percent${labels} ${percent}`, `topolvm_thinpool_metadata_percent${labels} 3`, `topolvm_thinpool_size_bytes${labels} ${100 * GiB}`, `lvms_thinpool_virtual_bytes${labels} ${300 * GiB}`];
+  // Without an operator, an alert fires ten minutes after Prometheus started, which may be in the middle of these tests.
+  const operator = `up{job="lvms-operator-metrics-service",instance="operator",namespace="${namespace}"} 1`;
+  return [info, operator, `topolvm_thinpool_data_percent${labels} ${percent}`, `topolvm_thinpool_metadata_percent${labels} 3`, `topolvm_thinpool_size_bytes${labels} ${100 * GiB}`, `lvms_thinpool_virtual_bytes${labels} ${300 * GiB}`];
 }
 
 async function storage(): Promise<void> {
@@ -100,6 +102,30 @@ describe('what Prometheus knows', () => {
     await test(viewer, 'unmeasured').getByText(/cluster-monitoring-view/).waitFor();
     await test(viewer, 'nodes').getByText(/in [12] hours?/).waitFor();
     await close(viewer);
+  });
+
+  it('the table of alerts fits from 1280 px on, and a long message can be read in it', async () => {
+    const node = 'ip-10-0-129-94.eu-central-1.compute.internal';
+    const group = `{namespace="${namespace}",node="${node}",device_class="ssd"}`;
+    // One alert is critical, the other a warning: labels of either fit.
+    await scraped([...metrics(node, 97, 'nvme-for-databases'), `lvms_volume_group_free_bytes${group} ${GiB}`, `topolvm_volumegroup_size_bytes${group} ${100 * GiB}`]);
+    const firing = `${url}/api/prometheus/api/v1/query?query=ALERTS{alertname=~"LVMSThinPoolDataFull|LVMSVolumeGroupFull",node="${node}"}`;
+    for (let i = 0; ; i++) {
+      const text = await (await fetch(firing)).text();
+      if (text.includes('LVMSThinPoolDataFull') && text.includes('LVMSVolumeGroupFull')) break;
+      assert.ok(i < 60, `not both alerts fire: ${text}`);
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    for (const language of ['en', 'es', 'fr', 'ja', 'ko', 'zh']) {
+      const page = await open(browser, '/local-volumes', { language });
+      const message = test(page, 'alerts').getByText(`The thin pool data of device class nvme-for-databases on node ${node} is at least 95% full.`);
+      await message.waitFor();
+      await fits(page, `overview-alerts-${language}`);
+      await page.setViewportSize({ width: 1280, height: 1000 });
+      const box = await message.evaluate((e) => ({ width: e.clientWidth, shown: e.clientHeight, needed: e.scrollHeight }));
+      assert.ok(box.width >= 220 && box.shown >= box.needed, `the message is ${box.width} px wide, and ${box.shown} of ${box.needed} px high`);
+      await close(page);
+    }
   });
 
   it('says when it does not answer, when the user may not ask, and when nothing is collected; the rest is shown', async () => {

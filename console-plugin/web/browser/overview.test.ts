@@ -25,6 +25,9 @@ async function storage(state = 'Ready', message = ''): Promise<void> {
   });
 }
 
+/** The title of the page in the languages of the console. */
+const titles = { 'en-GB': 'Local volumes', 'es-ES': 'Volúmenes locales', 'fr-FR': 'Volumes locaux', 'ja-JP': 'ローカルボリューム', 'ko-KR': '로컬 볼륨', 'zh-CN': '本地卷' };
+
 describe('overview', () => {
   let browser: Browser;
   before(async () => void (browser = await launch()));
@@ -106,22 +109,48 @@ describe('overview', () => {
 
   it('has every text translated, and leaves room for longer ones', async () => {
     await storage();
-    const page = await open(browser, '/local-volumes?pseudolocalization=true');
+    const page = await open(browser, '/local-volumes?pseudolocalization=true&lng=en-US');
     await page.getByText('⟦').first().waitFor();
     const plain = await page.locator('h1, h2, button, th, [role=tab]').allTextContents();
     const ours = plain.filter((s) => s.trim() && !s.includes('⟦'));
     assert.deepEqual(ours, []);
     await picture(page, 'overview-pseudo');
     await close(page);
-    const german = await open(browser, '/local-volumes?lng=de');
-    await german.getByText('Lokale Volumes').first().waitFor();
+  });
+
+  it('speaks the language of the browser, and English where the console does not have that one', async () => {
+    await storage();
+    for (const [language, title] of Object.entries(titles)) {
+      const page = await open(browser, '/local-volumes', { language });
+      await page.getByRole('heading', { level: 1, name: title, exact: true }).waitFor();
+      await close(page);
+    }
+    // In an English console, times are not German either.
+    const german = await open(browser, '/local-volumes', { language: 'de-DE', expect: /404/ });
+    await german.getByRole('heading', { level: 1, name: 'Local volumes', exact: true }).waitFor();
+    await test(german, 'events').getByText(/^\d+\/\d+\/\d{4}, .* [AP]M$/).waitFor();
     await close(german);
+  });
+
+  it("speaks the language of the console's setting, before that of the browser, and from the moment it is set", async () => {
+    await storage();
+    const page = await open(browser, '/local-volumes?lng=es', { language: 'fr-FR' });
+    const heading = (language: keyof typeof titles) => page.getByRole('heading', { level: 1, name: titles[language], exact: true }).waitFor();
+    await heading('fr-FR');
+    for (const [set, language] of [['ja', 'ja-JP'], ['zh', 'zh-CN'], ['ko', 'ko-KR'], ['es', 'es-ES']] as const) {
+      await test(page, 'language').selectOption(set);
+      await heading(language);
+    }
+    await page.reload();
+    await heading('es-ES');
+    await accessible(page);
+    await close(page);
   });
 
   it('its tables fit, from 1280 px on', async () => {
     await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
-    for (const language of ['en', 'de']) {
-      const page = await open(browser, `/local-volumes?lng=${language}`);
+    for (const language of Object.keys(titles)) {
+      const page = await open(browser, '/local-volumes', { language });
       await test(page, 'devices').getByText('gives errors: replace it').waitFor();
       await fits(page, `overview-${language}`);
       await close(page);

@@ -21,8 +21,8 @@ export async function launch(): Promise<Browser> {
 /** What the browser said that it should not have. */
 const complaints = new WeakMap<Page, string[]>();
 
-export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp } = {}): Promise<Page> {
-  const context: BrowserContext = await browser.newContext({ viewport: { width: 1500, height: 1000 } });
+export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp; language?: string } = {}): Promise<Page> {
+  const context: BrowserContext = await browser.newContext({ viewport: { width: 1500, height: 1000 }, locale: options.language ?? 'en-US' });
   if (options.as) await context.addCookies([{ name: 'openshift-session-token', value: options.as, url }]);
   const page = await context.newPage();
   const said: string[] = [];
@@ -74,8 +74,17 @@ export async function picture(page: Page, name: string): Promise<void> {
 /** Parts of a table that must be readable in full. Other texts end in …, with the whole text in their title, or take two lines. */
 const whole = 'th, td > button, td .pf-v6-c-label__text, td .pf-v6-c-progress, td span[title]:not([style*=line-clamp])';
 
+/** Whether the browser has glyphs for Chinese, Japanese and Korean: these are as wide as they are high, and placeholders are not. */
+function hasFont(): boolean {
+  const context = document.createElement('canvas').getContext('2d');
+  if (!context) return false;
+  context.font = '100px sans-serif';
+  return ['国', 'ボ', '볼'].every((letter) => context.measureText(letter).width > 85);
+}
+
 /** No table, and not the page, is wider than its place, and no part of a table is cut, in windows from 1280 pixels on. */
 export async function fits(page: Page, name: string): Promise<void> {
+  assert.ok(await page.evaluate(hasFont), "no font for Chinese, Japanese and Korean: install Debian's package fonts-wqy-microhei");
   for (const width of [1280, 1400, 1920]) {
     await page.setViewportSize({ width, height: 1000 });
     await page.screenshot({ path: `${pictures}/${name}-${width}.png`, fullPage: true, animations: 'disabled' });

@@ -94,9 +94,9 @@ describe('parts in places of the console', () => {
     await page.locator('[data-test=inventory][data-groups="ERROR=1 WARN=2"]').getByText('4 Local volume groups').waitFor();
     await accessible(page);
     await close(page);
-    const german = await open(browser, '/dashboards?lng=de');
-    await test(german, 'inventory').getByText('4 Lokale Volume-Gruppen').waitFor();
-    await close(german);
+    const spanish = await open(browser, '/dashboards', { language: 'es-MX' });
+    await test(spanish, 'inventory').getByText('4 Grupos de volúmenes locales').waitFor();
+    await close(spanish);
     const nobody = await open(browser, '/dashboards', { as: 'nobody', expect: /403/ });
     await test(nobody, 'inventory').getByText('Not available').waitFor();
     await close(nobody);

@@ -190,10 +190,10 @@ describe('wizard', () => {
     await close(page);
   });
 
-  for (const language of ['en', 'de'])
+  for (const language of ['en', 'es', 'fr', 'ja', 'ko', 'zh'])
     it(`its tables fit in each step, from 1280 px on (${language})`, async () => {
       await discovered();
-      const page = await open(browser, `${create}?lng=${language}`);
+      const page = await open(browser, create, { language });
       await at(page, 'start');
       await fits(page, `wizard-start-${language}`);
       await next(page);

@@ -1,11 +1,14 @@
 import { PluginStore, PluginStoreProvider, useExtensions, type Extension } from '@openshift/dynamic-plugin-sdk';
-import { Masthead, MastheadBrand, MastheadMain, Nav, NavItem, NavList, Page, PageSection, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
+import { Masthead, MastheadBrand, MastheadContent, MastheadMain, Nav, NavItem, NavList, Page, PageSection, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
 import i18next from 'i18next';
+import HttpBackend from 'i18next-http-backend';
+import { transformNamespace } from 'i18next-v4-format-converter';
 import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { BrowserRouter, Link, Route, Routes } from 'react-router';
 import { AlertButton, Health, Inventory, Tab, tabPath } from './places';
+import { Languages, lastLanguage } from './languages';
 import { consoleFetch } from './sdk';
 
 declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
@@ -13,21 +16,25 @@ declare const __webpack_share_scopes__: { default: never };
 
 const NAMESPACE = 'plugin__lvms-console';
 const query = new URLSearchParams(location.search);
-const language = query.get('lng') ?? 'en';
 
 /** ⟦Ŵôŕđş⟧: what is not in brackets was not translated, and longer words show what does not fit. */
 const pseudo = {
   type: 'postProcessor' as const,
   name: 'pseudo',
-  process: (value: string) => `⟦${value.replace(/[aeiou]/g, (v) => `${v}${{ a: 'á', e: 'é', i: 'í', o: 'ó', u: 'ú' }[v]}`)}⟧`,
+  process: (value: string) => (i18next.language === query.get('lng') ? bracketed(value) : value),
 };
+const bracketed = (value: string): string => `⟦${value.replace(/[aeiou]/g, (v) => `${v}${{ a: 'á', e: 'é', i: 'í', o: 'ó', u: 'ú' }[v]}`)}⟧`;
 
+/** As the console sets it up: in the language of its setting, or else of the browser, and in English where a plugin lacks that language. */
 async function translations(): Promise<void> {
-  const strings = (await (await consoleFetch(`/locales/resource.json?lng=${language}&ns=${NAMESPACE}`)).json()) as Record<string, string>;
   const pseudolocal = query.get('pseudolocalization') === 'true';
-  await i18next.use(initReactI18next).use(pseudo).init({
-    lng: language, fallbackLng: false, ns: [NAMESPACE], defaultNS: NAMESPACE, nsSeparator: '~', keySeparator: false, contextSeparator: '~',
-    interpolation: { escapeValue: false }, react: { useSuspense: false }, resources: { [language]: { [NAMESPACE]: strings } },
+  await i18next.use(HttpBackend).use(initReactI18next).use(pseudo).init({
+    backend: {
+      loadPath: '/locales/resource.json?lng={{lng}}&ns={{ns}}',
+      parse: (data: string, lng?: string | string[]) => transformNamespace('en', transformNamespace(String(lng), JSON.parse(data) as Record<string, string>)) as Record<string, string>,
+    },
+    lng: lastLanguage(), fallbackLng: 'en', load: 'languageOnly', ns: [NAMESPACE], defaultNS: NAMESPACE, nsSeparator: '~', keySeparator: false, contextSeparator: '~',
+    interpolation: { escapeValue: false }, react: { useSuspense: false },
     ...(pseudolocal ? { postProcess: ['pseudo'] } : {}),
     saveMissing: true, missingKeyHandler: (_, ns, key) => console.error(`missing translation ${ns}~${key}`),
   });
@@ -80,6 +87,9 @@ function Console() {
           <MastheadMain>
             <MastheadBrand>Console</MastheadBrand>
           </MastheadMain>
+          <MastheadContent>
+            <Languages />
+          </MastheadContent>
         </Masthead>
       }
       sidebar={
@@ -147,8 +157,8 @@ async function flagsOf(store: PluginStore): Promise<Record<string, boolean>> {
 async function start(): Promise<void> {
   if (query.get('theme') === 'dark') document.documentElement.classList.add('pf-v6-theme-dark');
   if (query.get('theme') === 'contrast') document.documentElement.classList.add('pf-v6-theme-high-contrast');
-  document.documentElement.lang = language;
   await translations();
+  document.documentElement.lang = i18next.resolvedLanguage ?? 'en';
   await __webpack_init_sharing__('default');
   const store = new PluginStore({
     loaderOptions: { entryCallbackSettings: { name: '__load_plugin_entry__' }, sharedScope: __webpack_share_scopes__.default, customDependencyResolutions: { '@console/pluginAPI': '4.22.0' } },

@@ -21,12 +21,12 @@ export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
   const { t } = useT();
   const known = useMemo(() => forecastsOf(forecasts?.samples ?? []), [forecasts?.samples]);
   const columns = [
-    { key: 'node', title: t('Node'), width: 7 },
-    { key: 'state', title: t('State'), width: 8.25 },
+    { key: 'node', title: t('Node'), width: 6.25 },
+    { key: 'state', title: t('State'), width: 7.5 },
     { key: 'used', title: t('Used'), width: 14 },
-    { key: 'free', title: t('Free'), width: thin ? 9.25 : 5.5 },
-    ...(forecasts ? [{ key: 'full', title: t('Estimated full'), width: 7.5 }] : []),
-    { key: 'reason', title: t('Problem'), wrap: true },
+    { key: 'free', title: t('Free'), width: thin ? 10.25 : 5.5 },
+    ...(forecasts ? [{ key: 'full', title: t('Estimated full'), width: 9.25 }] : []),
+    { key: 'reason', title: t('Problem'), lines: 2 },
   ];
   return (
     <VirtualTable
@@ -54,7 +54,7 @@ function Free({ usage, metadata }: { usage: Usage; metadata: boolean }) {
   return (
     <>
       {formatBytes(usage.free, locale)}
-      {usage.virtual !== undefined && <Second text={`${t('Provisioned')}: ${formatBytes(usage.virtual, locale)}`} />}
+      {usage.virtual !== undefined && <Second text={t('{{label}}: {{value}}', { label: t('Provisioned'), value: formatBytes(usage.virtual, locale) })} />}
       {metadata && <Metadata usage={usage} />}
     </>
   );
@@ -70,7 +70,7 @@ const Full = ({ usage, forecast }: { usage: Usage; forecast?: Forecast }) => (
 
 function Metadata({ usage }: { usage: Usage }) {
   const { t, locale } = useT();
-  return usage.metadataPercent === undefined ? null : <Second text={`${t('Metadata')}: ${formatPercent(usage.metadataPercent, locale)}`} />;
+  return usage.metadataPercent === undefined ? null : <Second text={t('{{label}}: {{value}}', { label: t('Metadata'), value: formatPercent(usage.metadataPercent, locale) })} />;
 }
 
 /** When a volume group or its pool will be full, as it has grown so far. */

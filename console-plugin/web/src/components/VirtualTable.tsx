@@ -6,12 +6,12 @@ export interface Column {
   title: string;
   /** In rem. A column without one gets what is left, and at least REST. */
   width?: number;
-  /** Two lines of text in place of one. */
-  wrap?: boolean;
+  /** How many lines of text a cell has at most; one without. */
+  lines?: number;
 }
 
 /** Tables fit in a window of 1280 pixels: 54 rem on the overview, 41 rem in a step of the wizard, 39 rem in a card of a step. */
-const REST = 8.25;
+const REST = 7;
 
 interface Props<T> {
   label: string;
@@ -51,7 +51,7 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
         <Thead>
           <Tr>
             {columns.map((c) => (
-              <Th key={c.key} modifier="truncate">
+              <Th key={c.key} modifier="wrap">
                 {c.title}
               </Th>
             ))}
@@ -67,8 +67,8 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
           {rows.slice(first, last).map((row, i) => (
             <Tr key={rowKey(row)} aria-rowindex={first + i + 2} style={{ height: rowHeight, ...(rowClass?.(row) ? group : {}) }}>
               {cells(row).map((cell, c) => (
-                <Td key={columns[c]?.key ?? c} dataLabel={columns[c]?.title} modifier={columns[c]?.wrap ? undefined : 'truncate'} style={{ height: rowHeight, paddingBlock: 0, verticalAlign: 'middle' }}>
-                  {columns[c]?.wrap ? <TwoLines>{cell}</TwoLines> : cell}
+                <Td key={columns[c]?.key ?? c} dataLabel={columns[c]?.title} modifier={columns[c]?.lines ? undefined : 'truncate'} style={{ height: rowHeight, paddingBlock: 0, verticalAlign: 'middle' }}>
+                  {columns[c]?.lines ? <Lines most={columns[c].lines}>{cell}</Lines> : cell}
                 </Td>
               ))}
             </Tr>
@@ -81,8 +81,8 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
 }
 
 /** The whole text is in the title. */
-const TwoLines = ({ children }: { children: ReactNode }) => (
-  <span style={{ display: '-webkit-box', WebkitBoxOrient: 'vertical', WebkitLineClamp: 2, overflow: 'hidden', overflowWrap: 'anywhere' }} title={typeof children === 'string' ? children : undefined}>
+const Lines = ({ most, children }: { most: number; children: ReactNode }) => (
+  <span style={{ display: '-webkit-box', WebkitBoxOrient: 'vertical', WebkitLineClamp: most, overflow: 'hidden', overflowWrap: 'anywhere' }} title={typeof children === 'string' ? children : undefined}>
     {children}
   </span>
 );

@@ -60,7 +60,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
             empty={told ? t('No node has a device in this device class yet.') : t('Unknown')}
             columns={[
               { key: 'node', title: t('Node'), width: 10 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 6 }, { key: 'used', title: t('Used'), width: 12 },
-              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('Activity'), wrap: true }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
+              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('Activity'), lines: 2 }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
             ]}
             cells={(x) => [
               x.node, <MemberName key="n" member={x} />, formatBytes(bytesOf(x.pv.size), locale), <ShareBar key="u" label={t('Usage of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,

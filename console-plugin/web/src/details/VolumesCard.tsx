@@ -57,7 +57,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
             empty={!told ? t('Unknown') : all.length ? t('No volumes match the filter.') : t('This device class has no volumes.')}
             columns={[
               { key: 'claim', title: t('Claim or snapshot'), width: 11 }, { key: 'namespace', title: t('Namespace'), width: 8 }, { key: 'node', title: t('Node'), width: 8 },
-              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Data written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), wrap: true },
+              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Data written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), lines: 2 },
             ]}
             cells={(v) => [
               <Purpose key="c" volume={v} />, v.namespace ?? '–', v.node, formatBytes(v.size, locale),

@@ -8,7 +8,7 @@ import { classPath, runbookPath } from '../paths';
 
 const colors: Record<string, 'red' | 'orange' | 'blue'> = { critical: 'red', warning: 'orange', info: 'blue' };
 
-/** The alerts that fire in the namespace, with their runbooks. */
+/** The alerts that fire in the namespace, with their runbooks. Names break between their words: the longest has 36 letters. */
 export function AlertsCard({ namespace, metrics, rows }: { namespace: string; metrics: Metrics; rows: FiringAlert[] }) {
   const { t } = useT();
   const names: Record<string, string> = { critical: t('Critical'), warning: t('Warning'), info: t('Info') };
@@ -24,11 +24,12 @@ export function AlertsCard({ namespace, metrics, rows }: { namespace: string; me
             label={t('Firing alerts')}
             rows={rows}
             maxHeight={300}
+            rowHeight={68}
             rowKey={(a) => JSON.stringify(a.labels)}
             empty=""
             columns={[
-              { key: 'severity', title: t('Severity'), width: 8 }, { key: 'what', title: t('Message'), wrap: true }, { key: 'node', title: t('Node'), width: 10 },
-              { key: 'class', title: t('Device class'), width: 8 }, { key: 'name', title: t('Runbook'), width: 22 },
+              { key: 'severity', title: t('Severity'), width: 8.25 }, { key: 'what', title: t('Message'), lines: 3 }, { key: 'node', title: t('Node'), width: 7.25 },
+              { key: 'class', title: t('Device class'), width: 7.75 }, { key: 'name', title: t('Runbook'), width: 10.5, lines: 2 },
             ]}
             cells={(a) => [
               <Label key="s" isCompact color={colors[a.severity] ?? 'grey'}>{names[a.severity] ?? (a.severity || t('Unknown'))}</Label>, a.summary ?? a.name, a.labels['node'] ?? '–',
@@ -43,8 +44,9 @@ export function AlertsCard({ namespace, metrics, rows }: { namespace: string; me
 
 function Runbook({ alert }: { alert: FiringAlert }) {
   const { t } = useT();
-  if (!alert.summary) return <>{alert.name}</>;
-  return <Link to={runbookPath(alert.name)} aria-label={t('Runbook for {{name}}', { name: alert.name })}>{alert.name}</Link>;
+  const name = alert.name.split(/(?=[A-Z][a-z])/).flatMap((word, i) => (i ? [<wbr key={i} />, word] : [word]));
+  if (!alert.summary) return <>{name}</>;
+  return <Link to={runbookPath(alert.name)} aria-label={t('Runbook for {{name}}', { name: alert.name })}>{name}</Link>;
 }
 
 /** Why it is not known what fires. */

@@ -194,7 +194,7 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           empty={events.error || !events.loaded ? t('Unknown') : t('No recent events.')}
           columns={[
             { key: 'time', title: t('Time'), width: 11.5 }, { key: 'type', title: t('Type'), width: 6 }, { key: 'reason', title: t('Reason'), width: 12.5 },
-            { key: 'object', title: t('Object'), width: 12, wrap: true }, { key: 'message', title: t('Message'), wrap: true },
+            { key: 'object', title: t('Object'), width: 12, lines: 2 }, { key: 'message', title: t('Message'), lines: 2 },
           ]}
           cells={(e) => [
             new Date(eventTime(e)).toLocaleString(locale), e.type === 'Warning' ? t('Warning') : t('Normal'), e.reason ?? '', `${e.involvedObject?.kind ?? ''} ${e.involvedObject?.name ?? ''}`,

@@ -47,12 +47,12 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
           empty={t('No node is selected.')}
           rowHeight={48}
           columns={[
-            { key: 'node', title: t('Node'), width: 6.75, wrap: true }, { key: 'disks', title: t('Disks'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
-            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 9 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable') },
+            { key: 'node', title: t('Node'), width: 6.75, lines: 2 }, { key: 'disks', title: t('Disks'), width: 6.25 }, { key: 'group', title: t('Volume group'), width: 7.75 },
+            ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 10 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable') },
           ]}
           cells={({ node, disks, p }) => [
             node, <Pair key="d" first={size(p.raw)} second={t('{{count}} disks', { count: disks })} />, size(p.group),
-            ...(thin ? [<Pair key="p" first={size(p.pool?.data)} second={`${t('Metadata')}: ${size(p.pool?.metadata)}`} />] : []),
+            ...(thin ? [<Pair key="p" first={size(p.pool?.data)} second={t('{{label}}: {{value}}', { label: t('Metadata'), value: size(p.pool?.metadata) })} />] : []),
             p.lacking > 0 ? t('{{count}} disks missing', { count: p.lacking }) : size(p.volumes),
           ]}
         />

@@ -139,7 +139,7 @@ function NodeTable({ way, selector, toggle }: { way: Way; selector?: NodeSelecto
       rowKey={(r) => r.name}
       empty={t('There are no nodes that you can see.')}
       columns={[
-        { key: 'select', title: t('Selected'), width: 7 }, { key: 'name', title: t('Node'), wrap: true }, { key: 'roles', title: t('Roles'), width: 8.5 },
+        { key: 'select', title: t('Selected'), width: 7 }, { key: 'name', title: t('Node'), lines: 2 }, { key: 'roles', title: t('Roles'), width: 8.5 },
         { key: 'ready', title: t('Ready'), width: 5.5 }, { key: 'devices', title: t('Available disks'), width: 11.5 },
       ]}
       cells={({ seen, name, selected, usable }) => [

@@ -40,7 +40,7 @@ export function Progress({ namespace, created }: { namespace: string; created: L
                   rows={rows.filter((r) => r.deviceClass === c.name)}
                   rowKey={(r) => r.node}
                   empty={t('No node is selected.')}
-                  columns={[{ key: 'node', title: t('Node'), width: 16, wrap: true }, { key: 'state', title: t('State'), width: 9.5 }, { key: 'size', title: t('Size'), width: 7 }, { key: 'text', title: t('Activity'), wrap: true }]}
+                  columns={[{ key: 'node', title: t('Node'), width: 16, lines: 2 }, { key: 'state', title: t('State'), width: 9.5 }, { key: 'size', title: t('Size'), width: 7 }, { key: 'text', title: t('Activity'), lines: 2 }]}
                   cells={(r) => [r.node, <StateLabel key="s" state={r.state} />, formatBytes(r.size, locale), m(r.text)]}
                 />
               </CardBody>

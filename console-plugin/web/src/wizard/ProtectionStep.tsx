@@ -32,8 +32,8 @@ export function ProtectionStep() {
         rowKey={(x) => `${x.seen.node.metadata.name}/${x.path}`}
         empty=""
         columns={[
-          { key: 'node', title: t('Node'), width: 8, wrap: true }, { key: 'disk', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 5.5 },
-          { key: 'content', title: t('Content'), wrap: true }, { key: 'out', title: t('Action'), width: 7 },
+          { key: 'node', title: t('Node'), width: 8, lines: 2 }, { key: 'disk', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 5.5 },
+          { key: 'content', title: t('Content'), lines: 2 }, { key: 'out', title: t('Action'), width: 7 },
         ]}
         cells={(x) => [
           x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device, m),

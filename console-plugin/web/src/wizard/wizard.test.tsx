@@ -5,11 +5,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { allKeys, SINGULAR, translations } from '../../scripts/i18n';
+import { LANGUAGES, SINGULAR, allKeys, hasSingular, translations } from '../../scripts/i18n';
 import * as sdk from '../../host/sdk';
 import type { Device, LVMCluster, Node, NodeStatus } from '../api/types';
 import { newClass, newCluster, withClasses } from '../model/cluster';
 import { DraftProvider } from './draft';
+import { localeOf } from '../i18n';
 import { labelsOf, selectorOfLabels, wayOf } from './NodesStep';
 import { controlOf, stepOf } from './steps';
 import { ClusterWizard } from './Wizard';
@@ -310,7 +311,10 @@ it('labels are a selector and back', () => {
   expect(wayOf({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'x', operator: 'Gt', values: ['1'] }] }] })).toBe('other');
 });
 
-it.each([['en', 1, '1 snapshot'], ['en', 2, '2 snapshots'], ['de', 1, '1 Snapshot']])('one thing is in the singular: %s %i', async (lng, count, text) => {
+it.each([
+  ['en', 1, '1 snapshot'], ['en', 2, '2 snapshots'], ['es', 1, '1 instantánea'], ['es', 0, '0 instantáneas'], ['fr', 0, '0 instantané'], ['fr', 2, '2 instantanés'],
+  ['es', 1_000_000, '1000000 instantáneas'], ['ja', 1, '1 個のスナップショット'], ['ko', 1, '스냅샷 1개'], ['zh', 1, '1 个快照'],
+])('numbers are in the plural of the language: %s %i', async (lng, count, text) => {
   const other = createInstance();
   await other.init({ lng, resources: { [lng]: { translation: translations(lng) } }, nsSeparator: '~', keySeparator: false, contextSeparator: '~' });
   expect(other.t('{{count}} snapshots', { count })).toBe(text);
@@ -323,14 +327,26 @@ describe('around the pages', () => {
     .map((s) => s.trim())
     .filter(Boolean);
   it('the host has all that the plugin imports of the console', () => expect(imported.filter((name) => !(name in sdk))).toEqual([]));
-  it.each(['en', 'de'])('every text is translated: %s', (language) => {
+  const keys = allKeys();
+  // What tells a number of things has words for one of them.
+  const counting = keys.filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|\{\{listed\}\}|\{\{count\}\} disks are selected, but)/.test(k));
+  it("the languages are the console's, and no other", () => expect(readdirSync('locales').sort()).toEqual(['en', 'es', 'fr', 'ja', 'ko', 'zh']));
+  it.each(LANGUAGES)('every text is translated, with the forms of the language, and no other: %s', (language) => {
     const have = translations(language);
-    const keys = new Set(allKeys());
-    expect([...keys].filter((k) => !have[k])).toEqual([]);
-    const plural = (k: string) => k.slice(0, -SINGULAR.length);
-    expect(Object.keys(have).filter((k) => !keys.has(k) && !(k.endsWith(SINGULAR) && keys.has(plural(k))))).toEqual([]);
-    // What tells a number of things has words for one of them.
-    expect([...keys].filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|\{\{listed\}\}|\{\{count\}\} disks are selected, but)/.test(k) && !have[k + SINGULAR])).toEqual([]);
-    for (const [k, v] of Object.entries(have)) expect([...new Set(v.match(/{{.*?}}/g))].sort(), k).toEqual([...new Set(k.match(/{{.*?}}/g))].sort());
+    const singular = hasSingular(language) ? counting.map((k) => k + SINGULAR) : [];
+    expect(Object.keys(have).sort()).toEqual([...keys, ...singular].sort());
+    for (const [k, v] of Object.entries(have)) {
+      expect(v.trim(), k).not.toBe('');
+      expect([...new Set(v.match(/{{.*?}}/g))].sort(), k).toEqual([...new Set(k.match(/{{.*?}}/g))].sort());
+      expect([/^ /.test(v), / $/.test(v)], k).toEqual([/^ /.test(k), / $/.test(k)]);
+    }
   });
+  // Words that are the same in both languages, and names.
+  const same = /^(Action|Message|Type|Info|Normal|No|Critical|Retain|Roles|Transports|SSD|HDD|Runbooks?|LVMClusters?|LogicalVolumes|PersistentVolumes|StorageClass \{\{name\}\}|Thin|Thick|Thin pool|Namespace|Volumes \(\{\{count\}\}\)|\{\{text\}\}|\{\{count\}\}.*|\{\{(used|label)\}\}.*)$/;
+  it.each(LANGUAGES.filter((l) => l !== 'en'))('no text is left in English: %s', (language) => {
+    expect(Object.entries(translations(language)).filter(([k, v]) => k === v && !same.test(k)).map(([k]) => k)).toEqual([]);
+  });
+  it.each([['fr-FR', 'fr', 'fr-FR'], ['en-GB', 'en', 'en-GB'], ['de-DE', 'en', 'en'], ['ja', 'ja', 'ja'], ['zh-CN', undefined, 'zh-CN']])(
+    'times are in the language of the texts: %s, texts in %s', (language, resolved, want) => expect(localeOf(language, resolved)).toBe(want),
+  );
 });
