@@ -164,8 +164,8 @@ type RecoveryPlan struct {
 	Devices []RecoveryDevice `json:"devices"`
 
 	// repair is how RepairThinPool repairs the pool. ClearCheckFlag: its metadata is valid, and the flag that requires
-	// a check is cleared. RebuildMetadata: the metadata is damaged, and is written again from what can be read. ExtendMetadata: the
-	// metadata is full, and is extended.
+	// a check is cleared. RebuildMetadata: the metadata is damaged, and is written again from what can be read.
+	// ExtendMetadata: the metadata is full, and is extended.
 	// +optional
 	Repair ThinPoolRepair `json:"repair,omitempty"`
 

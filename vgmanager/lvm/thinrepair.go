@@ -56,7 +56,8 @@ func checkInactive(pool string) func(*VG) error {
 
 // ThinMetadataActivate activates the metadata volume of an inactive thin pool, read-only, and returns the path of its
 // device. LVM does not activate the pool until the metadata volume is inactive again (ThinMetadataDeactivate). If it is
-// already active, it is not an error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is active.
+// already active, it is not an error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is
+// active.
 //
 // It passes --yes, because LVM asks whether to activate a component of another volume.
 func (l *LVM) ThinMetadataActivate(ctx context.Context, vg, pool string) (string, error) {

@@ -165,8 +165,8 @@ func (s *scene) approve(plan string) {
 	s.ok(s.client.Update(s.Context(), r))
 }
 
-// recover reconciles until the recovery has ended. It kills the first agent at its first changing command, and the agent
-// after n kills at the command next(n). It returns the commands.
+// recover reconciles until the recovery has ended. It kills the first agent at its first changing command, and the
+// agent after n kills at the command next(n). It returns the commands.
 func (s *scene) recover(mode string, next func(n int) int) []string {
 	s.Helper()
 	var killed []string

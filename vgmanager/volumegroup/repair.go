@@ -163,9 +163,9 @@ func (r *Reconciler) startInspection(ctx context.Context, w plan.Desired, vg *lv
 	return nil
 }
 
-// inBackground runs work on the metadata of an inactive pool, which can take hours. work returns what is known about the
-// metadata afterwards, or false if nothing is known. Only one runs for a pool, because the plan waits for its end. Its
-// programs have time limits.
+// inBackground runs work on the metadata of an inactive pool, which can take hours. work returns what is known about
+// the metadata afterwards, or false if nothing is known. Only one runs for a pool, because the plan waits for its end.
+// Its programs have time limits.
 func (r *Reconciler) inBackground(ctx context.Context, w plan.Desired, vg *lvm.VG, target thinmeta.Pool,
 	work func(context.Context) (plan.PoolInspection, bool)) {
 	i := &inspection{pool: vg.ThinPool(w.Spec.ThinPoolConfig.Name).UUID, transaction: target.TransactionID}

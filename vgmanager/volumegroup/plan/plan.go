@@ -94,8 +94,8 @@ type Action struct {
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
-	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost, and
-	// the mapped devices of Unmap.
+	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
+	// and the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string

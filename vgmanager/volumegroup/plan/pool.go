@@ -230,7 +230,8 @@ var poolRules = []struct {
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, fullPercent) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
-		"has no space left for metadata: add a device to the device class if the volume group has no free space, and %[3]s",
+		"has no space left for metadata: add a device to the device class if the volume group has no free space, and " +
+			"%[3]s",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
 		v1alpha1.ReasonThinPoolReadOnly,

@@ -47,7 +47,8 @@ func repairTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, probl
 	pool = vg.ThinPool(name)
 	switch {
 	case vg.MissingPVs > 0:
-		return nil, fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where, recoveryHint(w))
+		return nil, fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where,
+			recoveryHint(w))
 	case pool == nil:
 		return nil, fmt.Sprintf("%s has no thin pool %s", where, name)
 	case len(vg.Moves()) > 0:
@@ -55,8 +56,8 @@ func repairTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, probl
 	}
 	for _, pv := range vg.PVs {
 		if err := s.Failing[NumberOf(pv)]; err != nil {
-			return nil, fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v: replace it first", where, pv.Name,
-				pv.UUID, err)
+			return nil, fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v: replace it first", where,
+				pv.Name, pv.UUID, err)
 		}
 	}
 	return pool, ""
@@ -381,12 +382,12 @@ func (o Outcome) repairProgress(vg *lvm.VG, pool *lvm.ThinPool) string {
 // repairConsequence describes the plan of a repair.
 func repairConsequence(w Desired, s NodeState, p *v1alpha1.RecoveryPlan) string {
 	if p.Repair == v1alpha1.RepairExtend {
-		return fmt.Sprintf("the metadata of thin pool %s/%s is full, and is extended from the free space of the volume "+
-			"group; no volume is lost", w.Name, p.ThinPools[0].Name)
+		return fmt.Sprintf("the metadata of thin pool %s/%s is full, and is extended from the free space of the "+
+			"volume group; no volume is lost", w.Name, p.ThinPools[0].Name)
 	}
 	if p.Repair == v1alpha1.RepairClearCheck && p.LostVolumeCount == 0 && len(p.DamagedVolumes) == 0 {
-		return fmt.Sprintf("the check of the metadata of thin pool %s/%s found no error: the pool is activated, and no "+
-			"volume is lost", w.Name, p.ThinPools[0].Name)
+		return fmt.Sprintf("the check of the metadata of thin pool %s/%s found no error: the pool is activated, and "+
+			"no volume is lost", w.Name, p.ThinPools[0].Name)
 	}
 	text := fmt.Sprintf("the metadata of thin pool %s/%s is damaged, and is written again from what can be read; "+
 		"volumes lost: %d, volumes kept: %d, of which damaged: %d", w.Name, p.ThinPools[0].Name, p.LostVolumeCount,
@@ -408,8 +409,8 @@ func repaired(w Desired, p *v1alpha1.RecoveryPlan) string {
 			len(p.DamagedVolumes))
 	}
 	if p.LostVolumeCount > 0 {
-		text += fmt.Sprintf("; volumes lost: %d: delete their PersistentVolumeClaims, and restore the data from a backup",
-			p.LostVolumeCount)
+		text += fmt.Sprintf("; volumes lost: %d: delete their PersistentVolumeClaims, and restore the data from a "+
+			"backup", p.LostVolumeCount)
 	}
 	return text
 }
