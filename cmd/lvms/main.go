@@ -1,9 +1,11 @@
 // Command lvms is LVM Storage. `lvms operator` is the operator of the cluster, `lvms vgmanager` is the agent of a node,
-// `lvms lvmd` is the engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
+// `lvms lvmd` is the engine of a node for TopoLVM's own components, `lvms collect` reads a node for must-gather, and
+// `lvms rescue` copies a volume that can be read only in part.
 package main
 
 import (
 	"crypto/tls"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -32,6 +34,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/rescue"
 )
 
 var scheme = runtime.NewScheme()
@@ -48,8 +51,16 @@ func init() {
 func main() {
 	if err := command().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "lvms:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// exitCode returns the exit code for an error.
+func exitCode(err error) int {
+	if partial := (*rescue.PartialError)(nil); errors.As(err, &partial) {
+		return rescue.ExitPartial
+	}
+	return 1
 }
 
 func command() *cobra.Command {
@@ -70,7 +81,8 @@ func command() *cobra.Command {
 		klog.SetLogger(logger)
 		host.SetLogger(logger)
 	}
-	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), collect.Command())
+	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), collect.Command(),
+		rescue.Command())
 	return root
 }
 

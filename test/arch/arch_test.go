@@ -84,6 +84,9 @@ var rules = []rule{
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/collect", ours: []string{"vgmanager/host"},
 		never: append([]string{module + "api"}, kubernetes...)},
+	// It must not start programs or ask the API server: it runs when both may be unavailable.
+	{folder: "vgmanager/rescue", ours: []string{"internal/bounded"},
+		never: append([]string{module + "api", module + "vgmanager/host"}, kubernetes...)},
 	{folder: "vgmanager/inventory",
 		ours: []string{"api", "internal/bounded", "vgmanager/lvm", "vgmanager/device",
 			"vgmanager/volumegroup/plan"},

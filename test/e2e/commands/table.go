@@ -74,6 +74,9 @@ var steps = []Step{
 	{Text: host + "lvchange --refresh $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --minrecoveryrate 100M $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --maxrecoveryrate 0 $CLASS/NAME", Before: mirror},
+	{Text: kubectl + "exec $AGENT -- /lvms rescue --from /dev/$CLASS/NAME --to /proc/1/root/mnt/rescue/data.img",
+		Before: mirror + "; " + host + "mkdir -p /mnt/rescue",
+		After:  host + "grep -q saved /mnt/rescue/data.img.map && " + host + "rm -r /mnt/rescue"},
 	{Text: kubectl + `patch lvmrec NAME --type merge --patch '{"spec":{"approvedPlan":"PLAN"}}'`,
 		Before: kubectl + "create -f - <<<'" + recovery + "'",
 		With:   map[string]string{"NAME": "lost", "PLAN": "none"},
@@ -134,6 +137,7 @@ var (
 	extension = [2]string{"test/e2e/olmv1/olmv1_test.go", "is installed with the manifest of the documentation"}
 	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "when it is removed after its LVMCluster"}
 	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
+	partial   = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
 	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 
@@ -172,6 +176,8 @@ var elsewhere = map[string][2]string{
 	"kubectl delete clusterextension lvms-operator":                                                                                   noMore,
 	"kubectl delete clustercatalog lvms":                           noMore,
 	"kubectl delete clusterrolebinding,clusterrole lvms-installer": noMore,
+
+	host + "lvchange --activate y --activationmode partial $CLASS/NAME": partial,
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,
