@@ -145,8 +145,14 @@ func (s *scene) plan(action v1alpha1.RecoveryAction) *v1alpha1.LVMRecovery {
 	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
 		ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: namespace},
 		Spec:       v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1", Action: action}}))
+	last := ""
 	s.converge("a plan", func(v1alpha1.VGStatus) bool {
-		return s.recovery().Status.Phase == v1alpha1.RecoveryAwaitingApproval
+		status := s.recovery().Status
+		if status.Message != last {
+			last = status.Message
+			s.Logf("%s: %s", status.Phase, last)
+		}
+		return status.Phase == v1alpha1.RecoveryAwaitingApproval
 	})
 	return s.recovery()
 }
