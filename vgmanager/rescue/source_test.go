@@ -3,6 +3,7 @@ package rescue
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,9 @@ func newSource(read func([]byte, int64) (int, error)) *Source {
 func TestReadsThatHangAreAbandonedAndTheNextOnesSucceed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		hanging := 3
+		var reads atomic.Int32
 		s := newSource(func(buffer []byte, _ int64) (int, error) {
-			if hanging--; hanging >= 0 {
+			if reads.Add(1) <= 3 {
 				<-release
 			}
 			return len(buffer), nil
