@@ -3,6 +3,7 @@ package lvm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -147,9 +148,11 @@ func (l *LVM) ThinPoolActivate(ctx context.Context, vg string) error {
 	return l.activate(ctx, "activate volume group "+vg, vg, "vgchange", "--config", ClearCheck, "--activate", "y", vg)
 }
 
-// LVRemoveLost removes inactive volumes of an active thin pool that cannot be activated, because they are not in the
-// metadata of the pool. It reads the volume group again, and removes nothing and returns ErrInUse if one of the volumes
-// is active or the pool is not, and ErrNotFound if a volume does not exist in the pool with this UUID.
+// LVRemoveLost removes volumes of an active thin pool that are not in the metadata of the pool. It tries to activate
+// each volume first, also volumes with the activation-skip flag: only the kernel knows what the metadata of an active
+// pool has. If one of them can be activated, it stays active, and LVRemoveLost removes nothing and returns ErrInUse. It
+// also returns ErrInUse if a volume is active or the pool is not, and ErrNotFound if a volume does not exist in the pool
+// with this UUID.
 func (l *LVM) LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error {
 	report, err := l.Report(ctx)
 	if err != nil {
@@ -163,8 +166,27 @@ func (l *LVM) LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string
 	if err := checkLost(pool, uuids)(group); err != nil {
 		return err
 	}
+	for i := range names {
+		if err := l.checkNoData(ctx, vg, names[i], pool, uuids); err != nil {
+			return err
+		}
+	}
 	return l.apply(ctx, "remove lost logical volume "+fullNames(vg, names), command{
 		vg: vg, whole: true, check: checkLost(pool, uuids), args: append([]string{"lvremove"}, allNames(vg, names)...)})
+}
+
+// checkNoData returns ErrInUse if an inactive thin volume can be activated.
+func (l *LVM) checkNoData(ctx context.Context, vg, name, pool string, uuids []string) error {
+	err := l.apply(ctx, "activate lost logical volume "+fullName(vg, name), command{
+		vg: vg, whole: true, check: checkLost(pool, uuids), long: true,
+		args: []string{"lvchange", "--ignoreactivationskip", "--activate", "y", fullName(vg, name)}})
+	switch {
+	case errors.Is(err, ErrNoData):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("logical volume %s can be activated, so it is not lost: %w", fullName(vg, name), ErrInUse)
 }
 
 func namesOf(v *VG, uuids []string) []string {

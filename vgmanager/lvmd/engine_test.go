@@ -247,6 +247,32 @@ func TestRemoveLV(t *testing.T) {
 	wantCode(t, "a mounted volume", err, codes.FailedPrecondition)
 }
 
+// TestTheEngineDoesNotActivateAPool: the reconciler of volume groups reads the metadata of a pool before it activates
+// it, and keeps the pool inactive during a repair. LVM would activate it for each of these commands.
+func TestTheEngineDoesNotActivateAPool(t *testing.T) {
+	e, fake := newEngine(t)
+	ctx := t.Context()
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+	must(t, err)
+	class, _ := e.Class("thin")
+	group := class.VolumeGroup
+	must(t, fake.LVDeactivate(ctx, group, "a", "pool"))
+	for range 2 {
+		_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "thin", SizeBytes: mib})
+		wantCode(t, "create", err, codes.ResourceExhausted)
+		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin",
+			SourceVolume: "a", AccessType: "ro"})
+		wantCode(t, "snapshot", err, codes.ResourceExhausted)
+		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+		wantCode(t, "remove", err, codes.Unavailable)
+		wantCode(t, "activate", e.ActivateLV(ctx, "thin", "a"), codes.Unavailable)
+	}
+	must(t, fake.LVActivate(ctx, group, "a"))
+	must(t, e.ActivateLV(ctx, "thin", "a"))
+	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	must(t, err)
+}
+
 func TestRemoveLVKeepsTheOriginOfAThickSnapshot(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, name := range []string{"a", "snap"} {

@@ -98,6 +98,9 @@ func (l classView) refusal() string {
 	if l.pool.Health != "" || l.pool.CheckNeeded {
 		return fmt.Sprintf("thin pool %s is not healthy: %s", name, poolState(l.pool))
 	}
+	if err := l.poolActive(); err != nil {
+		return err.Error()
+	}
 	var full []string
 	mark := highWater(l.class)
 	for _, part := range []struct {
@@ -115,6 +118,17 @@ func (l classView) refusal() string {
 	}
 	return fmt.Sprintf("thin pool %s: %s: add a device to the device class, or delete volumes or snapshots", name,
 		strings.Join(full, ", and "))
+}
+
+// poolActive returns an error if a command on a volume would make LVM activate the thin pool. Only the reconciler of
+// volume groups activates a pool, because it first reads the metadata, or leaves the pool inactive for a repair. LVM
+// creates a pool without metadata, so it can be activated before its first volume.
+func (l classView) poolActive() error {
+	if l.pool == nil || l.pool.TransactionID == nil || *l.pool.TransactionID == 0 || l.vg.IsPoolActive(l.pool.Name) {
+		return nil
+	}
+	return fmt.Errorf("thin pool %s/%s is not active: the status of its LVMVolumeGroupNodeStatus says why if it stays "+
+		"inactive", l.vg.Name, l.pool.Name)
 }
 
 // open returns ResourceExhausted if the class refuses new volumes, snapshots and expansion of any size.

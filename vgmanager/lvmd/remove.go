@@ -131,6 +131,9 @@ func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) er
 			return err
 		}
 	}
+	if err := l.poolActive(); err != nil {
+		return status.Error(codes.Unavailable, err.Error())
+	}
 	if err := e.lvm.LVRemove(ctx, l.vg.Name, names...); err != nil {
 		return statusOf(err)
 	}

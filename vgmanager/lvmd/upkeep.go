@@ -19,18 +19,24 @@ const conditionAge = 2 * time.Minute
 
 // ActivateLV activates a volume, for example if LVM did not activate its volume group at boot.
 func (e *Engine) ActivateLV(ctx context.Context, class, name string) error {
-	return e.upkeep(ctx, class, name, func(vg string) error { return e.lvm.LVActivate(ctx, vg, name) })
+	return e.upkeep(ctx, class, name, func(l classView) error {
+		if err := l.poolActive(); err != nil {
+			return status.Error(codes.Unavailable, err.Error())
+		}
+		return statusOf(e.lvm.LVActivate(ctx, l.vg.Name, name))
+	})
 }
 
 // TagLV adds and removes tags of a volume in one commit of LVM's metadata.
 func (e *Engine) TagLV(ctx context.Context, class, name string, add, remove []string) error {
-	return e.upkeep(ctx, class, name, func(vg string) error {
-		return e.lvm.LVChangeTags(ctx, lvm.LVTagOptions{VG: vg, Name: name, Add: add, Remove: remove})
+	return e.upkeep(ctx, class, name, func(l classView) error {
+		return statusOf(e.lvm.LVChangeTags(ctx,
+			lvm.LVTagOptions{VG: l.vg.Name, Name: name, Add: add, Remove: remove}))
 	})
 }
 
 // upkeep runs a command on an existing volume. The command requires no free space, so it waits only for LVM's lock.
-func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg string) error) error {
+func (e *Engine) upkeep(ctx context.Context, class, name string, command func(classView) error) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
@@ -38,7 +44,7 @@ func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg
 		if l.volume(name) == nil {
 			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 		}
-		return statusOf(command(l.vg.Name))
+		return command(l)
 	})
 }
 

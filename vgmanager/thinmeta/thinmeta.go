@@ -6,14 +6,17 @@
 package thinmeta
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -31,6 +34,48 @@ const (
 // ErrNotInstalled: the node does not have the programs.
 var ErrNotInstalled = errors.New("thin_check and thin_dump are not installed on the node: install " +
 	"thin-provisioning-tools (Debian) or device-mapper-persistent-data (RHEL)")
+
+// blockSize is the size of a block of the metadata in bytes (THIN_METADATA_BLOCK_SIZE in drivers/md/dm-thin-metadata.h).
+const blockSize = 4096
+
+// readLimit is the time limit to read one block.
+const readLimit = 30 * time.Second
+
+// reads has the reads that have not returned, by device.
+var reads = bounded.New(readLimit, maxReads)
+
+const maxReads = 4
+
+// IsBlank returns true if the first block of the metadata on a device has only zeros. If a pool with such metadata is
+// activated, LVM skips thin_check (_pool_callback in lib/activate/dev_manager.c), and the kernel writes new, empty
+// metadata (__open_or_format_metadata in drivers/md/dm-thin-metadata.c).
+func IsBlank(ctx context.Context, device string) (bool, error) {
+	type answer struct {
+		blank bool
+		err   error
+	}
+	got, err := bounded.Do(ctx, reads, device, func(context.Context) answer {
+		blank, err := isBlank(device)
+		return answer{blank, err}
+	})
+	if err = errors.Join(err, got.err); err != nil {
+		return false, fmt.Errorf("read the first block of the metadata of a thin pool, %s: %w", device, err)
+	}
+	return got.blank, nil
+}
+
+func isBlank(device string) (bool, error) {
+	f, err := os.Open(device)
+	if err != nil {
+		return false, err
+	}
+	block := make([]byte, blockSize)
+	_, err = io.ReadFull(f, block)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	return bytes.Equal(block, make([]byte, blockSize)), nil
+}
 
 // Pool is what LVM's own metadata says about a thin pool.
 type Pool struct {

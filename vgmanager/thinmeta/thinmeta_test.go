@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -137,4 +139,34 @@ func FuzzDump(f *testing.F) {
 			t.Errorf("%q has no superblock", text)
 		}
 	})
+}
+
+func TestIsBlank(t *testing.T) {
+	block := make([]byte, 2*blockSize)
+	used := append(make([]byte, blockSize-1), 1)
+	dir := t.TempDir()
+	for name, test := range map[string]struct {
+		content []byte
+		blank   bool
+		err     string
+	}{
+		"zeros":        {content: block, blank: true},
+		"a superblock": {content: used},
+		"too short":    {content: block[:blockSize-1], err: "unexpected EOF"},
+	} {
+		device := filepath.Join(dir, name)
+		if err := os.WriteFile(device, test.content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			blank, err := IsBlank(t.Context(), device)
+			if blank != test.blank || (err == nil) != (test.err == "") ||
+				err != nil && !(strings.Contains(err.Error(), test.err) && strings.Contains(err.Error(), device)) {
+				t.Errorf("%s: got %t, %v", name, blank, err)
+			}
+		}
+	}
+	if _, err := IsBlank(t.Context(), filepath.Join(dir, "nosuch")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no device: %v", err)
+	}
 }

@@ -45,7 +45,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	case plan.ExtendVG:
 		return r.extendVG(ctx, w, s, a)
 	case plan.Activate:
-		return r.activate(ctx, w)
+		return r.activate(ctx, w, plan.GroupOf(w, s))
 	case plan.CreatePool, plan.ExtendPool, plan.ExtendMeta:
 		return r.changePool(ctx, w, a)
 	case plan.PublishClass:
@@ -144,9 +144,12 @@ func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
 // inactive.
-func (r *Reconciler) activate(ctx context.Context, w plan.Desired) error {
-	// If volumes miss a physical volume, LVM activates the others and returns an error.
-	err := r.LVM.VGActivate(ctx, w.Name)
+func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
+	err := r.checkBlank(ctx, w, vg)
+	if err == nil {
+		// If volumes miss a physical volume, LVM activates the others and returns an error.
+		err = r.LVM.VGActivate(ctx, w.Name)
+	}
 	r.recordFault(w, err)
 	if err != nil && !errors.Is(err, lvm.ErrMissingPV) {
 		return err

@@ -154,6 +154,8 @@ type Options struct {
 	Health    Health
 	// Inspect checks and reads the metadata of a thin pool.
 	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
+	// IsBlank returns true if the first block of the metadata of a thin pool, on a device, has only zeros.
+	IsBlank func(ctx context.Context, device string) (bool, error)
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.

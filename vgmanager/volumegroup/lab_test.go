@@ -70,6 +70,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)
 	}
+	options.IsBlank = thinmeta.IsBlank
 	l.agent = New(options)
 }
 

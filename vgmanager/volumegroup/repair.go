@@ -85,6 +85,34 @@ func (r *Reconciler) recordFault(w plan.Desired, err error) {
 	}
 }
 
+// checkBlank returns ErrPoolCheck if the kernel would write new, empty metadata when the inactive pool of a class is
+// activated, although the pool has had volumes. All volumes would be lost. LVM does not find this (thinmeta.IsBlank).
+// In a group that misses a physical volume, LVM activates a pool only if the missing one is not part of it, and the
+// metadata is not read.
+func (r *Reconciler) checkBlank(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
+	if w.Spec.ThinPoolConfig == nil || vg == nil || vg.MissingPVs > 0 {
+		return nil
+	}
+	name := w.Spec.ThinPoolConfig.Name
+	pool := vg.ThinPool(name)
+	if pool == nil || pool.TransactionID == nil || *pool.TransactionID == 0 || vg.IsPoolActive(name) {
+		return nil
+	}
+	device, err := r.LVM.ThinMetadataActivate(ctx, w.Name, name)
+	if err != nil {
+		return err
+	}
+	blank, err := r.IsBlank(ctx, device)
+	if err = errors.Join(err, r.LVM.ThinMetadataDeactivate(ctx, w.Name, name)); err != nil {
+		return err
+	}
+	if blank {
+		return fmt.Errorf("thin pool %s/%s on node %s: the first block of its metadata has only zeros, and an "+
+			"activation would delete all volumes: %w", w.Name, name, w.Node, lvm.ErrPoolCheck)
+	}
+	return nil
+}
+
 // metadataOf returns what LVM's metadata says about the thin pool of a class.
 func metadataOf(w plan.Desired, vg *lvm.VG) (thinmeta.Pool, error) {
 	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)

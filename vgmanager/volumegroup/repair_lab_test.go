@@ -161,6 +161,47 @@ func (d damage) run(t *testing.T, mode string) {
 	s.discard()
 }
 
+// TestSceneBlankMetadataIsNotActivated overwrites the first block of the metadata with zeros. LVM does not check such
+// metadata, and the kernel would write empty metadata over it.
+func TestSceneBlankMetadataIsNotActivated(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	s.ready()
+	sum := s.fill(s.volume("a", 48<<20), 48<<20)
+	var first []byte
+	s.damageMetadata(func(_ *testing.T, blocks [][]byte) {
+		first = bytes.Clone(blocks[0])
+		clear(blocks[0])
+	})
+	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed, string(v1alpha1.RecoveryRepairThinPool))
+	for range 3 {
+		s.boot()
+		s.agent.Wake()
+		_, err := s.reconcile()
+		s.Logf("a new agent: %v", err)
+		_, err = s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+		if err == nil {
+			t.Error("a volume of the inactive pool was removed")
+		}
+		if err := s.engine.ActivateLV(s.Context(), "vg1", "a"); err == nil {
+			t.Error("a volume of the inactive pool was activated")
+		}
+	}
+	s.damageMetadata(func(t *testing.T, blocks [][]byte) {
+		if !bytes.Equal(blocks[0], make([]byte, metadataBlock)) {
+			t.Error("the metadata was written")
+		}
+		copy(blocks[0], first)
+	})
+	s.boot()
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+	s.discard()
+}
+
 // wantPrediction compares a volume with what the plan says of it.
 func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []byte) {
 	s.Helper()

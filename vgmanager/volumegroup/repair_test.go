@@ -92,7 +92,7 @@ func TestRepairOfAThinPool(t *testing.T) {
 		b.ok(err)
 	}
 	if calls := b.lvm.Calls(); calls["ThinPoolRepair"]+calls["ThinPoolActivate"]+calls["LVRemoveLost"] > 0 ||
-		calls["ThinMetadataActivate"] != 1 {
+		calls["Inspect"] != 1 {
 		t.Fatalf("without an approval: %v", calls)
 	}
 	r.Spec.ApprovedPlan = p.ID
@@ -214,5 +214,71 @@ func TestMetadataThatAKilledAgentLeftActive(t *testing.T) {
 	_, _ = b.reconcile()
 	if n := b.lvm.Calls()["ThinMetadataDeactivate"]; n < 2 {
 		t.Errorf("the metadata was closed %d times", n)
+	}
+}
+
+// TestBlankMetadataIsNotActivated: the kernel would write empty metadata over it, which deletes all volumes.
+func TestBlankMetadataIsNotActivated(t *testing.T) {
+	b := damagedPool(t)
+	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
+	b.lvm.BlankPool("vg1", "pool")
+	for range 3 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+	}
+	c := meta.FindStatusCondition(b.entry().Conditions, v1alpha1.ConditionThinPoolHealthy)
+	if c == nil || c.Reason != v1alpha1.ReasonThinPoolFailed || !strings.Contains(c.Message, "RepairThinPool") {
+		t.Fatalf("got %+v", b.entry().Conditions)
+	}
+	if calls := b.lvm.Calls(); calls["VGActivate"] != 0 || calls["IsBlank"] != 1 ||
+		calls["ThinMetadataDeactivate"] != calls["ThinMetadataActivate"] {
+		t.Fatalf("got the calls %v", calls)
+	}
+	b.requestRepair("repair")
+	r := b.until("repair", v1alpha1.RecoveryAwaitingApproval)
+	if p := r.Status.Plan; p.Repair != v1alpha1.RepairRebuild || len(p.LostVolumes) != 0 {
+		t.Fatalf("got the plan %+v", p)
+	}
+	r.Spec.ApprovedPlan = r.Status.Plan.ID
+	b.ok(b.client.Update(t.Context(), r))
+	b.until("repair", v1alpha1.RecoverySucceeded)
+	if got := strings.Join(b.volumes(), " "); got != "a b pool pool_meta0 pool_meta1" {
+		t.Errorf("got the volumes %s", got)
+	}
+}
+
+// TestMetadataThatCannotBeReadIsNotActivated: nothing is known about it.
+func TestMetadataThatCannotBeReadIsNotActivated(t *testing.T) {
+	b := damagedPool(t)
+	b.lvm.Fail("IsBlank", errors.New("input/output error"))
+	for range 3 {
+		b.agent.Wake()
+		if _, err := b.reconcile(); err == nil || !strings.Contains(err.Error(), "input/output error") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if calls := b.lvm.Calls(); calls["VGActivate"] != 0 ||
+		calls["ThinMetadataDeactivate"] != calls["ThinMetadataActivate"] {
+		t.Errorf("got the calls %v", calls)
+	}
+}
+
+// TestALostVolumeThatIsSavedMeanwhile: somebody repaired the pool with other tools after the approval.
+func TestALostVolumeThatIsSavedMeanwhile(t *testing.T) {
+	b := damagedPool(t, "b")
+	b.requestRepair("repair")
+	r := b.until("repair", v1alpha1.RecoveryAwaitingApproval)
+	b.lvm.DamagePool("vg1", "pool")
+	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
+	b.ok(b.lvm.ThinPoolActivate(t.Context(), "vg1"))
+	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "b"))
+	r.Spec.ApprovedPlan = r.Status.Plan.ID
+	b.ok(b.client.Update(t.Context(), r))
+	for range 20 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+	}
+	if got := strings.Join(b.volumes(), " "); got != "a b pool pool_meta0" {
+		t.Errorf("got the volumes %s, %+v", got, b.recovery("repair").Status)
 	}
 }

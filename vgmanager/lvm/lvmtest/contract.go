@@ -95,6 +95,8 @@ func Contract(t *testing.T, b Bench) {
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
 		{"what is remembered after a change is what a new report says", contractView},
+		{"a volume that its pool has is not lost", contractNotLost},
+		{"the metadata of an inactive pool is opened alone", contractPoolMetadata},
 		{"nothing that holds something is removed", contractGuards},
 		{"removal leaves blank disks", contractRemoval},
 	})
@@ -419,6 +421,54 @@ func contractGuards(t *testing.T, b Bench) {
 	_, vg := look(t, b)
 	if len(vg.LVs) != 4 {
 		t.Fatalf("got %d volumes after refused removals, want 4", len(vg.LVs))
+	}
+}
+
+// contractNotLost: a volume that the pool has is never removed as lost, and is active afterwards.
+func contractNotLost(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	ok(t, l.LVActivate(ctx, contractGroup, "thin"))
+	_, vg := look(t, b)
+	uuid := vg.LV("thin").UUID
+	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", uuid), lvm.ErrInUse)
+	ok(t, l.LVDeactivate(ctx, contractGroup, "thin"))
+	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", uuid), lvm.ErrInUse)
+	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", "nosuch"), lvm.ErrNotFound)
+	if _, vg = look(t, b); vg.LV("thin") == nil || !vg.LV("thin").Attr.Active() {
+		t.Fatalf("got %+v", vg.LV("thin"))
+	}
+}
+
+// contractPoolMetadata opens the metadata of an inactive pool, as a check of it does. Meanwhile, the pool stays inactive.
+func contractPoolMetadata(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	if _, err := l.ThinMetadataActivate(ctx, contractGroup, "pool"); !errors.Is(err, lvm.ErrInUse) {
+		t.Errorf("of an active pool: got %v, want %v", err, lvm.ErrInUse)
+	}
+	ids, err := l.ThinDeviceIDs(ctx, contractGroup, "pool")
+	ok(t, err)
+	if len(ids) != 2 {
+		t.Errorf("got the device IDs %v, want 2", ids)
+	}
+	ok(t, l.LVDeactivate(ctx, contractGroup, "thin", "snap", "pool"))
+	for range 2 {
+		device, err := l.ThinMetadataActivate(ctx, contractGroup, "pool")
+		ok(t, err)
+		if device != "/dev/"+contractGroup+"/pool_tmeta" {
+			t.Errorf("got the device %s", device)
+		}
+	}
+	if err := l.LVActivate(ctx, contractGroup, "thin"); err == nil {
+		t.Error("the pool was activated while its metadata is active")
+	}
+	for range 2 {
+		ok(t, l.ThinMetadataDeactivate(ctx, contractGroup, "pool"))
+	}
+	ok(t, l.ThinPoolActivate(ctx, contractGroup))
+	if _, vg := look(t, b); !vg.IsPoolActive("pool") || vg.PoolMetadata("pool") == nil {
+		t.Fatalf("got %+v", vg.LVs)
 	}
 }
 

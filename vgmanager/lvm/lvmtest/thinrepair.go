@@ -17,8 +17,9 @@ type metadata struct {
 	damaged, flagged bool
 	// gone are the volumes that thin_repair cannot read, and missing are those that are not in the metadata.
 	gone, missing []string
-	// open: the metadata volume is active.
-	open bool
+	// open: the metadata volume is active. blank: its first block has only zeros, so an activation of the pool deletes
+	// all volumes.
+	open, blank bool
 }
 
 // DamagePool damages the metadata of an inactive pool. A repair cannot save the volumes that are gone.
@@ -26,6 +27,38 @@ func (f *Fake) DamagePool(vg, pool string, gone ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
+}
+
+// BlankPool overwrites the first block of the metadata of an inactive pool with zeros.
+func (f *Fake) BlankPool(vg, pool string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].lvs[pool].metadata.blank = true
+}
+
+// IsBlank returns what thinmeta.IsBlank returns for an active metadata volume.
+func (f *Fake) IsBlank(_ context.Context, device string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("IsBlank", device); err != nil {
+		return false, err
+	}
+	m, _, err := f.metadataOn(device)
+	if err != nil {
+		return false, err
+	}
+	return m.blank, nil
+}
+
+// metadataOn returns the metadata on an active metadata volume, and the name of the pool.
+func (f *Fake) metadataOn(device string) (metadata, string, error) {
+	vg, name, _ := strings.Cut(strings.TrimPrefix(device, "/dev/"), "/")
+	name = strings.TrimSuffix(name, "_tmeta")
+	g := f.groups[vg]
+	if g == nil || g.lvs[name] == nil || !g.lvs[name].metadata.open {
+		return metadata{}, "", fmt.Errorf("device %s does not exist", device)
+	}
+	return g.lvs[name].metadata, name, nil
 }
 
 // FlagPool makes the kernel require a check of the metadata of an active pool.
@@ -42,19 +75,17 @@ func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadat
 	if err := f.begin("Inspect", pool.Device); err != nil {
 		return nil, err
 	}
-	vg, name, _ := strings.Cut(strings.TrimPrefix(pool.Device, "/dev/"), "/")
-	name = strings.TrimSuffix(name, "_tmeta")
-	g := f.groups[vg]
-	if g == nil || g.lvs[name] == nil || !g.lvs[name].metadata.open {
-		return nil, fmt.Errorf("device %s does not exist", pool.Device)
+	m, name, err := f.metadataOn(pool.Device)
+	if err != nil {
+		return nil, err
 	}
-	m := g.lvs[name].metadata
-	result := &thinmeta.Metadata{Intact: !m.damaged, NeedsCheck: m.flagged, TransactionID: pool.TransactionID,
+	vg, _, _ := strings.Cut(strings.TrimPrefix(pool.Device, "/dev/"), "/")
+	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged, TransactionID: pool.TransactionID,
 		Devices: map[uint64]thinmeta.Device{}}
 	if m.damaged {
 		result.Problem = "bad checksum in metadata block"
 	}
-	for _, v := range g.lvs {
+	for _, v := range f.groups[vg].lvs {
 		if v.PoolName == name && !slices.Contains(m.gone, v.Name) && !slices.Contains(m.missing, v.Name) {
 			result.Devices[f.deviceID(v)] = thinmeta.Device{Recorded: 1, Found: 1}
 		}
@@ -172,22 +203,36 @@ func (f *Fake) ThinPoolActivate(_ context.Context, vg string) error {
 func (f *Fake) activate(g *group) error {
 	var failures []error
 	for _, v := range g.lvs {
-		pool := g.lvs[v.PoolName]
-		if v.kind == 't' {
-			pool = v
-		}
-		switch {
-		case pool != nil && pool.metadata.damaged:
-			failures = append(failures, fmt.Errorf("volume %s: %w", v.Name, lvm.ErrPoolCheck))
-		case pool != nil && pool.metadata.open:
-			failures = append(failures, fmt.Errorf("volume %s: the metadata of its pool is active", v.Name))
-		case pool != nil && slices.Contains(pool.metadata.missing, v.Name):
-			failures = append(failures, fmt.Errorf("volume %s: %w", v.Name, lvm.ErrNoData))
-		default:
-			v.on = true
-		}
+		failures = append(failures, g.activate(v))
 	}
 	return errors.Join(failures...)
+}
+
+// activate activates a volume. Its pool is active while the volume is.
+func (g *group) activate(v *volume) error {
+	pool := g.lvs[v.PoolName]
+	if v.kind == 't' {
+		pool = v
+	}
+	if pool == nil {
+		v.on = true
+		return nil
+	}
+	if pool.metadata.blank && !pool.metadata.open {
+		pool.metadata = metadata{missing: g.inPool(pool.Name)}
+	}
+	switch {
+	case pool.metadata.damaged:
+		return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrPoolCheck)
+	case pool.metadata.open:
+		return fmt.Errorf("volume %s: the metadata of its pool is active", v.Name)
+	}
+	pool.on = true
+	if slices.Contains(pool.metadata.missing, v.Name) {
+		return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrNoData)
+	}
+	v.on = true
+	return nil
 }
 
 // LVRemoveLost implements lvm.LVM.
@@ -211,11 +256,28 @@ func (f *Fake) LVRemoveLost(_ context.Context, vg, pool string, uuids ...string)
 		}
 	}
 	for _, uuid := range uuids {
+		if v := g.byUUID(uuid); !slices.Contains(g.lvs[pool].metadata.missing, v.Name) {
+			v.on = true
+			return fmt.Errorf("volume %s can be activated: %w", v.Name, lvm.ErrInUse)
+		}
+	}
+	for _, uuid := range uuids {
 		if err := f.remove(g, vg, g.byUUID(uuid).Name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inPool returns the names of the volumes of a pool.
+func (g *group) inPool(pool string) []string {
+	var names []string
+	for _, v := range g.lvs {
+		if v.PoolName == pool {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 func (g *group) byUUID(uuid string) *volume {

@@ -407,12 +407,11 @@ func (f *Fake) LVDeactivate(_ context.Context, vg string, names ...string) error
 func (f *Fake) LVActivate(_ context.Context, vg, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, v, err := f.find("LVActivate", vg, name)
+	g, v, err := f.find("LVActivate", vg, name)
 	if err != nil {
 		return err
 	}
-	v.on = true
-	return nil
+	return g.activate(v)
 }
 
 // LVChangeTags implements lvm.LVM.

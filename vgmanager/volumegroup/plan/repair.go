@@ -180,11 +180,13 @@ func repairs(w Desired, s NodeState, vg *lvm.VG) bool {
 	return problem == "" && (!works(pool) || len(lostVolumes(w, pool)) > 0)
 }
 
-// lostVolumes returns the volumes of the approved loss that still exist.
+// lostVolumes returns the volumes of the approved loss that still exist and are inactive. A volume that is active is in
+// the metadata of the pool, so it is not lost.
 func lostVolumes(w Desired, pool *lvm.ThinPool) []*lvm.LV {
 	var list []*lvm.LV
 	for i := range pool.Volumes {
-		if w.Recovery != nil && slices.Contains(w.Recovery.Volumes, pool.Volumes[i].UUID) {
+		if w.Recovery != nil && !pool.Volumes[i].Attr.Active() &&
+			slices.Contains(w.Recovery.Volumes, pool.Volumes[i].UUID) {
 			list = append(list, &pool.Volumes[i])
 		}
 	}
@@ -198,7 +200,7 @@ func allowsRepair(w Desired, s NodeState) bool {
 		return false
 	}
 	vg := GroupOf(w, s)
-	if pool, problem := repairTarget(w, s, vg); problem != "" || pool.UUID != r.Pools[0] {
+	if pool, problem := repairTarget(w, s, vg); problem != "" || !slices.Equal(r.Pools, []string{pool.UUID}) {
 		return false
 	}
 	p, problem, preparing := NewRepairPlan(w, s, nil, r.Created)
