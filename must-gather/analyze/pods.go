@@ -49,7 +49,7 @@ func operatorDown(f *Facts) []Finding {
 	return found
 }
 
-// manyRestarts is the number of restarts of a container from which there is a finding.
+// manyRestarts is the number of restarts of a ready container from which there is a finding.
 const manyRestarts = 3
 
 // crashLoops finds containers of the product that restart repeatedly or do not start.
@@ -83,7 +83,7 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 	}
 	w := s.State.Waiting
 	switch {
-	case w != nil && w.Reason == "CrashLoopBackOff", s.RestartCount >= manyRestarts && recently(f, s):
+	case w != nil && w.Reason == "CrashLoopBackOff", s.RestartCount >= restarts(s) && recently(f, s):
 		return &Finding{Severity: Critical, Runbook: runbook,
 			Text: fmt.Sprintf("%s was restarted %d times%s", what, s.RestartCount, ended), Do: do}
 	case w != nil && (strings.Contains(w.Reason, "Err") || strings.Contains(w.Reason, "BackOff") ||
@@ -92,6 +92,15 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 			Text: fmt.Sprintf("%s does not start: %s: %s", what, w.Reason, w.Message)}
 	}
 	return nil
+}
+
+// restarts is the number of restarts of a container from which there is a finding. A container in a crash loop runs for
+// a moment between two restarts, and is not ready then.
+func restarts(s corev1.ContainerStatus) int32 {
+	if s.Ready {
+		return manyRestarts
+	}
+	return 1
 }
 
 // recently reports whether a container ended within the last hour.

@@ -139,6 +139,10 @@ func TestRules(t *testing.T) {
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3,
 			Reason: "Error", Message: "first\nlvms: no lock\n", FinishedAt: metav1.NewTime(now)}}}
+	between := looping
+	between.RestartCount, between.State = 1, running.State
+	once := between
+	once.Ready = true
 	tests := map[string]struct {
 		rule  func(*Facts) []Finding
 		facts Facts
@@ -215,6 +219,11 @@ func TestRules(t *testing.T) {
 				Pods: []corev1.Pod{agent("node1", looping)}},
 			[]string{"critical", "vg-manager-node1 on node node1 was restarted 7 times", "ended with 3",
 				"lvms: no lock"}},
+		"an agent runs for a moment between two restarts": {crashLoops,
+			Facts{Now: now, Pods: []corev1.Pod{agent("node1", between)}},
+			[]string{"critical", "was restarted 1 times", "lvms: no lock"}},
+		"an agent was restarted once and is ready": {crashLoops,
+			Facts{Now: now, Pods: []corev1.Pod{agent("node1", once)}}, nil},
 		"an agent on a node that is away": {crashLoops,
 			Facts{Now: now, Nodes: []corev1.Node{node("node1", corev1.ConditionUnknown, "")},
 				Pods: []corev1.Pod{agent("node1", looping)}}, nil},
