@@ -45,6 +45,9 @@ const (
 	// RecoveryRepairThinPool checks the metadata of the thin pool, and repairs it. Volumes that are not in the repaired
 	// metadata are removed. The previous metadata is kept.
 	RecoveryRepairThinPool RecoveryAction = "RepairThinPool"
+	// RecoveryRestoreLabels writes the labels of attached devices of the volume group again, with LVM's metadata, after
+	// they were overwritten. Volumes can be in use meanwhile.
+	RecoveryRestoreLabels RecoveryAction = "RestoreLabels"
 )
 
 // LVMRecoverySpec is the requested action.
@@ -63,8 +66,9 @@ type LVMRecoverySpec struct {
 
 	// action is what is done. RemoveLostDevices removes the missing devices from the volume group, with the volumes
 	// that cannot be read without them. RepairThinPool checks the metadata of the thin pool and repairs it; no Pod can
-	// use volumes of the pool meanwhile.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool
+	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
+	// overwritten, for example by wipefs; volumes can be in use meanwhile.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
@@ -158,7 +162,8 @@ type RecoveryPlan struct {
 	// +optional
 	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
 
-	// devices are the missing devices that are removed from the volume group.
+	// devices are the missing devices that RemoveLostDevices removes from the volume group, or those whose labels
+	// RestoreLabels writes.
 	// +listType=map
 	// +listMapKey=uuid
 	Devices []RecoveryDevice `json:"devices"`
@@ -168,6 +173,11 @@ type RecoveryPlan struct {
 	// ExtendMetadata: the metadata is full, and is extended.
 	// +optional
 	Repair ThinPoolRepair `json:"repair,omitempty"`
+
+	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the backup
+	// that LVM keeps on the node.
+	// +optional
+	MetadataSource string `json:"metadataSource,omitempty"`
 
 	// thinPools are the thin pools that RemoveLostDevices removes with all their volumes, or the one that
 	// RepairThinPool repairs.

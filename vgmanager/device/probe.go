@@ -78,6 +78,16 @@ func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
 	return reasons
 }
 
+// Content reads the device directly, as Probe does, and returns its signatures. The device can be in use.
+func (n *Node) Content(ctx context.Context, d Device) ([]Signature, []Reason) {
+	list, reasons := n.read(ctx, d, readableShared)
+	var signatures []Signature
+	for _, s := range list {
+		signatures = append(signatures, s.Signature)
+	}
+	return signatures, reasons
+}
+
 // reading is the result of a read.
 type reading struct {
 	found   []found
@@ -174,10 +184,16 @@ func decodeSignatures(out []byte) ([]found, error) {
 }
 
 // readable opens the device exclusively and reads its first and last block from the medium.
-func readable(d Device) []Reason {
-	// O_EXCL on a block device fails while a mount in any mount namespace, an array or a mapping uses the device.
+//
+// O_EXCL on a block device fails while a mount in any mount namespace, an array or a mapping uses the device.
+func readable(d Device) []Reason { return readableWith(d, unix.O_EXCL) }
+
+// readableShared is readable for a device that can be in use.
+func readableShared(d Device) []Reason { return readableWith(d, 0) }
+
+func readableWith(d Device, flags int) []Reason {
 	// O_DIRECT bypasses the page cache, which can still have blocks of a disk that was removed.
-	f, err := os.OpenFile(d.Name, os.O_RDONLY|unix.O_EXCL|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(d.Name, flags|os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return one(Busy, "is in use: a process or the kernel has it open exclusively")
 	}

@@ -41,6 +41,8 @@ var (
 	ErrTransaction = errors.New("the metadata of the thin pool does not match that of the volume group")
 	// ErrNoData: a thin volume is not in the metadata of its pool, so it cannot be activated.
 	ErrNoData = errors.New("the volume is not in the metadata of its thin pool")
+	// ErrDamaged: the label or the headers of a physical volume are damaged.
+	ErrDamaged = errors.New("damaged")
 	// ErrNotLarger: the volume already has the requested size or is larger.
 	ErrNotLarger = errors.New("requested size is not larger than the current size")
 	// ErrInvalid: LVM rejects the arguments.

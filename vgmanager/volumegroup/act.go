@@ -100,6 +100,10 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...)
 	case plan.InspectPool, plan.CloseMetadata, plan.RepairPool, plan.ActivatePool, plan.RemoveLost:
 		return r.repair(ctx, w, s, a)
+	case plan.RestoreLabel:
+		return r.restoreLabel(ctx, w, s, a.Label)
+	case plan.VerifyLabel:
+		return r.verifyLabel(ctx, w, s, a.Label)
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:

@@ -40,6 +40,8 @@ type fakeDevices struct {
 	err    error
 	probes int
 	found  map[string][]device.Reason
+	// content has the signatures on the devices.
+	content map[string][]device.Signature
 	// wiped are the names of the wiped devices. wipeErr makes a wipe fail.
 	wiped   []string
 	wipeErr error
@@ -81,6 +83,10 @@ func (f *fakeDevices) Probe(_ context.Context, d device.Device, _ ...string) []d
 	defer f.mu.Unlock()
 	f.probes++
 	return f.found[d.Name]
+}
+
+func (f *fakeDevices) Content(_ context.Context, d device.Device) ([]device.Signature, []device.Reason) {
+	return f.content[d.Name], f.found[d.Name]
 }
 
 func (f *fakeDevices) Below(number device.Number) ([]device.Number, error) {

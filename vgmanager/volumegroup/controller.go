@@ -86,11 +86,15 @@ type Moves interface {
 	PVMoveAbort(ctx context.Context, source string) error
 }
 
-// Labels reads and removes the labels of physical volumes.
+// Labels reads, restores and removes the labels of physical volumes.
 type Labels interface {
 	// ReadLabels reads the labels directly from the devices, even if LVM does not list the devices.
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
+	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
+	MetadataDump(ctx context.Context, device, file string) error
+	LabelCheck(ctx context.Context, device string) error
+	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
 	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 }
@@ -115,6 +119,7 @@ type Devices interface {
 	Mapped(vgUUID string) ([]string, error)
 	Unmap(ctx context.Context, names ...string) error
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
+	Content(ctx context.Context, d device.Device) ([]device.Signature, []device.Reason)
 	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
 }
 
@@ -181,6 +186,8 @@ type Reconciler struct {
 	// of thin pools.
 	faults      map[string]error
 	inspections *inspections
+	// verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
+	verified map[string][]string
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// memberships are the device classes for which this process has confirmed the membership of the node.
@@ -195,7 +202,7 @@ func New(o Options) *Reconciler {
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		attempts: attempts{}, faults: map[string]error{}, inspections: newInspections(),
+		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{}, inspections: newInspections(),
 		memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
@@ -322,6 +329,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	if len(recoveries) > 0 {
 		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
+		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
 		r.unsettled[w.Name] = true
 	}

@@ -52,6 +52,13 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 			return s, err
 		}
 	}
+	if w.Restoring && plan.GroupOf(w, s) == nil {
+		s.Backup.Metadata, s.Backup.Err = r.LVM.ReadBackup(ctx, w.Name)
+	}
+	if !w.Restoring {
+		delete(r.verified, w.Name)
+	}
+	s.Verified = slices.Clone(r.verified[w.Name])
 	s.PoolFault = r.faults[w.Name]
 	s.Inspection = r.inspections.of(w, plan.GroupOf(w, s), r.now())
 	s.Stale = r.stale(plan.GroupOf(w, s))

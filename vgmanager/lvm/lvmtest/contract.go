@@ -23,6 +23,10 @@ type LVM interface {
 	VGActivate(ctx context.Context, name string) error
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
+	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
+	MetadataDump(ctx context.Context, device, file string) error
+	LabelCheck(ctx context.Context, device string) error
+	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
 	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error

@@ -40,7 +40,9 @@ type disk struct {
 	group        string
 	detached     bool
 	// hidden: the devices file does not have the disk.
-	hidden   bool
+	hidden bool
+	// torn: the headers are damaged.
+	torn     bool
 	cordoned bool
 	tags     []string
 }

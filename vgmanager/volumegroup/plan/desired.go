@@ -40,6 +40,8 @@ type Desired struct {
 	Leaving bool
 	// Recovery is the approved recovery of the volume group, or nil.
 	Recovery *Recovery
+	// Restoring: a recovery that restores labels is open, approved or not.
+	Restoring bool
 	// Repairing: a recovery that repairs the thin pool is open, approved or not.
 	Repairing bool
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.

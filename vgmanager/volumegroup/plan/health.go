@@ -71,6 +71,9 @@ func lostGroup(w Desired, s NodeState) []Problem {
 		remedy = "attach them again and see the kernel's log; if they are lost, so is their data: to create the " +
 			"volume group on other devices, " + recoveryHint(w)
 	}
+	if hint := labelHint(w, s, nil); hint != "" {
+		remedy = hint + "if the data was overwritten, too, " + recoveryHint(w)
+	}
 	if commands := unhiding(s); len(commands) > 0 {
 		message = fmt.Sprintf("volume group %s on node %s is missing: LVM there does not list its devices",
 			w.Name, w.Node)
@@ -123,6 +126,10 @@ func missing(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) string {
 		return found + fmt.Sprintf(": its device %s is attached again, but the volume group was changed in the "+
 			"meantime: if the data on the device is still valid, run on the node: vgextend --restoremissing %s %s",
 			pv.Name, w.Name, pv.Name)
+	}
+	if hint := labelHint(w, s, vg); hint != "" {
+		return found + ": " + hint + "until then no volume of the group is deleted or formatted; if the data was " +
+			"overwritten, too, " + recoveryHint(w)
 	}
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
 		w.Node, pv.UUID)

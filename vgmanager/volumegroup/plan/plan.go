@@ -68,6 +68,8 @@ const (
 	RepairPool       Kind = "RepairThinPoolMetadata"
 	ActivatePool     Kind = "ActivateThinPool"
 	RemoveLost       Kind = "RemoveLostVolumes"
+	RestoreLabel     Kind = "RestoreLabel"
+	VerifyLabel      Kind = "VerifyLabel"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -92,6 +94,8 @@ type Action struct {
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
+	// Label is the physical volume of RestoreLabel and VerifyLabel.
+	Label Label
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
 	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
@@ -188,7 +192,7 @@ func New(w Desired, s NodeState) Plan {
 	}
 	if vg == nil && wasThere(w, s) {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...),
-			Excluded: chosen.excluded, Lost: true}
+			Excluded: chosen.excluded, Lost: true, Action: labelAction(w, s, nil)}
 	}
 	if vg == nil {
 		p := planCreation(w, s, chosen)
@@ -288,7 +292,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
-	due = append(due, componentLeft(w, s, vg), resume(s, vg))
+	due = append(due, labelAction(w, s, vg), componentLeft(w, s, vg), resume(s, vg))
 	repairing := repairs(w, s, vg)
 	switch {
 	case repairing:

@@ -201,7 +201,7 @@ func planID(action v1alpha1.RecoveryAction, w Desired, p *v1alpha1.RecoveryPlan)
 	add := func(values ...string) {
 		_, _ = fmt.Fprintf(hash, "%q\n", values)
 	}
-	add(string(action), string(p.Repair), w.Node, w.Name, p.VolumeGroupUUID,
+	add(string(action), string(p.Repair), p.MetadataSource, w.Node, w.Name, p.VolumeGroupUUID,
 		fmt.Sprint(p.CreationTime.Unix()))
 	for _, d := range p.Devices {
 		add("device", d.UUID)

@@ -35,6 +35,9 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 	if r.Spec.Action == v1alpha1.RecoveryRepairThinPool {
 		return withCondition(o.repairStatus(w, r, volumes, status, now), r.Generation, now)
 	}
+	if r.Spec.Action == v1alpha1.RecoveryRestoreLabels {
+		return withCondition(o.labelStatus(w, r, volumes, status, now), r.Generation, now)
+	}
 	switch vg := GroupOf(w, o.Node); {
 	case w.Recovery != nil && w.Recovery.hasEnded(vg):
 		status.Phase, status.Message = v1alpha1.RecoverySucceeded, succeeded(w, status.Plan)

@@ -40,6 +40,10 @@ type NodeState struct {
 	// metadata of the pool while a recovery repairs it, or nil.
 	PoolFault  error
 	Inspection *PoolInspection
+	// Backup is LVM's backup of the metadata, while a recovery restores the labels of a volume group that is missing.
+	Backup Backup
+	// Verified are the UUIDs of the physical volumes whose restored headers were checked.
+	Verified []string
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.

@@ -1,0 +1,96 @@
+package lvmtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Overwrite overwrites the label of a disk. LVM no longer finds the physical volume, but the disk stays attached and
+// volumes stay active.
+func (f *Fake) Overwrite(path string) { f.setDetached(path, true) }
+
+// metadataText returns text metadata of a volume group.
+func (f *Fake) metadataText(vg string) string {
+	g := f.groups[vg]
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = 1\nphysical_volumes {\n", vg, g.uuid)
+	for i, path := range g.disks {
+		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
+	}
+	text.WriteString("}\nlogical_volumes {\n")
+	for name := range g.lvs {
+		_, _ = fmt.Fprintf(&text, "%s {\n}\n", name)
+	}
+	text.WriteString("}\n}\n")
+	return text.String()
+}
+
+// ReadBackup implements lvm.LVM.
+func (f *Fake) ReadBackup(_ context.Context, vg string) (*lvm.Metadata, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("ReadBackup", vg); err != nil {
+		return nil, err
+	}
+	if f.groups[vg] == nil {
+		return nil, fmt.Errorf("volume group %s: %w", vg, os.ErrNotExist)
+	}
+	return lvm.DecodeMetadata([]byte(f.metadataText(vg)))
+}
+
+// MetadataDump implements lvm.LVM.
+func (f *Fake) MetadataDump(_ context.Context, device, file string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("MetadataDump", device); err != nil {
+		return err
+	}
+	d := f.disks[device]
+	if d == nil || d.detached || d.group == "" {
+		return fmt.Errorf("device %s: %w", device, lvm.ErrNotFound)
+	}
+	return os.WriteFile(file, []byte(f.metadataText(d.group)), 0o600)
+}
+
+// LabelCheck implements lvm.LVM.
+func (f *Fake) LabelCheck(_ context.Context, device string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("LabelCheck", device); err != nil {
+		return err
+	}
+	if d := f.disks[device]; d == nil || d.detached || d.torn {
+		return fmt.Errorf("device %s: %w", device, lvm.ErrDamaged)
+	}
+	return nil
+}
+
+// Tear damages the headers of a disk, but not its label, as a killed command does.
+func (f *Fake) Tear(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disks[path].torn = true
+}
+
+// LabelRestore implements lvm.LVM.
+func (f *Fake) LabelRestore(_ context.Context, o lvm.LabelRestoreOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("LabelRestore", o.Device); err != nil {
+		return err
+	}
+	d, g := f.disks[o.Device], f.groups[o.VG]
+	if d == nil || g == nil || d.uuid != o.PV || !slices.Contains(g.disks, o.Device) {
+		return fmt.Errorf("physical volume %s on %s: %w", o.PV, o.Device, lvm.ErrNotFound)
+	}
+	if !d.detached && !d.torn {
+		return fmt.Errorf("physical volume %s on %s: %w", o.PV, o.Device, lvm.ErrInUse)
+	}
+	d.detached, d.torn = false, false
+	return nil
+}

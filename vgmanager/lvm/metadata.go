@@ -1,0 +1,196 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// BackupDir is the directory on the node in which LVM keeps the current metadata of each volume group
+// (backup/backup_dir in lvm.conf(5)).
+const BackupDir = "/etc/lvm/backup/"
+
+// Metadata is what LVM's text metadata says about a volume group (lib/format_text/import_vsn1.c).
+type Metadata struct {
+	VG, UUID string
+	// Seqno counts the changes of the volume group.
+	Seqno uint64
+	// Created is when LVM wrote a backup, and Description is the command that did. Both are empty for metadata from a
+	// device.
+	Created     time.Time
+	Description string
+	// PVs are the UUIDs of the physical volumes. LVs are the names of all logical volumes, including hidden ones.
+	PVs, LVs []string
+}
+
+// ReadBackup returns LVM's backup of the metadata of a volume group on the node. LVM writes it after each change.
+func (l *LVM) ReadBackup(ctx context.Context, vg string) (*Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out, err := l.runner.Run(ctx, "/usr/bin/cat", BackupDir+vg)
+	if err != nil {
+		return nil, fmt.Errorf("read LVM's backup of the metadata of volume group %s: %w", vg, err)
+	}
+	m, err := DecodeMetadata(out)
+	if err != nil {
+		return nil, fmt.Errorf("LVM's backup of the metadata of volume group %s, %s%s: %w", vg, BackupDir, vg, err)
+	}
+	return m, nil
+}
+
+// section is a section of text metadata that is being read: the names from the outermost section.
+type section []string
+
+func (s section) is(depth int, name string) bool {
+	return len(s) == depth && (depth < 2 || s[1] == name)
+}
+
+// DecodeMetadata reads text metadata of one volume group. LVM writes each value, and the start and end of each section,
+// in a line of its own.
+func DecodeMetadata(text []byte) (*Metadata, error) {
+	m := &Metadata{}
+	var at section
+	for i, line := range strings.Split(strings.TrimRight(string(text), "\x00"), "\n") {
+		line = strings.TrimSpace(withoutComment(line))
+		key, value, assigned := strings.Cut(line, " = ")
+		switch {
+		case assigned:
+			if err := m.set(at, key, value); err != nil {
+				return nil, fmt.Errorf("line %d: %w", i+1, err)
+			}
+		case line == "}" && len(at) == 0:
+			return nil, fmt.Errorf("line %d ends a section that was not started", i+1)
+		case line == "}":
+			at = at[:len(at)-1]
+		case strings.HasSuffix(line, " {"):
+			at = append(at, strings.TrimSuffix(line, " {"))
+			m.enter(at)
+		}
+	}
+	switch {
+	case len(at) > 0:
+		return nil, errors.New("the text is incomplete")
+	case m.VG == "" || m.UUID == "" || m.Seqno == 0 || len(m.PVs) == 0:
+		return nil, errors.New("the text is not the metadata of a volume group")
+	}
+	return m, nil
+}
+
+// withoutComment removes a comment, which starts with # outside of a string.
+func withoutComment(line string) string {
+	quoted, escaped := false, false
+	for i, c := range line {
+		switch {
+		case escaped:
+			escaped = false
+		case c == '\\':
+			escaped = true
+		case c == '"':
+			quoted = !quoted
+		case c == '#' && !quoted:
+			return line[:i]
+		}
+	}
+	return line
+}
+
+func (m *Metadata) enter(at section) {
+	switch {
+	case at.is(1, "") && m.VG == "":
+		m.VG = at[0]
+	case at.is(3, "logical_volumes"):
+		m.LVs = append(m.LVs, at[2])
+	}
+}
+
+func (m *Metadata) set(at section, key, value string) error {
+	var err error
+	switch {
+	case len(at) == 0 && key == "description":
+		m.Description, err = strconv.Unquote(value)
+	case len(at) == 0 && key == "creation_time":
+		var seconds int64
+		seconds, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		m.Created = time.Unix(seconds, 0)
+	case at.is(1, "") && key == "id":
+		m.UUID, err = strconv.Unquote(value)
+	case at.is(1, "") && key == "seqno":
+		m.Seqno, err = strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+	case at.is(3, "physical_volumes") && key == "id":
+		var uuid string
+		uuid, err = strconv.Unquote(value)
+		m.PVs = append(m.PVs, uuid)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is %s: %w", key, value, err)
+	}
+	return nil
+}
+
+// MetadataDump writes the metadata on the device of a physical volume to a file on the node, which must not exist: LVM
+// does not replace a file, and does not say so. The caller checks the file.
+func (l *LVM) MetadataDump(ctx context.Context, device, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	object := "copy the metadata on " + device
+	if _, err := l.runner.Run(ctx, program, l.filtered([]string{"pvck", "--dump", "metadata", "--file", file,
+		device})...); err != nil {
+		return classify(object, err)
+	}
+	return nil
+}
+
+// LabelCheck returns ErrDamaged if the label or the headers of the physical volume on a device are damaged (pvck(8)).
+func (l *LVM) LabelCheck(ctx context.Context, device string) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	_, err := l.runner.Run(ctx, program, l.filtered([]string{"pvck", device})...)
+	var failure *host.Error
+	if errors.As(err, &failure) && failure.ExitCode == failedExit {
+		return fmt.Errorf("the headers of the physical volume on %s: %w: %w", device, ErrDamaged, err)
+	}
+	return classify("check the headers on "+device, err)
+}
+
+// failedExit is LVM's exit code for a command that failed (ECMD_FAILED in lib/commands/errors.h).
+const failedExit = 5
+
+// LabelRestoreOptions describes the label of a physical volume that was overwritten.
+type LabelRestoreOptions struct {
+	VG string
+	// PV is the UUID of the physical volume, and Device is its device.
+	PV, Device string
+	// File is a file on the node with the metadata of the volume group.
+	File string
+}
+
+// LabelRestore writes the label, the headers and the metadata of a physical volume again, where LVM puts them before
+// the first extent (pvck(8), --repair). Volumes can be in use meanwhile. It returns ErrInUse if LVM finds the physical
+// volume on another device, or another one on this device. LVM does not check what is on the device: the caller does. If it is
+// called again, it writes the same.
+func (l *LVM) LabelRestore(ctx context.Context, o LabelRestoreOptions) error {
+	object := fmt.Sprintf("restore the label of physical volume %s of volume group %s on %s", o.PV, o.VG, o.Device)
+	report, err := l.Report(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pv := range report.PVs() {
+		if pv.UUID == o.PV && !pv.Missing && pv.VGName != "" && pv.Name != o.Device {
+			return fmt.Errorf("%s: LVM finds it on %s: %w", object, pv.Name, ErrInUse)
+		}
+		if pv.Name == o.Device && pv.UUID != o.PV {
+			return fmt.Errorf("%s: physical volume %s is on the device: %w", object, pv.UUID, ErrInUse)
+		}
+	}
+	return l.change(ctx, object, o.VG, "pvck", "--repair", "--yes", "--file", o.File, "--settings", "pv_uuid="+o.PV,
+		o.Device)
+}
+
+// Has returns true if the volume group has the physical volume.
+func (m *Metadata) Has(pv string) bool { return slices.Contains(m.PVs, pv) }
