@@ -65,7 +65,11 @@ func (e eraser) run(t *testing.T, mode string, disks, erased int) {
 		}
 		s.sh(e.command[0], append(slices.Clone(e.command[1:]), target)...)
 	}
-	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, string(v1alpha1.RecoveryRestoreLabels))
+	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
+	s.converge("the action", func(e v1alpha1.VGStatus) bool { // udev reports the change later
+		c := falseCondition(e, v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
+		return c != nil && strings.Contains(c.Message, string(v1alpha1.RecoveryRestoreLabels))
+	})
 	r := s.plan(v1alpha1.RecoveryRestoreLabels)
 	t.Logf("%s", r.Status.Message)
 	if p := r.Status.Plan; len(p.Devices) != erased || p.LostVolumeCount != 0 {
