@@ -174,8 +174,8 @@ type RecoveryPlan struct {
 	// +optional
 	Repair ThinPoolRepair `json:"repair,omitempty"`
 
-	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the backup
-	// that LVM keeps on the node.
+	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the
+	// backup that LVM keeps on the node.
 	// +optional
 	MetadataSource string `json:"metadataSource,omitempty"`
 

@@ -222,7 +222,7 @@ func addVolumeGroups(
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
 		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		StateDir: stateDir,
-		IsBlank: thinmeta.IsBlank,
+		IsBlank:  thinmeta.IsBlank,
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)
 		},

@@ -172,8 +172,8 @@ type LabelRestoreOptions struct {
 
 // LabelRestore writes the label, the headers and the metadata of a physical volume again, where LVM puts them before
 // the first extent (pvck(8), --repair). Volumes can be in use meanwhile. It returns ErrInUse if LVM finds the physical
-// volume on another device, or another one on this device. LVM does not check what is on the device: the caller does. If it is
-// called again, it writes the same.
+// volume on another device, or another one on this device. LVM does not check what is on the device: the caller does.
+// If it is called again, it writes the same.
 func (l *LVM) LabelRestore(ctx context.Context, o LabelRestoreOptions) error {
 	object := fmt.Sprintf("restore the label of physical volume %s of volume group %s on %s", o.PV, o.VG, o.Device)
 	report, err := l.Report(ctx)

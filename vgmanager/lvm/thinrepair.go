@@ -151,8 +151,8 @@ func (l *LVM) ThinPoolActivate(ctx context.Context, vg string) error {
 // LVRemoveLost removes volumes of an active thin pool that are not in the metadata of the pool. It tries to activate
 // each volume first, also volumes with the activation-skip flag: only the kernel knows what the metadata of an active
 // pool has. If one of them can be activated, it stays active, and LVRemoveLost removes nothing and returns ErrInUse. It
-// also returns ErrInUse if a volume is active or the pool is not, and ErrNotFound if a volume does not exist in the pool
-// with this UUID.
+// also returns ErrInUse if a volume is active or the pool is not, and ErrNotFound if a volume does not exist in the
+// pool with this UUID.
 func (l *LVM) LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error {
 	report, err := l.Report(ctx)
 	if err != nil {

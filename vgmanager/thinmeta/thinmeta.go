@@ -35,7 +35,7 @@ const (
 var ErrNotInstalled = errors.New("thin_check and thin_dump are not installed on the node: install " +
 	"thin-provisioning-tools (Debian) or device-mapper-persistent-data (RHEL)")
 
-// blockSize is the size of a block of the metadata in bytes (THIN_METADATA_BLOCK_SIZE in drivers/md/dm-thin-metadata.h).
+// blockSize is the size of a block of the metadata in bytes (drivers/md/dm-thin-metadata.h).
 const blockSize = 4096
 
 // readLimit is the time limit to read one block.

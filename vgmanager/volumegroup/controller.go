@@ -202,8 +202,8 @@ func New(o Options) *Reconciler {
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{}, inspections: newInspections(),
-		memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
+		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
+		inspections: newInspections(), memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
 

@@ -444,7 +444,8 @@ func contractNotLost(t *testing.T, b Bench) {
 	}
 }
 
-// contractPoolMetadata opens the metadata of an inactive pool, as a check of it does. Meanwhile, the pool stays inactive.
+// contractPoolMetadata opens the metadata of an inactive pool, as a check of it does. Meanwhile, the pool stays
+// inactive.
 func contractPoolMetadata(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM

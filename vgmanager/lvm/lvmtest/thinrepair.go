@@ -80,8 +80,9 @@ func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadat
 		return nil, err
 	}
 	vg, _, _ := strings.Cut(strings.TrimPrefix(pool.Device, "/dev/"), "/")
-	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged, TransactionID: pool.TransactionID,
-		Devices: map[uint64]thinmeta.Device{}}
+	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged,
+		TransactionID: pool.TransactionID,
+		Devices:       map[uint64]thinmeta.Device{}}
 	if m.damaged {
 		result.Problem = "bad checksum in metadata block"
 	}

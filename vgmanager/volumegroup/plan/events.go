@@ -111,8 +111,8 @@ var failureEvents = map[Kind]EventReason{
 	Unmap: EventVolumeGroupFailed, DeactivatePool: EventInconsistentVolumes,
 	RemoveUnreadable: EventDeviceRemovalBlocked, InspectPool: EventInconsistentVolumes,
 	CloseMetadata: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
-	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes, RestoreLabel: EventDeviceRemovalBlocked,
-	VerifyLabel:   EventDeviceRemovalBlocked,
+	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
+	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }

@@ -31,7 +31,9 @@ type Backup struct {
 func lostLabels(s NodeState, vg *lvm.VG) (found []Label, away []string) {
 	for _, uuid := range missingPVs(s, vg) {
 		id := beforeOf(s, uuid).DeviceID
-		at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return id != "" && s.Identities[d.Number] == id })
+		at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
+			return id != "" && s.Identities[d.Number] == id
+		})
 		if at < 0 {
 			away = append(away, uuid)
 			continue
@@ -262,8 +264,9 @@ func (o Outcome) labelStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1alp
 	switch approved := w.Recovery; {
 	case approved != nil && len(unverified(w, o.Node, vg)) == 0 && approved.labelsRestored(vg):
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &now
-		status.Message = fmt.Sprintf("volume group %s on node %s: the labels of %d devices were restored; find out what "+
-			"overwrote them; if it also overwrote data, check the file systems", w.Name, w.Node, len(approved.Devices))
+		status.Message = fmt.Sprintf("volume group %s on node %s: the labels of %d devices were restored; find out "+
+			"what overwrote them; if it also overwrote data, check the file systems", w.Name, w.Node,
+			len(approved.Devices))
 		return status
 	case len(unverified(w, o.Node, vg)) > 0, allowsLabels(w, o.Node, vg):
 		status.Phase, status.Message = v1alpha1.RecoveryRunning, o.progress(vg)
@@ -296,8 +299,8 @@ func labelConsequence(s NodeState, vg *lvm.VG, p *v1alpha1.RecoveryPlan) string 
 	for _, d := range p.Devices {
 		names = append(names, d.Name)
 	}
-	text := fmt.Sprintf("LVM's label and metadata are written again at the beginning of %s; source of the metadata: %s; "+
-		"volumes that the metadata does not have: %d", joined(names), p.MetadataSource, p.LostVolumeCount)
+	text := fmt.Sprintf("LVM's label and metadata are written again at the beginning of %s; source of the metadata: "+
+		"%s; volumes that the metadata does not have: %d", joined(names), p.MetadataSource, p.LostVolumeCount)
 	if _, away := lostLabels(s, vg); len(away) > 0 {
 		text += "; physical volumes that stay missing, because their devices are not attached: " + joined(away)
 	}
@@ -316,7 +319,7 @@ func labelHint(w Desired, s NodeState, vg *lvm.VG) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the device is attached and has no label of LVM any longer (%s): to restore the label, create an "+
-		"LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which changes nothing until it is approved; ",
+	return fmt.Sprintf("the device is attached and has no label of LVM any longer (%s): to restore the label, create "+
+		"an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which changes nothing until it is approved; ",
 		joined(names), w.Node, w.Name, v1alpha1.RecoveryRestoreLabels)
 }
