@@ -100,6 +100,9 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...)
 	case plan.InspectPool, plan.CloseMetadata, plan.RepairPool, plan.ActivatePool, plan.RemoveLost:
 		return r.repair(ctx, w, s, a)
+	case plan.TrimVolumes:
+		r.startTrim(ctx, w, s, a)
+		return nil
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:

@@ -114,10 +114,10 @@ func (r *Reconciler) volumesOf(ctx context.Context, w plan.Desired) []v1alpha1.R
 	return list
 }
 
-// addClaims adds the claims to the lost volumes of a new plan. It reads all PersistentVolumes once, because a plan can
+// addClaims adds the claims to the lost and mounted volumes of a new plan. It reads all PersistentVolumes once, because a plan can
 // have many volumes. A failed read is an error, so that no plan without claims is approved.
 func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) error {
-	if len(p.LostVolumes) == 0 {
+	if len(p.LostVolumes)+len(p.MountedVolumes) == 0 {
 		return nil
 	}
 	claims := map[string]string{}
@@ -130,10 +130,12 @@ func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) er
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("read the claims of lost volumes: %w", err)
+		return fmt.Errorf("read the claims of the volumes in a plan: %w", err)
 	}
-	for i := range p.LostVolumes {
-		p.LostVolumes[i].Claim = claims[p.LostVolumes[i].Name]
+	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.MountedVolumes} {
+		for i := range volumes {
+			volumes[i].Claim = claims[volumes[i].Name]
+		}
 	}
 	return nil
 }

@@ -112,6 +112,7 @@ var failureEvents = map[Kind]EventReason{
 	RemoveUnreadable: EventDeviceRemovalBlocked, InspectPool: EventInconsistentVolumes,
 	CloseMetadata: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
 	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
+	TrimVolumes:   EventInconsistentVolumes,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }
