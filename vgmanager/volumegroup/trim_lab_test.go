@@ -15,9 +15,25 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
+// mkfs creates the file systems that the scene mounts, without writes after the mount that need new blocks. check checks
+// them.
+var (
+	mkfs = map[string][]string{
+		"ext4": {"mkfs.ext4", "-q", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0"},
+		"xfs":  {"mkfs.xfs", "-q", "-l", "size=10m"},
+	}
+	check = map[string][]string{"ext4": {"e2fsck", "-f", "-n"}, "xfs": {"xfs_repair", "-n"}}
+)
+
 // TestSceneFullPoolIsTrimmedWithApproval fills a thin pool after a file was deleted in a mounted volume. The blocks of
 // the file return to the pool while the file system stays mounted, and no other volume changes.
 func TestSceneFullPoolIsTrimmedWithApproval(t *testing.T) {
+	for kind := range mkfs {
+		t.Run(kind, func(t *testing.T) { trimFullPool(t, kind) })
+	}
+}
+
+func trimFullPool(t *testing.T, kind string) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(60)
 		spec.DeviceSelector = byPath(s.disks[:2]...)
@@ -26,7 +42,7 @@ func TestSceneFullPoolIsTrimmedWithApproval(t *testing.T) {
 	size := s.ready().ThinPool.Size.Value()
 	s.sh("/usr/sbin/lvm", "lvchange", "--errorwhenfull", "y", "vg1/pool")
 	sum := s.fill(s.volume("other", 16<<20), 16<<20)
-	mountPoint := s.mountVolume("mounted", 512<<20)
+	mountPoint := s.mountVolume("mounted", 512<<20, kind)
 	kept := s.writeFile(filepath.Join(mountPoint, "kept"), 8<<20)
 	s.writeFile(filepath.Join(mountPoint, "deleted"), size*6/10)
 	s.ok(os.Remove(filepath.Join(mountPoint, "deleted")))
@@ -59,15 +75,15 @@ func TestSceneFullPoolIsTrimmedWithApproval(t *testing.T) {
 	s.unchanged(filepath.Join(mountPoint, "kept"), kept)
 	s.writeFile(filepath.Join(mountPoint, "new"), 8<<20)
 	s.sh("/usr/bin/umount", mountPoint)
-	s.sh("/usr/sbin/e2fsck", "-f", "-n", "/dev/vg1/mounted")
+	s.sh("/usr/sbin/"+check[kind][0], append(check[kind][1:], "/dev/vg1/mounted")...)
 	s.discard()
 }
 
 // mountVolume creates a volume, and mounts a new file system on it.
-func (s *scene) mountVolume(name string, size int64) string {
+func (s *scene) mountVolume(name string, size int64, kind string) string {
 	s.Helper()
 	volume := s.volume(name, size)
-	s.sh("/usr/sbin/mkfs.ext4", "-q", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0", volume)
+	s.sh("/usr/sbin/"+mkfs[kind][0], append(mkfs[kind][1:], volume)...)
 	path := filepath.Join(s.TempDir(), name)
 	s.ok(os.Mkdir(path, 0o700))
 	s.sh("/usr/bin/mount", volume, path)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // fakeFileSystems has a mounted file system on every device. Trimming one frees data of the pool.
@@ -288,4 +289,19 @@ func TestTrimEndsWithItsRecovery(t *testing.T) {
 	if calls := b.files.calls(); len(calls) != 1 {
 		t.Errorf("trimmed %v after the LVMRecovery was deleted", calls)
 	}
+}
+
+// TestTrimWaitsForAnotherDeviceClass: a node trims one file system at a time.
+func TestTrimWaitsForAnotherDeviceClass(t *testing.T) {
+	b := fullPool(t)
+	other := &trimRun{Trim: plan.Trim{Running: true}, cancel: func() {}}
+	b.agent.trims.set("vg2", other)
+	b.approveSpace("space")
+	b.until("space", v1alpha1.RecoveryRunning)
+	b.wantPhase("space", v1alpha1.RecoveryRunning, "device class vg2")
+	if calls := b.files.calls(); len(calls) > 0 {
+		t.Errorf("trimmed %v", calls)
+	}
+	b.agent.trims.end(other, nil, time.Now())
+	b.until("space", v1alpha1.RecoverySucceeded)
 }

@@ -136,9 +136,9 @@ func extensible(vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 // spaceRemedies says what to do if a pool is full, in the order in which to do it.
 func spaceRemedies(w Desired, vg *lvm.VG, pool *lvm.ThinPool) string {
 	remedies := moreSpace(w, vg, pool)
-	remedies = append(remedies, fmt.Sprintf("to free the blocks of deleted files, create an LVMRecovery {nodeName: %s, "+
-		"deviceClassName: %s, action: %s}, which trims mounted file systems and changes nothing until it is approved",
-		w.Node, w.Name, v1alpha1.RecoveryFreePoolSpace))
+	remedies = append(remedies, fmt.Sprintf("to free the blocks of deleted files, create an LVMRecovery {nodeName: "+
+		"%s, deviceClassName: %s, action: %s}, which trims mounted file systems and changes nothing until it is "+
+		"approved", w.Node, w.Name, v1alpha1.RecoveryFreePoolSpace))
 	return numbered(remedies) + "; then delete snapshots and volumes that are not needed"
 }
 
@@ -154,11 +154,11 @@ func moreSpace(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []string {
 	}
 	var remedies []string
 	if size := extensible(vg, pool); size > 0 && w.Spec.ThinPoolConfig.AutoExtend != nil {
-		remedies = append(remedies, fmt.Sprintf("wait until autoExtend extends the pool: volume group %s has %s of free "+
-			"space", w.Name, readable(size)))
+		remedies = append(remedies, fmt.Sprintf("wait until autoExtend extends the pool: volume group %s has %s of "+
+			"free space", w.Name, readable(size)))
 	} else if size > 0 {
-		remedies = append(remedies, fmt.Sprintf("extend the pool by up to %s from the free space of volume group %s: set "+
-			"thinPoolConfig.autoExtend of the device class", readable(size), w.Name))
+		remedies = append(remedies, fmt.Sprintf("extend the pool by up to %s from the free space of volume group %s: "+
+			"set thinPoolConfig.autoExtend of the device class", readable(size), w.Name))
 	}
 	return append(remedies, "add a device to the device class")
 }
@@ -237,8 +237,8 @@ func spaceConsequence(w Desired, pool *lvm.ThinPool, p *v1alpha1.RecoveryPlan) s
 		"volume is lost", poolOnNode(w, pool), wholePercent(pool.DataPercent), len(p.MountedVolumes),
 		readable(lvm.Bytes(estimate)))
 	if others := int(p.KeptVolumeCount) - len(p.MountedVolumes); others > 0 {
-		text += fmt.Sprintf("; volumes that are not trimmed, because they are block volumes, are not mounted, or the plan "+
-			"has its maximum size: %d", others)
+		text += fmt.Sprintf("; volumes that are not trimmed, because they are block volumes, are not mounted, or the "+
+			"plan has its maximum size: %d", others)
 	}
 	if p.ExtensibleBytes > 0 {
 		text += fmt.Sprintf("; the pool can also be extended by up to %s from the free space of volume group %s",
