@@ -15,12 +15,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// mkfs creates the file systems that the scene mounts, without writes after the mount that need new blocks. check checks
-// them.
+// mkfs creates the file systems that the scene mounts. After the mount, the kernel writes no new blocks on its own. check
+// checks the file systems.
 var (
 	mkfs = map[string][]string{
 		"ext4": {"mkfs.ext4", "-q", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0"},
-		"xfs":  {"mkfs.xfs", "-q", "-l", "size=10m"},
+		"xfs":  {"mkfs.xfs", "-q", "-l", "size=64m"},
 	}
 	check = map[string][]string{"ext4": {"e2fsck", "-f", "-n"}, "xfs": {"xfs_repair", "-n"}}
 )
@@ -36,7 +36,7 @@ func TestSceneFullPoolIsTrimmedWithApproval(t *testing.T) {
 func trimFullPool(t *testing.T, kind string) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(60)
-		spec.DeviceSelector = byPath(s.disks[:2]...)
+		spec.DeviceSelector = byPath(s.disks[:3]...)
 		return spec
 	})
 	size := s.ready().ThinPool.Size.Value()
