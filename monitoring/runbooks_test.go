@@ -203,7 +203,7 @@ var (
 // lvmCommands are links to lvm. base are programs that every node has, or that the page describes as optional.
 var (
 	lvmCommands = []string{"lvs", "vgs", "pvs", "lvextend", "lvchange", "vgchange", "vgreduce", "vgremove"}
-	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "findmnt", "fstrim", "journalctl", "ps",
+	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "journalctl", "ps",
 		"systemctl", "timeout", "udevadm", "xfs_repair"}
 	// Before a destructive command, a sentence in bold must say what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)

@@ -142,7 +142,8 @@ const (
 	ReasonThinPoolReadOnly = "ThinPoolReadOnly"
 	// ReasonThinPoolOutOfData sets ThinPoolHealthy to False: the thin pool has no space left for data, and writes to
 	// its volumes fail.
-	// What to do: delete volumes, or add a device to the device class; see the runbook LVMSThinPoolDataFull.
+	// What to do: extend the pool, add a device to the device class, or free blocks with an LVMRecovery with the action
+	// FreePoolSpace, as the message says; see the runbook LVMSThinPoolDataFull.
 	ReasonThinPoolOutOfData = "ThinPoolOutOfData"
 	// ReasonThinPoolOutOfMetadata sets ThinPoolHealthy to False: the thin pool has no space left for metadata.
 	// What to do: extend the metadata as the message says; see the runbook LVMSThinPoolMetadataFull.

@@ -48,6 +48,9 @@ const (
 	// RecoveryRestoreLabels writes the labels of attached devices of the volume group again, with LVM's metadata, after
 	// they were overwritten. Volumes can be in use meanwhile.
 	RecoveryRestoreLabels RecoveryAction = "RestoreLabels"
+	// RecoveryFreePoolSpace trims the mounted file systems of the volumes of the thin pool (FITRIM, as fstrim(8)), so
+	// that the pool gets back the blocks of deleted files. No volume is lost.
+	RecoveryFreePoolSpace RecoveryAction = "FreePoolSpace"
 )
 
 // LVMRecoverySpec is the requested action.
@@ -67,8 +70,9 @@ type LVMRecoverySpec struct {
 	// action is what is done. RemoveLostDevices removes the missing devices from the volume group, with the volumes
 	// that cannot be read without them. RepairThinPool checks the metadata of the thin pool and repairs it; no Pod can
 	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
-	// overwritten, for example by wipefs; volumes can be in use meanwhile.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels
+	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
+	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;FreePoolSpace
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
@@ -128,6 +132,11 @@ type LVMRecoveryStatus struct {
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
+	// freedBytes is how much less data the thin pool has after FreePoolSpace, in bytes. Writes of Pods in the meantime
+	// count too. LVM reports the usage with a precision of 0.01% of the pool.
+	// +optional
+	FreedBytes *int64 `json:"freedBytes,omitempty"`
+
 	// conditions has Succeeded, with the phase as its reason.
 	// +optional
 	// +listType=map
@@ -180,7 +189,7 @@ type RecoveryPlan struct {
 	MetadataSource string `json:"metadataSource,omitempty"`
 
 	// thinPools are the thin pools that RemoveLostDevices removes with all their volumes, or the one that
-	// RepairThinPool repairs.
+	// RepairThinPool repairs or in which FreePoolSpace frees blocks.
 	// +optional
 	// +listType=atomic
 	ThinPools []RecoveryVolume `json:"thinPools,omitempty"`
@@ -197,6 +206,22 @@ type RecoveryPlan struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	DamagedVolumes []RecoveryVolume `json:"damagedVolumes,omitempty"`
+
+	// extensibleBytes is by how many bytes the thin pool can be extended from the free space of the volume group.
+	// FreePoolSpace does not extend it.
+	// +optional
+	ExtensibleBytes int64 `json:"extensibleBytes,omitempty"`
+
+	// mountedVolumes are the volumes whose mounted file systems FreePoolSpace trims, at most 1000: those with the most
+	// bytes that may be freed (allocatedBytes - usedBytes).
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	MountedVolumes []RecoveryVolume `json:"mountedVolumes,omitempty"`
+
+	// mountedVolumeCount is the number of volumes of the thin pool with a mounted file system.
+	// +optional
+	MountedVolumeCount int32 `json:"mountedVolumeCount,omitempty"`
 
 	// lostVolumeCount is the number of volumes and snapshots that are lost.
 	LostVolumeCount int32 `json:"lostVolumeCount"`
@@ -230,6 +255,14 @@ type RecoveryVolume struct {
 	// lostBytes is the size in bytes of the blocks that a damaged volume loses.
 	// +optional
 	LostBytes int64 `json:"lostBytes,omitempty"`
+	// allocatedBytes is how much data of the thin pool a volume uses (FreePoolSpace), or the used data of the pool when
+	// FreePoolSpace starts. Blocks that a volume shares with snapshots count for each of them.
+	// +optional
+	AllocatedBytes int64 `json:"allocatedBytes,omitempty"`
+	// usedBytes is what the mounted file system of the volume uses (FreePoolSpace). It is not set if the file system
+	// does not respond.
+	// +optional
+	UsedBytes int64 `json:"usedBytes,omitempty"`
 	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
 	// +optional
 	Claim string `json:"claim,omitempty"`

@@ -560,6 +560,11 @@ func (in *LVMRecoveryStatus) DeepCopyInto(out *LVMRecoveryStatus) {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()
 	}
+	if in.FreedBytes != nil {
+		in, out := &in.FreedBytes, &out.FreedBytes
+		*out = new(int64)
+		**out = **in
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))
@@ -978,6 +983,11 @@ func (in *RecoveryPlan) DeepCopyInto(out *RecoveryPlan) {
 	}
 	if in.DamagedVolumes != nil {
 		in, out := &in.DamagedVolumes, &out.DamagedVolumes
+		*out = make([]RecoveryVolume, len(*in))
+		copy(*out, *in)
+	}
+	if in.MountedVolumes != nil {
+		in, out := &in.MountedVolumes, &out.MountedVolumes
 		*out = make([]RecoveryVolume, len(*in))
 		copy(*out, *in)
 	}

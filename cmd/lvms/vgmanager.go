@@ -221,8 +221,9 @@ func addVolumeGroups(
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
 		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
-		StateDir: stateDir,
-		IsBlank:  thinmeta.IsBlank,
+		FileSystems: fileSystems,
+		StateDir:    stateDir,
+		IsBlank:     thinmeta.IsBlank,
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)
 		},

@@ -35,28 +35,26 @@ type FileSystems struct {
 	// usage is usageOf, which tests replace.
 	usage func(path string) ([]volumeUsage, error)
 	calls *bounded.Calls
+	// trimRange is trimRange, which tests replace. trims are its calls.
+	trimRange func(path string, device string, start, length uint64) error
+	trims     *bounded.Calls
 }
 
 // NewFileSystems returns the FileSystems of this node. The process needs the node's /sys and the mounts of its volumes.
 func NewFileSystems(node string) *FileSystems {
 	return &FileSystems{
 		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf,
-		calls: bounded.New(fileSystemTimeout, maxSilent),
+		calls:     bounded.New(fileSystemTimeout, maxSilent),
+		trimRange: trimRange, trims: bounded.New(trimTimeout, maxSilentTrims),
 	}
 }
 
 // Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to the name
 // of its volume. The result has no entry for devices that are not mounted or are healthy.
 func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
-	table, err := mount.ParseMountInfo(f.mountInfo)
+	mounts, err := f.mountsOf(func(device string) bool { return volumes[device] != "" })
 	if err != nil {
-		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
-	}
-	mounts := map[string][]mount.MountInfo{}
-	for _, m := range table {
-		if device := deviceOf(m); volumes[device] != "" {
-			mounts[device] = append(mounts[device], m)
-		}
+		return nil, err
 	}
 	problems := map[string]string{}
 	var all sync.WaitGroup
@@ -72,6 +70,21 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (
 	}
 	all.Wait()
 	return problems, nil
+}
+
+// mountsOf returns the mounts of the file systems on some devices, by device.
+func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mount.MountInfo, error) {
+	table, err := mount.ParseMountInfo(f.mountInfo)
+	if err != nil {
+		return nil, fmt.Errorf("read the mounts of node %s: %w", f.node, err)
+	}
+	mounts := map[string][]mount.MountInfo{}
+	for _, m := range table {
+		if device := deviceOf(m); wanted(device) {
+			mounts[device] = append(mounts[device], m)
+		}
+	}
+	return mounts, nil
 }
 
 // At returns the usage of the file system or device at a path, and its problem or "". The usage is nil if the file

@@ -376,7 +376,7 @@ func TestCreateLVSnapshotThatCannotGrowLeavesNothing(t *testing.T) {
 }
 
 func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
-	e, _ := newEngine(t)
+	e, fake := newEngine(t)
 	ctx := t.Context()
 	// A thick class in the same volume group as the thin one.
 	must(t, e.setClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
@@ -385,10 +385,13 @@ func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
 	must(t, err)
 	_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "beside", SizeBytes: mib})
 	must(t, err)
+	report, err := fake.Report(ctx)
+	must(t, err)
+	minor := report.VG("thin").LV("a").Minor
 	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "thin"})
 	must(t, err)
 	want := &proto.LogicalVolume{Name: "a", SizeBytes: 4 * mib, Tags: []string{"x", "y"}, Path: "/dev/thin/a",
-		Attr: "Vwi-a-----", DevMajor: 254, DevMinor: 1}
+		Attr: "Vwi-a-----", DevMajor: 254, DevMinor: minor}
 	if len(list.Volumes) != 1 || list.Volumes[0].String() != want.String() {
 		t.Errorf("got %v, want %v", list.Volumes, want)
 	}

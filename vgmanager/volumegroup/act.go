@@ -104,6 +104,9 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.restoreLabel(ctx, w, s, a.Label)
 	case plan.VerifyLabel:
 		return r.verifyLabel(ctx, w, s, a.Label)
+	case plan.TrimVolumes:
+		r.startTrim(ctx, w, s, a)
+		return nil
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:

@@ -130,6 +130,7 @@ type bench struct {
 	engine  *lvmd.Engine
 	events  *events.FakeRecorder
 	health  *fakeHealth
+	files   *fakeFileSystems
 	dir     string
 	writes  int
 	agent   *Reconciler
@@ -138,7 +139,8 @@ type bench struct {
 func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	t.Helper()
 	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}},
-		events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{}}
+		events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{},
+		files: &fakeFileSystems{}}
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
 	scheme := runtime.NewScheme()
@@ -192,7 +194,7 @@ func (b *bench) options(l LVM, d Devices) Options {
 	return Options{
 		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
 		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
-		Inspect: b.lvm.Inspect, IsBlank: b.lvm.IsBlank,
+		Inspect: b.lvm.Inspect, IsBlank: b.lvm.IsBlank, FileSystems: b.files,
 	}
 }
 

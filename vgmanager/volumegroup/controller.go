@@ -161,6 +161,8 @@ type Options struct {
 	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
 	// IsBlank returns true if the first block of the metadata of a thin pool, on a device, has only zeros.
 	IsBlank func(ctx context.Context, device string) (bool, error)
+	// FileSystems are the mounted file systems of the node.
+	FileSystems FileSystems
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
@@ -188,6 +190,7 @@ type Reconciler struct {
 	inspections *inspections
 	// verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
 	verified map[string][]string
+	trims    *trims
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// memberships are the device classes for which this process has confirmed the membership of the node.
@@ -203,7 +206,7 @@ func New(o Options) *Reconciler {
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
-		inspections: newInspections(), memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
+		inspections: newInspections(), trims: newTrims(), memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
 	}
 }
 
@@ -331,6 +334,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
 		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
+		w.FreeingSpace = recoveries[0].Spec.Action == v1alpha1.RecoveryFreePoolSpace
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)

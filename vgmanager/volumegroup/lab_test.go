@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -71,6 +72,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return thinmeta.Inspect(ctx, l.runner, pool)
 	}
 	options.IsBlank = thinmeta.IsBlank
+	options.FileSystems = csinode.NewFileSystems(nodeName)
 	l.agent = New(options)
 }
 

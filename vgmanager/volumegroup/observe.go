@@ -16,7 +16,10 @@ import (
 // so that no rule gets an empty list instead of data that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus,
 	maxAge time.Duration) (plan.NodeState, error) {
-	s := plan.NodeState{Names: r.names, Before: before}
+	s := plan.NodeState{Names: r.names, Before: before, Trim: r.trims.of(w, r.now())}
+	if s.Trim.HasEnded() {
+		maxAge = 0 // what was freed is only in a report from after the end
+	}
 	var err error
 	if s.Report, err = r.report(ctx, maxAge); err != nil {
 		return s, err
@@ -61,6 +64,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	s.Verified = slices.Clone(r.verified[w.Name])
 	s.PoolFault = r.faults[w.Name]
 	s.Inspection = r.inspections.of(w, plan.GroupOf(w, s), r.now())
+	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.HealthUnknown = r.Health.Unknown(w.Name)

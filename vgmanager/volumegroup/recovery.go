@@ -114,10 +114,10 @@ func (r *Reconciler) volumesOf(ctx context.Context, w plan.Desired) []v1alpha1.R
 	return list
 }
 
-// addClaims adds the claims to the lost and damaged volumes of a new plan. It reads all PersistentVolumes once, because
-// a plan can have many volumes. A failed read is an error, so that no plan without claims is approved.
+// addClaims adds the claims to the lost, damaged and mounted volumes of a new plan. It reads all PersistentVolumes once,
+// because a plan can have many volumes. A failed read is an error, so that no plan without claims is approved.
 func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) error {
-	if len(p.LostVolumes)+len(p.DamagedVolumes) == 0 {
+	if len(p.LostVolumes)+len(p.DamagedVolumes)+len(p.MountedVolumes) == 0 {
 		return nil
 	}
 	claims := map[string]string{}
@@ -130,9 +130,9 @@ func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) er
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("read the claims of lost or damaged volumes: %w", err)
+		return fmt.Errorf("read the claims of the volumes in a plan: %w", err)
 	}
-	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.DamagedVolumes} {
+	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.DamagedVolumes, p.MountedVolumes} {
 		for i := range volumes {
 			volumes[i].Claim = claims[volumes[i].Name]
 		}

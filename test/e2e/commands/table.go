@@ -66,8 +66,6 @@ const (
 var steps = []Step{
 	{Text: "kubectl -n NAMESPACE edit pvc NAME", With: map[string]string{"NAME": "data"}},
 	{Text: kubectl + "edit lvmcluster"},
-	{Text: host + "fstrim --verbose TARGET",
-		Before: "TARGET=$(" + host + "findmnt -rn -t xfs,ext4 -o TARGET | grep -m1 /pvc-)"},
 	{Text: host + "dmsetup resume NAME", Before: "NAME=$(" + host +
 		"dmsetup info --columns --noheadings -o name | grep -m1 ^vg1-)"},
 	{Text: host + "lvextend --poolmetadatasize +1g $CLASS/POOL", With: map[string]string{"POOL": "thin-pool-1"}},

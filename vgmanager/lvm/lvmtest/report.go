@@ -79,8 +79,8 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	if v.on {
 		attr[4] = 'a'
 		lv.Major = 254
-		lv.Minor = 1
 	} else {
+		lv.Minor = 0
 		lv.DataPercent = nil
 		lv.MetadataPercent = nil
 		lv.SyncPercent = nil

@@ -17,6 +17,7 @@ func (f *Fake) add(g *group, vg string, v *volume) error {
 		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
 	}
 	v.UUID = f.newUUID()
+	v.Minor = uint32(f.serial)
 	v.on = true
 	if v.kind != 't' {
 		v.Path = "/dev/" + vg + "/" + v.Name

@@ -44,6 +44,8 @@ type Desired struct {
 	Restoring bool
 	// Repairing: a recovery that repairs the thin pool is open, approved or not.
 	Repairing bool
+	// FreeingSpace: a recovery that frees space of the thin pool is open, approved or not.
+	FreeingSpace bool
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

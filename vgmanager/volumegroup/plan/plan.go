@@ -10,7 +10,7 @@
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
-//   - recovery.go, repair.go, recovery_status.go: approved recoveries and their status
+//   - recovery.go, repair.go, freespace.go, recovery_status.go: approved recoveries and their status
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - removal.go: the removal of the volume group
@@ -70,6 +70,7 @@ const (
 	RemoveLost       Kind = "RemoveLostVolumes"
 	RestoreLabel     Kind = "RestoreLabel"
 	VerifyLabel      Kind = "VerifyLabel"
+	TrimVolumes      Kind = "TrimVolumes"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -98,8 +99,8 @@ type Action struct {
 	Label Label
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
-	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
-	// and the mapped devices of Unmap.
+	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost
+	// and TrimVolumes, and the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
@@ -302,7 +303,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	}
 	due = append(due, requests.action, refresh(s, vg))
 	if w.Spec.ThinPoolConfig != nil && !broken && !repairing {
-		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg))
+		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
 		return due[at]

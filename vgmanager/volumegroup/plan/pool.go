@@ -172,7 +172,8 @@ func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	for _, rule := range poolRules {
 		if rule.broken(s, pool) {
 			problems = append(problems, poolProblem(pool, rule.reason,
-				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name, repairHint(w)))))
+				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name, repairHint(w),
+					spaceRemedies(w, vg, pool)))))
 		}
 	}
 	problems = append(problems, poolFault(w, s, pool)...)
@@ -190,9 +191,8 @@ func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), pool.ChunkSize>>10)))
 	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d%% full, and volume group %s has no free space for autoExtend: add a "+
-				"device to the device class, or delete volumes",
-			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))
+			"thin pool %s/%s on node %s is %d%% full, and volume group %s has no free space for autoExtend: %s",
+			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name, spaceRemedies(w, vg, pool))))
 	}
 	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
@@ -210,7 +210,8 @@ func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	return problems
 }
 
-// poolRules are sorted by severity. The arguments of their text are the volume group, the pool and repairHint.
+// poolRules are sorted by severity. The arguments of their text are the volume group, the pool, repairHint
+// and spaceRemedies.
 var poolRules = []struct {
 	broken          func(NodeState, *lvm.ThinPool) bool
 	reason, problem string
@@ -239,8 +240,7 @@ var poolRules = []struct {
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfData,
-		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group " +
-			"%[1]s, pool %[2]s)",
+		"is full, so writes to its volumes fail: %[4]s",
 	}, {
 		func(s NodeState, p *lvm.ThinPool) bool {
 			return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)]

@@ -21,8 +21,9 @@ type Recovery struct {
 	// PlanID is the ID of the approved plan, and Created is its creation time.
 	PlanID  string
 	Created metav1.Time
-	// Devices are the UUIDs of missing physical volumes. Pools and Volumes are UUIDs of logical volumes.
-	Devices, Pools, Volumes []string
+	// Devices are the UUIDs of missing physical volumes. Pools and Volumes are UUIDs of logical volumes. Trim are the
+	// UUIDs of the volumes whose file systems are trimmed.
+	Devices, Pools, Volumes, Trim []string
 	// WholeGroup: no device of the volume group was present.
 	WholeGroup bool
 }
@@ -31,7 +32,7 @@ type Recovery struct {
 func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1.RecoveryPlan) *Recovery {
 	r := &Recovery{Name: name, Action: action, PlanID: approved.ID, Created: approved.CreationTime,
 		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
-		WholeGroup: approved.VolumeGroupUUID == ""}
+		Trim: uuidsOf(approved.MountedVolumes), WholeGroup: approved.VolumeGroupUUID == ""}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
 	}

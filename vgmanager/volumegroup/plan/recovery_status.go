@@ -32,8 +32,11 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		status.Message = fmt.Sprintf("node %s could not be observed: %v", w.Node, o.Err)
 		return withCondition(status, r.Generation, now)
 	}
-	if r.Spec.Action == v1alpha1.RecoveryRepairThinPool {
+	switch r.Spec.Action {
+	case v1alpha1.RecoveryRepairThinPool:
 		return withCondition(o.repairStatus(w, r, volumes, status, now), r.Generation, now)
+	case v1alpha1.RecoveryFreePoolSpace:
+		return withCondition(o.spaceStatus(w, r, status, now), r.Generation, now)
 	}
 	if r.Spec.Action == v1alpha1.RecoveryRestoreLabels {
 		return withCondition(o.labelStatus(w, r, volumes, status, now), r.Generation, now)

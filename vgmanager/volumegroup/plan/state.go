@@ -44,6 +44,10 @@ type NodeState struct {
 	Backup Backup
 	// Verified are the UUIDs of the physical volumes whose restored headers were checked.
 	Verified []string
+	// Mounted are the mounted file systems of the thin pool, if a recovery frees space of the pool and has no approved
+	// plan. Trim is the progress of an approved one, or nil.
+	Mounted Mounted
+	Trim    *Trim
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.
