@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -119,6 +120,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err != nil {
 		return err
 	}
+	o.applyClusterScoped(ctx)
 	mgr, err := o.newManager()
 	if err != nil {
 		return err
@@ -201,6 +203,25 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
 	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
 	return o, err
+}
+
+// applyClusterScopedLimit limits the time for which the start waits for the cluster-scoped objects.
+const applyClusterScopedLimit = 30 * time.Second
+
+// applyClusterScoped gives the cluster-scoped objects their owner before this Pod is ready: OLM then deletes the owner
+// of the previous version, and Kubernetes would delete these objects with it. If it fails, the leader retries, and may
+// have to create them again.
+func (o *operator) applyClusterScoped(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, applyClusterScopedLimit)
+	defer cancel()
+	err := operand.NewNamespacePolicy(o.direct, o.direct, o.namespace).Apply(ctx)
+	if o.found.Console {
+		plugin := consoleplugin.New(o.direct, o.direct, nil, consoleplugin.Options{Namespace: o.namespace})
+		err = errors.Join(err, plugin.ApplyClusterScoped(ctx))
+	}
+	if err != nil {
+		ctrl.Log.Error(err, "cannot apply the cluster-scoped objects before the start; the leader retries")
+	}
 }
 
 // connect creates the clients of the API server.

@@ -88,8 +88,8 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // A change of the owner reference, as in an upgrade, requires permission to delete the object (admission plugin
 // OwnerReferencesPermissionEnforcement).
-// +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=get;list;watch;create;patch;delete
 
 // Reconcile applies all objects of the plugin. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -104,6 +104,29 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	c.emitter.Clear(operator, eventIncomplete.Reason)
 	return reconcile.Result{}, c.emitUnavailable(ctx, operator)
+}
+
+// ApplyClusterScoped applies the cluster-scoped objects. In an upgrade, OLM deletes the previous owner of these objects
+// as soon as the new Pod of the operator is ready, and Kubernetes deletes what has no other owner. So every Pod calls
+// this before it is ready: the leader, which is a Pod of the previous version then, may be late on a busy cluster.
+func (c *Controller) ApplyClusterScoped(ctx context.Context) error {
+	operator, err := installed.Deployment(ctx, c.live, c.options.Namespace)
+	if operator == nil || err != nil {
+		return err
+	}
+	return c.applyClusterScoped(ctx, design{operator: operator})
+}
+
+func (c *Controller) applyClusterScoped(ctx context.Context, d design) error {
+	owner, err := installed.ClusterOwner(ctx, c.live, d.operator)
+	if err != nil {
+		return err
+	}
+	quickStart, err := d.quickStart(owner)
+	if err == nil {
+		err = c.applier.Apply(ctx, quickStart)
+	}
+	return errors.Join(err, c.applier.Apply(ctx, d.plugin(owner)))
 }
 
 // apply applies every object, also if others fail.
@@ -124,15 +147,7 @@ func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) err
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: Name}}
 		errs = append(errs, apply.IgnoreRemaining(c.applier.Delete(ctx, c.live, budget)))
 	}
-	owner, err := installed.ClusterOwner(ctx, c.live, operator)
-	if err != nil {
-		return errors.Join(append(errs, err)...)
-	}
-	quickStart, err := d.quickStart(owner)
-	if err == nil {
-		err = c.applier.Apply(ctx, quickStart)
-	}
-	return errors.Join(append(errs, err, c.applier.Apply(ctx, d.plugin(owner)))...)
+	return errors.Join(append(errs, c.applyClusterScoped(ctx, d))...)
 }
 
 // replicas returns the number of replicas: one for each node on which the operator could run, at most mostReplicas.

@@ -321,21 +321,74 @@ func TestAnUpgradeKeepsThePlugin(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()
 	w.must(err)
+	next := w.upgrade()
+	_, err = w.look()
+	w.must(err)
+	w.ownedBy(next)
+}
+
+// The new Pod of an upgrade gives the cluster-scoped objects their new owner also if the leader, which is the old Pod,
+// does not: OLM deletes the old owner when the new Pod is ready.
+func TestANewPodKeepsThePluginBeforeItIsReady(t *testing.T) {
+	w := newWorld(t, "a")
+	_, err := w.look()
+	w.must(err)
+	before := plugin()
+	w.read(before)
+	next := w.upgrade()
+	config, err := server.AsOperator(w.operator.Namespace)
+	w.must(err)
+	spy, err := env.NewSpy(config)
+	w.must(err)
+	pod := New(spy, spy, nil, Options{Namespace: w.operator.Namespace, Image: "image@sha256:2"})
+	away := errors.New("away")
+	spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*metav1.PartialObjectMetadataList); is && verb == "list" {
+			return away
+		}
+		return nil
+	}
+	if err := pod.ApplyClusterScoped(t.Context()); !errors.Is(err, away) || len(spy.Writes()) > 0 {
+		t.Errorf("the read of the ClusterRoles fails: got %v", err)
+	}
+	spy.Fail = nil
+	for range 2 {
+		w.must(pod.ApplyClusterScoped(t.Context()))
+		w.ownedBy(next)
+	}
+	after := plugin()
+	w.read(after)
+	if after.UID != before.UID || w.deployment().Spec.Template.Spec.Containers[0].Image != "image@sha256:1" {
+		t.Errorf("a Pod that is not the leader changed more: %v", spy.Writes())
+	}
+	w.must(w.api.Delete(t.Context(), w.operator))
+	if err := pod.ApplyClusterScoped(t.Context()); err != nil {
+		t.Errorf("the operator is being removed: %v", err)
+	}
+}
+
+// upgrade does what OLM does first: it creates the ClusterRole of the next version, and changes the labels of the
+// operator's Deployment.
+func (w *world) upgrade() *rbacv1.ClusterRole {
+	w.Helper()
 	next := w.role.DeepCopy()
 	next.ObjectMeta = metav1.ObjectMeta{Name: "lvms-operator.v0.2.0-x", Labels: map[string]string{
 		"olm.owner": "lvms-operator.v0.2.0", "olm.owner.namespace": w.operator.Namespace,
 		"olm.owner.kind": "ClusterServiceVersion"}}
 	w.make(next)
-	t.Cleanup(func() { _ = w.api.Delete(context.Background(), next) })
-	w.must(w.api.Patch(t.Context(), w.operator,
-		client.RawPatch("application/merge-patch+json",
-			[]byte(`{"metadata":{"labels":{"olm.owner":"lvms-operator.v0.2.0"}}}`))))
-	_, err = w.look()
-	w.must(err)
+	w.Cleanup(func() { _ = w.api.Delete(context.Background(), next) })
+	w.must(w.api.Patch(w.Context(), w.operator, client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"olm.owner":"lvms-operator.v0.2.0"}}}`))))
+	return next
+}
+
+// ownedBy checks that the ClusterRole is the only owner of the cluster-scoped objects.
+func (w *world) ownedBy(role *rbacv1.ClusterRole) {
+	w.Helper()
 	for _, o := range []client.Object{plugin(), quickStart()} {
 		w.read(o)
-		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != next.UID {
-			t.Errorf("%T has the owners %v", o, owners)
+		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != role.UID {
+			w.Errorf("%T has the owners %v", o, owners)
 		}
 	}
 }

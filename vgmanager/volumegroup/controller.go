@@ -206,7 +206,8 @@ func New(o Options) *Reconciler {
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
-		inspections: newInspections(), trims: newTrims(), memberships: map[string]membership{}, now: time.Now, wake: newWaker(),
+		inspections: newInspections(), trims: newTrims(), memberships: map[string]membership{}, now: time.Now,
+		wake: newWaker(),
 	}
 }
 

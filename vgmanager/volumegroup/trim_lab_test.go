@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// mkfs creates the file systems that the scene mounts. After the mount, the kernel writes no new blocks on its own. check
-// checks the file systems.
+// mkfs creates the file systems that the scene mounts. After the mount, the kernel writes no new blocks on its own.
+// check checks the file systems.
 var (
 	mkfs = map[string][]string{
 		"ext4": {"mkfs.ext4", "-q", "-m0", "-E", "lazy_itable_init=0,lazy_journal_init=0"},

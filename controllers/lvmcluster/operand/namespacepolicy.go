@@ -61,7 +61,7 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 
 // A change of the owner reference, as in an upgrade, requires permission to delete the object (admission plugin
 // OwnerReferencesPermissionEnforcement).
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=get;create;patch;delete
 
 // Apply applies the policy. It returns an error if the operator is not installed with a Deployment, because nothing
 // would delete the policy.
