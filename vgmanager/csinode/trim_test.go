@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,10 +104,10 @@ func TestTrimErrors(t *testing.T) {
 // TestTrimThatNeverReturns: a second trim of the file system does not start, and the caller goes on in time.
 func TestTrimThatNeverReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls := 0
+		var calls atomic.Int32
 		release := make(chan struct{})
 		f := trimmable(t, 1<<30, func(string, uint64) error {
-			calls++
+			calls.Add(1)
 			<-release
 			return nil
 		})
@@ -117,8 +118,8 @@ func TestTrimThatNeverReturns(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if took := time.Since(begun); took != trimTimeout || calls != 1 {
-			t.Errorf("%d calls, %v", calls, took)
+		if took := time.Since(begun); took != trimTimeout || calls.Load() != 1 {
+			t.Errorf("%d calls, %v", calls.Load(), took)
 		}
 		close(release)
 	})
