@@ -128,7 +128,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 			corev1.ResourceMemory: resource.MustParse(memoryRequest),
 		})).
 		WithStartupProbe(newProbe("/healthz", 10, 60)).
-		WithLivenessProbe(newProbe("/healthz", 30, 3)).
+		WithLivenessProbe(newProbe("/healthz", 30, 6)).
 		WithReadinessProbe(newProbe("/readyz", 10, 3)).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
 		WithVolumeMounts(newVolumeMounts()...)

@@ -289,7 +289,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		// The kubelet doubles the time between its attempts, so the Pod waits about as long again as the agent was
 		// absent, but not for minutes.
 		Expect(waited.pod).To(BeNumerically("<=", 3*waited.agent+usual+30*time.Second))
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(15*time.Minute))
 
 	// A version whose program exits at start has the same effect: the Deployment does not become ready, and the old Pod
 	// stays.
