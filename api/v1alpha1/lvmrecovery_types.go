@@ -48,6 +48,9 @@ const (
 	// RecoveryRestoreLabels writes the labels of attached devices of the volume group again, with LVM's metadata, after
 	// they were overwritten. Volumes can be in use meanwhile.
 	RecoveryRestoreLabels RecoveryAction = "RestoreLabels"
+	// RecoveryRestoreMetadata restores a volume group that was deleted with LVM commands (vgremove), with the metadata
+	// in LVM's archive on the node.
+	RecoveryRestoreMetadata RecoveryAction = "RestoreMetadata"
 	// RecoveryFreePoolSpace trims the mounted file systems of the volumes of the thin pool (FITRIM, as fstrim(8)), so
 	// that the pool gets back the blocks of deleted files. No volume is lost.
 	RecoveryFreePoolSpace RecoveryAction = "FreePoolSpace"
@@ -72,7 +75,8 @@ type LVMRecoverySpec struct {
 	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
 	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
 	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;FreePoolSpace
+	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
@@ -171,8 +175,8 @@ type RecoveryPlan struct {
 	// +optional
 	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
 
-	// devices are the missing devices that RemoveLostDevices removes from the volume group, or those whose labels
-	// RestoreLabels writes.
+	// devices are the missing devices that RemoveLostDevices removes from the volume group, those whose labels
+	// RestoreLabels writes, or those of the volume group that RestoreMetadata restores.
 	// +listType=map
 	// +listMapKey=uuid
 	Devices []RecoveryDevice `json:"devices"`
@@ -184,7 +188,7 @@ type RecoveryPlan struct {
 	Repair ThinPoolRepair `json:"repair,omitempty"`
 
 	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the
-	// backup that LVM keeps on the node.
+	// backup that LVM keeps on the node. For RestoreMetadata, it is the file in LVM's archive on the node.
 	// +optional
 	MetadataSource string `json:"metadataSource,omitempty"`
 

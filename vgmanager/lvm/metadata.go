@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,13 @@ import (
 // (backup/backup_dir in lvm.conf(5)).
 const BackupDir = "/etc/lvm/backup/"
 
+// ArchiveDir is the directory on the node in which LVM keeps the earlier metadata of volume groups
+// (backup/archive_dir in lvm.conf(5)).
+const ArchiveDir = "/etc/lvm/archive/"
+
+// maxArchives is the maximum number of files that ReadArchive reads.
+const maxArchives = 20
+
 // Metadata is what LVM's text metadata says about a volume group (lib/format_text/import_vsn1.c).
 type Metadata struct {
 	VG, UUID string
@@ -25,23 +33,127 @@ type Metadata struct {
 	// device.
 	Created     time.Time
 	Description string
-	// PVs are the UUIDs of the physical volumes. LVs are the names of all logical volumes, including hidden ones.
-	PVs, LVs []string
+	// PVs are the UUIDs of the physical volumes. LVs are the names of all logical volumes, including hidden ones, and
+	// ThinPools those of the thin pools.
+	PVs, LVs, ThinPools []string
+	// File is the file on the node, or empty for metadata from a device.
+	File string
 }
 
 // ReadBackup returns LVM's backup of the metadata of a volume group on the node. LVM writes it after each change.
 func (l *LVM) ReadBackup(ctx context.Context, vg string) (*Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	out, err := l.runner.Run(ctx, "/usr/bin/cat", BackupDir+vg)
+	m, err := l.readMetadata(ctx, BackupDir+vg)
 	if err != nil {
-		return nil, fmt.Errorf("read LVM's backup of the metadata of volume group %s: %w", vg, err)
+		return nil, fmt.Errorf("LVM's backup of the metadata of volume group %s: %w", vg, err)
+	}
+	return m, nil
+}
+
+func (l *LVM) readMetadata(ctx context.Context, file string) (*Metadata, error) {
+	out, err := l.runner.Run(ctx, "/usr/bin/cat", file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	m, err := DecodeMetadata(out)
 	if err != nil {
-		return nil, fmt.Errorf("LVM's backup of the metadata of volume group %s, %s%s: %w", vg, BackupDir, vg, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	m.File = file
 	return m, nil
+}
+
+// ReadArchive returns the newest metadata of the volume group with this name and UUID in LVM's archive on the node. LVM
+// writes the metadata to the archive before each change (lib/format_text/archive.c). ReadArchive returns ErrNotFound if
+// the archive does not have it. A file that cannot be read is an error: an older one may lack volumes.
+func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	object := "LVM's archive of the metadata of volume group " + vg
+	out, err := l.runner.Run(ctx, "/usr/bin/ls", "-1", ArchiveDir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object, err)
+	}
+	for _, name := range archivesOf(vg, strings.Fields(string(out))) {
+		m, err := l.readMetadata(ctx, ArchiveDir+name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", object, err)
+		}
+		if m.VG == vg && m.UUID == uuid {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: none of the newest %d files in %s has the UUID %s: %w", object, maxArchives, ArchiveDir,
+		uuid, ErrNotFound)
+}
+
+// archivesOf returns the newest archives of a volume group, the newest first. LVM counts them: NAME_NUMBER-RANDOM.vg.
+func archivesOf(vg string, files []string) []string {
+	type archive struct {
+		number uint64
+		name   string
+	}
+	var found []archive
+	for _, file := range files {
+		rest, is := strings.CutPrefix(file, vg+"_")
+		digits, random, two := strings.Cut(strings.TrimSuffix(rest, ".vg"), "-")
+		number, err := strconv.ParseUint(digits, 10, 32)
+		_, errRandom := strconv.ParseUint(random, 10, 64)
+		if is && two && err == nil && errRandom == nil && strings.HasSuffix(file, ".vg") {
+			found = append(found, archive{number, file})
+		}
+	}
+	slices.SortFunc(found, func(a, b archive) int {
+		return cmp.Or(cmp.Compare(b.number, a.number), strings.Compare(b.name, a.name))
+	})
+	var names []string
+	for _, a := range found[:min(len(found), maxArchives)] {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// GroupRestoreOptions describes a volume group that was deleted.
+type GroupRestoreOptions struct {
+	VG, UUID string
+	// File is a file on the node with the metadata of the volume group.
+	File string
+}
+
+// GroupRestore creates a deleted volume group again with the metadata in a file, and with the same UUIDs
+// (vgcfgrestore(8)). It returns ErrExists if there is a volume group with this name, ErrNotFound if a physical volume
+// of the metadata is not found without a volume group, and ErrDamaged if the metadata is of another volume group or has
+// a thin pool: LVM deletes thin volumes also in the metadata of their pool, so the two do not fit any longer.
+func (l *LVM) GroupRestore(ctx context.Context, o GroupRestoreOptions) error {
+	object := fmt.Sprintf("restore volume group %s with %s", o.VG, o.File)
+	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := l.readMetadata(readCtx, o.File)
+	if err != nil {
+		return fmt.Errorf("%s: %w", object, err)
+	}
+	if m.VG != o.VG || m.UUID != o.UUID || len(m.ThinPools) > 0 {
+		return fmt.Errorf("%s: the file is of volume group %s (%s) with %d thin pools: %w", object, m.VG, m.UUID,
+			len(m.ThinPools), ErrDamaged)
+	}
+	report, err := l.Report(ctx)
+	if err != nil {
+		return err
+	}
+	if len(report.Named(o.VG)) > 0 {
+		return fmt.Errorf("%s: %w", object, ErrExists)
+	}
+	for _, uuid := range m.PVs {
+		if !report.isUnassigned(uuid) {
+			return fmt.Errorf("%s: physical volume %s: %w", object, uuid, ErrNotFound)
+		}
+	}
+	return l.change(ctx, object, o.VG, "vgcfgrestore", "--file", o.File, o.VG)
+}
+
+func (r *Report) isUnassigned(uuid string) bool {
+	return slices.ContainsFunc(r.Unassigned, func(pv PV) bool { return pv.UUID == uuid })
 }
 
 // section is a section of text metadata that is being read: the names from the outermost section.
@@ -122,6 +234,12 @@ func (m *Metadata) set(at section, key, value string) error {
 		m.UUID, err = strconv.Unquote(value)
 	case at.is(1, "") && key == "seqno":
 		m.Seqno, err = strconv.ParseUint(strings.TrimSpace(value), 10, 64)
+	case at.is(4, "logical_volumes") && key == "type":
+		var kind string
+		kind, err = strconv.Unquote(value)
+		if kind == "thin-pool" {
+			m.ThinPools = append(m.ThinPools, at[2])
+		}
 	case at.is(3, "physical_volumes") && key == "id":
 		var uuid string
 		uuid, err = strconv.Unquote(value)

@@ -1,6 +1,12 @@
 package lvm
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +56,9 @@ vg1 {
 
 		pool {
 			id = "2"
+			segment1 {
+				type = "thin-pool"
+			}
 		}
 	}
 
@@ -60,7 +69,7 @@ func TestDecodeMetadata(t *testing.T) {
 	want := &Metadata{VG: "vg1", UUID: "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI", Seqno: 10,
 		Created: time.Unix(1795478509, 0), Description: `Created *after* executing 'lvcreate -n "c" # {'`,
 		PVs: []string{"2ynber-fnAM-7K35-DZIK-DAra-3YSg-0OKFdu", "vGy5nb-DlML-SFwD-5q6w-LzqE-JX9i-IGrj93"},
-		LVs: []string{"a", "pool"}}
+		LVs: []string{"a", "pool"}, ThinPools: []string{"pool"}}
 	// Metadata on a device ends with a zero, and has no comments and no indentation.
 	dump := strings.ReplaceAll(backup[strings.Index(backup, "vg1 {"):], "\t", "") + "\x00"
 	for name, text := range map[string]string{"a backup": backup, "from a device": dump} {
@@ -83,7 +92,7 @@ func TestDecodeMetadata(t *testing.T) {
 func TestDecodeMetadataErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, err string }{
 		"empty":            {"", "not the metadata"},
-		"cut off":          {backup[:len(backup)-20], "incomplete"},
+		"cut off":          {strings.TrimSuffix(backup, "}\n"), "incomplete"},
 		"no section":       {"}\n", "line 1 ends a section"},
 		"a bad number":     {strings.Replace(backup, "seqno = 10", "seqno = ten", 1), "seqno is ten"},
 		"a bad string":     {strings.Replace(backup, `id = "lFG`, `id = lFG`, 1), "id is lFG"},
@@ -92,6 +101,97 @@ func TestDecodeMetadataErrors(t *testing.T) {
 	} {
 		if m, err := DecodeMetadata([]byte(test.text)); err == nil || !strings.Contains(err.Error(), test.err) {
 			t.Errorf("%s: got %+v, %v", name, m, err)
+		}
+	}
+}
+
+func TestArchivesOf(t *testing.T) {
+	files := []string{"vg1_00009-7.vg", "vg1_00010-5.vg", "vg1_x_00011-1.vg", "vg1_00012-1.vg.tmp", "vg10_00013-1.vg",
+		"vg1_00014.vg", "vg1_a-1.vg", "vg1_100000-3.vg", ".lvm_node1_1"}
+	want := []string{"vg1_100000-3.vg", "vg1_00010-5.vg", "vg1_00009-7.vg"}
+	if diff := cmp.Diff(want, archivesOf("vg1", files)); diff != "" {
+		t.Error(diff)
+	}
+	var many []string
+	for i := range 3 * maxArchives {
+		many = append(many, fmt.Sprintf("vg1_%05d-1.vg", i))
+	}
+	if got := archivesOf("vg1", many); len(got) != maxArchives || got[0] != "vg1_00059-1.vg" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// archive answers as a node with these files in the archive.
+func archive(files map[string]string) *runner {
+	return &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+		if args[0] == "-1" {
+			return []byte(strings.Join(slices.Collect(maps.Keys(files)), "\n")), nil
+		}
+		if args[0] == "fullreport" {
+			return []byte(`{"report": []}`), nil
+		}
+		text, is := files[filepath.Base(args[0])]
+		if !is {
+			return nil, errors.New("input/output error")
+		}
+		return []byte(text), nil
+	}}
+}
+
+func TestReadArchive(t *testing.T) {
+	const uuid = "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI"
+	older := strings.Replace(backup, "seqno = 10", "seqno = 9", 1)
+	other := strings.Replace(backup, "lFGufU", "other0", 1)
+	for name, test := range map[string]struct {
+		files map[string]string
+		seqno uint64
+		err   string
+	}{
+		"the newest":                  {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": backup}, 10, ""},
+		"not of another group":        {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": other}, 9, ""},
+		"none":                        {map[string]string{"vg1_00002-1.vg": other}, 0, "not found"},
+		"an older one is not used":    {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": "x"}, 0, "vg1_00002-1.vg: the text is not"},
+		"an archive without any file": {nil, 0, "not found"},
+	} {
+		m, err := New(archive(test.files)).ReadArchive(t.Context(), "vg1", uuid)
+		if test.err != "" {
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s: got %+v, %v", name, m, err)
+			}
+			continue
+		}
+		if err != nil || m.Seqno != test.seqno || !strings.HasPrefix(m.File, ArchiveDir) {
+			t.Errorf("%s: got %+v, %v", name, m, err)
+		}
+	}
+	away := &runner{answer: func(context.Context, []string) ([]byte, error) { return nil, errors.New("away") }}
+	if _, err := New(away).ReadArchive(t.Context(), "vg1", uuid); err == nil || !strings.Contains(err.Error(), "away") {
+		t.Errorf("the archive cannot be listed: got %v", err)
+	}
+}
+
+func TestGroupRestoreRefuses(t *testing.T) {
+	thick := strings.Replace(backup, "thin-pool", "striped", 1)
+	options := GroupRestoreOptions{VG: "vg1", UUID: "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI", File: ArchiveDir + "f"}
+	for name, test := range map[string]struct {
+		text  string
+		err   error
+		other func(*GroupRestoreOptions)
+	}{
+		"a thin pool":                      {backup, ErrDamaged, nil},
+		"another group":                    {thick, ErrDamaged, func(o *GroupRestoreOptions) { o.UUID = "other" }},
+		"physical volumes that are absent": {thick, ErrNotFound, nil},
+	} {
+		o := options
+		if test.other != nil {
+			test.other(&o)
+		}
+		r := archive(map[string]string{"f": test.text})
+		if err := New(r).GroupRestore(t.Context(), o); !errors.Is(err, test.err) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if slices.ContainsFunc(r.commands, func(c string) bool { return strings.Contains(c, "vgcfgrestore") }) {
+			t.Errorf("%s: got %q", name, r.commands)
 		}
 	}
 }

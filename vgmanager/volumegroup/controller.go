@@ -92,6 +92,8 @@ type Labels interface {
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
 	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
+	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
 	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
@@ -333,6 +335,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	if len(recoveries) > 0 {
 		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
+		w.RestoringGroup = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreMetadata
 		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
 		w.FreeingSpace = recoveries[0].Spec.Action == v1alpha1.RecoveryFreePoolSpace

@@ -21,11 +21,7 @@ func overwrittenLabels(t *testing.T, paths ...string) *bench {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
 	b.settle()
 	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "a", Size: 1 << 20}))
-	report, err := b.lvm.Report(t.Context())
-	b.ok(err)
-	lv := report.VG("vg1").LV("a")
-	b.devices.below = map[device.Number][]device.Number{
-		device.NewNumber(lv.Major, lv.Minor): {b.devices.list[0].Number, b.devices.list[1].Number}}
+	b.mapped("vg1", "a")
 	b.agent.Wake()
 	b.settle()
 	for _, path := range paths {
@@ -34,6 +30,16 @@ func overwrittenLabels(t *testing.T, paths ...string) *bench {
 	b.agent.Wake()
 	b.settle()
 	return b
+}
+
+// mapped records that the kernel maps a volume to the first two disks.
+func (b *bench) mapped(vg, name string) {
+	b.Helper()
+	report, err := b.lvm.Report(b.Context())
+	b.ok(err)
+	lv := report.VG(vg).LV(name)
+	b.devices.below = map[device.Number][]device.Number{
+		device.NewNumber(lv.Major, lv.Minor): {b.devices.list[0].Number, b.devices.list[1].Number}}
 }
 
 func (b *bench) requestLabels() {

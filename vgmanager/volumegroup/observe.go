@@ -55,6 +55,9 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 			return s, err
 		}
 	}
+	if w.RestoringGroup && plan.GroupOf(w, s) == nil && before.UUID != "" {
+		s.Archive.Metadata, s.Archive.Err = r.LVM.ReadArchive(ctx, w.Name, before.UUID)
+	}
 	if w.Restoring && plan.GroupOf(w, s) == nil {
 		s.Backup.Metadata, s.Backup.Err = r.LVM.ReadBackup(ctx, w.Name)
 	}

@@ -142,9 +142,7 @@ func (d disaster) run(t *testing.T, mode string) {
 // plan requests a recovery, and returns it when it has a plan.
 func (s *scene) plan(action v1alpha1.RecoveryAction) *v1alpha1.LVMRecovery {
 	s.Helper()
-	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
-		ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: namespace},
-		Spec:       v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1", Action: action}}))
+	s.request(action)
 	last := ""
 	s.converge("a plan", func(v1alpha1.VGStatus) bool {
 		status := s.recovery().Status
@@ -155,6 +153,13 @@ func (s *scene) plan(action v1alpha1.RecoveryAction) *v1alpha1.LVMRecovery {
 		return status.Phase == v1alpha1.RecoveryAwaitingApproval
 	})
 	return s.recovery()
+}
+
+func (s *scene) request(action v1alpha1.RecoveryAction) {
+	s.Helper()
+	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
+		ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: namespace},
+		Spec:       v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1", Action: action}}))
 }
 
 func (s *scene) recovery() *v1alpha1.LVMRecovery {

@@ -43,6 +43,14 @@ func (b *bench) wantPhase(name string, phase v1alpha1.RecoveryPhase, says string
 	return r
 }
 
+// logicalVolume creates the object of a volume in the API.
+func (b *bench) logicalVolume(name string) {
+	b.Helper()
+	b.ok(b.client.Create(b.Context(), &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
+		Spec:   topolvmv1.LogicalVolumeSpec{Name: "pvc-" + name, NodeName: nodeName, DeviceClass: "vg1"},
+		Status: topolvmv1.LogicalVolumeStatus{VolumeID: name}}))
+}
+
 // losesADisk makes a thick class with a volume on each of its two disks, and detaches the second disk.
 func (b *bench) losesADisk() {
 	b.Helper()
@@ -50,9 +58,7 @@ func (b *bench) losesADisk() {
 	for name, disk := range map[string]string{"kept": "/dev/sdb", "gone": "/dev/sdc"} {
 		b.ok(b.lvm.LVCreateThick(b.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 8 << 20,
 			Devices: []string{disk}}))
-		b.ok(b.client.Create(b.Context(), &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
-			Spec:   topolvmv1.LogicalVolumeSpec{Name: "pvc-" + name, NodeName: nodeName, DeviceClass: "vg1"},
-			Status: topolvmv1.LogicalVolumeStatus{VolumeID: name}}))
+		b.logicalVolume(name)
 		b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 			Spec: corev1.PersistentVolumeSpec{
 				ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: name},

@@ -949,7 +949,7 @@ func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) (
 func changes(command string) bool {
 	return slices.Contains([]string{
 		"vgcreate", "vgextend", "vgchange", "vgreduce", "vgremove", "pvremove", "pvchange", "pvmove", "lvcreate",
-		"lvextend", "lvremove", "lvchange", "lvconvert", "pvck",
+		"lvextend", "lvremove", "lvchange", "lvconvert", "pvck", "vgcfgrestore",
 	}, command)
 }
 

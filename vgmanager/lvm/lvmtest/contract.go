@@ -24,6 +24,8 @@ type LVM interface {
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
 	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
+	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
 	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error

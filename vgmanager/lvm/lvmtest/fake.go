@@ -24,8 +24,10 @@ type Fake struct {
 	disks  map[string]*disk
 	groups map[string]*group
 	faults map[string]error
-	calls  map[string]int
-	noRAID bool
+	// archive are the volume groups that were deleted.
+	archive map[string]archived
+	calls   map[string]int
+	noRAID  bool
 	// namesakes are additional volume groups whose names may already be in use.
 	namesakes map[string]lvm.VG
 	// accepted are the missing physical volumes whose loss is accepted, by volume group.
@@ -85,6 +87,7 @@ type part struct {
 func New() *Fake {
 	return &Fake{
 		disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
+		archive:  map[string]archived{},
 		accepted: map[string][]string{}, namesakes: map[string]lvm.VG{},
 	}
 }

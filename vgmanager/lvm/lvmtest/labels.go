@@ -23,8 +23,12 @@ func (f *Fake) metadataText(vg string) string {
 		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
 	}
 	text.WriteString("}\nlogical_volumes {\n")
-	for name := range g.lvs {
-		_, _ = fmt.Fprintf(&text, "%s {\n}\n", name)
+	for name, v := range g.lvs {
+		kind := "striped"
+		if v.kind == 't' {
+			kind = "thin-pool"
+		}
+		_, _ = fmt.Fprintf(&text, "%s {\nsegment1 {\ntype = %q\n}\n}\n", name, kind)
 	}
 	text.WriteString("}\n}\n")
 	return text.String()
@@ -40,7 +44,80 @@ func (f *Fake) ReadBackup(_ context.Context, vg string) (*lvm.Metadata, error) {
 	if f.groups[vg] == nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, os.ErrNotExist)
 	}
-	return lvm.DecodeMetadata([]byte(f.metadataText(vg)))
+	m, err := lvm.DecodeMetadata([]byte(f.metadataText(vg)))
+	if err == nil {
+		m.File = lvm.BackupDir + vg
+	}
+	return m, err
+}
+
+// DeleteGroup deletes a volume group with its volumes, as an administrator does with vgremove --force. The labels of
+// the disks stay.
+func (f *Fake) DeleteGroup(vg string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.archive[vg] = archived{f.groups[vg], f.metadataText(vg)}
+	for _, path := range f.groups[vg].disks {
+		f.disks[path].group = ""
+	}
+	delete(f.groups, vg)
+}
+
+// archived is a deleted volume group.
+type archived struct {
+	*group
+	text string
+}
+
+// ReadArchive implements lvm.LVM.
+func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*lvm.Metadata, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("ReadArchive", vg); err != nil {
+		return nil, err
+	}
+	a := f.archive[vg]
+	if a.group == nil || a.uuid != uuid {
+		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
+	}
+	m, err := lvm.DecodeMetadata([]byte(a.text))
+	if err == nil {
+		m.File = archiveFile(vg)
+	}
+	return m, err
+}
+
+func archiveFile(vg string) string { return lvm.ArchiveDir + vg + "_00001-1.vg" }
+
+// GroupRestore implements lvm.LVM.
+func (f *Fake) GroupRestore(_ context.Context, o lvm.GroupRestoreOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("GroupRestore", o.VG); err != nil {
+		return err
+	}
+	a := f.archive[o.VG]
+	switch {
+	case a.group == nil || o.File != archiveFile(o.VG):
+		return fmt.Errorf("file %s: %w", o.File, os.ErrNotExist)
+	case a.uuid != o.UUID || strings.Contains(a.text, "thin-pool"):
+		return fmt.Errorf("file %s: %w", o.File, lvm.ErrDamaged)
+	case f.groups[o.VG] != nil:
+		return fmt.Errorf("volume group %s: %w", o.VG, lvm.ErrExists)
+	}
+	for _, path := range a.disks {
+		if d := f.disks[path]; d.detached || d.group != "" || d.uuid == "" {
+			return fmt.Errorf("physical volume on %s: %w", path, lvm.ErrNotFound)
+		}
+	}
+	for _, path := range a.disks {
+		f.disks[path].group = o.VG
+	}
+	for _, v := range a.lvs {
+		v.on = false
+	}
+	f.groups[o.VG] = a.group
+	return nil
 }
 
 // MetadataDump implements lvm.LVM.

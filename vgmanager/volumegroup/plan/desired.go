@@ -40,6 +40,8 @@ type Desired struct {
 	Leaving bool
 	// Recovery is the approved recovery of the volume group, or nil.
 	Recovery *Recovery
+	// RestoringGroup: a recovery that restores a deleted volume group is open, approved or not.
+	RestoringGroup bool
 	// Restoring: a recovery that restores labels is open, approved or not.
 	Restoring bool
 	// Repairing: a recovery that repairs the thin pool is open, approved or not.

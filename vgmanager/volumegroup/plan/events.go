@@ -113,6 +113,7 @@ var failureEvents = map[Kind]EventReason{
 	CloseMetadata: EventInconsistentVolumes, RepairPool: EventInconsistentVolumes,
 	ActivatePool: EventInconsistentVolumes, RemoveLost: EventInconsistentVolumes,
 	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
+	RestoreGroup:  EventDeviceRemovalBlocked,
 	TrimVolumes:   EventInconsistentVolumes,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,

@@ -74,6 +74,13 @@ func lostGroup(w Desired, s NodeState) []Problem {
 	if hint := labelHint(w, s, nil); hint != "" {
 		remedy = hint + "if the data was overwritten, too, " + recoveryHint(w)
 	}
+	if isDeleted(s) {
+		message = fmt.Sprintf("volume group %s on node %s was deleted: its physical volumes are there, but belong "+
+			"to no volume group", w.Name, w.Node)
+		remedy = fmt.Sprintf("to restore it, create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, "+
+			"which changes nothing until it is approved; if its data is not needed, %s", w.Node, w.Name,
+			v1alpha1.RecoveryRestoreMetadata, recoveryHint(w))
+	}
 	if commands := unhiding(s); len(commands) > 0 {
 		message = fmt.Sprintf("volume group %s on node %s is missing: LVM there does not list its devices",
 			w.Name, w.Node)

@@ -186,8 +186,14 @@ func NewLabelPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	if vg != nil {
 		return p, ""
 	}
+	countVolumes(p, s.Backup.Metadata, objects)
+	return p, ""
+}
+
+// countVolumes adds the volumes that the metadata does not have to the lost ones of a plan.
+func countVolumes(p *v1alpha1.RecoveryPlan, m *lvm.Metadata, objects []v1alpha1.RecoveryVolume) {
 	for _, object := range objects {
-		if !slices.Contains(s.Backup.LVs, object.Name) {
+		if !slices.Contains(m.LVs, object.Name) {
 			p.LostVolumes = append(p.LostVolumes, object)
 			continue
 		}
@@ -195,7 +201,12 @@ func NewLabelPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	}
 	p.LostVolumeCount = int32(len(p.LostVolumes))
 	p.LostVolumes = p.LostVolumes[:min(len(p.LostVolumes), v1alpha1.MaxLostVolumes)]
-	return p, ""
+}
+
+// describe says which metadata a file has.
+func describe(m *lvm.Metadata) string {
+	return fmt.Sprintf("%s, change %d of the volume group, at %s: %s", m.File, m.Seqno,
+		m.Created.UTC().Format("2006-01-02T15:04:05Z"), m.Description)
 }
 
 // metadataSource describes where the metadata comes from.
@@ -203,8 +214,7 @@ func metadataSource(s NodeState, vg *lvm.VG) string {
 	if vg != nil {
 		return "the other devices of the volume group"
 	}
-	return fmt.Sprintf("%s%s, change %d of the volume group, at %s: %s", lvm.BackupDir, s.Backup.VG, s.Backup.Seqno,
-		s.Backup.Created.UTC().Format("2006-01-02T15:04:05Z"), s.Backup.Description)
+	return describe(s.Backup.Metadata)
 }
 
 // unverified returns the physical volumes of an approved plan that LVM finds, and whose headers were not checked. LVM
@@ -269,27 +279,13 @@ func (o Outcome) labelStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1alp
 			len(approved.Devices))
 		return status
 	case len(unverified(w, o.Node, vg)) > 0, allowsLabels(w, o.Node, vg):
-		status.Phase, status.Message = v1alpha1.RecoveryRunning, o.progress(vg)
-		if status.StartTime == nil {
-			status.StartTime = &now
-		}
+		setRunning(&status, o.progress(vg), now)
 		return status
 	}
-	w.Recovery, status.StartTime = nil, nil
-	created := now
-	if status.Plan != nil {
-		created = status.Plan.CreationTime
-	}
-	p, problem := NewLabelPlan(w, o.Node, volumes, created)
-	if problem != "" {
-		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
-		return status
-	}
-	if status.Plan == nil || status.Plan.ID != p.ID {
-		p, _ = NewLabelPlan(w, o.Node, volumes, now)
-		status.Plan = p
-	}
-	awaitApproval(&status, r.Spec.ApprovedPlan, labelConsequence(o.Node, vg, p))
+	w.Recovery = nil
+	renewPlan(&status, r.Spec.ApprovedPlan, now, func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
+		return NewLabelPlan(w, o.Node, volumes, created)
+	}, func(p *v1alpha1.RecoveryPlan) string { return labelConsequence(o.Node, vg, p) })
 	return status
 }
 

@@ -70,6 +70,7 @@ const (
 	RemoveLost       Kind = "RemoveLostVolumes"
 	RestoreLabel     Kind = "RestoreLabel"
 	VerifyLabel      Kind = "VerifyLabel"
+	RestoreGroup     Kind = "RestoreVolumeGroup"
 	TrimVolumes      Kind = "TrimVolumes"
 
 	WithdrawClass Kind = "WithdrawClass"
@@ -193,7 +194,7 @@ func New(w Desired, s NodeState) Plan {
 	}
 	if vg == nil && wasThere(w, s) {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...),
-			Excluded: chosen.excluded, Lost: true, Action: labelAction(w, s, nil)}
+			Excluded: chosen.excluded, Lost: true, Action: restoreAction(w, s)}
 	}
 	if vg == nil {
 		p := planCreation(w, s, chosen)

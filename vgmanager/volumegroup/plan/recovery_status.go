@@ -37,40 +37,51 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		return withCondition(o.repairStatus(w, r, volumes, status, now), r.Generation, now)
 	case v1alpha1.RecoveryFreePoolSpace:
 		return withCondition(o.spaceStatus(w, r, status, now), r.Generation, now)
-	}
-	if r.Spec.Action == v1alpha1.RecoveryRestoreLabels {
+	case v1alpha1.RecoveryRestoreLabels:
 		return withCondition(o.labelStatus(w, r, volumes, status, now), r.Generation, now)
+	case v1alpha1.RecoveryRestoreMetadata:
+		return withCondition(o.metadataStatus(w, r, volumes, status, now), r.Generation, now)
 	}
 	switch vg := GroupOf(w, o.Node); {
 	case w.Recovery != nil && w.Recovery.hasEnded(vg):
 		status.Phase, status.Message = v1alpha1.RecoverySucceeded, succeeded(w, status.Plan)
 		status.CompletionTime = &now
 	case w.Recovery != nil && recovers(w, o.Node, vg):
-		status.Phase, status.Message = v1alpha1.RecoveryRunning, o.progress(vg)
-		if status.StartTime == nil {
-			status.StartTime = &now
-		}
+		setRunning(&status, o.progress(vg), now)
 	default:
-		setPlan(&status, w, o, r.Spec.ApprovedPlan, volumes, now)
+		w.Recovery = nil
+		renewPlan(&status, r.Spec.ApprovedPlan, now, func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
+			return NewRecoveryPlan(w, o.Node, volumes, created)
+		}, consequence)
 	}
 	return withCondition(status, r.Generation, now)
 }
 
-// setPlan sets the current plan, which is not approved, or why there is none.
-func setPlan(status *v1alpha1.LVMRecoveryStatus, w Desired, o Outcome, approved string,
-	volumes []v1alpha1.RecoveryVolume, now metav1.Time) {
-	w.Recovery, status.StartTime = nil, nil
+// setRunning sets the phase of a recovery that is being carried out.
+func setRunning(status *v1alpha1.LVMRecoveryStatus, progress string, now metav1.Time) {
+	status.Phase, status.Message = v1alpha1.RecoveryRunning, progress
+	if status.StartTime == nil {
+		status.StartTime = &now
+	}
+}
+
+// renewPlan sets the current plan, which is not approved, or why there is none. The plan stays the same, with its
+// creation time, as long as it has the same content.
+func renewPlan(status *v1alpha1.LVMRecoveryStatus, approved string, now metav1.Time,
+	newPlan func(created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string),
+	consequence func(*v1alpha1.RecoveryPlan) string) {
+	status.StartTime = nil
 	created := now
 	if status.Plan != nil {
 		created = status.Plan.CreationTime
 	}
-	p, problem := NewRecoveryPlan(w, o.Node, volumes, created)
+	p, problem := newPlan(created)
 	if problem != "" {
 		status.Phase, status.Message, status.Plan = v1alpha1.RecoveryNotApplicable, problem, nil
 		return
 	}
 	if status.Plan == nil || status.Plan.ID != p.ID {
-		p, _ = NewRecoveryPlan(w, o.Node, volumes, now)
+		p, _ = newPlan(now)
 		status.Plan = p
 	}
 	awaitApproval(status, approved, consequence(p))

@@ -42,6 +42,8 @@ type NodeState struct {
 	Inspection *PoolInspection
 	// Backup is LVM's backup of the metadata, while a recovery restores the labels of a volume group that is missing.
 	Backup Backup
+	// Archive is the newest metadata in LVM's archive, while a recovery restores a deleted volume group.
+	Archive Backup
 	// Verified are the UUIDs of the physical volumes whose restored headers were checked.
 	Verified []string
 	// Mounted are the mounted file systems of the thin pool, if a recovery frees space of the pool and has no approved
