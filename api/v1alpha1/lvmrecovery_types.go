@@ -54,9 +54,13 @@ const (
 	// RecoveryFreePoolSpace trims the mounted file systems of the volumes of the thin pool (FITRIM, as fstrim(8)), so
 	// that the pool gets back the blocks of deleted files. No volume is lost.
 	RecoveryFreePoolSpace RecoveryAction = "FreePoolSpace"
+	// RecoveryDeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
+	RecoveryDeleteOrphans RecoveryAction = "DeleteOrphans"
 )
 
 // LVMRecoverySpec is the requested action.
+//
+// +kubebuilder:validation:XValidation:rule="(self.action == 'DeleteOrphans') == has(self.volumes)",message="volumes is required for DeleteOrphans, and is not allowed for other actions"
 type LVMRecoverySpec struct {
 	// nodeName is the node with the volume group.
 	// +kubebuilder:validation:MinLength=1
@@ -75,10 +79,22 @@ type LVMRecoverySpec struct {
 	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
 	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
 	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
-	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace
+	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands. DeleteOrphans
+	// deletes the logical volumes in volumes, which no object of the cluster refers to.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
+
+	// volumes are the names of the logical volumes that DeleteOrphans deletes, without the volume group, at most 1000.
+	// The status of the node lists the orphans. It is required for DeleteOrphans.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=127
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumes cannot be changed: create another LVMRecovery"
+	Volumes []string `json:"volumes,omitempty"`
 
 	// approvedPlan is the ID of the plan in status.plan.id that is approved, with the loss of the volumes that it
 	// lists. Nothing is changed without it. If more than the approved plan lists would be lost, the node agent makes a

@@ -87,7 +87,7 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	}
 	events := said(recorder)
 	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") ||
-		!strings.Contains(events[1], "created for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
+		!strings.Contains(events[1], "created for ns/old") || !strings.Contains(events[1], "action: DeleteOrphans, volumes: [byhand]}") {
 		t.Errorf("got %q", events)
 	}
 	if n := testutil.CollectAndCount(a); n != 8 {

@@ -191,12 +191,13 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 var (
 	// orphanVolume is a Warning event on the Node: a logical volume of this cluster has no LogicalVolume object, and
 	// takes up space.
-	// What to do: if its data is not needed, run `lvremove` on the node; see [how to find
+	// What to do: if its data is not needed, create an LVMRecovery with `action: DeleteOrphans`; see [how to remove
 	// orphans](../how-to/orphans.md).
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
 		"logical volume %s on node %s (%s%s) has no LogicalVolume object: it takes up space, nothing in this "+
-			"cluster uses it, and it is not removed automatically: if its data is not needed, run on the node: "+
-			"lvremove %s")
+			"cluster uses it, and it is not removed automatically: if its data is not needed, create an LVMRecovery "+
+			"{nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, which lists what it deletes, and deletes "+
+			"nothing until it is approved")
 	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed
 	// manually, or its disks were replaced.
 	// What to do: restore the data from a backup into a new claim, then delete this one.
@@ -238,10 +239,11 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 		log.FromContext(ctx).Error(err, "cannot send an event about an orphan", "node", a.Node)
 		return
 	}
+	_, name, _ := strings.Cut(o.Name, "/")
 	claim := ""
 	if o.Claim != "" {
 		claim = ", created for " + o.Claim
 	}
 	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name,
-		a.Node, o.Size, claim, o.Name)
+		a.Node, o.Size, claim, a.Node, o.class, v1alpha1.RecoveryDeleteOrphans, name)
 }

@@ -187,6 +187,50 @@ func (l *LVM) LVRemoveUnreadable(ctx context.Context, vg string, names ...string
 		vg: vg, whole: true, args: args, check: func(v *VG) error { return v.checkUnreadable(names) }})
 }
 
+// LVRemoveByUUID removes active or inactive logical volumes of one volume group in one command. It reads the volume
+// group again, and removes nothing and returns ErrNotFound if one of them does not exist, ErrInUse if one is open, and
+// ErrInvalid if one is a thin pool or has a thick snapshot, which --yes would remove too. After another error, any of
+// them may be removed.
+func (l *LVM) LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error {
+	report, err := l.Report(ctx)
+	if err != nil {
+		return err
+	}
+	group := report.VG(vg)
+	if group == nil {
+		return fmt.Errorf("volume group %s: %w", vg, ErrNotFound)
+	}
+	check := func(v *VG) error { return v.checkRemovable(uuids) }
+	if err := check(group); err != nil {
+		return err
+	}
+	names := namesOf(group, uuids)
+	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
+		vg: vg, whole: true, check: check, args: append([]string{"lvremove", "--yes"}, allNames(vg, names)...)})
+}
+
+// checkRemovable returns an error if the removal of one of the logical volumes is not possible, or removes others too.
+func (v *VG) checkRemovable(uuids []string) error {
+	for _, uuid := range uuids {
+		at := slices.IndexFunc(v.LVs, func(lv LV) bool { return lv.UUID == uuid })
+		if at < 0 {
+			return fmt.Errorf("logical volume with the UUID %s in volume group %s: %w", uuid, v.Name, ErrNotFound)
+		}
+		lv := &v.LVs[at]
+		snapshot := slices.IndexFunc(v.LVs, func(o LV) bool { return o.Origin == lv.Name && !o.Attr.IsThinVolume() })
+		switch {
+		case lv.Attr.IsThinPool():
+			return fmt.Errorf("logical volume %s is a thin pool: %w", fullName(v.Name, lv.Name), ErrInvalid)
+		case lv.Attr.Open():
+			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, lv.Name), ErrInUse)
+		case snapshot >= 0:
+			return fmt.Errorf("logical volume %s has the snapshot %s: %w", fullName(v.Name, lv.Name),
+				v.LVs[snapshot].Name, ErrInvalid)
+		}
+	}
+	return nil
+}
+
 // LVRemoveInactive removes inactive logical volumes. It returns ErrNotEmpty and removes nothing if one of them is
 // active, or is a thin pool with volumes.
 //

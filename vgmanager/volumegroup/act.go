@@ -109,6 +109,8 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.TrimVolumes:
 		r.startTrim(ctx, w, s, a)
 		return nil
+	case plan.RemoveOrphans:
+		return r.removeOrphans(ctx, w, s, a)
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:

@@ -58,6 +58,7 @@ type Pools interface {
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
+	LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error
 }
 
 // PoolRepairs checks and repairs the metadata of thin pools.
@@ -339,6 +340,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
 		w.FreeingSpace = recoveries[0].Spec.Action == v1alpha1.RecoveryFreePoolSpace
+		w.Orphans = recoveries[0].Spec.Volumes
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)

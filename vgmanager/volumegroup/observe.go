@@ -67,6 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	s.Verified = slices.Clone(r.verified[w.Name])
 	s.PoolFault = r.faults[w.Name]
 	s.Inspection = r.inspections.of(w, plan.GroupOf(w, s), r.now())
+	s.Owners = r.owners(ctx, w)
 	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()

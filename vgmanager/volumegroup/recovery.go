@@ -134,7 +134,9 @@ func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) er
 	}
 	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.DamagedVolumes, p.MountedVolumes} {
 		for i := range volumes {
-			volumes[i].Claim = claims[volumes[i].Name]
+			if claim, bound := claims[volumes[i].Name]; bound {
+				volumes[i].Claim = claim
+			}
 		}
 	}
 	return nil

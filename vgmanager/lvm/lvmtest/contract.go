@@ -43,6 +43,7 @@ type LVM interface {
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
+	LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error
 	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
 	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
 	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
@@ -102,6 +103,7 @@ func Contract(t *testing.T, b Bench) {
 		{"inactive volumes have no device until the group is activated", contractActivation},
 		{"what is remembered after a change is what a new report says", contractView},
 		{"a volume that its pool has is not lost", contractNotLost},
+		{"volumes are removed by UUID", contractRemoveByUUID},
 		{"the metadata of an inactive pool is opened alone", contractPoolMetadata},
 		{"nothing that holds something is removed", contractGuards},
 		{"removal leaves blank disks", contractRemoval},
@@ -428,6 +430,30 @@ func contractGuards(t *testing.T, b Bench) {
 	if len(vg.LVs) != 4 {
 		t.Fatalf("got %d volumes after refused removals, want 4", len(vg.LVs))
 	}
+}
+
+// contractRemoveByUUID: if one of the volumes cannot be removed, none is. A volume is removed without its snapshots.
+func contractRemoveByUUID(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: "by-uuid", VirtualSize: 8 << 20}))
+	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "by-uuid", Name: "of-by-uuid"}))
+	_, vg := look(t, b)
+	before := len(vg.LVs)
+	uuid := vg.LV("by-uuid").UUID
+	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid, "nosuch"), lvm.ErrNotFound)
+	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid, vg.LV("pool").UUID), lvm.ErrInvalid)
+	want(t, l.LVRemoveByUUID(ctx, "nosuch", uuid), lvm.ErrNotFound)
+	if _, vg = look(t, b); len(vg.LVs) != before {
+		t.Fatalf("got %d volumes after refused removals, want %d", len(vg.LVs), before)
+	}
+	ok(t, l.LVRemoveByUUID(ctx, contractGroup, uuid))
+	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid), lvm.ErrNotFound)
+	_, vg = look(t, b)
+	if vg.LV("by-uuid") != nil || vg.LV("of-by-uuid") == nil {
+		t.Fatalf("got %+v", vg.LVs)
+	}
+	ok(t, l.LVRemoveByUUID(ctx, contractGroup, vg.LV("of-by-uuid").UUID))
 }
 
 // contractNotLost: a volume that the pool has is never removed as lost, and is active afterwards.

@@ -299,6 +299,37 @@ func (f *Fake) LVRemove(_ context.Context, vg string, names ...string) error {
 	return errors.Join(failures...)
 }
 
+// LVRemoveByUUID implements lvm.LVM.
+func (f *Fake) LVRemoveByUUID(_ context.Context, vg string, uuids ...string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.groups[vg] == nil {
+		return fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
+	}
+	g, err := f.changeWhole("LVRemoveByUUID", vg)
+	if err != nil {
+		return err
+	}
+	for _, uuid := range uuids {
+		v := g.byUUID(uuid)
+		isSnapshot := func(o *volume) bool { return v != nil && o.Origin == v.Name && o.kind != 'V' }
+		switch {
+		case v == nil:
+			return fmt.Errorf("volume %s: %w", uuid, lvm.ErrNotFound)
+		case v.open:
+			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInUse)
+		case v.kind == 't', slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), isSnapshot):
+			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInvalid)
+		}
+	}
+	for _, uuid := range uuids {
+		if err := f.remove(g, vg, g.byUUID(uuid).Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (f *Fake) remove(g *group, vg, name string) error {
 	switch v := g.lvs[name]; {
 	case v == nil:

@@ -48,6 +48,8 @@ type Desired struct {
 	Repairing bool
 	// FreeingSpace: a recovery that frees space of the thin pool is open, approved or not.
 	FreeingSpace bool
+	// Orphans are the names of the logical volumes that the open recovery deletes, approved or not.
+	Orphans []string
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

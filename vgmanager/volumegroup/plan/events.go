@@ -78,7 +78,7 @@ const (
 	// What to do: delete the claims, volumes and snapshots that the note names.
 	EventManualCleanup EventReason = "ManualCleanupRequired"
 	// EventRemovalFailed is a Warning event on the LVMVolumeGroup: a command that removes the volume group, its thin
-	// pool or its physical volumes failed.
+	// pool, its physical volumes or orphans failed.
 	// What to do: see the error in the note; the agent tries again.
 	EventRemovalFailed EventReason = "RemovalFailed"
 )
@@ -115,6 +115,7 @@ var failureEvents = map[Kind]EventReason{
 	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
 	RestoreGroup:  EventDeviceRemovalBlocked,
 	TrimVolumes:   EventInconsistentVolumes,
+	RemoveOrphans: EventRemovalFailed,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }

@@ -72,6 +72,7 @@ const (
 	VerifyLabel      Kind = "VerifyLabel"
 	RestoreGroup     Kind = "RestoreVolumeGroup"
 	TrimVolumes      Kind = "TrimVolumes"
+	RemoveOrphans    Kind = "RemoveOrphans"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -100,8 +101,8 @@ type Action struct {
 	Label Label
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
-	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost
-	// and TrimVolumes, and the mapped devices of Unmap.
+	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
+	// TrimVolumes and RemoveOrphans, and the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
@@ -305,6 +306,9 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	due = append(due, requests.action, refresh(s, vg))
 	if w.Spec.ThinPoolConfig != nil && !broken && !repairing {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
+	}
+	if !broken && !repairing {
+		due = append(due, orphanAction(w, s, vg))
 	}
 	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
 		return due[at]

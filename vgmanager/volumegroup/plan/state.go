@@ -50,6 +50,8 @@ type NodeState struct {
 	// plan. Trim is the progress of an approved one, or nil.
 	Mounted Mounted
 	Trim    *Trim
+	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans.
+	Owners Owners
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.
