@@ -62,6 +62,22 @@ const (
 // ConditionSucceeded is a condition of an LVMRecovery: the recovery has ended. Its reason is the phase.
 const ConditionSucceeded = "Succeeded"
 
+// ConditionObjectsCreated is a condition of an LVMRecovery with `action: ImportVolumes`: the operator has created the
+// objects of the volumes in the approved plan.
+const ConditionObjectsCreated = "ObjectsCreated"
+
+// Reasons of ObjectsCreated.
+const (
+	// ReasonObjectsCreated sets ObjectsCreated to True: all objects exist, and the claims are bound or can be bound.
+	ReasonObjectsCreated = "ObjectsCreated"
+	// ReasonCreatingObjects sets ObjectsCreated to False: the operator creates the objects, or waits for the node agent.
+	// What to do: wait.
+	ReasonCreatingObjects = "CreatingObjects"
+	// ReasonObjectsBlocked sets ObjectsCreated to False: objects of a volume cannot be created.
+	// What to do: as the message says.
+	ReasonObjectsBlocked = "ObjectsBlocked"
+)
+
 // ConditionDevicesObserved is a condition of an LVMVolumeGroupNodeStatus: the list of devices in its status is complete
 // and current.
 const ConditionDevicesObserved = "DevicesObserved"

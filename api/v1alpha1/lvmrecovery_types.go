@@ -56,11 +56,20 @@ const (
 	RecoveryFreePoolSpace RecoveryAction = "FreePoolSpace"
 	// RecoveryDeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
 	RecoveryDeleteOrphans RecoveryAction = "DeleteOrphans"
+	// RecoveryImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes
+	// that have none, for example after the loss of the cluster's objects. The objects of volumes whose disks were moved
+	// from another node follow to this node. No volume is changed.
+	RecoveryImportVolumes RecoveryAction = "ImportVolumes"
+	// RecoveryCheckFileSystems checks the file systems of the volumes in volumes, which no Pod uses, and repairs those
+	// with errors (e2fsck, xfs_repair).
+	RecoveryCheckFileSystems RecoveryAction = "CheckFileSystems"
 )
 
 // LVMRecoverySpec is the requested action.
 //
-// +kubebuilder:validation:XValidation:rule="(self.action == 'DeleteOrphans') == has(self.volumes)",message="volumes is required for DeleteOrphans, and is not allowed for other actions"
+// +kubebuilder:validation:XValidation:rule="has(self.volumes) ? self.action in ['DeleteOrphans', 'ImportVolumes', 'CheckFileSystems'] : !(self.action in ['DeleteOrphans', 'CheckFileSystems'])",message="volumes is required for DeleteOrphans and CheckFileSystems, optional for ImportVolumes, and not allowed for other actions"
+// +kubebuilder:validation:XValidation:rule="!has(self.claims) || self.action == 'ImportVolumes'",message="claims is allowed for ImportVolumes only"
+// +kubebuilder:validation:XValidation:rule="has(self.volumes) == has(oldSelf.volumes) && has(self.claims) == has(oldSelf.claims)",message="volumes and claims cannot be changed: create another LVMRecovery"
 type LVMRecoverySpec struct {
 	// nodeName is the node with the volume group.
 	// +kubebuilder:validation:MinLength=1
@@ -80,13 +89,18 @@ type LVMRecoverySpec struct {
 	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
 	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
 	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands. DeleteOrphans
-	// deletes the logical volumes in volumes, which no object of the cluster refers to.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans
+	// deletes the logical volumes in volumes, which no object of the cluster refers to. ImportVolumes creates the
+	// LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes that have none, and moves those of
+	// volumes whose disks came from another node; no volume is changed. CheckFileSystems checks and repairs the file
+	// systems of the volumes in volumes, which no Pod uses.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans;ImportVolumes;CheckFileSystems
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
-	// volumes are the names of the logical volumes that DeleteOrphans deletes, without the volume group, at most 1000.
-	// The status of the node lists the orphans. It is required for DeleteOrphans.
+	// volumes are the names of the logical volumes that DeleteOrphans deletes, that ImportVolumes imports, or whose file
+	// systems CheckFileSystems checks, without the volume group, at most 1000. The status of the node lists the orphans.
+	// It is required for DeleteOrphans and CheckFileSystems. Without it, ImportVolumes imports all volumes of the volume
+	// group whose tags name a claim.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -96,12 +110,42 @@ type LVMRecoverySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumes cannot be changed: create another LVMRecovery"
 	Volumes []string `json:"volumes,omitempty"`
 
+	// claims name the claims for volumes that ImportVolumes imports. They are required for volumes whose tags name no
+	// claim, and replace the claim in the tags of other volumes.
+	// +optional
+	// +listType=map
+	// +listMapKey=volume
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="claims cannot be changed: create another LVMRecovery"
+	Claims []RecoveryClaim `json:"claims,omitempty"`
+
 	// approvedPlan is the ID of the plan in status.plan.id that is approved, with the loss of the volumes that it
 	// lists. Nothing is changed without it. If more than the approved plan lists would be lost, the node agent makes a
 	// new plan, which must be approved again.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ApprovedPlan string `json:"approvedPlan,omitempty"`
+}
+
+// RecoveryClaim is the claim for a volume that is imported.
+type RecoveryClaim struct {
+	// volume is the name of the logical volume, without the volume group.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=127
+	Volume string `json:"volume"`
+
+	// namespace is the namespace of the claim. It must exist.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+
+	// name is the name of the claim. If the claim exists, it must be unbound.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
 }
 
 // RecoveryPhase is the progress of a recovery.
@@ -157,7 +201,8 @@ type LVMRecoveryStatus struct {
 	// +optional
 	FreedBytes *int64 `json:"freedBytes,omitempty"`
 
-	// conditions has Succeeded, with the phase as its reason.
+	// conditions has Succeeded, with the phase as its reason, and for ImportVolumes also ObjectsCreated, which the operator
+	// sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -243,6 +288,20 @@ type RecoveryPlan struct {
 	// +optional
 	MountedVolumeCount int32 `json:"mountedVolumeCount,omitempty"`
 
+	// importedVolumes are the volumes that ImportVolumes imports, at most 1000, with their claims. fromNode is set for
+	// volumes whose objects are moved from another node.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	ImportedVolumes []RecoveryVolume `json:"importedVolumes,omitempty"`
+
+	// checkedVolumes are the volumes whose file systems CheckFileSystems repairs, at most 1000, with what a check that
+	// changes nothing has found.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	CheckedVolumes []RecoveryVolume `json:"checkedVolumes,omitempty"`
+
 	// lostVolumeCount is the number of volumes and snapshots that are lost.
 	LostVolumeCount int32 `json:"lostVolumeCount"`
 
@@ -286,4 +345,17 @@ type RecoveryVolume struct {
 	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
 	// +optional
 	Claim string `json:"claim,omitempty"`
+	// persistentVolume is the name of the PersistentVolume and of the LogicalVolume that ImportVolumes creates or moves.
+	// +optional
+	PersistentVolume string `json:"persistentVolume,omitempty"`
+	// fromNode is the node from which the objects of the volume are moved (ImportVolumes).
+	// +optional
+	FromNode string `json:"fromNode,omitempty"`
+	// fsType is the file system of the volume (ImportVolumes, CheckFileSystems). ImportVolumes imports a volume without
+	// one as a block volume.
+	// +optional
+	FSType string `json:"fsType,omitempty"`
+	// finding is what a check of the file system that changes nothing has found (CheckFileSystems).
+	// +optional
+	Finding string `json:"finding,omitempty"`
 }

@@ -61,6 +61,11 @@ const (
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"
 	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.
 	LogicalVolumeFinalizer = "topolvm.io/logicalvolume"
+	// ImportAnnotation on a LogicalVolume names the existing logical volume that the object is for. The node agent does
+	// not create a logical volume for such an object. Agents cannot change the annotation.
+	ImportAnnotation = "lvm.topolvm.io/import"
+	// MovedVolumeAnnotation on a LogicalVolume has the PersistentVolume (JSON) that is being recreated on another node.
+	MovedVolumeAnnotation = "lvm.topolvm.io/moved-persistentvolume"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.
 	PendingDeletionAnnotation = "topolvm.io/pendingdeletion"
 	// ResizeRequestedAnnotation on a LogicalVolume has the time of the last request to grow it.

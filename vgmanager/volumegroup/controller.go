@@ -340,7 +340,9 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
 		w.FreeingSpace = recoveries[0].Spec.Action == v1alpha1.RecoveryFreePoolSpace
-		w.Orphans = recoveries[0].Spec.Volumes
+		if recoveries[0].Spec.Action == v1alpha1.RecoveryDeleteOrphans {
+			w.Orphans = recoveries[0].Spec.Volumes
+		}
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)
