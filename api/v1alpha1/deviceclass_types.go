@@ -87,8 +87,9 @@ type DeviceClass struct {
 	// +kubebuilder:validation:MaxItems=64
 	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
 
-	// adopt allows volume groups of this device class whose disks were moved from another node of this cluster to be
-	// used on their new node.
+	// adopt allows volume groups whose disks were moved from another node, or come from another cluster, to be used by
+	// this device class on the node that has them now. A volume group with another name is renamed to the name of the
+	// device class.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -235,7 +236,7 @@ type DeviceRequest struct {
 	Action DeviceAction `json:"action"`
 }
 
-// VolumeGroupAdoption allows a volume group to be used on a node other than the one where it was created.
+// VolumeGroupAdoption allows a volume group to be used on a node or in a cluster other than the one where it was created.
 type VolumeGroupAdoption struct {
 	// node is the name of the node that has the disks now.
 	// +kubebuilder:validation:MinLength=1

@@ -76,7 +76,8 @@ type LVMVolumeGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
 
-	// adopt allows volume groups whose disks were moved from another node to be used on their new node.
+	// adopt allows volume groups whose disks were moved from another node, or come from another cluster, to be used on
+	// the node that has them now.
 	// +optional
 	// +listType=map
 	// +listMapKey=node

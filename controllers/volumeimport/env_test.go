@@ -328,7 +328,7 @@ func (w *world) moved(name string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 	old := w.name + "-old"
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name,
 		Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}},
-		Spec: topolvmv1.LogicalVolumeSpec{Name: w.name + "-" + name, NodeName: old, DeviceClass: "vg1",
+		Spec: topolvmv1.LogicalVolumeSpec{Name: w.name + "-" + name, NodeName: old, DeviceClass: "vg0",
 			Size: resource.MustParse("1Gi")}}
 	w.create(lv)
 	lv.Status.VolumeID = w.name + "-lv-" + name
@@ -383,7 +383,7 @@ func TestObjectsMoveWithTheirVolume(t *testing.T) {
 			pv.Annotations["pv.kubernetes.io/provisioned-by"] != "topolvm.io" {
 			t.Errorf("killed at %d: the PersistentVolume has changed: %s %+v", n, diff, pv.ObjectMeta)
 		}
-		if lv.Spec.NodeName != w.node() || lv.Status.VolumeID != name+"-lv-data" || len(lv.Annotations) > 0 {
+		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Status.VolumeID != name+"-lv-data" || len(lv.Annotations) > 0 {
 			t.Errorf("killed at %d: got the LogicalVolume %+v", n, lv)
 		}
 		if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {

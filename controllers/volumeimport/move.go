@@ -19,7 +19,8 @@ import (
 // protectionFinalizer keeps a bound PersistentVolume (Kubernetes, controller pv-protection).
 const protectionFinalizer = "kubernetes.io/pv-protection"
 
-// move moves the objects of a volume from another node to this one: the LogicalVolume is changed, and the
+// move moves the objects of a volume from another node to this one: the LogicalVolume is changed, also to the device
+// class that has adopted the volume group, and the
 // PersistentVolume is recreated, because its node affinity cannot be changed. The claim stays, and is bound to the new
 // PersistentVolume, which has the same name.
 //
@@ -74,7 +75,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume,
 		return nil, "", err
 	}
 	before := lv.DeepCopy()
-	lv.Spec.NodeName = j.node
+	lv.Spec.NodeName, lv.Spec.DeviceClass = j.node, j.class
 	recreated := ""
 	if exists && !isOn(pv, j.node) {
 		data, err := json.Marshal(j.onThisNode(pv))
@@ -84,7 +85,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume,
 		recreated = string(data)
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, recreated)
 	}
-	if lv.Spec.NodeName == before.Spec.NodeName && recreated == "" {
+	if lv.Spec.NodeName == before.Spec.NodeName && lv.Spec.DeviceClass == before.Spec.DeviceClass && recreated == "" {
 		return lv, "", nil
 	}
 	err = j.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

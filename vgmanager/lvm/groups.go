@@ -80,6 +80,15 @@ func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 	return l.changeWhole(ctx, "change the tags of volume group "+o.VG, o.VG, nil, append(args, o.VG)...)
 }
 
+// VGRename renames the volume group with a UUID. It works while another volume group has the current name, and while
+// volumes are in use. It returns ErrExists if a volume group has the new name, ErrNotFound if the group does not exist,
+// and ErrMissingPV if a physical volume is missing.
+//
+// It does not pass --force or -y: LVM asks no question that is not about a damaged group.
+func (l *LVM) VGRename(ctx context.Context, uuid, name string) error {
+	return l.change(ctx, "rename volume group "+uuid+" to "+name, wholeNode, "vgrename", uuid, name)
+}
+
 // VGReduceOptions describes a physical volume to remove from a volume group.
 type VGReduceOptions struct {
 	VG, Device string

@@ -120,6 +120,7 @@ func TestCommands(t *testing.T) {
 		"vgchange --addtag a=b --addtag c --deltag d vg1": func(l *LVM) error {
 			return l.VGChangeTags(ctx, VGTagOptions{VG: "vg1", Add: []string{"a=b", "c"}, Remove: []string{"d"}})
 		},
+		"vgrename uuid-1 vg1": func(l *LVM) error { return l.VGRename(ctx, "uuid-1", "vg1") },
 		"vgreduce vg1 /dev/sdb": func(l *LVM) error {
 			return l.VGReduce(ctx,
 				VGReduceOptions{VG: "vg1", Device: "/dev/sdb"})

@@ -42,6 +42,8 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 		return r.unhide(ctx, w, a)
 	case plan.TagVG:
 		return r.LVM.VGChangeTags(ctx, lvm.VGTagOptions{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
+	case plan.RenameVG:
+		return r.LVM.VGRename(ctx, a.VGUUID, w.Name)
 	case plan.ExtendVG:
 		return r.extendVG(ctx, w, s, a)
 	case plan.Activate:

@@ -38,6 +38,7 @@ type Groups interface {
 	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
 	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
+	VGRename(ctx context.Context, uuid, name string) error
 	VGActivate(ctx context.Context, name string) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, name string) error

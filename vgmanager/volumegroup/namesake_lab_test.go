@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class. Neither group is
@@ -96,5 +97,62 @@ func TestSceneGroupsOfOneName(t *testing.T) {
 	}
 	s.sh("/usr/sbin/lvm", "vgremove", "--yes", "--force", "vg2")
 	s.sh("/usr/sbin/lvm", "pvremove", second)
+	s.discard()
+}
+
+// TestSceneAdoptedGroupOfAnotherNameIsRenamed attaches disks of two other nodes with volume groups of the same name. The
+// device class adopts one of them, which gets its name. The agent is killed after the command. The other group is not
+// changed.
+func TestSceneAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
+	uuids := map[string]string{}
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		for i, volume := range []string{"precious", "other"} {
+			disk := kernelName(s.disks[i])
+			for _, args := range [][]string{
+				{"vgcreate", "--addtag", "lvms", "--addtag", "lvms.cluster=c0", "--addtag", "lvms.class=old", "old", disk},
+				{"lvcreate", "--name", volume, "--size", "32m", "--wipesignatures", "n", "--zero", "n", "old"},
+				{"vgchange", "--activate", "n", "old"},
+			} {
+				s.sh("/usr/sbin/lvm", append([]string{args[0], "--devices", disk}, args[1:]...)...)
+			}
+			uuids[volume] = strings.TrimSpace(
+				s.output("lvm", "vgs", "--devices", disk, "--noheadings", "-o", "vg_uuid", "old"))
+		}
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: &v1alpha1.DeviceSelector{
+			OptionalPaths: []v1alpha1.DevicePath{v1alpha1.DevicePath(s.disks[0])}}}
+	})
+	if s.hasDevicesFile() {
+		for i := range 2 {
+			s.sh("/usr/sbin/lvm", "lvmdevices", "--adddev", kernelName(s.disks[i]))
+		}
+	}
+	s.look()
+	if e := s.entry(); e.UUID != "" {
+		t.Fatalf("the class has a group that it does not adopt: %+v", e)
+	}
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: nodeName, VolumeGroupUUID: uuids["precious"]}}
+	})
+	_, _ = s.reconcile()
+	s.boot()
+	if e := s.ready(); e.UUID != uuids["precious"] {
+		t.Fatalf("the class has the group %s, want %s", e.UUID, uuids["precious"])
+	}
+	report, err := lvm.New(s.runner).Report(t.Context())
+	s.ok(err)
+	adopted, other := report.VG("vg1"), report.VG("old")
+	if adopted.LV("precious") == nil || !adopted.LV("precious").Attr.Active() || other == nil || other.UUID != uuids["other"] ||
+		other.LV("other") == nil {
+		t.Fatalf("got %+v", report.VGs)
+	}
+	t.Log(adopted.Tags, other.Tags)
+	if adopted.HasTag("lvms.cluster=c0") || !other.HasTag("lvms.cluster=c0") {
+		t.Errorf("got the tags %v and %v", adopted.Tags, other.Tags)
+	}
+	s.fill("/dev/vg1/precious", 32<<20)
+	s.ok(s.delete("precious"))
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "old")
+	s.sh("/usr/sbin/lvm", "vgremove", "--yes", "--force", "old")
+	s.sh("/usr/sbin/lvm", "pvremove", kernelName(s.disks[1]))
 	s.discard()
 }

@@ -141,6 +141,42 @@ func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
 	return nil
 }
 
+// VGRename implements lvm.LVM.
+func (f *Fake) VGRename(_ context.Context, uuid, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("VGRename", ""); err != nil {
+		return err
+	}
+	_, taken := f.namesakes[name]
+	if f.groups[name] != nil || taken {
+		return fmt.Errorf("volume group %s: %w", name, lvm.ErrExists)
+	}
+	for old, vg := range f.namesakes {
+		if vg.UUID == uuid {
+			delete(f.namesakes, old)
+			vg.Name = name
+			f.namesakes[name] = vg
+			return nil
+		}
+	}
+	for old, g := range f.groups {
+		if g.uuid != uuid {
+			continue
+		}
+		if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
+			return fmt.Errorf("volume group %s: %w", old, lvm.ErrMissingPV)
+		}
+		for _, path := range g.disks {
+			f.disks[path].group = name
+		}
+		delete(f.groups, old)
+		f.groups[name] = g
+		return nil
+	}
+	return fmt.Errorf("volume group %s: %w", uuid, lvm.ErrNotFound)
+}
+
 // retag returns the new tags, sorted as in LVM's report.
 func retag(tags, add, remove []string) []string {
 	list := append(slices.Clone(tags), add...)

@@ -52,6 +52,7 @@ type LVM interface {
 	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
+	VGRename(ctx context.Context, uuid, name string) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, vg string) error
 	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error

@@ -16,6 +16,7 @@ import (
 func ContractOfDevices(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"tags change and stay changed", contractTags},
+		{"a group is renamed by its UUID", contractRename},
 		{"nothing new is put on a closed device", contractCordon},
 		{"a move locks what it moves, and an abort leaves all where it was", contractAbort},
 		{"a move empties a device", contractMove},
@@ -67,6 +68,25 @@ func contractTags(t *testing.T, b Bench) {
 	if diff := cmp.Diff([]string{"lvms", "lvms.cluster=1-2"}, vg.Tags); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func contractRename(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	_, before := look(t, b)
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "named", Size: 8 << 20}))
+	want(t, l.VGRename(ctx, before.UUID, contractGroup), lvm.ErrExists)
+	want(t, l.VGRename(ctx, "aaaaaa-bbbb-cccc-dddd-eeee-ffff-gggggg", "other"), lvm.ErrNotFound)
+	ok(t, l.VGRename(ctx, before.UUID, "other"))
+	report, err := l.Report(ctx)
+	ok(t, err)
+	after := report.VG("other")
+	if after == nil || report.VG(contractGroup) != nil || after.UUID != before.UUID || !after.LV("named").Attr.Active() ||
+		!slices.Equal(after.Tags, before.Tags) {
+		t.Fatalf("got %+v", report.VGs)
+	}
+	ok(t, l.VGRename(ctx, before.UUID, contractGroup))
+	ok(t, l.LVRemove(ctx, contractGroup, "named"))
 }
 
 func contractCordon(t *testing.T, b Bench) {

@@ -101,7 +101,7 @@ func RecoveryEvent(phase v1alpha1.RecoveryPhase) EventReason {
 // failureEvents are the events of failed actions.
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
-	TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
+	TagVG: EventVolumeGroupFailed, RenameVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
 	Activate: EventInconsistentVolumes, Resume: EventInconsistentVolumes, CreatePool: EventThinPoolFailed,
 	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,

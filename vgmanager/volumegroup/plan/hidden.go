@@ -87,13 +87,13 @@ type hiddenVG struct {
 	devices  []device.Device
 }
 
-// hiddenGroup returns the volume groups of this product that have the name of a device class and that LVM does not
-// list.
+// hiddenGroup returns the volume groups of this product that have the name of a device class, or that it adopts, and
+// that LVM does not list.
 func hiddenGroup(w Desired, s NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
 		pv, ok := s.Hidden.PVs[d.Number]
-		if !ok || pv.VGName != w.Name || !isOfProduct(pv.VGTags) {
+		if !ok || pv.VGName != w.Name && !adopted(w, &lvm.VG{UUID: pv.VGUUID}) || !isOfProduct(pv.VGTags) {
 			continue
 		}
 		at := slices.IndexFunc(groups, func(g hiddenVG) bool { return g.UUID == pv.VGUUID })

@@ -73,19 +73,58 @@ func adopted(w Desired, vg *lvm.VG) bool {
 	})
 }
 
+// planRename is the plan for an adopted volume group with the name of another device class. It is renamed, because a
+// volume group has the name of its device class. It returns nil if the class has its own group, or adopts none of
+// another name. The group of another device class of this node is not renamed.
+func planRename(w Desired, s NodeState, vg *lvm.VG) *Plan {
+	if vg != nil {
+		return nil
+	}
+	for i := range s.Report.VGs {
+		g := &s.Report.VGs[i]
+		if g.Name == w.Name || !adopted(w, g) {
+			continue
+		}
+		if problem := notRenamed(w, g); problem != "" {
+			return &Plan{State: v1alpha1.VGStatusFailed,
+				Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}}}
+		}
+		return &Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: RenameVG, VGUUID: g.UUID}}
+	}
+	return nil
+}
+
+// notRenamed returns why an adopted volume group of another name must not be renamed, or "".
+func notRenamed(w Desired, g *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
+	class := tagValue(g, v1alpha1.ClassTagPrefix)
+	here := tagValue(g, v1alpha1.ClusterTagPrefix) == w.Cluster && tagValue(g, v1alpha1.NodeTagPrefix) == w.Node
+	switch {
+	case !g.HasTag(v1alpha1.OwnerTag):
+		return fmt.Sprintf("%s is not renamed, because it does not have the tag %q: to use it, run on the node: "+
+			"vgchange --addtag %s %s", where, v1alpha1.OwnerTag, v1alpha1.OwnerTag, g.UUID)
+	case here && slices.ContainsFunc(w.Others, func(o Other) bool { return o.Name == class || o.Name == g.Name }):
+		return fmt.Sprintf("%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
+			where, class)
+	case g.MissingPVs > 0:
+		return fmt.Sprintf("%s is not renamed while physical volumes are missing: %d. Attach them", where, g.MissingPVs)
+	}
+	return frozen(w, g)
+}
+
 // frozen returns why LVM would not change a volume group of this node, or "".
 func frozen(w Desired, vg *lvm.VG) string {
 	switch {
 	case vg.Attr.Exported():
 		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s",
-			w.Name, w.Node, w.Name)
+			vg.Name, w.Node, vg.Name)
 	case vg.Attr.Shared():
 		return fmt.Sprintf(
-			"volume group %s on node %s is shared between hosts by a lock manager, which is not supported", w.Name,
+			"volume group %s on node %s is shared between hosts by a lock manager, which is not supported", vg.Name,
 			w.Node)
 	case !vg.Attr.Writable():
 		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s",
-			w.Name, w.Node, w.Name)
+			vg.Name, w.Node, vg.Name)
 	}
 	return ""
 }

@@ -41,6 +41,7 @@ const (
 	CreateVG     Kind = "CreateVolumeGroup"
 	UnhideVG     Kind = "UnhideVolumeGroup"
 	TagVG        Kind = "TagVolumeGroup"
+	RenameVG     Kind = "RenameVolumeGroup"
 	ExtendVG     Kind = "ExtendVolumeGroup"
 	Activate     Kind = "ActivateVolumes"
 	CreatePool   Kind = "CreateThinPool"
@@ -85,7 +86,7 @@ type Action struct {
 	Kind Kind
 	// Devices are the blank devices of CreateVG and ExtendVG.
 	Devices []device.Device
-	// Hidden are the devices of UnhideVG. VGUUID is its volume group.
+	// Hidden are the devices of UnhideVG. VGUUID is its volume group, and that of RenameVG.
 	Hidden []device.Device
 	VGUUID string
 	// Wipe is the device of WipeDevice.
@@ -190,6 +191,10 @@ func New(w Desired, s NodeState) Plan {
 		}
 	}
 	chosen := choose(w, s, vg)
+	if p := planRename(w, s, vg); p != nil {
+		p.Excluded = chosen.excluded
+		return *p
+	}
 	if hidden := hiddenGroup(w, s); vg == nil && len(hidden) > 0 {
 		return planHidden(w, s, hidden, chosen)
 	}

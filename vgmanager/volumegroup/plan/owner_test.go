@@ -1,0 +1,58 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// TestAnAdoptedGroupOfAnotherNameIsRenamed: the class vg1 adopts a group with the name of another device class.
+func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
+	adopting := v1alpha1.LVMVolumeGroupSpec{Adopt: []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "moved"}}}
+	moved := func(tags ...string) lvm.VG {
+		return edit(group("b"), func(vg *lvm.VG) { vg.Name, vg.UUID, vg.Tags = "old", "moved", tags })
+	}
+	ofNode := moved("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n7")
+	local := edit(group("c"), func(vg *lvm.VG) { vg.Name, vg.UUID = "old", "local" })
+	own := edit(group("c"), func(vg *lvm.VG) { vg.UUID = "vg" })
+	for name, test := range map[string]struct {
+		spec   v1alpha1.LVMVolumeGroupSpec
+		groups []lvm.VG
+		others []Other
+		want   string
+		says   []string
+	}{
+		"of another node":    {spec: adopting, groups: []lvm.VG{ofNode}, want: "Progressing RenameVolumeGroup"},
+		"of another cluster": {spec: adopting, groups: []lvm.VG{moved("lvms", "lvms.cluster=c2")}, want: "Progressing RenameVolumeGroup"},
+		"beside a group of the same name": {spec: adopting, groups: []lvm.VG{ofNode, local},
+			others: []Other{{Name: "old"}}, want: "Progressing RenameVolumeGroup"},
+		"of a class that the node no longer has": {spec: adopting,
+			groups: []lvm.VG{moved("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1")},
+			want:   "Progressing RenameVolumeGroup"},
+		"of another class of this node": {spec: adopting,
+			groups: []lvm.VG{moved("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1")},
+			others: []Other{{Name: "old"}}, want: "Failed",
+			says: []string{"belongs to device class old of this node: remove it from adopt"}},
+		"without the owner tag": {spec: adopting, groups: []lvm.VG{moved()}, want: "Failed", says: []string{`the tag "lvms"`}},
+		"exported": {spec: adopting, groups: []lvm.VG{edit(ofNode, func(vg *lvm.VG) { vg.Attr = "wzx-n-" })},
+			want: "Failed", says: []string{"vgimport old"}},
+		"a disk is missing": {spec: adopting, groups: []lvm.VG{edit(ofNode, func(vg *lvm.VG) { vg.MissingPVs = 1 })},
+			want: "Failed", says: []string{"while physical volumes are missing: 1"}},
+		"the class has a group": {spec: adopting, groups: []lvm.VG{ofNode, own}, want: "Ready"},
+		"not adopted":           {groups: []lvm.VG{ofNode}, want: "Ready"},
+	} {
+		s := NodeState{Report: report(test.groups...), Devices: []device.Device{}}
+		if test.want == "Ready" && test.spec.Adopt != nil {
+			s.Class = thickDone
+		}
+		w := testWanted(test.spec)
+		w.Others = test.others
+		p := New(w, s)
+		checkPlan(t, name, p, test.want, test.says)
+		if p.Action.Kind == RenameVG && p.Action.VGUUID != "moved" {
+			t.Errorf("%s: renames %s", name, p.Action.VGUUID)
+		}
+	}
+}
