@@ -4,7 +4,6 @@ package volumegroup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -37,46 +36,39 @@ type crashingPrograms struct {
 	said        []string
 }
 
-// kills returns whether the agent is dead, and whether it is killed at this program.
-func (c *crashingPrograms) kills(program string) (dead, now bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dead || program == "/usr/sbin/blkid" {
-		return c.dead, false
-	}
-	c.count++
-	c.dead = c.count == c.next
-	if c.dead {
-		c.said = append(c.said, filepath.Base(program))
-	}
-	return false, c.dead
-}
-
 func (c *crashingPrograms) isDead() (bool, []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dead, slices.Clone(c.said)
 }
 
-// crash performs a program as far as the agent lives.
-func (c *crashingPrograms) crash(program string, args []string, do func() error) error {
-	dead, now := c.kills(program)
-	switch {
-	case dead:
-		return errCrash
-	case !now:
-		return do()
-	case c.mode == "after":
-		_ = do()
-	default:
-		command := exec.Command(program, args...)
-		if command.Start() == nil {
-			time.Sleep(30 * time.Millisecond)
-			_ = command.Process.Kill()
-			_ = command.Wait()
-		}
+// kills returns true if the agent is killed at this program.
+func (c *crashingPrograms) kills(program string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if program != "/usr/sbin/blkid" {
+		c.count++
 	}
-	return errCrash
+	return program != "/usr/sbin/blkid" && c.count == c.next
+}
+
+// crash performs a program as far as the agent lives. It does not return if the agent is killed, because a dead agent
+// does not go on.
+func (c *crashingPrograms) crash(program string, args []string, do func() error) error {
+	if !c.kills(program) {
+		return do()
+	}
+	if c.mode == "after" {
+		_ = do()
+	} else if command := exec.Command(program, args...); command.Start() == nil {
+		time.Sleep(30 * time.Millisecond)
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	}
+	c.mu.Lock()
+	c.dead, c.said = true, append(c.said, filepath.Base(program))
+	c.mu.Unlock()
+	select {}
 }
 
 // Run runs commands of LVM. A dead agent runs none, so it cannot observe the node.
@@ -102,9 +94,6 @@ func (c *crashingPrograms) RunReporting(ctx context.Context, accepted func(int) 
 		out, code, err = c.Local.RunReporting(ctx, accepted, name, args...)
 		return err
 	})
-	if errors.Is(err, errCrash) {
-		out = ""
-	}
 	return out, code, err
 }
 

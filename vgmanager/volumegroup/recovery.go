@@ -59,6 +59,11 @@ func (r *Reconciler) reportRecoveries(ctx context.Context, w plan.Desired, open 
 			if err := r.addClaims(ctx, p); err != nil {
 				return err
 			}
+			if w.Check != nil { // the message names the claims
+				withClaims := recovery.DeepCopy()
+				withClaims.Status = status
+				status = o.RecoveryStatus(w, withClaims, nil, now)
+			}
 		}
 		if err := r.writeRecovery(ctx, recovery, status); err != nil {
 			return err
