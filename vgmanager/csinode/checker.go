@@ -148,9 +148,6 @@ func (c *Checker) alone(ctx context.Context, v fsck.Volume, kind string, work fu
 		return fmt.Errorf("%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
 			v.Device, c.node, number, v.Name, numberIn(v))
 	}
-	if err := c.leftover(ctx, v); err != nil {
-		return err
-	}
 	if err := c.unused(v); err != nil {
 		return err
 	}
@@ -170,10 +167,11 @@ type lockedError struct{ message string }
 func (e lockedError) Error() string        { return e.message }
 func (e lockedError) Is(target error) bool { return target == fsck.ErrLocked }
 
-// leftover unmounts a file system whose replay was interrupted. The mount normally ends with the container.
-func (c *Checker) leftover(ctx context.Context, v fsck.Volume) error {
-	mounted, err := c.disks.mounted(c.replayDir)
-	if err != nil || mounted != numberIn(v) {
+// EndReplay unmounts the file system whose replay a killed agent has not ended. The mount normally ends with the
+// container. No replay must be running.
+func (c *Checker) EndReplay(ctx context.Context) error {
+	mounted, err := c.disks.isMountPoint(c.replayDir)
+	if err != nil || !mounted {
 		return err
 	}
 	return c.disks.unmount(ctx, c.replayDir)

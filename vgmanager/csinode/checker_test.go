@@ -230,6 +230,11 @@ func TestCheckerKilledAtEveryStep(t *testing.T) {
 		b.guarded(p)
 		next := *c
 		next.locks = b.server.locks
+		for range 2 {
+			if err := next.EndReplay(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		got, err := next.Repair(t.Context(), checkedVolume, "xfs")
 		if err != nil || got.Errors || programs.broken || len(b.host.mounts) != 0 {
 			t.Errorf("got %+v, %v, mounts %v", got, err, b.host.mounts)

@@ -27,6 +27,8 @@ type Checker interface {
 	// fsck.ErrInUse or fsck.ErrLocked otherwise. Repair does not end with its context.
 	Check(ctx context.Context, v fsck.Volume, kind string) (fsck.Result, error)
 	Repair(ctx context.Context, v fsck.Volume, kind string) (fsck.Result, error)
+	// EndReplay unmounts a file system that a repair of a killed agent has mounted, to replay its log.
+	EndReplay(ctx context.Context) error
 }
 
 // checkOf returns what an open recovery checks, or nil if it has another action.
@@ -225,6 +227,9 @@ func (c *fileSystemWork) checkAll(ctx context.Context, uuids []string) error {
 // repairAll repairs the file systems of volumes. A volume that is in use, or whose repair fails, does not delay the
 // others. An error means that the repair of a volume must be tried again later.
 func (c *fileSystemWork) repairAll(ctx context.Context, uuids []string) error {
+	if err := c.Checker.EndReplay(ctx); err != nil {
+		return err
+	}
 	var later []error
 	for _, uuid := range uuids {
 		if ctx.Err() != nil {

@@ -24,6 +24,9 @@ type fakeChecker struct {
 	mu        sync.Mutex
 	mounted   map[string][]string
 	mountsErr error
+	// replayed has the volume whose replay an earlier agent has not ended. replayErr is the error of its unmount.
+	replayed  string
+	replayErr error
 	kinds     map[string]error // of Identify
 	failed    map[string]error // of Check and Repair
 	broken    []string
@@ -85,6 +88,16 @@ func (f *fakeChecker) Repair(ctx context.Context, v fsck.Volume, _ string) (fsck
 	defer f.mu.Unlock()
 	f.broken = slices.DeleteFunc(f.broken, func(name string) bool { return name == v.Name })
 	return fsck.Result{Finding: fsck.NoErrors, Moved: 2}, nil
+}
+
+func (f *fakeChecker) EndReplay(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.replayErr == nil {
+		delete(f.mounted, f.replayed)
+		f.failed[f.replayed] = nil
+	}
+	return f.replayErr
 }
 
 func (f *fakeChecker) set(change func()) {
@@ -278,6 +291,28 @@ func TestARepairGoesOnAfterAFailure(t *testing.T) {
 	b.wantPhase("check", v1alpha1.RecoverySucceeded, "not repaired: 1: volume a (claim shop/a): the volume is in use: it is "+
 		"mounted at /pods/1")
 	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 1: volume b")
+}
+
+// TestAReplayOfAKilledAgentIsEnded before the volume counts as one that is in use.
+func TestAReplayOfAKilledAgentIsEnded(t *testing.T) {
+	b := brokenVolumes(t)
+	now := time.Now()
+	b.agent.now = func() time.Time { return now }
+	b.approveCheck()
+	b.checker.set(func() {
+		b.checker.replayed, b.checker.replayErr = "a", errors.New("umount: target is busy")
+		b.checker.failed["a"] = fmt.Errorf("%w: it is mounted at /tmp/lvms-replay", fsck.ErrInUse)
+	})
+	b.until("check", v1alpha1.RecoveryRunning)
+	b.waitForChecks()
+	b.agent.Wake()
+	_, err := b.reconcile()
+	b.ok(err)
+	b.wantPhase("check", v1alpha1.RecoveryRunning, "target is busy")
+	b.checker.set(func() { b.checker.replayErr = nil })
+	now = now.Add(2 * minRetry)
+	b.until("check", v1alpha1.RecoverySucceeded)
+	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 2")
 }
 
 func TestARepairOfAVolumeThatWasDeleted(t *testing.T) {
