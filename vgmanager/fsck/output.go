@@ -72,8 +72,8 @@ func printable(r rune) rune {
 }
 
 // readErrors are messages of programs about a device that cannot be read.
-var readErrors = []string{"Input/output error", "Error reading block", "Attempt to read block from filesystem resulted " +
-	"in short read"}
+var readErrors = []string{"Input/output error", "Error reading block",
+	"Attempt to read block from filesystem resulted in short read"}
 
 func cannotRead(out string) bool {
 	for _, message := range readErrors {

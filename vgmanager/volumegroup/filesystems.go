@@ -40,8 +40,8 @@ func checkOf(r *v1alpha1.LVMRecovery) *plan.Check {
 		Planned: r.Status.Plan != nil}
 }
 
-// openRetries is how often the agent looks again whether a volume is open that is not mounted: udev opens a volume for a
-// moment after it was written. openDelay is the delay in between.
+// openRetries is how often the agent looks again whether a volume is open that is not mounted: udev opens a volume for
+// a moment after it was written. openDelay is the delay in between.
 const (
 	openRetries = 3
 	openDelay   = time.Second

@@ -176,8 +176,8 @@ func TestFileSystemsAreRepairedAfterApproval(t *testing.T) {
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
 	b.ok(b.client.Update(t.Context(), r))
 	b.until("check", v1alpha1.RecoverySucceeded)
-	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 2: volume a (claim shop/a): files and "+
-		"directories moved to lost+found: 2, volume b (claim shop/b)")
+	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 2: volume a (claim shop/a): files "+
+		"and directories moved to lost+found: 2, volume b (claim shop/b)")
 	if b.checker.count("repair a") != 1 || b.checker.count("repair b") != 1 || b.checker.count("repair c") != 0 {
 		t.Errorf("got %v", b.checker.calls)
 	}
@@ -288,8 +288,8 @@ func TestARepairGoesOnAfterAFailure(t *testing.T) {
 	b.approveCheck()
 	b.checker.set(func() { b.checker.failed["a"] = fmt.Errorf("%w: it is mounted at /pods/1", fsck.ErrInUse) })
 	b.until("check", v1alpha1.RecoverySucceeded)
-	b.wantPhase("check", v1alpha1.RecoverySucceeded, "not repaired: 1: volume a (claim shop/a): the volume is in use: it is "+
-		"mounted at /pods/1")
+	b.wantPhase("check", v1alpha1.RecoverySucceeded, "not repaired: 1: volume a (claim shop/a): the volume is in use: it "+
+		"is mounted at /pods/1")
 	b.wantPhase("check", v1alpha1.RecoverySucceeded, "repaired on node "+nodeName+": 1: volume b")
 }
 

@@ -179,8 +179,11 @@ func IsCheckBlocked(w Desired, s NodeState) bool {
 	return problem != "" || volumesInUse(w, s, targets) != ""
 }
 
-// isStaging returns true for a mount point at which the kubelet has a volume staged. Pods have others.
-func isStaging(point string) bool { return strings.Contains(point, "/plugins/kubernetes.io/csi/") }
+// isStaging returns true for the mount point at which the kubelet has a volume staged. Pods have others, and block
+// volumes too.
+func isStaging(point string) bool {
+	return strings.Contains(point, "/plugins/kubernetes.io/csi/") && strings.HasSuffix(point, "/globalmount")
+}
 
 // volumeWithClaim names a volume and its claim.
 func volumeWithClaim(name, claim string) string {

@@ -86,7 +86,8 @@ func TestCheckOfFileSystems(t *testing.T) {
 			Result: fsck.Result{Finding: "no errors; its journal has changes"}}), phase: v1alpha1.RecoveryNotApplicable,
 			ended: true, says: []string{"no errors were found", "volume v2: its journal has changes"}},
 		"errors in one": {run: checked(well, broken), phase: v1alpha1.RecoveryAwaitingApproval, says: []string{
-			"file systems with errors: 1: volume v2 (claim shop/v2)", "file systems without errors: 1"}, silent: "claim shop/v1"},
+			"file systems with errors: 1: volume v2 (claim shop/v2)", "file systems without errors: 1"},
+			silent: "claim shop/v1"},
 		"no supported file system": {run: checked(well, FileSystemResult{Problem: "/dev/vg1/v2 contains btrfs"}),
 			phase: v1alpha1.RecoveryNotApplicable, says: []string{"vg1/v2 on node n1: /dev/vg1/v2 contains btrfs"}},
 		"a plan of an earlier agent": {planned: true, phase: v1alpha1.RecoveryAwaitingApproval,
@@ -95,6 +96,9 @@ func TestCheckOfFileSystems(t *testing.T) {
 		"used by a Pod": {users: Users{MountPoints: map[string][]string{"uuid-v1": {staging, pod}}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"volume v1 (claim shop/v1)",
 				"delete the Pods that use the claim"}, silent: "v2"},
+		"a block volume that is published": {users: Users{MountPoints: map[string][]string{"uuid-v2": {"/var/lib/kubelet/" +
+			"plugins/kubernetes.io/csi/volumeDevices/publish/pvc-1/2"}}}, phase: v1alpha1.RecoveryPreparing,
+			says: []string{"volume v2 (claim shop/v2)", "delete the Pods"}},
 		"a block device that is open": {users: Users{Open: map[string]bool{"uuid-v2": true}},
 			phase: v1alpha1.RecoveryPreparing, says: []string{"volume v2 (claim shop/v2)", "delete the Pods"}},
 		"not unmounted": {users: Users{MountPoints: map[string][]string{"uuid-v1": {staging}}},
@@ -253,7 +257,8 @@ func TestRepairOfFileSystems(t *testing.T) {
 			"file systems repaired on node n1: 0; not repaired: 1: volume v2 (claim shop/v2): errors remain after the " +
 				"repair: bad magic number"}},
 		"in use": {run: repairing(FileSystemResult{Problem: "the volume is in use: it is mounted at /a"}),
-			phase: v1alpha1.RecoverySucceeded, says: []string{"not repaired: 1: volume v2 (claim shop/v2): the volume is in use"}},
+			phase: v1alpha1.RecoverySucceeded,
+			says:  []string{"not repaired: 1: volume v2 (claim shop/v2): the volume is in use"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, r := approvedCheck(t, well, broken)
@@ -316,7 +321,8 @@ func TestARepairedVolumeIsNotRepairedAgain(t *testing.T) {
 func TestCheckAfterAFailedObservation(t *testing.T) {
 	w, r := approvedCheck(t, well, broken)
 	got := Outcome{ObserveFailed: true, Err: errors.New("lvs: timeout")}.RecoveryStatus(w, r, nil, metav1.Now())
-	if got.Phase != v1alpha1.RecoveryAwaitingApproval || got.Plan == nil || !strings.Contains(got.Message, "lvs: timeout") {
+	if got.Phase != v1alpha1.RecoveryAwaitingApproval || got.Plan == nil ||
+		!strings.Contains(got.Message, "lvs: timeout") {
 		t.Errorf("got %+v", got)
 	}
 }
