@@ -156,8 +156,8 @@ const (
 	// help.
 	// What to do: as the message says, or delete the LVMRecovery.
 	RecoveryNotApplicable RecoveryPhase = "NotApplicable"
-	// RecoveryPreparing sets Succeeded to False: the node agent deactivates the thin pool and reads its metadata, which
-	// the plan depends on.
+	// RecoveryPreparing sets Succeeded to False: the node agent reads what the plan depends on, the metadata of the thin
+	// pool or file systems, or waits until nothing uses the volumes.
 	// What to do: wait, or as the message says.
 	RecoveryPreparing RecoveryPhase = "Preparing"
 	// RecoveryAwaitingApproval sets Succeeded to False: the plan must be approved.
@@ -192,7 +192,7 @@ type LVMRecoveryStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the recovery ended.
+	// completionTime is when the recovery ended. It is also set if CheckFileSystems found no errors.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
@@ -295,8 +295,8 @@ type RecoveryPlan struct {
 	// +kubebuilder:validation:MaxItems=1000
 	ImportedVolumes []RecoveryVolume `json:"importedVolumes,omitempty"`
 
-	// checkedVolumes are the volumes whose file systems CheckFileSystems repairs, at most 1000, with what a check that
-	// changes nothing has found.
+	// checkedVolumes are the volumes whose file systems CheckFileSystems checks, at most 1000, with what a check that
+	// changes nothing has found. Those with errors are repaired after the approval.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -355,7 +355,8 @@ type RecoveryVolume struct {
 	// one as a block volume.
 	// +optional
 	FSType string `json:"fsType,omitempty"`
-	// finding is what a check of the file system that changes nothing has found (CheckFileSystems).
+	// finding is what a check of the file system that changes nothing has found (CheckFileSystems): "no errors", or the
+	// first errors. After the repair, it is what a check has found then.
 	// +optional
 	Finding string `json:"finding,omitempty"`
 }

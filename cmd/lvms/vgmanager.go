@@ -117,7 +117,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	fileSystems := csinode.NewFileSystems(nodeName)
+	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{}}
 	local := host.NewLocal()
 	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
@@ -127,6 +127,13 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// sharedFileSystems are the file systems of the node for all parts of the agent. locks are the volumes on whose file
+// systems one of them works.
+type sharedFileSystems struct {
+	*csinode.FileSystems
+	locks *service.Locks
 }
 
 // newAgentManager returns the agent's manager, which serves metrics with the TLS profile of the cluster.
@@ -188,7 +195,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 // addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events. local runs the
 // programs of the image.
 func addVolumeGroups(
-	mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local, fileSystems *csinode.FileSystems,
+	mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local, fileSystems sharedFileSystems,
 	o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
@@ -222,6 +229,7 @@ func addVolumeGroups(
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
 		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		FileSystems: fileSystems,
+		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local),
 		StateDir:    stateDir,
 		IsBlank:     thinmeta.IsBlank,
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
@@ -266,7 +274,7 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, local *host.Local,
-	fileSystems *csinode.FileSystems) error {
+	fileSystems sharedFileSystems) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -276,7 +284,7 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 		return err
 	}
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine,
-		FileSystems: fileSystems, Programs: local})
+		FileSystems: fileSystems.FileSystems, Programs: local, Locks: fileSystems.locks})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err

@@ -52,6 +52,8 @@ var contents = map[string]content{
 			"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
 			// Programs to grow a volume. resize2fs requires e2fsck if a file system is not clean.
 			"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
+			// Repairs a file system on request (LVMRecovery). That of ext4 is e2fsck.
+			"xfs_repair",
 			// Reads the health of disks, if configured.
 			"smartctl",
 		},

@@ -106,7 +106,8 @@ func devices() Group {
 			Summary: "The file system of a volume of " + where + " has failed.",
 			Description: "The file system of volume {{ $labels.volume }} (claim {{ $labels.persistentvolumeclaim " +
 				"}}) of " + where + " became read-only after an error, was shut down, has recorded errors, or " +
-				"does not respond. The annotation lvm.topolvm.io/condition of its LogicalVolume has the cause.",
+				"does not respond. The annotation lvm.topolvm.io/condition of its LogicalVolume has the cause, and " +
+				"names the LVMRecovery that checks and repairs the file system.",
 		},
 		{
 			Name: "LVMSUnmanagedVolumeGroup", Severity: Info, For: time.Hour,

@@ -49,18 +49,20 @@ var rules = []rule{
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/thinmeta", ours: []string{"internal/bounded", "vgmanager/host"},
 		never: append([]string{module + "api"}, kubernetes...)},
+	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper"},
 		never: []string{module + "api"}},
 	{folder: "vgmanager/volumegroup",
 		ours: []string{"api", "internal/condition", "internal/event", "internal/paging", "internal/taint",
-			"internal/text", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd", "vgmanager/thinmeta"},
+			"internal/text", "vgmanager/fsck", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd",
+			"vgmanager/thinmeta"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
 	// random numbers; TestThePlannerHasNoClock restricts the package time. vgmanager/lvm and vgmanager/device are for
 	// their types. They run programs and so depend on os/exec, but only with a context.
 	{folder: "vgmanager/volumegroup/plan",
-		ours: []string{"api", "internal/taint", "internal/text", "vgmanager/lvm", "vgmanager/device",
+		ours: []string{"api", "internal/taint", "internal/text", "vgmanager/fsck", "vgmanager/lvm", "vgmanager/device",
 			"vgmanager/lvmd/deviceclass", "vgmanager/thinmeta"},
 		never: append([]string{module + "controllers", module + "internal/csi"}, clients...),
 		standard: []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "math", "path", "reflect", "slices",
@@ -72,7 +74,8 @@ var rules = []rule{
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
-	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/host"},
+	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/fsck",
+		"vgmanager/host"},
 		never:  append([]string{module + "controllers"}, operatorCSI...),
 		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},

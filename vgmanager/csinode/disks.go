@@ -54,6 +54,9 @@ type disks interface {
 	// probe reads a device and returns its content. After an error the content is unknown.
 	probe(ctx context.Context, path string) (content, error)
 	format(ctx context.Context, mkfs []string, path string) error
+	// held reports whether something has exclusive use of the device at a path: a mount in any mount namespace, or a
+	// program that changes its file system.
+	held(path string) (bool, error)
 	// check repairs what can be repaired automatically, and returns an error for other damage.
 	check(ctx context.Context, path, fileSystem string) error
 	// mount, unmount and grow do not end with their context: a mount that was ended halfway would lack its options.
@@ -264,20 +267,25 @@ const fsckRepaired = 1
 
 // check checks only ext file systems: XFS replays its log when it is mounted, and fsck.xfs does nothing.
 func (d nodeDisks) check(ctx context.Context, path, fileSystem string) error {
-	if !strings.HasPrefix(fileSystem, "ext") || isHeld(path) {
+	if !strings.HasPrefix(fileSystem, "ext") {
 		return nil
+	}
+	if held, err := d.held(path); err == nil && held {
+		return nil // it is mounted, so the kernel manages the file system
 	}
 	_, _, err := d.run(ctx, checkTimeout, exits(fsckRepaired), sbin+"e2fsck", "-p", path)
 	return err
 }
 
-// isHeld reports whether a device is mounted in any mount namespace. The kernel then manages the file system.
-func isHeld(path string) bool {
+func (nodeDisks) held(path string) (bool, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0)
 	if err == nil {
-		_ = f.Close()
+		return false, f.Close()
 	}
-	return errors.Is(err, unix.EBUSY)
+	if errors.Is(err, unix.EBUSY) {
+		return true, nil
+	}
+	return false, err
 }
 
 func (nodeDisks) setMode(path string, mode os.FileMode) error { return os.Chmod(path, mode) }

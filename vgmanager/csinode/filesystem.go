@@ -16,6 +16,7 @@ import (
 	mount "k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 const (
@@ -49,10 +50,10 @@ func NewFileSystems(node string) *FileSystems {
 	}
 }
 
-// Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to the name
-// of its volume. The result has no entry for devices that are not mounted or are healthy.
-func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
-	mounts, err := f.mountsOf(func(device string) bool { return volumes[device] != "" })
+// Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to its
+// volume. The result has no entry for devices that are not mounted or are healthy.
+func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]string, error) {
+	mounts, err := f.mountsOf(func(device string) bool { return volumes[device].Name != "" })
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,7 @@ func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mo
 
 // At returns the usage of the file system or device at a path, and its problem or "". The usage is nil if the file
 // system does not return it. An error concerns the path, not the file system.
-func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsage, string, error) {
+func (f *FileSystems) At(ctx context.Context, volume service.Volume, path string) ([]volumeUsage, string, error) {
 	mounts, err := f.mountsLike(path)
 	if err != nil {
 		return nil, "", err
@@ -125,7 +126,7 @@ func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 func deviceOf(m mount.MountInfo) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
 
 // problem returns the problem of the file system with the given mounts, or "".
-func (f *FileSystems) problem(ctx context.Context, volume string, mounts []mount.MountInfo) string {
+func (f *FileSystems) problem(ctx context.Context, volume service.Volume, mounts []mount.MountInfo) string {
 	path := mounts[0].MountPoint
 	_, err := f.ask(ctx, path)
 	if err != nil && !isBroken(err) {
@@ -158,13 +159,8 @@ func isBroken(err error) bool {
 	return errors.As(err, &late) || slices.ContainsFunc([]unix.Errno{unix.EIO, unix.ESHUTDOWN, unix.EUCLEAN}, isErrno)
 }
 
-// remedy is the advice for a broken file system.
-const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is " +
-	"unmounted, and start them again: the file system is checked before it is mounted; if the problem persists, " +
-	"restore the volume from a snapshot or a backup"
-
 // judge describes the problem of a file system, or returns "" if there is none.
-func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err error) string {
+func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.MountInfo, err error) string {
 	wrong := stateOf(mounts)
 	if err != nil {
 		wrong = fmt.Sprintf("is not accessible (%v)", err)
@@ -182,8 +178,8 @@ func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err e
 		kind = "the " + mounts[0].FsType + " file system"
 		source = ", device " + mounts[0].Source
 	}
-	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: %s", kind, volume, f.node, path, source, wrong,
-		recorded, remedy)
+	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: see the kernel's log on the node for the cause; %s", kind,
+		volume, f.node, path, source, wrong, recorded, volume.RepairAdvice(f.node))
 }
 
 // stateOf returns what the mount options say about an error: the file system became read-only, or was shut down. If a

@@ -88,7 +88,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			number, err := m.host.number(mapped)
 			m.ok(err)
 			list, err := b.server.FileSystems.Problems(context.Background(),
-				map[string]string{number.String(): "vg1/" + id})
+				map[string]service.Volume{number.String(): {Class: "vg1", Name: id}})
 			if err != nil || !strings.Contains(list[number.String()], test.want) ||
 				(len(list) != 0) != (test.want != "") {
 				t.Errorf("got %v, %v", list, err)

@@ -14,6 +14,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // The mounts of one volume, in the format of mountinfo (proc_pid_mountinfo(5)).
@@ -73,6 +75,11 @@ func (f *FileSystems) record(t *testing.T, count string) {
 	}
 }
 
+var orders = service.Volume{Class: "vg1", Name: "8a6e", Claim: "shop/orders"}
+
+// advice is part of what to do about each broken file system.
+const advice = "{nodeName: node1, deviceClassName: vg1, action: CheckFileSystems, volumes: [8a6e]}"
+
 func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 	for name, test := range map[string]struct {
 		table  string
@@ -107,17 +114,20 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 			if test.errors != "" {
 				f.record(t, test.errors)
 			}
-			list, err := f.Problems(t.Context(), map[string]string{"254:7": "vg1/8a6e", "254:8": "vg1/b"})
+			list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders, "254:8": {Class: "vg1", Name: "b"}})
 			if err != nil || (len(list) != 0) != (test.want != nil) {
 				t.Fatalf("got %v, %v", list, err)
 			}
-			usage, at, err := f.At(t.Context(), "8a6e", "/target")
+			usage, at, err := f.At(t.Context(), orders, "/target")
 			if err != nil || (usage == nil) != (test.answer != nil) {
 				t.Errorf("got %v, %v", usage, err)
 			}
 			for _, got := range []string{list["254:7"], at} {
 				if test.want == nil && got != "" {
 					t.Errorf("got %q", got)
+				}
+				if test.want != nil {
+					test.want = append(test.want, "of volume vg1/8a6e (claim shop/orders) on node node1", advice)
 				}
 				for _, word := range test.want {
 					if !strings.Contains(got, word) {
@@ -131,27 +141,27 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 
 func TestABlockVolumeHasNoFileSystem(t *testing.T) {
 	f := newFileSystems(t, strings.ReplaceAll(others+block, "rw,size", "ro,size"), nil)
-	if usage, wrong, err := f.At(t.Context(), "8a6e", "/block"); err != nil || wrong != "" || usage == nil {
+	if usage, wrong, err := f.At(t.Context(), orders, "/block"); err != nil || wrong != "" || usage == nil {
 		t.Errorf("got %v, %q, %v", usage, wrong, err)
 	}
 }
 
 func TestAPathThatIsGoneIsNoBrokenFileSystem(t *testing.T) {
 	f := newFileSystems(t, mountsOf("rw", "ext4", "rw"), unix.ENOENT)
-	if list, err := f.Problems(t.Context(), map[string]string{"254:7": "a"}); err != nil || len(list) != 0 {
+	if list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders}); err != nil || len(list) != 0 {
 		t.Errorf("got %v, %v", list, err)
 	}
-	if _, wrong, err := f.At(t.Context(), "a", "/target"); err == nil || wrong != "" {
+	if _, wrong, err := f.At(t.Context(), orders, "/target"); err == nil || wrong != "" {
 		t.Errorf("got %q, %v", wrong, err)
 	}
 }
 
 func TestMountsThatCannotBeReadAreNotWell(t *testing.T) {
 	f := newFileSystems(t, "nonsense\n", nil)
-	if list, err := f.Problems(t.Context(), map[string]string{"254:7": "a"}); err == nil {
+	if list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders}); err == nil {
 		t.Errorf("got %v", list)
 	}
-	if _, _, err := f.At(t.Context(), "a", "/target"); err == nil {
+	if _, _, err := f.At(t.Context(), orders, "/target"); err == nil {
 		t.Error("it is called well")
 	}
 }
@@ -173,12 +183,13 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 		}
 		begun := time.Now()
 		for range 3 {
-			list, err := f.Problems(t.Context(), map[string]string{"254:7": "vg1/8a6e", "254:9": "vg1/other"})
+			list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders,
+				"254:9": {Class: "vg1", Name: "other"}})
 			if err != nil || len(list) != 1 || !strings.Contains(list["254:7"], "has not answered since") ||
 				time.Since(begun) != fileSystemTimeout {
 				t.Errorf("after %s: got %v, %v", time.Since(begun), list, err)
 			}
-			usage, wrong, err := f.At(t.Context(), "8a6e", "/staging")
+			usage, wrong, err := f.At(t.Context(), orders, "/staging")
 			if err != nil || usage != nil || !strings.Contains(wrong, "has not answered since") {
 				t.Errorf("got %v, %q, %v", usage, wrong, err)
 			}
@@ -188,7 +199,7 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if list, err := f.Problems(t.Context(), map[string]string{"254:7": "a"}); err != nil || len(list) != 0 {
+		if list, err := f.Problems(t.Context(), map[string]service.Volume{"254:7": orders}); err != nil || len(list) != 0 {
 			t.Errorf("it answers again: got %v, %v", list, err)
 		}
 	})
@@ -203,7 +214,7 @@ func TestStatsOfABrokenFileSystem(t *testing.T) {
 	got, err := b.server.NodeGetVolumeStats(context.Background(),
 		&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: "/target"})
 	b.wantCode(err, codes.OK)
-	for _, word := range []string{"xfs", id, "/dev/mapper/vg1-8a6e", "node1", "input/output error", "stop the Pods",
+	for _, word := range []string{"xfs", id, "/dev/mapper/vg1-8a6e", "node1", "input/output error", "delete the Pods",
 		b.volumes.wrong} {
 		if !got.VolumeCondition.Abnormal || !strings.Contains(got.VolumeCondition.Message, word) {
 			t.Errorf("got %+v, want %q", got.VolumeCondition, word)

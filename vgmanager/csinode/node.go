@@ -48,6 +48,8 @@ type NodeOptions struct {
 	FileSystems *FileSystems
 	// Programs runs mkfs, e2fsck, mount and so on.
 	Programs Programs
+	// Locks are the volumes with work in progress; nil for those of this service alone.
+	Locks *service.Locks
 }
 
 // NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes run in
@@ -56,7 +58,7 @@ type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
 	disks disks
-	locks service.Locks
+	locks *service.Locks
 }
 
 // NewNodeServer returns the node service of this node.
@@ -64,7 +66,10 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	if o.FileSystems == nil {
 		o.FileSystems = NewFileSystems(o.Node)
 	}
-	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs}}
+	if o.Locks == nil {
+		o.Locks = &service.Locks{}
+	}
+	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs}, locks: o.Locks}
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.

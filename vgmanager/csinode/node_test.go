@@ -74,6 +74,7 @@ func (f *fakeVolumes) Condition(context.Context, string, string) (string, error)
 type fakeHost struct {
 	device deviceNumber
 	found  content
+	isHeld bool
 	errors map[string]error // by name of the method
 	mounts map[string]deviceNumber
 	// readOnly has the mount points that refuse writes.
@@ -97,6 +98,7 @@ func (f *fakeHost) number(string) (deviceNumber, error) { return f.device, f.err
 func (f *fakeHost) probe(context.Context, string) (content, error) {
 	return f.found, f.errors["probe"]
 }
+func (f *fakeHost) held(string) (bool, error) { return f.isHeld, f.errors["held"] }
 func (f *fakeHost) run(ctx context.Context, what string) {
 	if f.during != nil {
 		f.during(ctx, what)

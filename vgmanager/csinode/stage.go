@@ -167,7 +167,8 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		}
 	} else if err := s.check(ctx, *v, d.fileSystem); err != nil {
 		return "", false, status.Errorf(codes.FailedPrecondition,
-			"the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
+			"the %s file system of volume %s (%s) on node %s is broken: %v: %s", d.fileSystem, v.id, path, s.Node, err,
+			service.Volume{Class: v.class, Name: v.id}.RepairAdvice(s.Node))
 	}
 	options := slices.Concat(capability.GetMount().GetMountFlags(), service.FileSystems[d.fileSystem].MountOptions)
 	if readOnly {

@@ -32,7 +32,7 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	usage, broken, err := s.FileSystems.At(ctx, id, path)
+	usage, broken, err := s.FileSystems.At(ctx, service.Volume{Class: class, Name: id, Claim: s.ClaimOf(ctx, id)}, path)
 	if err != nil {
 		return nil, status.Errorf(codeOfPath(err), "read the statistics of volume %s at %s on node %s: %v",
 			id, path, s.Node, err)

@@ -28,6 +28,8 @@ const (
 	maxOutput = 32 << 20
 	// maxStderr is the number of bytes of stderr that are kept, and of stdout in an error. The rest is dropped.
 	maxStderr = 16 << 10
+	// maxReport is the number of bytes that RunReporting keeps.
+	maxReport = 1 << 20
 )
 
 // ErrOutputTooLong is returned if a command prints more than maxOutput to stdout. The output is then incomplete.
@@ -93,6 +95,15 @@ func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, e
 func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string,
 	args ...string) ([]byte, int, error) {
 	return run(ctx, &l.started, nil, accepted, name, args)
+}
+
+// RunReporting is RunAccepting for a program whose stdout and stderr are a report for people, such as e2fsck. It returns
+// both together in their order, and only the first maxReport bytes: more is not an error.
+func (l *Local) RunReporting(ctx context.Context, accepted func(code int) bool, name string,
+	args ...string) (string, int, error) {
+	out := &report{bounded{limit: maxReport}}
+	code, err := runTo(ctx, &l.started, nil, accepted, out, name, args)
+	return string(out.kept.Bytes()), code, err
 }
 
 // Stream implements Streamer.
@@ -184,6 +195,10 @@ func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func
 	cmd := command(ctx, prefix, name, args)
 	cmd.Stdout = out
 	cmd.Stderr = stderr
+	both, reports := out.(*report)
+	if reports {
+		cmd.Stderr = both // os/exec writes to the same writer from one goroutine
+	}
 
 	begun := time.Now()
 	command := label(name, args)
@@ -203,6 +218,9 @@ func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func
 	}
 	failure.Err = err
 	failure.Stderr = strings.TrimSpace(stderr.kept.String())
+	if reports {
+		failure.Stdout = strings.TrimSpace(both.beginning(maxStderr))
+	}
 	if stdout != nil {
 		failure.Stdout = strings.TrimSpace(stdout.beginning(maxStderr))
 	}

@@ -163,6 +163,30 @@ func TestRunAcceptingTakesExitCodesForAnswers(t *testing.T) {
 	}
 }
 
+func TestRunReportingKeepsTheBeginningOfBothOutputs(t *testing.T) {
+	four := func(code int) bool { return code == 4 }
+	for body, want := range map[string]struct {
+		out  string
+		size int
+		code int
+		fail bool
+	}{
+		"echo a; echo b >&2; echo c":                            {"a\nb\nc\n", 6, 0, false},
+		"echo a; echo b >&2; exit 4":                            {"a\nb\n", 4, 4, false},
+		"echo a; echo b >&2; exit 8":                            {"a\nb\n", 4, 8, true},
+		"echo a; kill -KILL $$":                                 {"a\n", 2, -1, true},
+		"echo a; head -c 2000000 /dev/zero; echo b >&2; exit 4": {"a\n", maxReport, 4, false},
+	} {
+		out, code, err := NewLocal().RunReporting(t.Context(), four, script(t, body))
+		if !strings.HasPrefix(out, want.out) || len(out) != want.size || code != want.code || (err != nil) != want.fail {
+			t.Errorf("%s: got %d bytes, %d, %v", body, len(out), code, err)
+		}
+		if failure := (*Error)(nil); err != nil && (!errors.As(err, &failure) || !strings.HasPrefix(failure.Stdout, "a")) {
+			t.Errorf("%s: got %#v", body, err)
+		}
+	}
+}
+
 func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

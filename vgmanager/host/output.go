@@ -24,3 +24,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 func (b *bounded) beginning(limit int) string {
 	return string(b.kept.Bytes()[:min(limit, b.kept.Len())])
 }
+
+// report keeps the beginning of stdout and stderr in their order.
+type report struct{ bounded }

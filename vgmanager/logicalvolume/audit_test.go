@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -309,10 +310,11 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 type brokenFileSystems struct {
 	problems map[string]string
 	err      error
-	asked    map[string]string
+	asked    map[string]service.Volume
 }
 
-func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]string) (map[string]string, error) {
+func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]service.Volume) (map[string]string,
+	error) {
 	b.asked = volumes
 	return b.problems, b.err
 }
@@ -362,7 +364,7 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	}
 	w.must(a.audit(t.Context()))
 	check("broken", wrong, 1)
-	if files.asked[devices[volume]] != "thin/"+volume || devices[volume] == "" {
+	if v := files.asked[devices[volume]]; v.Class != "thin" || v.Name != volume || v.Claim != "ns/a" || devices[volume] == "" {
 		t.Errorf("asked for %v", files.asked)
 	}
 	files.problems, files.err = nil, errors.New("no mounts")

@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 // FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
 type FileSystems interface {
-	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has the names
-	// of their volumes.
-	Problems(ctx context.Context, volumes map[string]string) (map[string]string, error)
+	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has their
+	// volumes.
+	Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]string, error)
 }
 
 // lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
@@ -26,13 +27,13 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeSt
 	if a.FileSystems == nil {
 		return nil
 	}
-	names := map[string]string{}
+	named := map[string]service.Volume{}
 	for _, v := range volumes {
 		if v.Device != "" {
-			names[v.Device] = v.VolumeGroup + "/" + v.Name
+			named[v.Device] = service.Volume{Class: v.Class, Name: v.Name, Claim: claimOf(v.Tags)}
 		}
 	}
-	problems, err := a.FileSystems.Problems(ctx, names)
+	problems, err := a.FileSystems.Problems(ctx, named)
 	if err != nil {
 		return err
 	}

@@ -111,6 +111,9 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.TrimVolumes:
 		r.startTrim(ctx, w, s, a)
 		return nil
+	case plan.CheckVolumes, plan.RepairVolumes:
+		r.startCheck(ctx, w, s, a)
+		return nil
 	case plan.RemoveOrphans:
 		return r.removeOrphans(ctx, w, s, a)
 	case plan.RemoveUnreadable:

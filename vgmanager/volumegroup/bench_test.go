@@ -131,6 +131,7 @@ type bench struct {
 	events  *events.FakeRecorder
 	health  *fakeHealth
 	files   *fakeFileSystems
+	checker *fakeChecker
 	dir     string
 	writes  int
 	agent   *Reconciler
@@ -140,7 +141,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	t.Helper()
 	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}},
 		events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{},
-		files: &fakeFileSystems{}}
+		files: &fakeFileSystems{}, checker: &fakeChecker{}}
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
 	scheme := runtime.NewScheme()
@@ -194,7 +195,7 @@ func (b *bench) options(l LVM, d Devices) Options {
 	return Options{
 		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
 		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
-		Inspect: b.lvm.Inspect, IsBlank: b.lvm.IsBlank, FileSystems: b.files,
+		Inspect: b.lvm.Inspect, IsBlank: b.lvm.IsBlank, FileSystems: b.files, Checker: b.checker,
 	}
 }
 

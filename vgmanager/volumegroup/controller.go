@@ -167,6 +167,8 @@ type Options struct {
 	IsBlank func(ctx context.Context, device string) (bool, error)
 	// FileSystems are the mounted file systems of the node.
 	FileSystems FileSystems
+	// Checker checks and repairs the file systems that are not mounted.
+	Checker Checker
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
@@ -194,12 +196,15 @@ type Reconciler struct {
 	inspections *inspections
 	// verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
 	verified map[string][]string
-	trims    *trims
+	// trims and checks are the runs that trim file systems, and that check or repair them.
+	trims  *runs[plan.Trim]
+	checks *runs[plan.FileSystemRun]
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// memberships are the device classes for which this process has confirmed the membership of the node.
 	memberships map[string]membership
 	now         func() time.Time
+	pause       func(time.Duration)
 	wake        waker
 }
 
@@ -210,8 +215,9 @@ func New(o Options) *Reconciler {
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
-		inspections: newInspections(), trims: newTrims(), memberships: map[string]membership{}, now: time.Now,
-		wake: newWaker(),
+		inspections: newInspections(), trims: newRuns[plan.Trim](),
+		checks: newRuns[plan.FileSystemRun](), memberships: map[string]membership{}, now: time.Now,
+		pause: time.Sleep, wake: newWaker(),
 	}
 }
 
@@ -345,6 +351,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 			w.Orphans = recoveries[0].Spec.Volumes
 		}
 		w.Import = plan.NewImport(&recoveries[0])
+		w.Check = checkOf(&recoveries[0])
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -33,6 +34,9 @@ type labBench struct {
 	runner *host.Local
 	disks  []string
 	before map[string]uint64
+	// programs runs the programs that check file systems; nil for runner. locks are those of the agent's volumes.
+	programs csinode.CheckPrograms
+	locks    *service.Locks
 }
 
 func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroupSpec) *labBench {
@@ -56,6 +60,9 @@ func (l *labBench) boot() {
 // bootOver is boot with another runner for LVM's commands.
 func (l *labBench) bootOver(runner host.Runner) {
 	l.Helper()
+	if l.programs == nil {
+		l.programs = l.runner
+	}
 	real := lvm.New(runner)
 	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
@@ -73,6 +80,8 @@ func (l *labBench) bootOver(runner host.Runner) {
 	}
 	options.IsBlank = thinmeta.IsBlank
 	options.FileSystems = csinode.NewFileSystems(nodeName)
+	l.locks = &service.Locks{}
+	options.Checker = csinode.NewChecker(nodeName, l.locks, l.programs)
 	l.agent = New(options)
 }
 

@@ -16,7 +16,7 @@ import (
 // so that no rule gets an empty list instead of data that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus,
 	maxAge time.Duration) (plan.NodeState, error) {
-	s := plan.NodeState{Names: r.names, Before: before, Trim: r.trims.of(w, r.now())}
+	s := plan.NodeState{Names: r.names, Before: before, Trim: r.trimOf(w)}
 	if s.Trim.HasEnded() {
 		maxAge = 0 // what was freed is only in a report from after the end
 	}
@@ -76,6 +76,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	if w.Spec.RAIDConfig != nil && plan.GroupOf(w, s) == nil {
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}
+	r.observeFileSystems(ctx, w, &s)
 	return s, nil
 }
 

@@ -30,7 +30,7 @@ func (r *Reconciler) recoveries(ctx context.Context, class string) ([]v1alpha1.L
 	}
 	open := slices.DeleteFunc(list.Items, func(o v1alpha1.LVMRecovery) bool {
 		return o.Spec.NodeName != r.Node || o.Spec.DeviceClassName != class || !o.DeletionTimestamp.IsZero() ||
-			o.Status.Phase == v1alpha1.RecoverySucceeded
+			o.Status.Phase == v1alpha1.RecoverySucceeded || o.Status.CompletionTime != nil
 	})
 	slices.SortFunc(open, func(a, b v1alpha1.LVMRecovery) int {
 		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
@@ -58,6 +58,11 @@ func (r *Reconciler) reportRecoveries(ctx context.Context, w plan.Desired, open 
 		if p := status.Plan; p != nil && (recovery.Status.Plan == nil || recovery.Status.Plan.ID != p.ID) {
 			if err := r.addClaims(ctx, p); err != nil {
 				return err
+			}
+			if w.Check != nil { // the message names the claims
+				withClaims := recovery.DeepCopy()
+				withClaims.Status = status
+				status = o.RecoveryStatus(w, withClaims, nil, now)
 			}
 		}
 		if err := r.writeRecovery(ctx, recovery, status); err != nil {
@@ -114,10 +119,10 @@ func (r *Reconciler) volumesOf(ctx context.Context, w plan.Desired) []v1alpha1.R
 	return list
 }
 
-// addClaims adds the claims to the lost, damaged and mounted volumes of a new plan. It reads all PersistentVolumes
+// addClaims adds the claims to the lost, damaged, mounted and checked volumes of a new plan. It reads all PersistentVolumes
 // once, because a plan can have many volumes. A failed read is an error, so that no plan without claims is approved.
 func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) error {
-	if len(p.LostVolumes)+len(p.DamagedVolumes)+len(p.MountedVolumes) == 0 {
+	if len(p.LostVolumes)+len(p.DamagedVolumes)+len(p.MountedVolumes)+len(p.CheckedVolumes) == 0 {
 		return nil
 	}
 	claims := map[string]string{}
@@ -132,7 +137,8 @@ func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) er
 	if err != nil {
 		return fmt.Errorf("read the claims of the volumes in a plan: %w", err)
 	}
-	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.DamagedVolumes, p.MountedVolumes} {
+	for _, volumes := range [][]v1alpha1.RecoveryVolume{p.LostVolumes, p.DamagedVolumes, p.MountedVolumes,
+		p.CheckedVolumes} {
 		for i := range volumes {
 			if claim, bound := claims[volumes[i].Name]; bound {
 				volumes[i].Claim = claim

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -23,9 +21,6 @@ type FileSystems interface {
 	// Trim trims the file system on a device.
 	Trim(ctx context.Context, device string) error
 }
-
-// retryTrim is the delay before file systems are trimmed again after LVM could not be read.
-const retryTrim = time.Minute
 
 // mounted returns the mounted file systems of the thin pool of a class if a recovery frees space of the pool and is not
 // approved.
@@ -50,99 +45,55 @@ func (r *Reconciler) mounted(ctx context.Context, w plan.Desired, vg *lvm.VG) pl
 	return m
 }
 
-// trims has the trims of file systems, by volume group. They can take hours, so they do not run in a reconcile.
-type trims struct {
-	mu   sync.Mutex
-	list map[string]*trimRun
-}
-
-type trimRun struct {
-	plan.Trim
-	planID string
-	cancel context.CancelFunc
-	ended  time.Time
-}
-
-func newTrims() *trims { return &trims{list: map[string]*trimRun{}} }
-
-// of returns the progress for the approved plan of a class, or nil. It cancels the run of a plan that is no longer
+// trimOf returns the progress for the approved plan of a class, or nil. It cancels the run of a plan that is no longer
 // approved.
-func (all *trims) of(w plan.Desired, now time.Time) *plan.Trim {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	run := all.list[w.Name]
-	if run != nil && (!w.FreeingSpace || w.Recovery == nil || w.Recovery.PlanID != run.planID) {
-		run.cancel()
-		if run.Running {
-			return &plan.Trim{Other: w.Name}
-		}
-		delete(all.list, w.Name)
-		run = nil
+func (r *Reconciler) trimOf(w plan.Desired) *plan.Trim {
+	key := ""
+	if w.FreeingSpace && w.Recovery != nil {
+		key = w.Recovery.PlanID
 	}
-	if run != nil && run.Err != nil && now.Sub(run.ended) > retryTrim {
-		delete(all.list, w.Name)
-		run = nil
+	state := r.trims.of(w.Name, key, r.now(), func(t plan.Trim) plan.Trim {
+		t.Failed = slices.Clone(t.Failed)
+		return t
+	})
+	if state == nil {
+		return nil
 	}
-	if run != nil {
-		seen := run.Trim
-		seen.Failed = slices.Clone(run.Failed)
-		return &seen
-	}
-	for name, other := range all.list {
-		if other.Running {
-			return &plan.Trim{Other: name}
-		}
-	}
-	return nil
-}
-
-func (all *trims) set(group string, run *trimRun) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.list[group] = run
+	t := state.progress
+	t.Running, t.Err, t.Other = state.running, state.err, state.other
+	return &t
 }
 
 // tried records that a volume was tried. failed says why it was not trimmed, or is "".
-func (all *trims) tried(run *trimRun, failed string) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	run.Tried++
-	if failed != "" {
-		run.Failed = append(run.Failed, failed)
-	}
-}
-
-func (all *trims) end(run *trimRun, err error, now time.Time) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	run.Running, run.Err, run.ended = false, err, now
+func (r *Reconciler) tried(run *run[plan.Trim], failed string) {
+	r.trims.update(run, func(t *plan.Trim) {
+		t.Tried++
+		if failed != "" {
+			t.Failed = append(t.Failed, failed)
+		}
+	})
 }
 
 // startTrim trims the file systems of an approved plan in the background, one after the other. If the agent is killed,
 // the next one begins with the first volume again, which is harmless. Only one runs on a node, because the plan waits
 // for its end.
 func (r *Reconciler) startTrim(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	run := &trimRun{Trim: plan.Trim{Running: true, Before: a.Size}, planID: w.Recovery.PlanID, cancel: cancel}
-	r.trims.set(w.Name, run)
+	run := &run[plan.Trim]{progress: plan.Trim{Before: a.Size}, key: w.Recovery.PlanID}
 	group := plan.GroupOf(w, s).UUID
-	go func() {
-		defer cancel()
-		err := r.trimVolumes(ctx, run, group, w.Spec.ThinPoolConfig.Name, a.Volumes)
-		r.trims.end(run, err, r.now())
-		r.Wake()
-	}()
+	r.trims.start(ctx, w.Name, run, r.now, r.Wake, func(ctx context.Context) error {
+		return r.trimVolumes(ctx, run, group, w.Spec.ThinPoolConfig.Name, a.Volumes)
+	})
 }
 
 // trimVolumes trims the file systems of volumes of a pool. An error means that not all were tried.
-func (r *Reconciler) trimVolumes(ctx context.Context, run *trimRun, group, pool string, volumes []string) error {
+func (r *Reconciler) trimVolumes(ctx context.Context, run *run[plan.Trim], group, pool string, volumes []string) error {
 	for _, uuid := range volumes {
 		lv, err := r.thinVolume(ctx, group, pool, uuid)
 		if err != nil {
 			return err
 		}
 		if lv == nil {
-			r.trims.tried(run, fmt.Sprintf("the volume with the UUID %s is not active or no longer exists", uuid))
+			r.tried(run, fmt.Sprintf("the volume with the UUID %s is not active or no longer exists", uuid))
 			continue
 		}
 		begun := r.now()
@@ -153,11 +104,11 @@ func (r *Reconciler) trimVolumes(ctx context.Context, run *trimRun, group, pool 
 		logger := log.FromContext(ctx).WithValues("lv", lv.Name, "took", r.now().Sub(begun))
 		if err != nil {
 			logger.Error(err, "cannot trim a file system")
-			r.trims.tried(run, fmt.Sprintf("volume %s: %v", lv.Name, err))
+			r.tried(run, fmt.Sprintf("volume %s: %v", lv.Name, err))
 			continue
 		}
 		logger.Info("trimmed a file system")
-		r.trims.tried(run, "")
+		r.tried(run, "")
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func TestTrimWhileLVMCannotBeRead(t *testing.T) {
 	if calls := b.files.calls(); len(calls) != 1 {
 		t.Errorf("trimmed %v", calls)
 	}
-	now = now.Add(2 * retryTrim)
+	now = now.Add(2 * minRetry)
 	b.until("space", v1alpha1.RecoverySucceeded)
 	if calls := b.files.calls(); len(calls) != 4 {
 		t.Errorf("trimmed %v", calls)
@@ -235,7 +235,7 @@ func (b *bench) waitForEnd() {
 		b.agent.trims.mu.Lock()
 		defer b.agent.trims.mu.Unlock()
 		run := b.agent.trims.list["vg1"]
-		return run == nil || !run.Running
+		return run == nil || !run.running
 	})
 }
 
@@ -294,7 +294,7 @@ func TestTrimEndsWithItsRecovery(t *testing.T) {
 // TestTrimWaitsForAnotherDeviceClass: a node trims one file system at a time.
 func TestTrimWaitsForAnotherDeviceClass(t *testing.T) {
 	b := fullPool(t)
-	other := &trimRun{Trim: plan.Trim{Running: true}, cancel: func() {}}
+	other := &run[plan.Trim]{running: true, cancel: func() {}}
 	b.agent.trims.set("vg2", other)
 	b.approveSpace("space")
 	b.until("space", v1alpha1.RecoveryRunning)

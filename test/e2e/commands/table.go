@@ -204,19 +204,13 @@ const (
 	noRegistry = "it copies an image to a registry outside of the lab"
 )
 
-// asks is the reason for checks of a broken file system.
-const asks = "it asks what to repair, on a volume that nothing has mounted; test/e2e has volumes checked by the " +
-	"agent before they are mounted"
-
 // notRun maps commands that no test runs to the reason.
 var notRun = map[string]string{
-	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- e2fsck /dev/$CLASS/$VOLUME":     asks,
-	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- xfs_repair /dev/$CLASS/$VOLUME": asks,
-	"oc debug node/$NODE -- chroot /host dmesg --level err,warn --ctime":                                             noOC,
-	"oc debug node/$NODE -- chroot /host ps -eo pid,stat,wchan,args":                                                 noOC,
-	"oc debug node/$NODE -- chroot /host lvs -a $CLASS":                                                              noOC,
-	"oc -n openshift-service-ca get pods":                                                                            "OpenShift has the namespace",
-	"oc label namespace openshift-lvm-storage openshift.io/cluster-monitoring=true":                                  "the lab has no oc; config/manager/namespace.yaml has the label",
+	"oc debug node/$NODE -- chroot /host dmesg --level err,warn --ctime":            noOC,
+	"oc debug node/$NODE -- chroot /host ps -eo pid,stat,wchan,args":                noOC,
+	"oc debug node/$NODE -- chroot /host lvs -a $CLASS":                             noOC,
+	"oc -n openshift-service-ca get pods":                                           "OpenShift has the namespace",
+	"oc label namespace openshift-lvm-storage openshift.io/cluster-monitoring=true": "the lab has no oc; config/manager/namespace.yaml has the label",
 	host +
 		"systemctl status systemd-udevd": noSystemd,
 	host + "systemctl restart systemd-udevd": noSystemd,

@@ -52,6 +52,8 @@ type Desired struct {
 	Orphans []string
 	// Import is the open recovery that imports volumes, approved or not, or nil.
 	Import *Import
+	// Check is the open recovery that checks file systems, or nil.
+	Check *Check
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

@@ -11,6 +11,7 @@
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
 //   - recovery.go, repair.go, freespace.go, recovery_status.go: approved recoveries and their status
+//   - filesystems.go: the check and the repair of file systems, and its status
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - removal.go: the removal of the volume group
@@ -73,6 +74,8 @@ const (
 	VerifyLabel      Kind = "VerifyLabel"
 	RestoreGroup     Kind = "RestoreVolumeGroup"
 	TrimVolumes      Kind = "TrimVolumes"
+	CheckVolumes     Kind = "CheckFileSystems"
+	RepairVolumes    Kind = "RepairFileSystems"
 	RemoveOrphans    Kind = "RemoveOrphans"
 
 	WithdrawClass Kind = "WithdrawClass"
@@ -103,7 +106,7 @@ type Action struct {
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
 	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
-	// TrimVolumes and RemoveOrphans, and the mapped devices of Unmap.
+	// TrimVolumes, CheckVolumes, RepairVolumes and RemoveOrphans, and the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
@@ -313,7 +316,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {
-		due = append(due, orphanAction(w, s, vg))
+		due = append(due, orphanAction(w, s, vg), checkAction(w, s, vg))
 	}
 	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
 		return due[at]

@@ -24,6 +24,8 @@ type Recovery struct {
 	// Devices are the UUIDs of missing physical volumes. Pools and Volumes are UUIDs of logical volumes. Trim are the
 	// UUIDs of the volumes whose file systems are trimmed.
 	Devices, Pools, Volumes, Trim []string
+	// Checked are the volumes with file systems, with what a check has found.
+	Checked []v1alpha1.RecoveryVolume
 	// WholeGroup: no device of the volume group was present.
 	WholeGroup bool
 }
@@ -32,7 +34,8 @@ type Recovery struct {
 func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1.RecoveryPlan) *Recovery {
 	r := &Recovery{Name: name, Action: action, PlanID: approved.ID, Created: approved.CreationTime,
 		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
-		Trim: uuidsOf(approved.MountedVolumes), WholeGroup: approved.VolumeGroupUUID == ""}
+		Trim: uuidsOf(approved.MountedVolumes), Checked: approved.CheckedVolumes,
+		WholeGroup: approved.VolumeGroupUUID == ""}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
 	}
@@ -217,6 +220,9 @@ func planID(action v1alpha1.RecoveryAction, w Desired, p *v1alpha1.RecoveryPlan)
 	}
 	for _, v := range p.DamagedVolumes {
 		add("damaged", v.UUID, fmt.Sprint(v.LostBytes))
+	}
+	for _, v := range p.CheckedVolumes {
+		add("checked", v.UUID, v.FSType, v.Finding)
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:12]
 }

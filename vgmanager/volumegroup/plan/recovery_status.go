@@ -45,6 +45,8 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		return withCondition(o.importStatus(w, r, status, now), r.Generation, now)
 	case v1alpha1.RecoveryDeleteOrphans:
 		return withCondition(o.orphanStatus(w, r, status, now), r.Generation, now)
+	case v1alpha1.RecoveryCheckFileSystems:
+		return withCondition(o.checkStatus(w, r, status, now), r.Generation, now)
 	}
 	switch vg := GroupOf(w, o.Node); {
 	case w.Recovery != nil && w.Recovery.hasEnded(vg):

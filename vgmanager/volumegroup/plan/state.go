@@ -50,6 +50,10 @@ type NodeState struct {
 	// plan. Trim is the progress of an approved one, or nil.
 	Mounted Mounted
 	Trim    *Trim
+	// Users are what uses the volumes whose file systems a recovery checks. FileSystems is the progress of the check or
+	// the repair, or nil.
+	Users       Users
+	FileSystems *FileSystemRun
 	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or imports
 	// volumes.
 	Owners Owners

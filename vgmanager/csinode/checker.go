@@ -1,0 +1,197 @@
+package csinode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
+)
+
+// CheckPrograms runs the programs of the agent's image. *host.Local implements it.
+type CheckPrograms interface {
+	Programs
+	fsck.Programs
+}
+
+// Checker checks and repairs the file systems of volumes that nothing uses. It has the lock of a volume meanwhile, so
+// that the node service does not stage or publish the volume. It is safe for concurrent use.
+type Checker struct {
+	node     string
+	locks    *service.Locks
+	disks    disks
+	programs fsck.Programs
+	// replayDir is the mount point where logs are replayed. It must not be visible outside the container of the agent.
+	replayDir string
+}
+
+// NewChecker returns the Checker of a node. locks are those of its node service.
+func NewChecker(node string, locks *service.Locks, programs CheckPrograms) *Checker {
+	return &Checker{node: node, locks: locks, disks: nodeDisks{programs}, programs: programs,
+		replayDir: filepath.Join(os.TempDir(), "lvms-replay")}
+}
+
+// MountPoints returns where a volume is mounted or published, for each volume that is, by its name.
+func (c *Checker) MountPoints(volumes []fsck.Volume) (map[string][]string, error) {
+	mounted := map[string][]string{}
+	for _, v := range volumes {
+		points, err := c.disks.mountPoints(numberIn(v))
+		if err != nil {
+			return nil, fmt.Errorf("read the mounts of node %s: %w", c.node, err)
+		}
+		if len(points) > 0 {
+			mounted[v.Name] = points
+		}
+	}
+	return mounted, nil
+}
+
+func numberIn(v fsck.Volume) deviceNumber { return deviceNumber{v.Major, v.Minor} }
+
+// Identify returns the file system of a volume. It returns fsck.ErrUnsupported for other content.
+func (c *Checker) Identify(ctx context.Context, v fsck.Volume) (string, error) {
+	found, err := c.disks.probe(ctx, v.Device)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s on node %s cannot be read: %w", v.Device, c.node, err)
+	case found.kind == "" && fsck.Supports(v.Formatted):
+		return v.Formatted, nil // its superblock is lost
+	case found.kind == "":
+		return "", fmt.Errorf("%s on node %s has no file system: %w", v.Device, c.node, fsck.ErrUnsupported)
+	case !found.fileSystem || !fsck.Supports(found.kind):
+		return "", fmt.Errorf("%s on node %s contains %s: %w", v.Device, c.node, found.kind, fsck.ErrUnsupported)
+	}
+	return found.kind, nil
+}
+
+// Check checks the file system of a volume, and changes nothing.
+func (c *Checker) Check(ctx context.Context, v fsck.Volume, kind string) (fsck.Result, error) {
+	var result fsck.Result
+	err := c.alone(ctx, v, kind, func() (err error) {
+		result, err = c.check(ctx, v, kind)
+		return err
+	})
+	return result, err
+}
+
+func (c *Checker) check(ctx context.Context, v fsck.Volume, kind string) (fsck.Result, error) {
+	defer c.running(v, kind, false)()
+	return fsck.Check(ctx, c.programs, kind, v.Device)
+}
+
+// Repair repairs the file system of a volume, and returns what a check finds afterwards. It does not end with its
+// context, because a repair that is interrupted leaves a file system that must be repaired again.
+func (c *Checker) Repair(ctx context.Context, v fsck.Volume, kind string) (fsck.Result, error) {
+	ctx = context.WithoutCancel(ctx)
+	var result fsck.Result
+	err := c.alone(ctx, v, kind, func() error {
+		moved, err := c.repair(ctx, v, kind)
+		if errors.Is(err, fsck.ErrDirtyLog) {
+			if err = c.replay(ctx, v, kind); err == nil {
+				moved, err = c.repair(ctx, v, kind)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		result, err = c.check(ctx, v, kind)
+		result.Moved = moved
+		return err
+	})
+	return result, err
+}
+
+func (c *Checker) repair(ctx context.Context, v fsck.Volume, kind string) (int, error) {
+	defer c.running(v, kind, true)()
+	return fsck.Repair(ctx, c.programs, kind, v.Device)
+}
+
+// replay mounts a file system, so that the kernel replays its log, and unmounts it (xfs_repair(8)). nouuid is for a
+// snapshot, which has the UUID of its source.
+func (c *Checker) replay(ctx context.Context, v fsck.Volume, kind string) error {
+	c.locks.Running(v.Name, "the replay of the log of the file system on "+v.Device)
+	defer c.locks.Running(v.Name, "")
+	if err := os.MkdirAll(c.replayDir, 0o700); err != nil {
+		return err
+	}
+	options := append([]string{"nosuid", "nodev", "noexec"}, service.FileSystems[kind].MountOptions...)
+	if err := c.disks.mount(ctx, v.Device, c.replayDir, kind, options); err != nil {
+		return fmt.Errorf("%w, because the file system cannot be mounted: %w", fsck.ErrDirtyLog, err)
+	}
+	return c.disks.unmount(ctx, c.replayDir)
+}
+
+// running records the program that runs on a volume, for the messages of other calls. It returns a function that
+// records its end.
+func (c *Checker) running(v fsck.Volume, kind string, repair bool) func() {
+	c.locks.Running(v.Name, fsck.Command(kind, v.Device, repair))
+	return func() { c.locks.Running(v.Name, "") }
+}
+
+// alone locks a volume, checks that it has the expected file system and that nothing uses it, and calls work.
+func (c *Checker) alone(ctx context.Context, v fsck.Volume, kind string, work func() error) error {
+	if err := c.locks.Enter(v.Name); err != nil {
+		return lockedError{status.Convert(err).Message()}
+	}
+	defer c.locks.Leave(v.Name)
+	number, err := c.disks.number(v.Device)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read the device of volume %s on node %s: %w", v.Name, c.node, err)
+	case number != numberIn(v):
+		return fmt.Errorf("%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
+			v.Device, c.node, number, v.Name, numberIn(v))
+	}
+	if err := c.unused(v); err != nil {
+		return err
+	}
+	found, err := c.Identify(ctx, v)
+	if err == nil && found != kind {
+		err = fmt.Errorf("%s on node %s has the file system %s now, and had %s", v.Device, c.node, found, kind)
+	}
+	if err != nil {
+		return err
+	}
+	return work()
+}
+
+// lockedError is fsck.ErrLocked with the message of the lock.
+type lockedError struct{ message string }
+
+func (e lockedError) Error() string        { return e.message }
+func (e lockedError) Is(target error) bool { return target == fsck.ErrLocked }
+
+// EndReplay unmounts the file system whose replay a killed agent has not ended. The mount normally ends with the
+// container. No replay must be running.
+func (c *Checker) EndReplay(ctx context.Context) error {
+	mounted, err := c.disks.isMountPoint(c.replayDir)
+	if err != nil || !mounted {
+		return err
+	}
+	return c.disks.unmount(ctx, c.replayDir)
+}
+
+// unused returns an error if something uses a volume.
+func (c *Checker) unused(v fsck.Volume) error {
+	points, err := c.disks.mountPoints(numberIn(v))
+	if err != nil {
+		return fmt.Errorf("read the mounts of node %s: %w", c.node, err)
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("%w: it is mounted at %s", fsck.ErrInUse, strings.Join(points, ", "))
+	}
+	held, err := c.disks.held(v.Device)
+	if err != nil {
+		return fmt.Errorf("%s on node %s cannot be opened: %w", v.Device, c.node, err)
+	}
+	if held {
+		return fmt.Errorf("%w: it is mounted in another mount namespace, or another program checks it", fsck.ErrInUse)
+	}
+	return nil
+}
