@@ -8,6 +8,7 @@ export const plugin: ConsolePluginBuildMetadata = {
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
     ClassPage: './src/details/ClassPage.tsx',
+    RecoveryPage: './src/recovery/RecoveryPage.tsx',
     RunbookPage: './src/runbook/RunbookPage.tsx',
     NodeTab: './src/tabs/NodeTab.tsx',
     ClaimTab: './src/tabs/ClaimTab.tsx',

@@ -1,6 +1,6 @@
 // Objects of the cluster as an administrator, the operator and the node agents write them, through the real API server.
 import assert from 'node:assert/strict';
-import type { Device, LogicalVolume, LVMCluster, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus } from '../src/api/types';
+import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus } from '../src/api/types';
 
 export const url = process.env['CONSOLE_URL'] ?? '';
 assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
@@ -9,7 +9,7 @@ export const namespace = 'openshift-lvm-storage';
 const GiB = 2 ** 30;
 const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;
 export const paths = {
-  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, nodes: '/api/kubernetes/api/v1/nodes',
+  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, recoveries: `${lvm}/lvmrecoveries`, nodes: '/api/kubernetes/api/v1/nodes',
   events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
   claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
@@ -101,7 +101,7 @@ export async function clean(): Promise<void> {
     const { items } = await request<{ items: PersistentVolume[] }>('GET', path);
     for (const { metadata } of items) await request('PATCH', `${path}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
   }
-  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
+  for (const path of [paths.clusters, paths.statuses, paths.recoveries, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
     await request('DELETE', path);
   }
 }
@@ -120,6 +120,16 @@ export async function makeVolume(name: string, spec: Partial<LogicalVolume['spec
     spec: { capacity: { storage: spec.size ?? '10Gi' }, accessModes: ['ReadWriteOnce'], storageClassName: 'lvms-vg1', csi: { driver: 'topolvm.io', volumeHandle: `id-${name}` }, claimRef: { namespace: space, name: purpose } },
   });
 }
+
+/** A recovery as somebody asks for it, with what the node agent says to it. */
+export async function makeRecovery(name: string, spec: Partial<LVMRecovery['spec']>, status?: LVMRecovery['status']): Promise<void> {
+  const object = { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMRecovery', metadata: { name, namespace }, spec: { nodeName: 'node-a', deviceClassName: 'vg1', action: 'RemoveLostDevices', ...spec } };
+  await request('POST', paths.recoveries, object);
+  if (status) await plan(name, status);
+}
+
+/** What the node agent writes into a recovery. */
+export const plan = (name: string, status: LVMRecovery['status']): Promise<unknown> => request('PATCH', `${paths.recoveries}/${name}/status`, { status }, merge);
 
 /** A claim in the namespace default, which has a volume where one is named. */
 export async function makeClaim(name: string, volumeName?: string): Promise<void> {

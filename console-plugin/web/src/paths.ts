@@ -11,6 +11,9 @@ export const classPath = (name: string): string => `/local-volumes/class/${encod
 /** What the console matches, and the address of one runbook, by the name of its alert. */
 export const runbookRoute = '/local-volumes/runbook/:name';
 export const runbookPath = (name: string): string => `/local-volumes/runbook/${encodeURIComponent(name)}`;
+/** What the console matches, and the address of one recovery. */
+export const recoveryRoute = '/local-volumes/recovery/:name';
+export const recoveryPath = (name: string): string => `/local-volumes/recovery/${encodeURIComponent(name)}`;
 /** The form, at a step for a class. */
 export const classSettingsPath = (name: string, step: 'devices' | 'class'): string => `${editPath}?${new URLSearchParams({ class: name, step })}`;
 

@@ -396,6 +396,165 @@ export interface components {
                 }[];
             };
         };
+        LVMRecovery: {
+            spec: {
+                /** @enum {string} */
+                action: "RemoveLostDevices" | "RepairThinPool" | "RestoreLabels" | "RestoreMetadata" | "FreePoolSpace" | "DeleteOrphans" | "ImportVolumes" | "CheckFileSystems";
+                approvedPlan?: string;
+                claims?: {
+                    name: string;
+                    namespace: string;
+                    volume: string;
+                }[];
+                deviceClassName: string;
+                nodeName: string;
+                volumes?: string[];
+            };
+            status?: {
+                /** Format: date-time */
+                completionTime?: string;
+                conditions?: {
+                    /** Format: date-time */
+                    lastTransitionTime: string;
+                    message: string;
+                    /** Format: int64 */
+                    observedGeneration?: number;
+                    reason: string;
+                    /** @enum {string} */
+                    status: "True" | "False" | "Unknown";
+                    type: string;
+                }[];
+                /** Format: int64 */
+                freedBytes?: number;
+                message?: string;
+                phase?: string;
+                plan?: {
+                    checkedVolumes?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    /** Format: date-time */
+                    creationTime: string;
+                    damagedVolumes?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    devices: {
+                        deviceID?: string;
+                        name?: string;
+                        uuid: string;
+                    }[];
+                    /** Format: int64 */
+                    extensibleBytes?: number;
+                    id: string;
+                    importedVolumes?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    /** Format: int32 */
+                    keptVolumeCount: number;
+                    /** Format: int32 */
+                    lostVolumeCount: number;
+                    lostVolumes?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    metadataSource?: string;
+                    /** Format: int32 */
+                    mountedVolumeCount?: number;
+                    mountedVolumes?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    repair?: string;
+                    thinPools?: {
+                        /** Format: int64 */
+                        allocatedBytes?: number;
+                        claim?: string;
+                        finding?: string;
+                        fromNode?: string;
+                        fsType?: string;
+                        /** Format: int64 */
+                        lostBytes?: number;
+                        name: string;
+                        persistentVolume?: string;
+                        /** Format: int64 */
+                        size?: number;
+                        /** Format: int64 */
+                        usedBytes?: number;
+                        uuid?: string;
+                    }[];
+                    volumeGroupUUID?: string;
+                };
+                /** Format: date-time */
+                startTime?: string;
+            };
+        };
         LogicalVolume: {
             spec?: {
                 accessType?: string;

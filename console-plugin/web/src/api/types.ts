@@ -10,6 +10,7 @@ export const DEFAULT_NAMESPACE = 'openshift-lvm-storage';
 
 export interface Meta {
   name?: string;
+  generateName?: string;
   namespace?: string;
   uid?: string;
   resourceVersion?: string;
@@ -88,6 +89,21 @@ export interface LogicalVolume {
   status?: Schemas['LogicalVolume']['status'];
 }
 
+export type RecoveryAction = Schemas['LVMRecovery']['spec']['action'];
+/** The CRD has it as a plain string. */
+export type RecoveryPhase = 'NotApplicable' | 'Preparing' | 'AwaitingApproval' | 'Running' | 'Succeeded';
+type StatusOfRecovery = NonNullable<Schemas['LVMRecovery']['status']>;
+export type RecoveryPlan = NonNullable<StatusOfRecovery['plan']>;
+export type RecoveryVolume = Item<RecoveryPlan['lostVolumes']>;
+/** One action that makes a device class of a node usable again. */
+export interface LVMRecovery {
+  apiVersion?: string;
+  kind?: string;
+  metadata: Meta;
+  spec: Schemas['LVMRecovery']['spec'];
+  status?: Replace<StatusOfRecovery, { phase?: RecoveryPhase }>;
+}
+
 export interface Node {
   apiVersion?: string;
   kind?: string;
@@ -130,6 +146,7 @@ export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
 
 export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCluster', plural: 'lvmclusters', namespaced: true } as const;
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;
+export const recoveryModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMRecovery', plural: 'lvmrecoveries', namespaced: true } as const;
 
 export const classesOf = (cluster?: LVMCluster): DeviceClass[] => cluster?.spec?.storage?.deviceClasses ?? [];
 export const storageClassName = (deviceClass: string): string => `lvms-${deviceClass}`;

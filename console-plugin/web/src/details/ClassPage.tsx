@@ -6,18 +6,20 @@ import {
 import { useMemo } from 'react';
 import { Link, useParams } from 'react-router';
 import { DEFAULTS } from '../api/limits';
-import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type Node, type NodeStatus } from '../api/types';
+import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
 import { useMetrics } from '../kube/prometheus';
-import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
+import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
 import { provisioningOf } from '../model/cluster';
 import { forecastQuery } from '../model/alerting';
 import { usageOf } from '../model/health';
 import { formatPercent } from '../model/quantity';
+import { isUrgent, suggestionsOf } from '../model/recovery';
 import { immutable } from '../model/validate';
 import { classSettingsPath, overviewPath } from '../paths';
+import { RecoveriesCard } from '../recovery/RecoveriesCard';
 import { MembersCard } from './MembersCard';
 import { VolumesCard } from './VolumesCard';
 
@@ -39,6 +41,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
   const clusters = useClusters(namespace);
   const statuses = useNodeStatuses(namespace);
   const nodes = useNodes();
+  const recoveries = useRecoveries(namespace);
   const connection = useConnection();
   const rights = useRights(namespace);
   const cluster = clusters.data[0];
@@ -62,7 +65,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
       <PageSection isFilled>
         <Stack hasGutter>
           <ConnectionBanner connection={connection} />
-          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes]]} />
+          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Recoveries'), recoveries]]} />
           {!clusters.loaded && !clusters.error && <Loading />}
           {clusters.loaded && !clusters.error && !c && !leaving && <Unknown name={name} />}
           {leaving && clusters.loaded && !clusters.error && (
@@ -70,7 +73,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
               {t('It still exists on some nodes. It is removed when it is no longer in use.')}
             </Alert>
           )}
-          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}
+          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} recoveries={recoveries} rights={rights} />}
         </Stack>
       </PageSection>
     </>
@@ -110,17 +113,26 @@ interface BodyProps {
   name: string;
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
+  recoveries: Watched<LVMRecovery[]>;
   rights: Rights;
 }
 
-function Body({ namespace, cluster, c, name, statuses, nodes, rights }: BodyProps) {
+function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, rights }: BodyProps) {
   const { t } = useT();
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName).filter((u) => u.deviceClass === name), [statuses.data, byName, name]);
   const forecasts = useMetrics(forecastQuery, namespace);
   const thin = c ? !!c.thinPoolConfig : usage.some((u) => u.group.thinPool);
+  const own = useMemo(() => recoveries.data.filter((r) => r.spec.deviceClassName === name), [recoveries.data, name]);
+  const urgent = useMemo(() => isUrgent(statuses.data.flatMap((s) => suggestionsOf(s, name)), own), [statuses.data, name, own]);
+  const card = (
+    <StackItem key="recoveries">
+      <RecoveriesCard namespace={namespace} cluster={cluster} name={name} statuses={statuses} recoveries={recoveries} />
+    </StackItem>
+  );
   return (
     <>
+      {urgent && card}
       {c && <Settings c={c} />}
       <StackItem>
         <Card data-test="nodes">
@@ -130,6 +142,7 @@ function Body({ namespace, cluster, c, name, statuses, nodes, rights }: BodyProp
           </CardBody>
         </Card>
       </StackItem>
+      {!urgent && card}
       <StackItem>
         <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />
       </StackItem>

@@ -70,7 +70,8 @@ export async function sendNewest(latest: () => LVMCluster | undefined, options: 
   }
 }
 
-function refusal(error: unknown): Outcome {
+/** What became of a request that was not accepted. */
+export function refusal(error: unknown): Exclude<Outcome, { kind: 'accepted' }> {
   const { json, response, code } = error as { json?: Status; response?: Response; code?: number };
   const status = code ?? response?.status;
   if (status === undefined || status >= 500 && !json?.details) return { kind: 'unknown', message: json?.message ?? textOf(error) };

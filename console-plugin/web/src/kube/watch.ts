@@ -2,8 +2,8 @@
 import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-console/dynamic-plugin-sdk';
 import { useEffect, useMemo, useState } from 'react';
 import {
-  clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, VERSION,
-  type KubeEvent, type LogicalVolume, type LVMCluster, type Meta, type Node, type NodeStatus, type PersistentVolume,
+  clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, recoveryModel, VERSION,
+  type KubeEvent, type LogicalVolume, type LVMCluster, type LVMRecovery, type Meta, type Node, type NodeStatus, type PersistentVolume,
 } from '../api/types';
 
 export interface Watched<T> {
@@ -52,6 +52,8 @@ const ours = (kind: string): Kind => ({ group: GROUP, version: VERSION, kind });
 export const useClusters = (namespace: string): Watched<LVMCluster[]> => useList<LVMCluster>(ours(clusterModel.kind), namespace);
 export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => useList<NodeStatus>(ours(nodeStatusModel.kind), namespace);
 export const useNodeStatus = (namespace: string, name: string | undefined): Watched<NodeStatus | undefined> => useOne<NodeStatus>(ours(nodeStatusModel.kind), name, namespace);
+export const useRecoveries = (namespace: string): Watched<LVMRecovery[]> => useList<LVMRecovery>(ours(recoveryModel.kind), namespace);
+export const useRecovery = (namespace: string, name: string): Watched<LVMRecovery | undefined> => useOne<LVMRecovery>(ours(recoveryModel.kind), name, namespace);
 export const usePersistentVolume = (name: string | undefined): Watched<PersistentVolume | undefined> => useOne<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' }, name);
 export const useLogicalVolume = (name: string | undefined): Watched<LogicalVolume | undefined> => useOne<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, name);
 export const useNodes = (): Watched<Node[]> => useList<Node>({ version: 'v1', kind: 'Node' });
@@ -107,6 +109,22 @@ export function useRights(namespace: string): Rights {
   const [listNodes, c] = useAccessReview({ group: '', resource: 'nodes', verb: 'list' });
   const [listStatuses, d] = useAccessReview({ group: GROUP, resource: nodeStatusModel.plural, namespace, verb: 'list' });
   return { loaded: !(a || b || c || d), create, update, listNodes, listStatuses };
+}
+
+/** What a user may do with recoveries. */
+export interface RecoveryRights {
+  loaded: boolean;
+  create: boolean;
+  approve: boolean;
+  remove: boolean;
+}
+
+export function useRecoveryRights(namespace: string): RecoveryRights {
+  const own = { group: GROUP, resource: recoveryModel.plural, namespace };
+  const [create, a] = useAccessReview({ ...own, verb: 'create' });
+  const [approve, b] = useAccessReview({ ...own, verb: 'patch' });
+  const [remove, c] = useAccessReview({ ...own, verb: 'delete' });
+  return { loaded: !(a || b || c), create, approve, remove };
 }
 
 /** The namespace that the operator manages, as the server of this plugin was told. */

@@ -121,7 +121,7 @@ export const eventTime = (e: KubeEvent): string => e.series?.lastObservedTime ??
 
 /** The events about our kinds, the newest first. */
 export function ownEvents(events: KubeEvent[], limit: number): KubeEvent[] {
-  const kinds = ['LVMCluster', 'LVMVolumeGroup', 'LVMVolumeGroupNodeStatus'];
+  const kinds = ['LVMCluster', 'LVMVolumeGroup', 'LVMVolumeGroupNodeStatus', 'LVMRecovery'];
   return events
     .filter((e) => kinds.includes(e.involvedObject?.kind ?? ''))
     .sort((a, b) => eventTime(b).localeCompare(eventTime(a)))

@@ -5,7 +5,7 @@ import {
 } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
-import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
+import type { DeviceState, KubeEvent, LVMCluster, LVMRecovery, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
@@ -13,12 +13,13 @@ import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
-import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
+import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
 import { alertQuery, alertsOf, forecastQuery } from '../model/alerting';
 import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
 import { classPath, createPath, editPath } from '../paths';
+import { RecoveriesTable } from '../recovery/RecoveriesTable';
 import { AlertsCard } from './AlertsCard';
 import { EmptyOverview } from './EmptyOverview';
 
@@ -39,6 +40,7 @@ function Overview({ namespace }: { namespace: string }) {
   const statuses = useNodeStatuses(namespace);
   const nodes = useNodes();
   const events = useEvents(namespace);
+  const recoveries = useRecoveries(namespace);
   const connection = useConnection();
   const rights = useRights(namespace);
   const cluster = clusters.data[0];
@@ -54,10 +56,10 @@ function Overview({ namespace }: { namespace: string }) {
       <PageSection isFilled>
         <Stack hasGutter>
           <ConnectionBanner connection={connection} />
-          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events]]} />
+          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events], [t('Recoveries'), recoveries]]} />
           {!settled && <Loading />}
           {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} rights={rights} />}
-          {cluster && <Body namespace={namespace} cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
+          {cluster && <Body namespace={namespace} cluster={cluster} statuses={statuses} nodes={nodes} events={events} recoveries={recoveries} />}
         </Stack>
       </PageSection>
     </>
@@ -85,9 +87,11 @@ interface BodyProps {
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
   events: Watched<KubeEvent[]>;
+  recoveries: Watched<LVMRecovery[]>;
 }
 
-function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
+function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyProps) {
+  const { t } = useT();
   const forecasts = useMetrics(classesOf(cluster).length ? forecastQuery : undefined, namespace);
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
@@ -104,6 +108,16 @@ function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
           <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
         </StackItem>
       ))}
+      {classesOf(cluster).length > 0 || recoveries.data.length > 0 ? (
+        <StackItem>
+          <Card data-test="recoveries">
+            <CardTitle component="h2">{t('Recoveries')}</CardTitle>
+            <CardBody>
+              <RecoveriesTable recoveries={recoveries} />
+            </CardBody>
+          </Card>
+        </StackItem>
+      ) : null}
       <StackItem>
         <DevicesCard statuses={statuses} nodes={byName} />
       </StackItem>
