@@ -26,13 +26,16 @@ type Recovery struct {
 	Devices, Pools, Volumes, Trim []string
 	// WholeGroup: no device of the volume group was present.
 	WholeGroup bool
+	// Replaces: the metadata of a volume group that exists is replaced.
+	Replaces bool
 }
 
 // NewRecovery returns the recovery that an approved plan allows.
 func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1.RecoveryPlan) *Recovery {
 	r := &Recovery{Name: name, Action: action, PlanID: approved.ID, Created: approved.CreationTime,
 		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
-		Trim: uuidsOf(approved.MountedVolumes), WholeGroup: approved.VolumeGroupUUID == ""}
+		Trim: uuidsOf(approved.MountedVolumes), WholeGroup: approved.VolumeGroupUUID == "",
+		Replaces: approved.ReplacesMetadata}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
 	}
