@@ -289,7 +289,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
 	}
 	// While the metadata of the volume group may be too old, extents that it calls free can have data.
-	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction)
+	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w))
 	if !broken && !outdated {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {

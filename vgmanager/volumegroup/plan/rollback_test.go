@@ -295,3 +295,32 @@ func TestARestoreNeedsTheApprovedPlan(t *testing.T) {
 		t.Errorf("got %+v", a)
 	}
 }
+
+// TestAnOutdatedGroupIsNotExtended: extents that old metadata calls free can have data.
+func TestAnOutdatedGroupIsNotExtended(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault  error
+		active bool
+		want   Kind
+	}{
+		"outdated":          {lvm.ErrTransaction, false, Nothing},
+		"another fault":     {lvm.ErrPoolCheck, false, ExtendPool},
+		"a pool that works": {lvm.ErrTransaction, true, ExtendPool},
+	} {
+		w, s := rolledBackNode(poolMetadata(1, 0, 16))
+		w.RestoringGroup, w.Spec.ThinPoolConfig.SizePercent = false, 90
+		s.PoolFault = test.fault
+		s.Attempts = map[string]Attempt{"pool": {Waiting: true}}
+		vg := &s.Report.VGs[0]
+		vg.Size, vg.Free, vg.PVs[0].Free, vg.PVs[0].Allocatable = 1<<30, 900<<20, 900<<20, true
+		vg.LV("pool").Zeroes = true
+		if test.active {
+			vg.LV("pool").Attr = "twi-a-----"
+		}
+		class := classOf(w, nil, vg.UUID)
+		s.Class = &class
+		if a := New(w, s).Action; a.Kind != test.want {
+			t.Errorf("%s: got %+v, want %s", name, a, test.want)
+		}
+	}
+}
