@@ -143,10 +143,10 @@ const (
 	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command left
 	// suspended. Otherwise find out which process works on them, or run `dmsetup resume` on the node.
 	ReasonVolumesSuspended = "VolumesSuspended"
-	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool returns errors, is partly on a missing disk,
-	// or is suspended.
-	// What to do: see the kernel's log of the node for errors of its disks; run `lvconvert --repair` on the node, or
-	// restore from a backup.
+	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool returns errors, cannot be activated, is partly
+	// on a missing disk, or is suspended.
+	// What to do: see the kernel's log of the node for errors of its disks; create an LVMRecovery with the action that
+	// the message names: RepairThinPool, or RestoreMetadata if the metadata does not match that of the volume group.
 	ReasonThinPoolFailed = "ThinPoolFailed"
 	// ReasonThinPoolNeedsCheck sets ThinPoolHealthy to False: the metadata of the thin pool is marked for a check.
 	// What to do: deactivate and activate the volume group as the message says, which checks the metadata; if that

@@ -48,8 +48,8 @@ const (
 	// RecoveryRestoreLabels writes the labels of attached devices of the volume group again, with LVM's metadata, after
 	// they were overwritten. Volumes can be in use meanwhile.
 	RecoveryRestoreLabels RecoveryAction = "RestoreLabels"
-	// RecoveryRestoreMetadata restores a volume group that was deleted with LVM commands (vgremove), with the metadata
-	// in LVM's archive on the node.
+	// RecoveryRestoreMetadata restores a volume group that was deleted with LVM commands (vgremove), or whose metadata
+	// was replaced by that of another time (vgcfgrestore), with the metadata in LVM's archive on the node.
 	RecoveryRestoreMetadata RecoveryAction = "RestoreMetadata"
 	// RecoveryFreePoolSpace trims the mounted file systems of the volumes of the thin pool (FITRIM, as fstrim(8)), so
 	// that the pool gets back the blocks of deleted files. No volume is lost.
@@ -88,10 +88,11 @@ type LVMRecoverySpec struct {
 	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
 	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
 	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
-	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands. DeleteOrphans
-	// deletes the logical volumes in volumes, which no object of the cluster refers to. ImportVolumes creates the
-	// LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes that have none, and moves those of
-	// volumes whose disks came from another node; no volume is changed. CheckFileSystems checks and repairs the file
+	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands, or earlier metadata
+	// of a volume group whose metadata does not match its thin pool or lacks volumes; no Pod can use volumes of the group
+	// meanwhile. DeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
+	// ImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes that have
+	// none, and moves those of volumes whose disks came from another node; no volume is changed. CheckFileSystems checks and repairs the file
 	// systems of the volumes in volumes, which no Pod uses.
 	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans;ImportVolumes;CheckFileSystems
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
@@ -249,12 +250,16 @@ type RecoveryPlan struct {
 	Repair ThinPoolRepair `json:"repair,omitempty"`
 
 	// metadataSource is where RestoreLabels gets the metadata of the volume group from: its other devices, or the
-	// backup that LVM keeps on the node. For RestoreMetadata, it is the file in LVM's archive on the node.
+	// backup that LVM keeps on the node. For RestoreMetadata, it is the file in LVM's archive or backup on the node.
 	// +optional
 	MetadataSource string `json:"metadataSource,omitempty"`
 
+	// replacesMetadata is true if RestoreMetadata replaces the metadata of a volume group that exists.
+	// +optional
+	ReplacesMetadata bool `json:"replacesMetadata,omitempty"`
+
 	// thinPools are the thin pools that RemoveLostDevices removes with all their volumes, or the one that
-	// RepairThinPool repairs or in which FreePoolSpace frees blocks.
+	// RepairThinPool repairs, in which FreePoolSpace frees blocks, or whose volume group RestoreMetadata restores.
 	// +optional
 	// +listType=atomic
 	ThinPools []RecoveryVolume `json:"thinPools,omitempty"`
@@ -266,7 +271,7 @@ type RecoveryPlan struct {
 	LostVolumes []RecoveryVolume `json:"lostVolumes,omitempty"`
 
 	// damagedVolumes are the volumes and snapshots that are kept but lose some of their blocks, at most 1000. The lost
-	// blocks read as zeros.
+	// blocks read as zeros. For RestoreMetadata, they read as other data, and finding says why.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -356,7 +361,8 @@ type RecoveryVolume struct {
 	// +optional
 	FSType string `json:"fsType,omitempty"`
 	// finding is what a check of the file system that changes nothing has found (CheckFileSystems): "no errors", or the
-	// first errors. After the repair, it is what a check has found then.
+	// first errors. After the repair, it is what a check has found then. For RestoreMetadata, it is why a volume is
+	// damaged.
 	// +optional
 	Finding string `json:"finding,omitempty"`
 }

@@ -3,6 +3,8 @@ package lvm
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,8 +38,15 @@ type Metadata struct {
 	// PVs are the UUIDs of the physical volumes. LVs are the names of all logical volumes, including hidden ones, and
 	// ThinPools those of the thin pools.
 	PVs, LVs, ThinPools []string
-	// File is the file on the node, or empty for metadata from a device.
+	// MissingPVs are the UUIDs of the physical volumes that LVM had marked as missing.
+	MissingPVs []string
+	// Volumes are all logical volumes, including hidden ones, in the order of the text.
+	Volumes []MetadataLV
+	// Digest is a hash of everything but the hints to devices and what LVM writes around the metadata.
+	Digest string
+	// File is the file on the node, or empty for metadata from a device. Text is its content.
 	File string
+	Text []byte
 }
 
 // ReadBackup returns LVM's backup of the metadata of a volume group on the node. LVM writes it after each change.
@@ -60,7 +69,7 @@ func (l *LVM) readMetadata(ctx context.Context, file string) (*Metadata, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	m.File = file
+	m.File, m.Text = file, out
 	return m, nil
 }
 
@@ -75,7 +84,7 @@ func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", object, err)
 	}
-	for _, name := range archivesOf(vg, strings.Fields(string(out))) {
+	for _, name := range archivesOf(vg, strings.Fields(string(out)), maxArchives) {
 		m, err := l.readMetadata(ctx, ArchiveDir+name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", object, err)
@@ -88,8 +97,9 @@ func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, erro
 		uuid, ErrNotFound)
 }
 
-// archivesOf returns the newest archives of a volume group, the newest first. LVM counts them: NAME_NUMBER-RANDOM.vg.
-func archivesOf(vg string, files []string) []string {
+// archivesOf returns the newest archives of a volume group, at most limit, the newest first. LVM counts them:
+// NAME_NUMBER-RANDOM.vg.
+func archivesOf(vg string, files []string, limit int) []string {
 	type archive struct {
 		number uint64
 		name   string
@@ -108,7 +118,7 @@ func archivesOf(vg string, files []string) []string {
 		return cmp.Or(cmp.Compare(b.number, a.number), strings.Compare(b.name, a.name))
 	})
 	var names []string
-	for _, a := range found[:min(len(found), maxArchives)] {
+	for _, a := range found[:min(len(found), limit)] {
 		names = append(names, a.name)
 	}
 	return names
@@ -166,14 +176,20 @@ func (s section) is(depth int, name string) bool {
 // DecodeMetadata reads text metadata of one volume group. LVM writes each value, and the start and end of each section,
 // in a line of its own.
 func DecodeMetadata(text []byte) (*Metadata, error) {
-	m := &Metadata{}
+	d := &decoder{hash: sha256.New(), pvs: map[string]string{}}
+	m := &d.Metadata
 	var at section
 	for i, line := range strings.Split(strings.TrimRight(string(text), "\x00"), "\n") {
 		line = strings.TrimSpace(withoutComment(line))
 		key, value, assigned := strings.Cut(line, " = ")
+		d.add(at, key, line)
 		switch {
+		case d.list != "":
+			d.element(at, line)
+		case assigned && value == "[":
+			d.list = key
 		case assigned:
-			if err := m.set(at, key, value); err != nil {
+			if err := d.set(at, key, value); err != nil {
 				return nil, fmt.Errorf("line %d: %w", i+1, err)
 			}
 		case line == "}" && len(at) == 0:
@@ -182,15 +198,19 @@ func DecodeMetadata(text []byte) (*Metadata, error) {
 			at = at[:len(at)-1]
 		case strings.HasSuffix(line, " {"):
 			at = append(at, strings.TrimSuffix(line, " {"))
-			m.enter(at)
+			d.enter(at)
 		}
 	}
 	switch {
-	case len(at) > 0:
+	case len(at) > 0 || d.list != "":
 		return nil, errors.New("the text is incomplete")
 	case m.VG == "" || m.UUID == "" || m.Seqno == 0 || len(m.PVs) == 0:
 		return nil, errors.New("the text is not the metadata of a volume group")
 	}
+	if err := d.resolve(); err != nil {
+		return nil, err
+	}
+	m.Digest = hex.EncodeToString(d.hash.Sum(nil))
 	return m, nil
 }
 
@@ -210,45 +230,6 @@ func withoutComment(line string) string {
 		}
 	}
 	return line
-}
-
-func (m *Metadata) enter(at section) {
-	switch {
-	case at.is(1, "") && m.VG == "":
-		m.VG = at[0]
-	case at.is(3, "logical_volumes"):
-		m.LVs = append(m.LVs, at[2])
-	}
-}
-
-func (m *Metadata) set(at section, key, value string) error {
-	var err error
-	switch {
-	case len(at) == 0 && key == "description":
-		m.Description, err = strconv.Unquote(value)
-	case len(at) == 0 && key == "creation_time":
-		var seconds int64
-		seconds, err = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		m.Created = time.Unix(seconds, 0)
-	case at.is(1, "") && key == "id":
-		m.UUID, err = strconv.Unquote(value)
-	case at.is(1, "") && key == "seqno":
-		m.Seqno, err = strconv.ParseUint(strings.TrimSpace(value), 10, 64)
-	case at.is(4, "logical_volumes") && key == "type":
-		var kind string
-		kind, err = strconv.Unquote(value)
-		if kind == "thin-pool" {
-			m.ThinPools = append(m.ThinPools, at[2])
-		}
-	case at.is(3, "physical_volumes") && key == "id":
-		var uuid string
-		uuid, err = strconv.Unquote(value)
-		m.PVs = append(m.PVs, uuid)
-	}
-	if err != nil {
-		return fmt.Errorf("%s is %s: %w", key, value, err)
-	}
-	return nil
 }
 
 // MetadataDump writes the metadata on the device of a physical volume to a file on the node, which must not exist: LVM

@@ -69,7 +69,12 @@ func TestDecodeMetadata(t *testing.T) {
 	want := &Metadata{VG: "vg1", UUID: "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI", Seqno: 10,
 		Created: time.Unix(1795478509, 0), Description: `Created *after* executing 'lvcreate -n "c" # {'`,
 		PVs: []string{"2ynber-fnAM-7K35-DZIK-DAra-3YSg-0OKFdu", "vGy5nb-DlML-SFwD-5q6w-LzqE-JX9i-IGrj93"},
-		LVs: []string{"a", "pool"}, ThinPools: []string{"pool"}}
+		LVs: []string{"a", "pool"}, ThinPools: []string{"pool"}, Volumes: []MetadataLV{
+			{Name: "a", UUID: "1", Segments: []Segment{{
+				Areas: []Area{{PV: "2ynber-fnAM-7K35-DZIK-DAra-3YSg-0OKFdu"}}}}},
+			{Name: "pool", UUID: "2", Segments: []Segment{{Type: "thin-pool"}}},
+		}}
+	digest := ""
 	// Metadata on a device ends with a zero, and has no comments and no indentation.
 	dump := strings.ReplaceAll(backup[strings.Index(backup, "vg1 {"):], "\t", "") + "\x00"
 	for name, text := range map[string]string{"a backup": backup, "from a device": dump} {
@@ -80,6 +85,10 @@ func TestDecodeMetadata(t *testing.T) {
 		if name != "a backup" {
 			got.Created, got.Description = want.Created, want.Description
 		}
+		if got.Digest == "" || digest != "" && digest != got.Digest {
+			t.Errorf("%s: got the digest %q, want %q", name, got.Digest, digest)
+		}
+		digest, got.Digest = got.Digest, ""
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -109,14 +118,14 @@ func TestArchivesOf(t *testing.T) {
 	files := []string{"vg1_00009-7.vg", "vg1_00010-5.vg", "vg1_x_00011-1.vg", "vg1_00012-1.vg.tmp", "vg10_00013-1.vg",
 		"vg1_00014.vg", "vg1_a-1.vg", "vg1_100000-3.vg", ".lvm_node1_1"}
 	want := []string{"vg1_100000-3.vg", "vg1_00010-5.vg", "vg1_00009-7.vg"}
-	if diff := cmp.Diff(want, archivesOf("vg1", files)); diff != "" {
+	if diff := cmp.Diff(want, archivesOf("vg1", files, maxArchives)); diff != "" {
 		t.Error(diff)
 	}
 	var many []string
 	for i := range 3 * maxArchives {
 		many = append(many, fmt.Sprintf("vg1_%05d-1.vg", i))
 	}
-	if got := archivesOf("vg1", many); len(got) != maxArchives || got[0] != "vg1_00059-1.vg" {
+	if got := archivesOf("vg1", many, maxArchives); len(got) != maxArchives || got[0] != "vg1_00059-1.vg" {
 		t.Errorf("got %v", got)
 	}
 }

@@ -105,8 +105,9 @@ type Metadata struct {
 	NeedsCheck bool
 	// SuperblockLost: a repair requires the options RepairOptions.
 	SuperblockLost bool
-	// TransactionID is the number of transactions according to the superblock.
-	TransactionID uint64
+	// TransactionID is the number of transactions according to the superblock, and Chunks is the number of blocks of the
+	// data. Chunks is 0 if it is not known.
+	TransactionID, Chunks uint64
 	// Devices are the thin devices that can be read, by device ID.
 	Devices map[uint64]Device
 }
@@ -135,6 +136,7 @@ func Inspect(ctx context.Context, runner host.Streamer, pool Pool) (*Metadata, e
 	if err != nil {
 		return nil, fmt.Errorf("read the metadata of a thin pool: %w", err)
 	}
+	m.Chunks = dumped.chunks
 	m.TransactionID, m.NeedsCheck, m.Devices = dumped.transaction, dumped.flags&flagNeedsCheck != 0, dumped.devices
 	return m, nil
 }
@@ -187,6 +189,7 @@ func dump(ctx context.Context, runner host.Streamer, device string, options ...s
 // contents is what thin_dump prints.
 type contents struct {
 	transaction, flags uint64
+	chunks             uint64
 	devices            map[uint64]Device
 }
 
@@ -215,6 +218,7 @@ func (c *contents) decode(from io.Reader) error {
 		case "superblock":
 			superblock = true
 			c.transaction, c.flags = e.number("transaction"), e.optional("flags")
+			c.chunks = e.optional("nr_data_blocks")
 		case "device":
 			device = e.number("dev_id")
 			c.devices[device] = Device{Recorded: e.number("mapped_blocks")}

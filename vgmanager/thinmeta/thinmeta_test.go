@@ -65,12 +65,13 @@ func TestInspect(t *testing.T) {
 		err  string
 	}{
 		"valid": {node: node{out: dumped},
-			want: &Metadata{Intact: true, NeedsCheck: true, TransactionID: 3, Devices: read}},
+			want: &Metadata{Intact: true, NeedsCheck: true, TransactionID: 3, Chunks: 1920, Devices: read}},
 		"damaged": {node: node{check: exit(1, "bad checksum in metadata block"), out: dumped},
-			want: &Metadata{Problem: "bad checksum in metadata block", NeedsCheck: true, TransactionID: 3, Devices: read}},
+			want: &Metadata{Problem: "bad checksum in metadata block", NeedsCheck: true, TransactionID: 3,
+				Chunks: 1920, Devices: read}},
 		"without a superblock": {
 			node: node{check: exit(1, "bad superblock"), plainDump: exit(1, "no superblock"), out: dumped},
-			want: &Metadata{Problem: "bad superblock", SuperblockLost: true, NeedsCheck: true, TransactionID: 3,
+			want: &Metadata{Problem: "bad superblock", SuperblockLost: true, NeedsCheck: true, TransactionID: 3, Chunks: 1920,
 				Devices: read}},
 		"nothing can be read": {
 			node: node{check: exit(1, "bad"), plainDump: exit(1, "no"), dumpWithOptions: exit(1, "no root")},

@@ -108,6 +108,8 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return r.verifyLabel(ctx, w, s, a.Label)
 	case plan.RestoreGroup:
 		return r.LVM.GroupRestore(ctx, lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+	case plan.RestoreEarlier:
+		return r.startRestore(ctx, w, s)
 	case plan.TrimVolumes:
 		r.startTrim(ctx, w, s, a)
 		return nil

@@ -96,6 +96,9 @@ type Labels interface {
 	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
 	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
 	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
+	ReadMetadata(ctx context.Context, device string) (*lvm.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string, error)
+	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
 	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error

@@ -14,17 +14,55 @@ import (
 // TestSceneDeletedGroupIsRestored deletes a volume group of thick volumes with LVM, as an administrator does by
 // mistake. The group is restored with approval. The agent is killed after the command, and in the middle of it.
 func TestSceneDeletedGroupIsRestored(t *testing.T) {
-	for _, mode := range lane.Rotate("after", "in the middle of") {
-		t.Run(fmt.Sprintf("killed %s the command", mode), func(t *testing.T) { restoreDeleted(t, mode) })
+	type killing struct {
+		keptClass
+		mode string
+	}
+	var all []killing
+	for _, mode := range []string{"after", "in the middle of"} {
+		for _, c := range keptClasses {
+			all = append(all, killing{c, mode})
+		}
+	}
+	for _, k := range lane.Rotate(all...) {
+		t.Run(fmt.Sprintf("%s, killed %s the command", k.name, k.mode), func(t *testing.T) {
+			restoreDeleted(t, k.keptClass, k.mode)
+		})
 	}
 }
 
-func restoreDeleted(t *testing.T, mode string) {
-	s := newScene(t, twoDisks)
+// keptClass is a device class whose volumes are kept.
+type keptClass struct {
+	name  string
+	spec  v1alpha1.LVMVolumeGroupSpec
+	disks int
+	// large is the size of a volume in MiB that is on all devices.
+	large int64
+}
+
+var keptClasses = []keptClass{
+	{"thick", v1alpha1.LVMVolumeGroupSpec{Default: true}, 2, 240},
+	{"raid1", v1alpha1.LVMVolumeGroupSpec{Default: true,
+		RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}}, 2, 64},
+	{"raid5", v1alpha1.LVMVolumeGroupSpec{Default: true,
+		RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType5}}, 3, 96},
+}
+
+// of returns the spec of a class on its number of disks.
+func (c keptClass) of(s *scene) v1alpha1.LVMVolumeGroupSpec {
+	c.spec.DeviceSelector = byPath(s.disks[:c.disks]...)
+	return c.spec
+}
+
+func restoreDeleted(t *testing.T, c keptClass, mode string) {
+	s := newScene(t, c.of)
 	before := s.ready()
 	sums := map[string]string{}
-	for name, size := range map[string]int64{"a": 48 << 20, "b": 240 << 20} {
+	for name, size := range map[string]int64{"a": 32 << 20, "b": c.large << 20} {
 		sums[name] = s.fill(s.volume(name, size), size)
+	}
+	if c.spec.RAIDConfig != nil {
+		s.inSync()
 	}
 	s.ready()
 	s.sh("/usr/sbin/lvm", "vgremove", "--force", "--yes", "vg1")
@@ -34,7 +72,7 @@ func restoreDeleted(t *testing.T, mode string) {
 	r := s.plan(v1alpha1.RecoveryRestoreMetadata)
 	p := r.Status.Plan
 	t.Logf("%s", r.Status.Message)
-	if len(p.Devices) != 2 || p.LostVolumeCount != 0 || !strings.Contains(p.MetadataSource, "vgremove") ||
+	if len(p.Devices) != c.disks || p.LostVolumeCount != 0 || !strings.Contains(p.MetadataSource, "vgremove") ||
 		p.VolumeGroupUUID != before.UUID {
 		t.Fatalf("got the plan %+v", p)
 	}
@@ -75,4 +113,13 @@ func TestSceneDeletedThinGroupIsNotRestored(t *testing.T) {
 		return status.Phase == v1alpha1.RecoveryNotApplicable && strings.Contains(status.Message, "had the thin pool pool")
 	})
 	t.Logf("%s", s.recovery().Status.Message)
+	s.ok(s.client.Delete(s.Context(), s.recovery()))
+	r := s.plan(v1alpha1.RecoveryRemoveLostDevices)
+	s.approve(r.Status.Plan.ID)
+	s.converge("recovered", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
+	})
+	s.ready()
+	s.fill(s.volume("new", 16<<20), 16<<20)
+	s.discard()
 }

@@ -29,34 +29,38 @@ var erasers = []eraser{
 func TestSceneLabelsAreRestored(t *testing.T) {
 	type trial struct {
 		eraser
-		mode string
-		disks,
+		class  keptClass
+		mode   string
 		erased int
 	}
+	thin := func(disks int) keptClass { return keptClass{"thin", thinOf(60), disks, 0} }
 	var all []trial
 	for _, mode := range []string{"after", "in the middle of"} {
 		for _, e := range erasers {
-			all = append(all, trial{e, mode, 2, 1}, trial{e, mode, 2, 2}, trial{e, mode, 1, 1})
+			all = append(all, trial{e, thin(2), mode, 1}, trial{e, thin(2), mode, 2}, trial{e, thin(1), mode, 1})
+		}
+		for i, class := range keptClasses {
+			all = append(all, trial{erasers[i%2], class, mode, 1})
 		}
 	}
 	for _, r := range lane.Rotate(all...) {
-		name := fmt.Sprintf("%s of %d of %d disks, killed %s commands", r.name, r.erased, r.disks, r.mode)
-		t.Run(name, func(t *testing.T) { r.eraser.run(t, r.mode, r.disks, r.erased) })
+		name := fmt.Sprintf("%s, %s of %d of %d disks, killed %s commands", r.class.name, r.name, r.erased,
+			r.class.disks, r.mode)
+		t.Run(name, func(t *testing.T) { r.eraser.run(t, r.class, r.mode, r.erased) })
 	}
 }
 
-func (e eraser) run(t *testing.T, mode string, disks, erased int) {
-	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
-		spec := thinOf(60)
-		spec.DeviceSelector = byPath(s.disks[:disks]...)
-		return spec
-	})
+func (e eraser) run(t *testing.T, class keptClass, mode string, erased int) {
+	s := newScene(t, class.of)
 	s.ready()
 	sum := s.fill(s.volume("a", 48<<20), 48<<20)
 	s.sh("/usr/sbin/mkfs.ext4", "-q", s.volume("b", 32<<20))
 	s.sh("/usr/bin/mkdir", "-p", "/run/labels")
 	s.sh("/usr/bin/mount", "/dev/vg1/b", "/run/labels")
 	t.Cleanup(func() { _ = exec.Command("/usr/bin/umount", "/run/labels").Run() })
+	if class.spec.RAIDConfig != nil {
+		s.inSync()
+	}
 	seqno := s.output("vgs", "--noheadings", "-o", "seqno", "vg1")
 	for _, disk := range s.disks[:erased] {
 		target := disk

@@ -67,6 +67,9 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	s.Verified = slices.Clone(r.verified[w.Name])
 	s.PoolFault = r.faults[w.Name]
 	s.Inspection = r.inspections.of(w, plan.GroupOf(w, s), r.now())
+	if s.Rollback, err = r.rollback(ctx, w, s); err != nil {
+		return s, err
+	}
 	s.Owners = r.owners(ctx, w)
 	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))
 	s.Stale = r.stale(plan.GroupOf(w, s))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,12 @@ var disasters = []disaster{
 		volumes: map[string]int64{"a": 100, "b": 120}, lost: []string{"b"}},
 	{name: "raid1", spec: v1alpha1.LVMVolumeGroupSpec{RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
 		disks: 2, pulled: []int{1}, volumes: map[string]int64{"a": 48, "b": 48}, spares: 1},
+	{name: "raid5", spec: v1alpha1.LVMVolumeGroupSpec{RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType5}},
+		disks: 3, pulled: []int{2}, volumes: map[string]int64{"a": 48, "b": 48}, spares: 1},
+	{name: "thin, replaced", spec: thinOf(90), disks: 2, pulled: []int{0}, volumes: map[string]int64{"a": 48, "b": 64},
+		lost: []string{"a", "b"}, spares: 1},
+	{name: "thick, replaced", spec: v1alpha1.LVMVolumeGroupSpec{Default: true}, disks: 2, pulled: []int{1},
+		volumes: map[string]int64{"a": 100, "b": 120}, lost: []string{"b"}, spares: 1},
 	{name: "raid5 without two devices",
 		spec:  v1alpha1.LVMVolumeGroupSpec{RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType5}},
 		disks: 3, pulled: []int{1, 2}, volumes: map[string]int64{"a": 48, "b": 48}, lost: []string{"a", "b"}, spares: 2},
@@ -183,7 +190,12 @@ func (s *scene) recover(mode string, next func(n int) int) []string {
 	var killed []string
 	c := &crashingRunner{real: s.runner, next: 1, mode: mode}
 	s.bootOver(c)
-	s.converge("recovered", func(v1alpha1.VGStatus) bool {
+	last := ""
+	s.convergeIn(15*time.Minute, "recovered", func(v1alpha1.VGStatus) bool {
+		if status := s.recovery().Status; status.Message != last {
+			last = status.Message
+			s.Logf("%s: %s", status.Phase, last)
+		}
 		if dead, said := c.isDead(); dead {
 			killed = append(killed, said...)
 			c = &crashingRunner{real: s.runner, next: next(len(killed)), mode: mode}

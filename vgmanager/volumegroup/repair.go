@@ -27,7 +27,7 @@ func (r *Reconciler) repair(ctx context.Context, w plan.Desired, s plan.NodeStat
 	case plan.RepairPool:
 		return r.startRepair(ctx, w, s)
 	case plan.ActivatePool:
-		return r.activateRepaired(ctx, w)
+		return r.activateRepaired(ctx, w, plan.GroupOf(w, s))
 	}
 	return r.LVM.LVRemoveLost(ctx, w.Name, pool, a.Volumes...)
 }
@@ -59,9 +59,12 @@ func (r *Reconciler) startRepair(ctx context.Context, w plan.Desired, s plan.Nod
 }
 
 // activateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
-func (r *Reconciler) activateRepaired(ctx context.Context, w plan.Desired) error {
+func (r *Reconciler) activateRepaired(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
 	r.inspections.forget(w.Name)
-	err := r.LVM.ThinPoolActivate(ctx, w.Name)
+	err := r.checkBlank(ctx, w, vg)
+	if err == nil {
+		err = r.LVM.ThinPoolActivate(ctx, w.Name)
+	}
 	r.recordFault(w, err)
 	if errors.Is(err, lvm.ErrNoData) {
 		return nil
@@ -151,7 +154,8 @@ func (all *inspections) of(w plan.Desired, vg *lvm.VG, now time.Time) *plan.Pool
 	if i == nil {
 		return nil
 	}
-	if !i.Running && (!w.Repairing || !isSame(w, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
+	needed := w.Repairing || w.RestoringGroup
+	if !i.Running && (!needed || !isSame(w, vg, i) || i.Err != nil && now.Sub(i.ended) > retryInspection) {
 		delete(all.list, w.Name)
 		return nil
 	}

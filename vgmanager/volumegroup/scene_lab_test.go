@@ -207,7 +207,13 @@ func (s *scene) change(edit func(*v1alpha1.LVMVolumeGroupSpec)) {
 // converge reconciles until done returns true for the status.
 func (s *scene) converge(what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
 	s.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
+	return s.convergeIn(5*time.Minute, what, done)
+}
+
+// convergeIn is converge with a time limit.
+func (s *scene) convergeIn(limit time.Duration, what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
+	s.Helper()
+	deadline := time.Now().Add(limit)
 	var last error
 	for time.Now().Before(deadline) {
 		s.agent.Wake()
@@ -823,7 +829,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	})
 	s.ready()
 	volume := s.volume("a", 120<<20)
-	s.fill(volume, 120<<20)
+	sum := s.fill(volume, 120<<20)
 	// LVM creates no snapshot when only a quarter of the metadata is free. The rest is filled by writes to existing
 	// snapshots. Here it is filled by snapshots that LVM does not know, which is faster.
 	table := strings.Fields(s.output("dmsetup", "table", "vg1-a"))
@@ -857,6 +863,31 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 		e.Reason[:min(300, len(e.Reason))])
 	if e.Status == v1alpha1.VGStatusReady || s.capacity() != 0 {
 		t.Errorf("it is %s, and the scheduler is told %d bytes", e.Status, s.capacity())
+	}
+	s.repairFullMetadata(e)
+	s.unchanged(volume, sum)
+	s.fill(s.volume("new", 16<<20), 16<<20)
+	s.discard()
+}
+
+// repairFullMetadata approves the repair of a pool without space for metadata. The agent is killed after each command,
+// or in the middle of it.
+func (s *scene) repairFullMetadata(before v1alpha1.VGStatus) {
+	s.Helper()
+	mode := lane.Rotate("after", "in the middle of")[0]
+	r := s.plan(v1alpha1.RecoveryRepairThinPool)
+	s.Logf("%s", r.Status.Message)
+	if p := r.Status.Plan; len(p.LostVolumes)+len(p.DamagedVolumes) > 0 || p.KeptVolumeCount != 1 {
+		s.Fatalf("got the plan %+v", p)
+	}
+	s.approve(r.Status.Plan.ID)
+	killed := s.recover(mode, func(n int) int { return n + 1 })
+	s.Logf("killed %s %v", mode, killed)
+	if len(killed) == 0 {
+		s.Error("the agent was never killed: this shows nothing")
+	}
+	if e := s.ready(); e.ThinPool.MetadataSize.Cmp(before.ThinPool.MetadataSize) <= 0 {
+		s.Errorf("the metadata has %s, and had %s", e.ThinPool.MetadataSize.String(), before.ThinPool.MetadataSize.String())
 	}
 }
 
@@ -899,7 +930,7 @@ var errCrash = fmt.Errorf("the agent was killed")
 func (c *crashingRunner) kills(args []string) (dead, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dead || len(args) == 0 || !changes(args[0]) {
+	if c.dead || len(args) == 0 || !changes(args[0]) || slices.Contains(args, "--dump") {
 		return c.dead, false
 	}
 	c.count++

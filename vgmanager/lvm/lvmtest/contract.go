@@ -3,6 +3,8 @@ package lvmtest
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +28,9 @@ type LVM interface {
 	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
 	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
 	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
+	ReadMetadata(ctx context.Context, device string) (*lvm.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string, error)
+	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
 	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
@@ -106,6 +111,7 @@ func Contract(t *testing.T, b Bench) {
 		{"a volume that its pool has is not lost", contractNotLost},
 		{"volumes are removed by UUID", contractRemoveByUUID},
 		{"the metadata of an inactive pool is opened alone", contractPoolMetadata},
+		{"earlier metadata of a group is found and restored", contractEarlierMetadata},
 		{"nothing that holds something is removed", contractGuards},
 		{"removal leaves blank disks", contractRemoval},
 	})
@@ -504,6 +510,78 @@ func contractPoolMetadata(t *testing.T, b Bench) {
 	if _, vg := look(t, b); !vg.IsPoolActive("pool") || vg.PoolMetadata("pool") == nil {
 		t.Fatalf("got %+v", vg.LVs)
 	}
+}
+
+// contractEarlierMetadata restores metadata from before a volume was created, and then metadata that has it.
+func contractEarlierMetadata(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	_, vg := look(t, b)
+	before, err := l.ReadMetadata(ctx, b.Disks[0])
+	ok(t, err)
+	if before.VG != contractGroup || before.UUID != vg.UUID || before.Volume("thin") == nil ||
+		before.Volume("thin").UUID != vg.LV("thin").UUID || before.Volume("pool_tdata") == nil ||
+		len(before.Volume("pool_tdata").Segments[0].Areas) != 1 || len(before.PVs) != 2 {
+		t.Fatalf("got %+v", before)
+	}
+	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: "later", VirtualSize: 8 << 20}))
+	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "later", Add: []string{"x"}}))
+	find := func(later bool) lvm.MetadataRestoreOptions {
+		t.Helper()
+		m, reasons, err := l.FindMetadata(ctx, contractGroup, func(m *lvm.Metadata) string {
+			if (m.Volume("later") != nil) == later && m.Volume("thin") != nil && m.UUID == vg.UUID {
+				return ""
+			}
+			return "does not fit"
+		})
+		ok(t, err)
+		if m == nil || !strings.HasPrefix(m.File, "/etc/lvm/") {
+			t.Fatalf("got %+v, %v", m, reasons)
+		}
+		file := filepath.Join(t.TempDir(), "metadata")
+		ok(t, os.WriteFile(file, m.Text, 0o600))
+		return lvm.MetadataRestoreOptions{VG: contractGroup, UUID: vg.UUID, File: file}
+	}
+	m, reasons, err := l.FindMetadata(ctx, contractGroup, func(*lvm.Metadata) string { return "no" })
+	if ok(t, err); m != nil || !slices.Equal(reasons, []string{"no"}) {
+		t.Errorf("got %+v, %v", m, reasons)
+	}
+	earlier := find(false)
+	want(t, l.MetadataRestore(ctx, earlier), lvm.ErrInUse)
+	deactivateAll(t, b)
+	other := earlier
+	other.UUID = "other"
+	want(t, l.MetadataRestore(ctx, other), lvm.ErrDamaged)
+	for range 2 {
+		ok(t, l.MetadataRestore(ctx, earlier))
+	}
+	if _, vg := look(t, b); vg.LV("later") != nil || vg.LV("thin") == nil {
+		t.Fatalf("got %+v", vg.LVs)
+	}
+	want(t, l.VGActivate(ctx, contractGroup), lvm.ErrTransaction)
+	later := find(true)
+	deactivateAll(t, b)
+	ok(t, l.MetadataRestore(ctx, later))
+	ok(t, l.VGActivate(ctx, contractGroup))
+	if _, vg := look(t, b); vg.LV("later") == nil || !vg.LV("later").Attr.Active() {
+		t.Fatalf("got %+v", vg.LVs)
+	}
+	ok(t, l.LVRemove(ctx, contractGroup, "later"))
+}
+
+func deactivateAll(t *testing.T, b Bench) {
+	t.Helper()
+	_, vg := look(t, b)
+	var names []string
+	for _, lv := range vg.LVs {
+		if lv.Attr.Active() && !lv.Attr.IsThinPool() {
+			names = append(names, lv.Name)
+		}
+	}
+	if len(names) > 0 {
+		ok(t, b.LVM.LVDeactivate(t.Context(), contractGroup, names...))
+	}
+	ok(t, b.LVM.LVDeactivate(t.Context(), contractGroup, "pool"))
 }
 
 func contractRemoval(t *testing.T, b Bench) {

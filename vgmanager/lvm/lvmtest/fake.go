@@ -26,6 +26,8 @@ type Fake struct {
 	faults map[string]error
 	// archive are the volume groups that were deleted.
 	archive map[string]archived
+	// earlier is the earlier metadata of volume groups, the oldest first.
+	earlier map[string][]earlier
 	calls   map[string]int
 	noRAID  bool
 	// namesakes are additional volume groups whose names may already be in use.
@@ -71,6 +73,10 @@ type volume struct {
 	// metadata is the state of the metadata of a pool. deviceID is the ID of a thin volume in it.
 	metadata metadata
 	deviceID uint64
+	// transaction is the number of transactions of a pool that LVM knows. kernel is what the metadata of the pool has,
+	// or nil if it never had a volume.
+	transaction uint64
+	kernel      *kernelPool
 	// stale: an image missed writes while its disk was detached.
 	stale bool
 }
@@ -87,7 +93,7 @@ type part struct {
 func New() *Fake {
 	return &Fake{
 		disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
-		archive:  map[string]archived{},
+		archive: map[string]archived{}, earlier: map[string][]earlier{},
 		accepted: map[string][]string{}, namesakes: map[string]lvm.VG{},
 	}
 }

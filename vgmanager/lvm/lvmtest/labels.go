@@ -23,14 +23,7 @@ func (f *Fake) metadataText(vg string) string {
 		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
 	}
 	text.WriteString("}\nlogical_volumes {\n")
-	for name, v := range g.lvs {
-		kind := "striped"
-		if v.kind == 't' {
-			kind = "thin-pool"
-		}
-		_, _ = fmt.Fprintf(&text, "%s {\nsegment1 {\ntype = %q\n}\n}\n", name, kind)
-	}
-	text.WriteString("}\n}\n")
+	text.WriteString(f.volumesText(g) + "}\n}\n")
 	return text.String()
 }
 

@@ -103,7 +103,7 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 		lv.Health = lvm.HealthRefreshNeeded
 	}
 	if v.kind == 't' {
-		lv.TransactionID = new(uint64(1))
+		lv.TransactionID = new(v.transaction + 1)
 		lv.CheckNeeded = lv.CheckNeeded || v.on && v.metadata.flagged
 	}
 	lv.Attr = lvm.LVAttr(attr)

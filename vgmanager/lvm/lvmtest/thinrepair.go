@@ -79,19 +79,30 @@ func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadat
 	if err != nil {
 		return nil, err
 	}
-	vg, _, _ := strings.Cut(strings.TrimPrefix(pool.Device, "/dev/"), "/")
+	vg := vgOf(pool.Device)
 	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged,
-		TransactionID: pool.TransactionID,
+		TransactionID: f.groups[vgOf(pool.Device)].lvs[name].kernelTransaction(),
 		Devices:       map[uint64]thinmeta.Device{}}
 	if m.damaged {
 		result.Problem = "bad checksum in metadata block"
 	}
+	if kernel := f.groups[vg].lvs[name].kernel; kernel != nil {
+		for id := range kernel.devices {
+			result.Devices[id] = thinmeta.Device{Recorded: 1, Found: 1}
+		}
+	}
 	for _, v := range f.groups[vg].lvs {
-		if v.PoolName == name && !slices.Contains(m.gone, v.Name) && !slices.Contains(m.missing, v.Name) {
-			result.Devices[f.deviceID(v)] = thinmeta.Device{Recorded: 1, Found: 1}
+		if slices.Contains(m.gone, v.Name) || slices.Contains(m.missing, v.Name) {
+			delete(result.Devices, f.deviceID(v))
 		}
 	}
 	return result, nil
+}
+
+// vgOf returns the volume group of a device of a volume.
+func vgOf(device string) string {
+	vg, _, _ := strings.Cut(strings.TrimPrefix(device, "/dev/"), "/")
+	return vg
 }
 
 func (f *Fake) deviceID(v *volume) uint64 {
@@ -223,6 +234,8 @@ func (g *group) activate(v *volume) error {
 		pool.metadata = metadata{missing: g.inPool(pool.Name)}
 	}
 	switch {
+	case pool.transaction+1 != pool.kernelTransaction():
+		return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrTransaction)
 	case pool.metadata.damaged:
 		return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrPoolCheck)
 	case pool.metadata.open:

@@ -22,7 +22,9 @@ func (f *Fake) add(g *group, vg string, v *volume) error {
 	if v.kind != 't' {
 		v.Path = "/dev/" + vg + "/" + v.Name
 	}
+	f.save(g, vg)
 	g.lvs[v.Name] = v
+	f.countTransaction(g, v, true)
 	return nil
 }
 
@@ -339,11 +341,13 @@ func (f *Fake) remove(g *group, vg, name string) error {
 	case f.isLocked(g, v):
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMoving)
 	}
+	f.save(g, vg)
 	for _, v := range g.lvs {
 		if v.Origin == name {
 			v.Origin = ""
 		}
 	}
+	f.countTransaction(g, g.lvs[name], false)
 	delete(g.lvs, name)
 	return nil
 }
@@ -466,6 +470,7 @@ func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
 			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
 		}
 	}
+	f.save(g, o.VG)
 	v.Tags = retag(v.Tags, o.Add, o.Remove)
 	return nil
 }

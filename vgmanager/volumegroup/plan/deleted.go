@@ -30,9 +30,6 @@ func unassigned(s NodeState, uuid string) *lvm.PV {
 // metadataProblem returns why a deleted volume group cannot be restored, or "".
 func metadataProblem(w Desired, s NodeState) string {
 	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if GroupOf(w, s) != nil {
-		return where + " exists: this action restores only a volume group that was deleted"
-	}
 	if problem := groupProblem(w, s, nil); problem != "" {
 		return problem
 	}
@@ -98,7 +95,11 @@ func allowsMetadata(w Desired, s NodeState) bool {
 // metadataStatus is RecoveryStatus for the restore of a deleted volume group.
 func (o Outcome) metadataStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1alpha1.RecoveryVolume,
 	status v1alpha1.LVMRecoveryStatus, now metav1.Time) v1alpha1.LVMRecoveryStatus {
-	switch vg := GroupOf(w, o.Node); {
+	vg := GroupOf(w, o.Node)
+	if vg != nil && (w.Recovery == nil || w.Recovery.Replaces) {
+		return o.rollbackStatus(w, r, volumes, status, now)
+	}
+	switch {
 	case w.Recovery != nil && vg != nil && vg.UUID == status.Plan.VolumeGroupUUID:
 		status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &now
 		status.Message = fmt.Sprintf("volume group %s on node %s was restored; volumes that it does not have: %d",

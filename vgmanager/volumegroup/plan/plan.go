@@ -12,6 +12,7 @@
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
 //   - recovery.go, repair.go, freespace.go, recovery_status.go: approved recoveries and their status
 //   - filesystems.go: the check and the repair of file systems, and its status
+//   - deleted.go, rollback.go, extents.go: earlier metadata of a volume group, and what its restore changes
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - removal.go: the removal of the volume group
@@ -19,6 +20,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -73,6 +75,7 @@ const (
 	RestoreLabel     Kind = "RestoreLabel"
 	VerifyLabel      Kind = "VerifyLabel"
 	RestoreGroup     Kind = "RestoreVolumeGroup"
+	RestoreEarlier   Kind = "RestoreEarlierMetadata"
 	TrimVolumes      Kind = "TrimVolumes"
 	CheckVolumes     Kind = "CheckFileSystems"
 	RepairVolumes    Kind = "RepairFileSystems"
@@ -290,7 +293,12 @@ func stateOf(p Plan) v1alpha1.VGState {
 // metadata, requested repairs and removals, and the extension that a requested repair requires.
 func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
 	due := []Action{}
-	if !broken {
+	if rollsBack(w, s, vg) {
+		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
+	}
+	// While the metadata of the volume group may be too old, extents that it calls free can have data.
+	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w))
+	if !broken && !outdated {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {
 			due = append(due, Action{Kind: WipeDevice, Wipe: c.wipes[0]})
@@ -312,19 +320,27 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
-	if w.Spec.ThinPoolConfig != nil && !broken && !repairing {
+	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !outdated {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {
 		due = append(due, orphanAction(w, s, vg), checkAction(w, s, vg))
 	}
-	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
-		return due[at]
+	if a := firstOf(due...); a.Kind != Nothing {
+		return a
 	}
 	if w.Spec.ThinPoolConfig != nil && vg.ThinPool(w.Spec.ThinPoolConfig.Name) == nil {
 		return Action{}
 	}
 	return publication(w, s, vg)
+}
+
+// firstOf returns the first action that is not empty.
+func firstOf(due ...Action) Action {
+	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
+		return due[at]
+	}
+	return Action{}
 }
 
 // poolName returns the name of the thin pool of a device class, or "".

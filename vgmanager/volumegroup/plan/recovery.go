@@ -28,6 +28,8 @@ type Recovery struct {
 	Checked []v1alpha1.RecoveryVolume
 	// WholeGroup: no device of the volume group was present.
 	WholeGroup bool
+	// Replaces: the metadata of a volume group that exists is replaced.
+	Replaces bool
 }
 
 // NewRecovery returns the recovery that an approved plan allows.
@@ -35,7 +37,7 @@ func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1
 	r := &Recovery{Name: name, Action: action, PlanID: approved.ID, Created: approved.CreationTime,
 		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
 		Trim: uuidsOf(approved.MountedVolumes), Checked: approved.CheckedVolumes,
-		WholeGroup: approved.VolumeGroupUUID == ""}
+		WholeGroup: approved.VolumeGroupUUID == "", Replaces: approved.ReplacesMetadata}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,39 +29,47 @@ const fullPercent = 100
 
 // repairTarget returns the thin pool that a recovery repairs, or why it cannot be repaired.
 func repairTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
-	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
-	if problems := duplicates(w, s); len(problems) > 0 {
-		return nil, problems[0].Message
-	}
-	switch {
-	case w.Spec.ThinPoolConfig == nil:
+	if w.Spec.ThinPoolConfig == nil {
 		return nil, fmt.Sprintf("device class %s has no thin pool", w.Name)
-	case w.Deleting:
-		return nil, fmt.Sprintf("device class %s is being deleted", w.Name)
-	case vg == nil:
-		return nil, where + " does not exist"
 	}
-	if problem := foreign(w, vg); problem != "" {
+	if problem := changeProblem(w, s, vg); problem != "" {
 		return nil, problem
 	}
 	name := w.Spec.ThinPoolConfig.Name
-	pool = vg.ThinPool(name)
+	if pool = vg.ThinPool(name); pool == nil {
+		return nil, fmt.Sprintf("volume group %s on node %s has no thin pool %s", w.Name, w.Node, name)
+	}
+	return pool, ""
+}
+
+// changeProblem returns why a recovery cannot change a volume group whose devices are all needed, or "".
+func changeProblem(w Desired, s NodeState, vg *lvm.VG) string {
+	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	if problems := duplicates(w, s); len(problems) > 0 {
+		return problems[0].Message
+	}
+	switch {
+	case w.Deleting:
+		return fmt.Sprintf("device class %s is being deleted", w.Name)
+	case vg == nil:
+		return where + " does not exist"
+	}
+	if problem := foreign(w, vg); problem != "" {
+		return problem
+	}
 	switch {
 	case vg.MissingPVs > 0:
-		return nil, fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where,
-			recoveryHint(w))
-	case pool == nil:
-		return nil, fmt.Sprintf("%s has no thin pool %s", where, name)
+		return fmt.Sprintf("%s is missing a device: attach it again, or, if it is lost, %s", where, recoveryHint(w))
 	case len(vg.Moves()) > 0:
-		return nil, where + ": extents are being moved from a device: wait, or cancel its Drain or Remove request"
+		return where + ": extents are being moved from a device: wait, or cancel its Drain or Remove request"
 	}
 	for _, pv := range vg.PVs {
 		if err := s.Failing[NumberOf(pv)]; err != nil {
-			return nil, fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v: replace it first", where,
-				pv.Name, pv.UUID, err)
+			return fmt.Sprintf("%s: device %s (physical volume %s) is failing: %v: replace it first", where, pv.Name,
+				pv.UUID, err)
 		}
 	}
-	return pool, ""
+	return ""
 }
 
 // works returns true if the kernel serves the pool without restriction.
@@ -93,10 +102,9 @@ func NewRepairPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 		return nil, name + ": " + waiting, true
 	}
 	m := s.Inspection.Metadata
-	if m.TransactionID != transactionOf(pool) && !m.SuperblockLost {
-		return nil, fmt.Sprintf("%s: its metadata has the transaction ID %d, and that of the volume group has %d: one "+
-			"of the two is from an older time: on the node, see /etc/lvm/archive for the metadata of the volume group "+
-			"with this transaction ID (vgcfgrestore(8))", name, m.TransactionID, transactionOf(pool)), false
+	if problem := mismatch(pool, m); problem != "" && !m.SuperblockLost {
+		return nil, fmt.Sprintf("%s: %s: one of the two is from an older time, and a repair would discard volumes: %s",
+			name, problem, rollbackHint(w)), false
 	}
 	p.Repair = v1alpha1.RepairClearCheck
 	if !m.Intact {
@@ -311,9 +319,12 @@ func poolFault(w Desired, s NodeState, pool *lvm.ThinPool) []Problem {
 	if s.PoolFault == nil || pool.Attr.Active() {
 		return nil
 	}
+	hint := repairHint(w)
+	if errors.Is(s.PoolFault, lvm.ErrTransaction) {
+		hint = rollbackHint(w)
+	}
 	return []Problem{poolProblem(pool, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
-		"thin pool %s/%s on node %s cannot be activated: %v: %s", w.Name, pool.Name, w.Node, s.PoolFault,
-		repairHint(w)))}
+		"thin pool %s/%s on node %s cannot be activated: %v: %s", w.Name, pool.Name, w.Node, s.PoolFault, hint))}
 }
 
 // repairHint says how to repair a thin pool.

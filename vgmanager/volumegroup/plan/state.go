@@ -44,6 +44,8 @@ type NodeState struct {
 	Backup Backup
 	// Archive is the newest metadata in LVM's archive, while a recovery restores a deleted volume group.
 	Archive Backup
+	// Rollback is earlier metadata of the volume group, while a recovery restores it.
+	Rollback Rollback
 	// Verified are the UUIDs of the physical volumes whose restored headers were checked.
 	Verified []string
 	// Mounted are the mounted file systems of the thin pool, if a recovery frees space of the pool and has no approved

@@ -532,6 +532,7 @@ export interface components {
                         uuid?: string;
                     }[];
                     repair?: string;
+                    replacesMetadata?: boolean;
                     thinPools?: {
                         /** Format: int64 */
                         allocatedBytes?: number;

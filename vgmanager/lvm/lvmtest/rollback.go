@@ -1,0 +1,224 @@
+package lvmtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// kernelPool is what the metadata of a thin pool has, which LVM does not restore with the metadata of the group.
+type kernelPool struct {
+	transaction uint64
+	devices     map[uint64]bool
+}
+
+// earlier is the metadata of a volume group before a change.
+type earlier struct {
+	text string
+	lvs  map[string]*volume
+	tags []string
+}
+
+// save archives the metadata of a volume group.
+func (f *Fake) save(g *group, vg string) {
+	if f.groups[vg] == g {
+		f.earlier[vg] = append(f.earlier[vg], earlier{f.metadataText(vg), cloned(g.lvs), slices.Clone(g.tags)})
+	}
+}
+
+func cloned(lvs map[string]*volume) map[string]*volume {
+	copies := map[string]*volume{}
+	for name, v := range lvs {
+		c := *v
+		copies[name] = &c
+	}
+	return copies
+}
+
+// Rollback restores the oldest archived metadata with this number of volumes in the pool, as an administrator does with
+// vgcfgrestore. All volumes must be inactive.
+func (f *Fake) Rollback(vg, pool string, volumes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := slices.IndexFunc(f.earlier[vg], func(e earlier) bool {
+		return e.lvs[pool] != nil && len((&group{lvs: e.lvs}).inPool(pool)) == volumes
+	})
+	f.save(f.groups[vg], vg)
+	f.restore(vg, f.earlier[vg][at])
+}
+
+// ForgetArchive deletes the archived metadata of a volume group.
+func (f *Fake) ForgetArchive(vg string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.earlier, vg)
+}
+
+func (f *Fake) restore(vg string, e earlier) {
+	g := f.groups[vg]
+	lvs := cloned(e.lvs)
+	for name, v := range lvs {
+		v.on = false
+		if before := g.lvs[name]; before != nil && before.kernel != nil && before.UUID == v.UUID {
+			v.metadata = before.metadata
+		}
+	}
+	g.lvs, g.tags = lvs, slices.Clone(e.tags)
+}
+
+// countTransaction records that a thin volume was added to its pool or removed from it.
+func (f *Fake) countTransaction(g *group, v *volume, added bool) {
+	pool := g.lvs[v.PoolName]
+	if pool == nil {
+		return
+	}
+	if pool.kernel == nil {
+		pool.kernel = &kernelPool{devices: map[uint64]bool{}}
+	}
+	pool.transaction++
+	pool.kernel.transaction = pool.transaction
+	if added {
+		pool.kernel.devices[f.deviceID(v)] = true
+	} else {
+		delete(pool.kernel.devices, f.deviceID(v))
+	}
+}
+
+// kernelTransaction returns the number of transactions in the metadata of a pool.
+func (v *volume) kernelTransaction() uint64 {
+	if v.kernel == nil {
+		return 1
+	}
+	return v.kernel.transaction + 1
+}
+
+// ReadMetadata implements lvm.LVM.
+func (f *Fake) ReadMetadata(_ context.Context, device string) (*lvm.Metadata, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("ReadMetadata", device); err != nil {
+		return nil, err
+	}
+	d := f.disks[device]
+	if d == nil || d.detached || d.group == "" {
+		return nil, fmt.Errorf("device %s: %w", device, lvm.ErrNotFound)
+	}
+	return lvm.DecodeMetadata([]byte(f.metadataText(d.group)))
+}
+
+// FindMetadata implements lvm.LVM.
+func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string,
+	error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("FindMetadata", vg); err != nil {
+		return nil, nil, err
+	}
+	var reasons []string
+	for i, e := range slices.Backward(f.earlier[vg]) {
+		m, err := lvm.DecodeMetadata([]byte(e.text))
+		if err != nil {
+			return nil, nil, err
+		}
+		m.File, m.Text = fmt.Sprintf("%s%s_%05d-1.vg", lvm.ArchiveDir, vg, i), []byte(e.text)
+		why := fits(m)
+		if why == "" {
+			return m, nil, nil
+		}
+		if !slices.Contains(reasons, why) {
+			reasons = append(reasons, why)
+		}
+	}
+	return nil, reasons, nil
+}
+
+// MetadataRestore implements lvm.LVM.
+func (f *Fake) MetadataRestore(_ context.Context, o lvm.MetadataRestoreOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeWhole("MetadataRestore", o.VG)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(o.File)
+	if err != nil {
+		return err
+	}
+	for _, v := range g.lvs {
+		if v.on || v.metadata.open {
+			return fmt.Errorf("volume group %s: %w", o.VG, lvm.ErrInUse)
+		}
+	}
+	at := slices.IndexFunc(f.earlier[o.VG], func(e earlier) bool { return e.text == string(text) })
+	if at < 0 || g.uuid != o.UUID {
+		return fmt.Errorf("file %s: %w", o.File, lvm.ErrDamaged)
+	}
+	f.restore(o.VG, f.earlier[o.VG][at])
+	return nil
+}
+
+// volumesText returns the logical volumes of a group as LVM writes them. Their extents are made up: each part has
+// extents of its own.
+func (f *Fake) volumesText(g *group) string {
+	var text strings.Builder
+	section := func(name, uuid, status string, segments ...string) {
+		_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nstatus = [%s]\n", name, uuid, status)
+		for i, s := range segments {
+			_, _ = fmt.Fprintf(&text, "segment%d {\n%s}\n", i+1, s)
+		}
+		text.WriteString("}\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.lvs)) {
+		v := g.lvs[name]
+		size := extents(v.Size)
+		visible := `"READ", "WRITE", "VISIBLE"`
+		switch v.kind {
+		case 't':
+			section(name, v.UUID, visible, fmt.Sprintf("start_extent = 0\nextent_count = %d\ntype = \"thin-pool\"\n"+
+				"metadata = \"%s_tmeta\"\npool = \"%s_tdata\"\ntransaction_id = %d\nchunk_size = %d\n", size, name,
+				name, v.transaction+1, v.ChunkSize/512))
+		case 'V':
+			section(name, v.UUID, visible, fmt.Sprintf("start_extent = 0\nextent_count = %d\ntype = \"thin\"\n"+
+				"thin_pool = %q\ntransaction_id = 0\ndevice_id = %d\n", size, v.PoolName, f.deviceID(v)))
+		default:
+			section(name, v.UUID, visible, f.stripes(g, v, "")...)
+		}
+		for _, p := range v.parts {
+			if p.suffix != "" {
+				section(name+p.suffix, v.UUID+p.suffix, `"READ", "WRITE"`, f.stripes(g, v, p.suffix)...)
+			}
+		}
+	}
+	return text.String()
+}
+
+// stripes returns the segments of the parts of a volume with this suffix.
+func (f *Fake) stripes(g *group, v *volume, suffix string) []string {
+	var segments []string
+	start := 0
+	for i, p := range v.parts {
+		if p.suffix != suffix {
+			continue
+		}
+		for n, path := range g.disks {
+			if count := p.on[path]; count > 0 {
+				segments = append(segments, fmt.Sprintf("start_extent = %d\nextent_count = %d\ntype = \"striped\"\n"+
+					"stripe_count = 1\nstripes = [\n\"pv%d\", %d\n]\n", start, count, n, int(v.Minor)*1000000+i*100000))
+				start += count
+			}
+		}
+	}
+	return segments
+}
+
+// Lose removes a volume from the metadata of its group, as if it was never created.
+func (f *Fake) Lose(vg, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.groups[vg].lvs, name)
+}

@@ -1,0 +1,293 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// volumes has the shapes of logical volumes that LVM 2.03.16 writes.
+const volumes = `logical_volumes {
+s {
+id = "1"
+status = ["READ", "WRITE", "VISIBLE"]
+segment1 {
+start_extent = 0
+extent_count = 4
+type = "striped"
+stripe_count = 2
+stripe_size = 128
+stripes = [
+"pv0", 17,
+"pv1", 1
+]
+}
+}
+r {
+id = "2"
+status = ["READ", "WRITE", "VISIBLE"]
+segment1 {
+start_extent = 0
+extent_count = 4
+type = "raid1"
+device_count = 2
+raids = [
+"r_rmeta_0", "r_rimage_0",
+"r_rmeta_1", "r_rimage_1"
+]
+}
+}
+pool {
+id = "3"
+status = ["READ", "WRITE", "VISIBLE"]
+segment1 {
+start_extent = 0
+extent_count = 20
+type = "thin-pool"
+metadata = "pool_tmeta"
+pool = "pool_tdata"
+transaction_id = 3
+chunk_size = 128	# 64 Kilobytes
+message1 {
+create = "a"
+}
+}
+}
+a {
+id = "4"
+status = ["READ", "WRITE", "VISIBLE"]
+segment1 {
+start_extent = 0
+extent_count = 8
+type = "thin"
+thin_pool = "pool"
+transaction_id = 2
+device_id = 3
+}
+}
+pool_tdata {
+id = "5"
+status = ["READ", "WRITE"]
+segment1 {
+start_extent = 0
+extent_count = 16
+type = "striped"
+stripe_count = 1
+stripes = [
+"pv0", 1
+]
+}
+segment2 {
+start_extent = 16
+extent_count = 4
+type = "striped"
+stripe_count = 1
+stripes = [
+"pv0", 24
+]
+}
+}
+}
+}
+`
+
+const physical = `vg1 {
+id = "vg-uuid"
+seqno = 7
+physical_volumes {
+pv0 {
+id = "p0"
+device = "/dev/sda"
+flags = []
+}
+pv1 {
+id = "p1"
+flags = ["MISSING"]
+}
+}
+`
+
+func TestDecodeVolumes(t *testing.T) {
+	m, err := DecodeMetadata([]byte(physical + volumes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []MetadataLV{
+		{"s", "1", true, []Segment{{Type: "striped", Count: 4, StripeSize: 128, Areas: []Area{{"p0", 17}, {"p1", 1}}}}},
+		{"r", "2", true, []Segment{{Type: "raid1", Count: 4,
+			Parts: []string{"r_rmeta_0", "r_rimage_0", "r_rmeta_1", "r_rimage_1"}}}},
+		{"pool", "3", true, []Segment{{Type: "thin-pool", Count: 20, Parts: []string{"pool_tmeta", "pool_tdata"},
+			TransactionID: 3, ChunkSize: 128}}},
+		{"a", "4", true, []Segment{{Type: "thin", Count: 8, ThinPool: "pool", DeviceID: 3, TransactionID: 2}}},
+		{"pool_tdata", "5", false, []Segment{{Type: "striped", Count: 16, Areas: []Area{{"p0", 1}}},
+			{Type: "striped", Start: 16, Count: 4, Areas: []Area{{"p0", 24}}}}},
+	}
+	if diff := cmp.Diff(want, m.Volumes); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"p1"}, m.MissingPVs); diff != "" {
+		t.Error(diff)
+	}
+	if n := m.Volume("pool_tdata").Extents(); n != 20 || m.Volume("nosuch") != nil {
+		t.Errorf("got %d extents", n)
+	}
+	// The device of a physical volume is a hint. Everything else is part of the digest.
+	for _, change := range []struct {
+		from, to string
+		same     bool
+	}{{"/dev/sda", "/dev/sdb", true}, {"# 64 Kilobytes", "# other", true}, {"seqno = 7", "seqno = 8", false},
+		{"\"pv1\", 1", "\"pv1\", 2", false}} {
+		other, err := DecodeMetadata([]byte(strings.Replace(physical+volumes, change.from, change.to, 1)))
+		if err != nil || (other.Digest == m.Digest) != change.same {
+			t.Errorf("%s to %s: got the digest %s, %v, and had %s", change.from, change.to, other.Digest, err, m.Digest)
+		}
+	}
+	for name, text := range map[string]string{
+		"no extent":   strings.Replace(physical+volumes, "\"pv1\", 1\n", "\"pv1\"\n", 1),
+		"no number":   strings.Replace(physical+volumes, "\"pv0\", 24", "\"pv0\", \"x\"", 1),
+		"list is cut": physical + volumes[:strings.Index(volumes, "]\n}")],
+	} {
+		if m, err := DecodeMetadata([]byte(text)); err == nil {
+			t.Errorf("%s: got %+v", name, m)
+		}
+	}
+}
+
+// filesOfNode answers as a node with these files, by their paths.
+func filesOfNode(files map[string]string, report string) *runner {
+	return &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+		switch args[0] {
+		case "-1":
+			var names []string
+			for path := range files {
+				if filepath.Dir(path)+"/" == args[1] {
+					names = append(names, filepath.Base(path))
+				}
+			}
+			return []byte(strings.Join(names, "\n")), nil
+		case "fullreport":
+			return []byte(report), nil
+		case "vgcfgrestore":
+			return nil, nil
+		}
+		text, is := files[args[len(args)-1]]
+		if !is {
+			return nil, errors.New("input/output error")
+		}
+		return []byte(text), nil
+	}}
+}
+
+func TestFindMetadata(t *testing.T) {
+	of := func(seqno int) string {
+		return strings.Replace(physical+volumes, "seqno = 7", fmt.Sprint("seqno = ", seqno), 1)
+	}
+	for name, test := range map[string]struct {
+		files   map[string]string
+		fits    []uint64
+		want    uint64
+		reasons []string
+		err     string
+	}{
+		"the backup is the newest": {map[string]string{BackupDir + "vg1": of(9), ArchiveDir + "vg1_00002-1.vg": of(8)},
+			[]uint64{8, 9}, 9, nil, ""},
+		"the newest archive that fits": {map[string]string{BackupDir + "vg1": of(3), ArchiveDir + "vg1_00002-1.vg": of(8),
+			ArchiveDir + "vg1_00003-1.vg": of(9), ArchiveDir + "vg1_00001-1.vg": of(7)}, []uint64{7, 8}, 8, nil, ""},
+		"no backup": {map[string]string{BackupDir + "vg10": "x", ArchiveDir + "vg1_00002-1.vg": of(8)}, []uint64{8}, 8, nil,
+			""},
+		"none fits": {map[string]string{BackupDir + "vg1": of(3), ArchiveDir + "vg1_00002-1.vg": of(3)}, nil, 0,
+			[]string{"seqno 3"}, ""},
+		"no files": {nil, nil, 0, nil, ""},
+		"an older one is not used": {map[string]string{BackupDir + "vg1": "x", ArchiveDir + "vg1_00002-1.vg": of(8)},
+			[]uint64{8}, 0, nil, BackupDir + "vg1: the text is not"},
+	} {
+		m, reasons, err := New(filesOfNode(test.files, "")).FindMetadata(t.Context(), "vg1", func(m *Metadata) string {
+			if slices.Contains(test.fits, m.Seqno) {
+				return ""
+			}
+			return fmt.Sprint("seqno ", m.Seqno)
+		})
+		switch {
+		case test.err != "":
+			if err == nil || !strings.Contains(err.Error(), test.err) {
+				t.Errorf("%s: got %+v, %v", name, m, err)
+			}
+		case err != nil || !slices.Equal(reasons, test.reasons) || (m != nil) != (test.want > 0):
+			t.Errorf("%s: got %+v, %v, %v", name, m, reasons, err)
+		case m != nil && (m.Seqno != test.want || string(m.Text) != test.files[m.File]):
+			t.Errorf("%s: got %+v", name, m)
+		}
+	}
+	// A directory that cannot be listed is not empty.
+	for _, dir := range []string{BackupDir, ArchiveDir} {
+		r := filesOfNode(nil, "")
+		answer := r.answer
+		r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+			if slices.Contains(args, dir) {
+				return nil, errors.New("away")
+			}
+			return answer(ctx, args)
+		}
+		if _, _, err := New(r).FindMetadata(t.Context(), "vg1", func(*Metadata) string { return "" }); err == nil ||
+			!strings.Contains(err.Error(), "away") {
+			t.Errorf("%s: got %v", dir, err)
+		}
+	}
+}
+
+func TestMetadataRestoreRefuses(t *testing.T) {
+	whole := strings.Replace(physical+volumes, `["MISSING"]`, "[]", 1)
+	m, err := DecodeMetadata([]byte(whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := MetadataRestoreOptions{VG: "vg1", UUID: "vg-uuid", File: "/f"}
+	group := VG{Name: "vg1", UUID: "vg-uuid", PVs: []PV{{UUID: "p1"}, {UUID: "p0"}},
+		LVs: []LV{{Name: "a", Attr: "-wi-------"}}, Hidden: []LV{{Name: "h", Attr: "ewi-------"}}}
+	if err := checkRestorable(o, m)(&group); err != nil {
+		t.Errorf("got %v", err)
+	}
+	for name, test := range map[string]struct {
+		change func(*MetadataRestoreOptions, *Metadata, *VG)
+		err    error
+	}{
+		"metadata of another group": {func(_ *MetadataRestoreOptions, m *Metadata, _ *VG) { m.UUID = "o" }, ErrDamaged},
+		"another group":             {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.UUID = "o" }, ErrDamaged},
+		"another request":           {func(o *MetadataRestoreOptions, _ *Metadata, _ *VG) { o.UUID = "o" }, ErrDamaged},
+		"a missing device":          {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.MissingPVs = 1 }, ErrMissingPV},
+		"a device was missing": {func(_ *MetadataRestoreOptions, m *Metadata, _ *VG) { m.MissingPVs = []string{"p0"} },
+			ErrMissingPV},
+		"another device": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.PVs[0].UUID = "p2" }, ErrDamaged},
+		"a move":         {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.Hidden[0].MoveSource = "p0" }, ErrMoving},
+		"an active volume": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.LVs[0].Attr = "-wi-a-----" },
+			ErrInUse},
+		"an active hidden volume": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.Hidden[0].Attr = "ewi-a-----" },
+			ErrInUse},
+		"a volume with an unknown state": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) {
+			v.LVs[0].Attr = "-wi-XX----"
+		}, ErrInUse},
+	} {
+		other, metadata, vg := o, *m, group
+		vg.PVs, vg.LVs, vg.Hidden = slices.Clone(group.PVs), slices.Clone(group.LVs), slices.Clone(group.Hidden)
+		test.change(&other, &metadata, &vg)
+		if err := checkRestorable(other, &metadata)(&vg); !errors.Is(err, test.err) {
+			t.Errorf("%s: got %v, want %v", name, err, test.err)
+		}
+	}
+	// A file that cannot be read, and a group that does not exist.
+	for name, files := range map[string]map[string]string{"no file": nil, "no group": {"/f": whole}} {
+		r := filesOfNode(files, `{"report": []}`)
+		if err := New(r).MetadataRestore(t.Context(), o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if slices.ContainsFunc(r.commands, func(c string) bool { return strings.Contains(c, "vgcfgrestore") }) {
+			t.Errorf("%s: got %q", name, r.commands)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lane"
+)
+
+// restoreCommands is the number of the commands up to vgcfgrestore: each of two reads of the metadata of the pool has
+// two.
+const restoreCommands = 5
+
+// rolledBack is a class whose metadata is rolled back. The agent is killed in this mode.
+type rolledBack struct {
+	keptClass
+	mode string
+}
+
+// TestSceneRolledBackMetadataIsRestored restores old metadata of a volume group with vgcfgrestore, as an administrator
+// does by mistake. A volume that exists only in the old metadata is lost, as planned, and those that were created later
+// return. The agent is killed after each command, and in the middle of it.
+func TestSceneRolledBackMetadataIsRestored(t *testing.T) {
+	var all []rolledBack
+	for _, mode := range []string{"after", "in the middle of"} {
+		for _, c := range append([]keptClass{{"thin", thinOf(60), 2, 0}}, keptClasses...) {
+			all = append(all, rolledBack{c, mode})
+		}
+	}
+	for _, r := range lane.Rotate(all...) {
+		t.Run(fmt.Sprintf("%s, killed %s commands", r.name, r.mode), r.run)
+	}
+}
+
+func (r rolledBack) run(t *testing.T) {
+	s := newScene(t, r.of)
+	s.ready()
+	sums := map[string]string{"a": s.fill(s.claimed("a", 32<<20), 32<<20)}
+	old := s.saveMetadata()
+	for _, name := range []string{"b", "c"} {
+		sums[name] = s.fill(s.claimed(name, 32<<20), 32<<20)
+	}
+	if r.spec.RAIDConfig != nil {
+		s.inSync()
+	}
+	before := s.ready()
+	s.rollBack(old)
+	lost := s.onlyInOldMetadata(r)
+	if r.spec.ThinPoolConfig != nil {
+		s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed, string(v1alpha1.RecoveryRestoreMetadata))
+	}
+	rec := s.plan(v1alpha1.RecoveryRestoreMetadata)
+	p := rec.Status.Plan
+	t.Logf("%s", rec.Status.Message)
+	if got := namesOfVolumes(p.LostVolumes); !slices.Equal(got, lost) || len(p.DamagedVolumes) != 0 ||
+		p.KeptVolumeCount != 3 || !p.ReplacesMetadata || len(p.Devices) != r.disks ||
+		!strings.Contains(rec.Status.Message, "(b, c)") {
+		t.Fatalf("got the plan %+v", p)
+	}
+	s.approve("wrong")
+	for range 3 {
+		s.agent.Wake()
+		_, err := s.reconcile()
+		s.ok(err)
+	}
+	if got := s.recovery(); got.Status.Phase != v1alpha1.RecoveryAwaitingApproval || got.Status.StartTime != nil {
+		t.Fatalf("without an approval: %+v", got.Status)
+	}
+	s.approve(p.ID)
+	// A thin pool needs five commands before and after the metadata is restored. The agent is killed at each of them.
+	killed := s.recover(r.mode, func(n int) int {
+		if n < 2*restoreCommands {
+			return n%restoreCommands + 1
+		}
+		return n + 1
+	})
+	t.Logf("killed %s %v", r.mode, killed)
+	if len(killed) == 0 {
+		t.Error("the agent was never killed: this shows nothing")
+	}
+	if e := s.ready(); e.UUID != before.UUID {
+		t.Errorf("the volume group has the UUID %s, and had %s", e.UUID, before.UUID)
+	}
+	for name, sum := range sums {
+		s.unchanged("/dev/vg1/"+name, sum)
+	}
+	for _, name := range lost {
+		if out, err := exec.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput(); err == nil {
+			t.Errorf("volume %s is still there: %s", name, out)
+		}
+	}
+	if out := s.output("vgck", "vg1"); strings.Contains(out, "WARNING") {
+		t.Errorf("vgck: %s", out)
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "replaced-vg1.vg")); err != nil {
+		t.Errorf("the replaced metadata was not kept: %v", err)
+	}
+	s.fill(s.volume("new", 16<<20), 16<<20)
+	s.discard()
+}
+
+// TestSceneEarlierMetadataIsNotAlwaysThere: the plan names what was overwritten since the rollback, and without
+// metadata that fits, nothing is changed.
+func TestSceneEarlierMetadataIsNotAlwaysThere(t *testing.T) {
+	cases := map[string]func(*testing.T){"what was overwritten": nameOverwritten, "no metadata fits": restoreNothing}
+	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(cases))...) {
+		t.Run(name, cases[name])
+	}
+}
+
+// nameOverwritten creates a volume after the rollback on extents of a volume that the old metadata does not have.
+func nameOverwritten(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+	})
+	s.ready()
+	sum := s.fill(s.claimed("a", 32<<20), 32<<20)
+	old := s.saveMetadata()
+	s.fill(s.claimed("b", 32<<20), 32<<20)
+	other := s.fill(s.claimed("c", 32<<20), 32<<20)
+	s.rollBack(old)
+	s.boot()
+	s.ready()
+	s.fill(s.volume("taken", 16<<20), 16<<20)
+	p := s.plan(v1alpha1.RecoveryRestoreMetadata).Status.Plan
+	if !slices.Equal(namesOfVolumes(p.LostVolumes), []string{"taken"}) ||
+		!slices.Equal(namesOfVolumes(p.DamagedVolumes), []string{"b"}) || p.DamagedVolumes[0].LostBytes != 16<<20 ||
+		!strings.Contains(p.DamagedVolumes[0].Finding, "volume taken has extents of it now") {
+		t.Fatalf("got the plan %+v", p)
+	}
+	s.approve(p.ID)
+	s.converge("restored", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
+	})
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+	s.unchanged("/dev/vg1/c", other)
+	s.discard()
+}
+
+// restoreNothing deletes LVM's archive and backup on the node.
+func restoreNothing(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	s.ready()
+	s.fill(s.volume("a", 32<<20), 32<<20)
+	old := s.saveMetadata()
+	sum := s.fill(s.volume("b", 32<<20), 32<<20)
+	current := s.saveMetadata()
+	s.rollBack(old)
+	s.forgetArchive()
+	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed, string(v1alpha1.RecoveryRestoreMetadata))
+	s.request(v1alpha1.RecoveryRestoreMetadata)
+	s.converge("the reason", func(v1alpha1.VGStatus) bool {
+		status := s.recovery().Status
+		return status.Phase == v1alpha1.RecoveryNotApplicable && strings.Contains(status.Message, "no metadata in")
+	})
+	message := s.recovery().Status.Message
+	t.Logf("%s", message)
+	for _, want := range []string{"has the transaction ID 2", "has 1", "found: transaction ID 1"} {
+		if !strings.Contains(message, want) {
+			t.Errorf("the message should have %q", want)
+		}
+	}
+	// A copy of the archive from elsewhere helps.
+	s.sh("/usr/bin/cp", current, "/etc/lvm/archive/vg1_99999-1.vg")
+	s.converge("a plan", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoveryAwaitingApproval
+	})
+	s.approve(s.recovery().Status.Plan.ID)
+	s.converge("restored", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
+	})
+	s.ready()
+	s.unchanged("/dev/vg1/b", sum)
+	s.discard()
+}
+
+// claimed creates a volume and its LogicalVolume.
+func (s *scene) claimed(name string, size int64) string {
+	s.Helper()
+	s.logicalVolume(name)
+	return s.volume(name, size)
+}
+
+// saveMetadata copies the metadata of the volume group, as LVM's backup has it.
+func (s *scene) saveMetadata() string {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "metadata")
+	s.sh("/usr/sbin/lvm", "vgcfgbackup", "--file", file, "vg1")
+	return file
+}
+
+// rollBack restores old metadata while all volumes are inactive, as after a reboot.
+func (s *scene) rollBack(file string) {
+	s.Helper()
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.sh("/usr/sbin/lvm", "vgcfgrestore", "--force", "--file", file, "vg1")
+}
+
+// onlyInOldMetadata creates a volume after the rollback, on extents that no other volume has, and returns its name. The
+// thin pool cannot be used then.
+func (s *scene) onlyInOldMetadata(r rolledBack) []string {
+	s.Helper()
+	if r.spec.ThinPoolConfig == nil {
+		return nil
+	}
+	s.sh("/usr/sbin/lvm", "lvcreate", "--yes", "--wipesignatures", "n", "--zero", "n", "--name", "late", "--extents", "1",
+		"vg1")
+	return []string{"late"}
+}
+
+// forgetArchive deletes LVM's archive and backup of the volume group.
+func (s *scene) forgetArchive() {
+	s.Helper()
+	files, err := filepath.Glob("/etc/lvm/archive/vg1_*")
+	s.ok(err)
+	for _, f := range append(files, "/etc/lvm/backup/vg1") {
+		s.ok(os.RemoveAll(f))
+	}
+}
+
+func namesOfVolumes(volumes []v1alpha1.RecoveryVolume) []string {
+	names := map[string]bool{}
+	for _, v := range volumes {
+		names[v.Name] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
