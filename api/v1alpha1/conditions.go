@@ -62,7 +62,7 @@ const (
 // ConditionSucceeded is a condition of an LVMRecovery: the recovery has ended. Its reason is the phase.
 const ConditionSucceeded = "Succeeded"
 
-// ConditionObjectsCreated is a condition of an LVMRecovery with `action: ImportVolumes`: the operator has created the
+// ConditionObjectsCreated is a condition of an LVMRecovery: with `action: ImportVolumes`, the operator has created the
 // objects of the volumes in the approved plan.
 const ConditionObjectsCreated = "ObjectsCreated"
 

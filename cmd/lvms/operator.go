@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
@@ -291,6 +292,7 @@ func (o *operator) addServices(ctx context.Context, mgr ctrl.Manager) error {
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
 	maps.Copy(objects, networkpolicies.CacheByObject(namespace))
+	maps.Copy(objects, volumeimport.CacheByObject(namespace))
 	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
@@ -350,6 +352,10 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 		return err
 	}
 	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(),
+		namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}

@@ -39,12 +39,15 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lv"},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: "lv", NodeName: "n1", DeviceClass: "a",
 			Size: resource.MustParse("1Gi")}}
+	imported := lv.DeepCopy()
+	imported.Name = "imported"
+	imported.Annotations = map[string]string{lvmv1alpha1.ImportAnnotation: "existing"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"},
 		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	recovery := newRecovery("n1")
-	for _, object := range []client.Object{lv, node, status, group, recovery} {
+	for _, object := range []client.Object{lv, imported, node, status, group, recovery} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -69,17 +72,25 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"finalizer of a LogicalVolume": patch(lv,
 			`{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`,
 			false),
-		"status of a LogicalVolume": patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
-		"node status":               patch(status, `{"status":{"conditions":[]}}`, true),
-		"status of a recovery":      patch(recovery, `{"status":{"phase":"NotApplicable"}}`, true),
+		"status of an imported LogicalVolume": patch(imported, `{"status":{"volumeID":"existing"}}`, true),
+		"status of a LogicalVolume":           patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
+		"node status":                         patch(status, `{"status":{"conditions":[]}}`, true),
+		"status of a recovery":                patch(recovery, `{"status":{"phase":"NotApplicable"}}`, true),
 		"capacity on the Node": patch(node,
 			`{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
 		"capacity off the Node": patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
 	}
 	refused := map[string]func(client.Client) error{
 		"volume ID of another LogicalVolume": patch(lv, `{"status":{"volumeID":"somebody-elses"}}`, true),
-		"size of a LogicalVolume":            patch(lv, `{"spec":{"size":"2Gi"}}`, false),
-		"node of a LogicalVolume":            patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
+		"volume to import": patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/import":"somebody-elses"}}}`,
+			false),
+		"PersistentVolume to move": patch(lv,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/moved-persistentvolume":"{}"}}}`, false),
+		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
+		"no volume to import any longer": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`,
+			false),
+		"size of a LogicalVolume": patch(lv, `{"spec":{"size":"2Gi"}}`, false),
+		"node of a LogicalVolume": patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
 		"finalizer of a volume group": patch(group,
 			`{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
 		"approval of a recovery":   patch(recovery, `{"spec":{"approvedPlan":"a"}}`, false),

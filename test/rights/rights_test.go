@@ -32,6 +32,9 @@ var elsewhere = with(map[string]string{
 	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
 	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/servingcert/secretcert, a certificate that is about to end",
+	"lvms-operator may create persistentvolumeclaims in all namespaces":                           volumesAreImported,
+	"lvms-operator may get lvmrecoveries.lvm.topolvm.io in openshift-lvm-storage":                 volumesAreImported,
+	"lvms-operator may patch lvmrecoveries/status.lvm.topolvm.io in openshift-lvm-storage":        volumesAreImported,
 	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
 	"lvms-operator may patch lvmvolumegroupnodestatuses/status.lvm.topolvm.io in openshift-lvm-storage": "" +
 		"controllers/lvmcluster, TestDevicesObservedOfASilentAgentIsUnknown",
@@ -60,7 +63,9 @@ func with(all map[string]string, format, reason string, rights ...string) map[st
 
 const (
 	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
-	repeats       = "client-go patches an event that repeats"
+	// The test of the package also runs with the operator's permissions.
+	volumesAreImported = "controllers/volumeimport, TestObjectsAreCreatedForVolumes"
+	repeats            = "client-go patches an event that repeats"
 	// ownersAreChecked: a change of an owner reference requires permission to delete the object.
 	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
 )

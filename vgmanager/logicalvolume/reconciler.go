@@ -38,6 +38,7 @@ type Volumes interface {
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
+	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// Exists returns true if any volume group of the node has a volume with this name.
 	Exists(ctx context.Context, name string) (bool, error)
 }
@@ -144,6 +145,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		// The status has the result. The client deletes the object or requests something else.
 		return ctrl.Result{}, nil
+	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
+		return r.take(ctx, lv)
 	case lv.Status.VolumeID == "":
 		return r.create(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:

@@ -343,6 +343,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		if recoveries[0].Spec.Action == v1alpha1.RecoveryDeleteOrphans {
 			w.Orphans = recoveries[0].Spec.Volumes
 		}
+		w.Import = plan.NewImport(&recoveries[0])
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)

@@ -1,6 +1,7 @@
 package volumegroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,34 +14,75 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
-// owners returns the objects of the cluster to which logical volumes belong, if a recovery deletes orphans. It reads
-// them from the API server, because the cache has only the objects of this node, and can be outdated. LogicalVolumes
-// of other nodes count too: their volume group may have been moved to this node.
+// owners returns the objects of the cluster to which logical volumes belong, if a recovery deletes orphans or imports
+// volumes. It reads them from the API server, because the cache has only the objects of this node, and can be outdated.
+// LogicalVolumes of other nodes count too: their volume group may have been moved to this node.
 func (r *Reconciler) owners(ctx context.Context, w plan.Desired) plan.Owners {
-	if len(w.Orphans) == 0 {
+	if len(w.Orphans) == 0 && w.Import == nil {
 		return plan.Owners{}
 	}
-	o := plan.Owners{Of: map[string]string{}}
+	o := plan.Owners{Of: map[string]string{}, Volumes: map[string]plan.VolumeOwner{}, Names: map[string]string{}}
 	volumes := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
-			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == v1alpha1.DriverName {
-				o.Of[source.VolumeHandle] = "PersistentVolume " + list.Items[i].Name
-			}
+			addPersistentVolume(o, &list.Items[i])
 		}
 	})
 	objects := paging.Each(ctx, r.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
-			lv := &list.Items[i]
-			owner := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
-			// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
-			o.Of[string(lv.UID)] = owner
-			if lv.Status.VolumeID != "" {
-				o.Of[lv.Status.VolumeID] = owner
-			}
+			addLogicalVolume(o, &list.Items[i])
 		}
 	})
 	o.Err = errors.Join(volumes, objects)
 	return o
+}
+
+func addPersistentVolume(o plan.Owners, pv *corev1.PersistentVolume) {
+	source := pv.Spec.CSI
+	if source == nil || source.Driver != v1alpha1.DriverName {
+		o.Names[pv.Name] = ""
+		return
+	}
+	o.Of[source.VolumeHandle] = "PersistentVolume " + pv.Name
+	o.Names[pv.Name] = source.VolumeHandle
+	owner := o.Volumes[source.VolumeHandle]
+	owner.PersistentVolume, owner.VolumeNode = pv.Name, nodeOf(pv)
+	if claim := pv.Spec.ClaimRef; claim != nil {
+		owner.Claim = claim.Namespace + "/" + claim.Name
+	}
+	o.Volumes[source.VolumeHandle] = owner
+}
+
+// nodeOf returns the node in the node affinity of a PersistentVolume of this driver, or "".
+func nodeOf(pv *corev1.PersistentVolume) string {
+	affinity := pv.Spec.NodeAffinity
+	if affinity == nil || affinity.Required == nil {
+		return ""
+	}
+	for _, term := range affinity.Required.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			if e.Key == v1alpha1.TopologyNodeKey && len(e.Values) == 1 {
+				return e.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {
+	described := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
+	// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
+	for _, volume := range []string{string(lv.UID), lv.Annotations[v1alpha1.ImportAnnotation], lv.Status.VolumeID} {
+		if volume != "" {
+			o.Of[volume] = described
+		}
+	}
+	volume := cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.ImportAnnotation], string(lv.UID))
+	if _, named := o.Names[lv.Name]; !named {
+		o.Names[lv.Name] = volume
+	}
+	owner := o.Volumes[volume]
+	owner.LogicalVolume, owner.Node = lv.Name, lv.Spec.NodeName
+	o.Volumes[volume] = owner
 }
 
 // removeOrphans deletes orphans of an approved plan. It first reads the objects of the cluster again.

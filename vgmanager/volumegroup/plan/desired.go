@@ -50,6 +50,8 @@ type Desired struct {
 	FreeingSpace bool
 	// Orphans are the names of the logical volumes that the open recovery deletes, approved or not.
 	Orphans []string
+	// Import is the open recovery that imports volumes, approved or not, or nil.
+	Import *Import
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

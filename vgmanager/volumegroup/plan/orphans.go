@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -11,10 +10,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Owners are the objects of the cluster to which logical volumes belong, by the name of the logical volume. Err is why
-// they are not known.
+// Owners are the objects of the cluster to which logical volumes belong.
 type Owners struct {
-	Of  map[string]string
+	// Of describes an object, by the name of the logical volume. Volumes has all objects.
+	Of      map[string]string
+	Volumes map[string]VolumeOwner
+	// Names has the logical volume, or "" if it is not known, by the name of a LogicalVolume or PersistentVolume.
+	Names map[string]string
+	// Err is why the objects are not known.
 	Err error
 }
 
@@ -55,16 +58,9 @@ func countKept(vg *lvm.VG, lost []v1alpha1.RecoveryVolume) int {
 }
 
 // claimOf returns the claim for which a logical volume was created, according to its tags.
-func claimOf(lv *lvm.LV) string {
-	for _, tag := range lv.Tags {
-		if claim, ok := strings.CutPrefix(tag, v1alpha1.VolumeClaimTagPrefix); ok {
-			return claim
-		}
-	}
-	return ""
-}
+func claimOf(lv *lvm.LV) string { return tagOf(lv, v1alpha1.VolumeClaimTagPrefix) }
 
-// deletionProblem returns why no orphan of the volume group can be deleted, or "".
+// deletionProblem returns why no orphan of the volume group can be deleted or imported, or "".
 func deletionProblem(w Desired, s NodeState, vg *lvm.VG) string {
 	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
 	if problems := namesakes(w, s); len(problems) > 0 {

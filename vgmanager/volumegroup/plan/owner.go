@@ -51,11 +51,12 @@ func notOurs(w Desired, vg *lvm.VG) string {
 			"remove it or rename the device class; to use it with its volumes, run on the node: "+
 			"vgchange --addtag %s %s",
 			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
-	case cluster != "" && cluster != w.Cluster:
+	case cluster != "" && cluster != w.Cluster && !adopted(w, vg):
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
-			"cluster (%s), so it is not changed. Detach its disks or rename the device class; to use it here with its "+
-			"volumes, run on the node: vgchange --deltag %s%s %s",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster, v1alpha1.ClusterTagPrefix, cluster, w.Name)
+			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
+			"uses the disks, to use the group here with its volumes, add to the device class: "+
+			"adopt: [{node: %s, volumeGroupUUID: %s}]",
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID)
 	case node != "" && node != w.Node && !adopted(w, vg):
 		return fmt.Sprintf(
 			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
@@ -99,7 +100,8 @@ func tagging(w Desired, vg *lvm.VG) Action {
 		}
 	}
 	for _, tag := range vg.Tags {
-		ours := strings.HasPrefix(tag, v1alpha1.ClassTagPrefix) || strings.HasPrefix(tag, v1alpha1.NodeTagPrefix)
+		ours := strings.HasPrefix(tag, v1alpha1.ClassTagPrefix) || strings.HasPrefix(tag, v1alpha1.NodeTagPrefix) ||
+			strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
 		if ours && !slices.Contains(wanted, tag) {
 			a.RemoveTags = append(a.RemoveTags, tag)
 		}

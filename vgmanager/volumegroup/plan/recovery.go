@@ -212,6 +212,9 @@ func planID(action v1alpha1.RecoveryAction, w Desired, p *v1alpha1.RecoveryPlan)
 			add("volume", v.Name, v.UUID)
 		}
 	}
+	for _, v := range p.ImportedVolumes {
+		add("imported", v.UUID, v.PersistentVolume, v.Claim, v.FromNode, v.FSType)
+	}
 	for _, v := range p.DamagedVolumes {
 		add("damaged", v.UUID, fmt.Sprint(v.LostBytes))
 	}

@@ -41,6 +41,8 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		return withCondition(o.labelStatus(w, r, volumes, status, now), r.Generation, now)
 	case v1alpha1.RecoveryRestoreMetadata:
 		return withCondition(o.metadataStatus(w, r, volumes, status, now), r.Generation, now)
+	case v1alpha1.RecoveryImportVolumes:
+		return withCondition(o.importStatus(w, r, status, now), r.Generation, now)
 	case v1alpha1.RecoveryDeleteOrphans:
 		return withCondition(o.orphanStatus(w, r, status, now), r.Generation, now)
 	}
@@ -148,7 +150,7 @@ func succeeded(w Desired, p *v1alpha1.RecoveryPlan) string {
 		removed, p.LostVolumeCount)
 }
 
-// withCondition sets the condition Succeeded.
+// withCondition sets the condition Succeeded, and keeps conditions that the operator sets.
 func withCondition(status v1alpha1.LVMRecoveryStatus, generation int64,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	c := metav1.Condition{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse,
@@ -157,7 +159,13 @@ func withCondition(status v1alpha1.LVMRecoveryStatus, generation int64,
 	if status.Phase == v1alpha1.RecoverySucceeded {
 		c.Status = metav1.ConditionTrue
 	}
-	status.Conditions = []metav1.Condition{withTransition(c, status.Conditions, now)}
+	conditions := []metav1.Condition{withTransition(c, status.Conditions, now)}
+	for _, other := range status.Conditions {
+		if other.Type != c.Type {
+			conditions = append(conditions, other)
+		}
+	}
+	status.Conditions = conditions
 	return status
 }
 

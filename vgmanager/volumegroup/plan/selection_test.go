@@ -208,7 +208,7 @@ func TestOwnersOfAGroup(t *testing.T) {
 		"of an earlier version": {vg: tags("lvms"), want: "Progressing TagVolumeGroup"},
 		"of another cluster": {vg: tags("lvms", "lvms.cluster=c2"), want: "Failed",
 			says: []string{"OtherClusterVG", "(vg) on node n1 belongs to the cluster c2, not to this cluster (c1)",
-				"vgchange --deltag lvms.cluster=c2 vg1"}},
+				"adopt: [{node: n1, volumeGroupUUID: vg}]"}},
 		"of another node": {vg: moved, want: "Failed",
 			says: []string{"VGMoved", "was moved to node n1 from node n7", "adopt: [{node: n1, volumeGroupUUID: vg}]"}},
 		"adopted":                  {spec: adopted, vg: moved, want: "Progressing TagVolumeGroup"},

@@ -50,7 +50,8 @@ type NodeState struct {
 	// plan. Trim is the progress of an approved one, or nil.
 	Mounted Mounted
 	Trim    *Trim
-	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans.
+	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or imports
+	// volumes.
 	Owners Owners
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool

@@ -1,0 +1,492 @@
+//go:build env
+
+package volumeimport
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+var server *env.Env
+
+func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
+
+// world is an approved import on the node NAME-new. Its objects have the prefix NAME.
+type world struct {
+	*testing.T
+	name     string
+	spy      *env.Spy
+	recovery *v1alpha1.LVMRecovery
+	ctl      *Controller
+}
+
+func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *world {
+	t.Helper()
+	w := &world{T: t, name: name}
+	config, err := server.AsOperator(env.Namespace)
+	w.must(err)
+	w.spy, err = env.NewSpy(config)
+	w.must(err)
+	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	w.recovery = &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
+		Spec: v1alpha1.LVMRecoverySpec{NodeName: w.node(), DeviceClassName: "vg1",
+			Action: v1alpha1.RecoveryImportVolumes, ApprovedPlan: "p1"}}
+	w.create(w.recovery)
+	w.recovery.Status = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryRunning, Plan: &v1alpha1.RecoveryPlan{
+		ID: "p1", VolumeGroupUUID: "uuid-1", Devices: []v1alpha1.RecoveryDevice{}, CreationTime: metav1.Now(),
+		ImportedVolumes: volumes}}
+	w.must(server.Client.Status().Update(t.Context(), w.recovery))
+	w.restart()
+	return w
+}
+
+func (w *world) node() string { return w.name + "-new" }
+
+func (w *world) restart() { w.ctl = New(w.spy, w.spy, events.NewFakeRecorder(100), env.Namespace) }
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) create(object client.Object) {
+	w.Helper()
+	w.must(server.Client.Create(w.Context(), object))
+}
+
+func (w *world) reconcile() error {
+	_, err := w.ctl.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.recovery)})
+	return err
+}
+
+// agent sets the status of the LogicalVolumes that were created for existing volumes, like a node agent.
+func (w *world) agent() {
+	w.Helper()
+	list := &topolvmv1.LogicalVolumeList{}
+	w.must(server.Client.List(w.Context(), list))
+	for i := range list.Items {
+		lv := &list.Items[i]
+		if volume := lv.Annotations[v1alpha1.ImportAnnotation]; volume != "" && lv.Status.VolumeID == "" {
+			lv.Status.VolumeID = volume
+			w.must(server.Client.Status().Update(w.Context(), lv))
+		}
+	}
+}
+
+// settle reconciles until the condition ObjectsCreated is True. A failed request is tried again.
+func (w *world) settle() {
+	w.Helper()
+	for range 20 {
+		_ = w.reconcile()
+		w.agent()
+		if w.condition().Status == metav1.ConditionTrue {
+			return
+		}
+	}
+	w.Fatalf("the import has not ended: %+v", w.condition())
+}
+
+func (w *world) condition() metav1.Condition {
+	w.Helper()
+	r := &v1alpha1.LVMRecovery{}
+	w.must(server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.recovery), r))
+	return ptr.Deref(meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionObjectsCreated), metav1.Condition{})
+}
+
+func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
+	w.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	w.must(server.Client.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, claim))
+	return claim
+}
+
+func (w *world) persistentVolume(name string) *corev1.PersistentVolume {
+	w.Helper()
+	pv := &corev1.PersistentVolume{}
+	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: name}, pv))
+	return pv
+}
+
+func (w *world) logicalVolume(name string) *topolvmv1.LogicalVolume {
+	w.Helper()
+	lv := &topolvmv1.LogicalVolume{}
+	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: name}, lv))
+	return lv
+}
+
+// volume returns an entry of the plan. The objects have the name PREFIX-NAME.
+func volume(prefix, name, fs string) v1alpha1.RecoveryVolume {
+	return v1alpha1.RecoveryVolume{Name: prefix + "-lv-" + name, UUID: name, Size: 1 << 30, Claim: prefix + "/" + name,
+		PersistentVolume: prefix + "-" + name, FSType: fs}
+}
+
+// stop fails the calls from number n on, like a process that was killed.
+func (w *world) stop(n int) *int {
+	calls := 0
+	w.spy.Fail = func(string, any) error {
+		if calls++; calls >= n {
+			return errors.New("killed")
+		}
+		return nil
+	}
+	return &calls
+}
+
+// TestObjectsAreCreatedForVolumes: a file system and a block volume, and the operator is killed at each request.
+func TestObjectsAreCreatedForVolumes(t *testing.T) {
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: "topolvm.io",
+		MountOptions: []string{"discard"}}
+	if err := server.Client.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("create-%d", n)
+		w := newWorld(t, name, volume(name, "fs", "xfs"), volume(name, "block", ""))
+		calls := w.stop(n)
+		for range 4 {
+			_ = w.reconcile()
+			w.agent()
+		}
+		killed := *calls >= n
+		w.spy.Fail = nil
+		w.restart()
+		w.settle()
+		w.wantCreated(name)
+		w.spy.Writes()
+		w.must(w.reconcile())
+		if writes := w.spy.Writes(); len(writes) > 0 {
+			t.Errorf("the second time: %v", writes)
+		}
+		if !killed {
+			if n < 15 {
+				t.Errorf("killed at %d requests only", n)
+			}
+			return
+		}
+	}
+}
+
+func (w *world) wantCreated(prefix string) {
+	w.Helper()
+	for name, mode := range map[string]corev1.PersistentVolumeMode{
+		"fs": corev1.PersistentVolumeFilesystem, "block": corev1.PersistentVolumeBlock} {
+		claim, pv, lv := w.claim(name), w.persistentVolume(prefix+"-"+name), w.logicalVolume(prefix+"-"+name)
+		if claim.Spec.VolumeName != pv.Name || *claim.Spec.VolumeMode != mode || *claim.Spec.StorageClassName != "lvms-vg1" ||
+			claim.Spec.Resources.Requests.Storage().Value() != 1<<30 {
+			w.Errorf("%s: got the claim %+v", name, claim.Spec)
+		}
+		source := pv.Spec.CSI
+		if source.VolumeHandle != prefix+"-lv-"+name || source.Driver != "topolvm.io" || pv.Spec.ClaimRef.UID != claim.UID ||
+			*pv.Spec.VolumeMode != mode || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+			!isOn(pv, w.node()) || !slices.Equal(pv.Spec.MountOptions, []string{"discard"}) ||
+			pv.Spec.StorageClassName != "lvms-vg1" {
+			w.Errorf("%s: got the PersistentVolume %+v", name, pv.Spec)
+		}
+		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Spec.Size.Value() != 1<<30 ||
+			lv.Annotations[v1alpha1.ClaimAnnotation] != prefix+"/"+name {
+			w.Errorf("%s: got the LogicalVolume %+v", name, lv)
+		}
+	}
+}
+
+func newClaim(namespace, name string, size string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("mine"),
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}}}}
+}
+
+// TestAnExistingClaimIsUsed: for example because GitOps has created it before. It keeps what it requests.
+func TestAnExistingClaimIsUsed(t *testing.T) {
+	w := newWorld(t, "existing", volume("existing", "fs", "ext4"))
+	claim := newClaim(w.name, "fs", "1Gi")
+	w.create(claim)
+	w.settle()
+	pv := w.persistentVolume("existing-fs")
+	if pv.Spec.StorageClassName != "mine" || pv.Spec.AccessModes[0] != corev1.ReadWriteOncePod ||
+		pv.Spec.ClaimRef.UID != claim.UID {
+		t.Errorf("got the PersistentVolume %+v", pv.Spec)
+	}
+}
+
+// TestBlockedImports: nothing is created for a volume that cannot be imported, and the message says what to do. Other
+// volumes are imported.
+func TestBlockedImports(t *testing.T) {
+	for name, test := range map[string]struct {
+		volume func(prefix string) v1alpha1.RecoveryVolume
+		do     func(*world)
+		says   string
+	}{
+		"nonamespace": {volume: func(p string) v1alpha1.RecoveryVolume {
+			v := volume(p, "fs", "xfs")
+			v.Claim = "missing/fs"
+			return v
+		}, says: "claim missing/fs of volume nonamespace-lv-fs cannot be created: create namespace missing"},
+		"bound": {do: func(w *world) {
+			claim := newClaim(w.name, "fs", "1Gi")
+			claim.Spec.VolumeName = "another"
+			w.create(claim)
+		}, says: "is bound to PersistentVolume another: give the volume another claim"},
+		"larger": {do: func(w *world) { w.create(newClaim(w.name, "fs", "2Gi")) },
+			says: "requests 2Gi, more than the 1Gi of volume"},
+		"mode": {volume: func(p string) v1alpha1.RecoveryVolume { return volume(p, "fs", "") },
+			do:   func(w *world) { w.create(newClaim(w.name, "fs", "1Gi")) },
+			says: "exists with volumeMode Filesystem, but volume mode-lv-fs has no file system that is known"},
+		"lvtaken": {do: func(w *world) {
+			lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lvtaken-fs"},
+				Spec: topolvmv1.LogicalVolumeSpec{Name: "x", NodeName: w.node(), Size: resource.MustParse("1Gi")}}
+			w.create(lv)
+			lv.Status.VolumeID = "another"
+			w.must(server.Client.Status().Update(w.Context(), lv))
+		}, says: `LogicalVolume lvtaken-fs exists on node lvtaken-new for another volume ("another")`},
+		"pvtaken": {do: func(w *world) {
+			w.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvtaken-fs"},
+				Spec: corev1.PersistentVolumeSpec{
+					Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}}})
+		}, says: "PersistentVolume pvtaken-fs exists for another volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := volume(name, "fs", "xfs")
+			if test.volume != nil {
+				v = test.volume(name)
+			}
+			w := newWorld(t, name, v, volume(name, "other", "xfs"))
+			if test.do != nil {
+				test.do(w)
+			}
+			for range 4 {
+				w.must(w.reconcile())
+				w.agent()
+			}
+			c := w.condition()
+			if c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonObjectsBlocked ||
+				!strings.Contains(c.Message, test.says) || !strings.Contains(c.Message, "volumes with all objects: 1 of 2") {
+				t.Errorf("got the condition %+v, want %q", c, test.says)
+			}
+			w.persistentVolume(name + "-other")
+			pv := &corev1.PersistentVolume{}
+			err := server.Client.Get(t.Context(), client.ObjectKey{Name: name + "-fs"}, pv)
+			if name != "pvtaken" && !apierrors.IsNotFound(err) {
+				t.Errorf("got the PersistentVolume %+v: %v", pv.Spec, err)
+			}
+		})
+	}
+}
+
+// TestNothingIsImportedWithoutApproval: each of these is not due.
+func TestNothingIsImportedWithoutApproval(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.LVMRecovery){
+		"unapproved": func(r *v1alpha1.LVMRecovery) { r.Spec.ApprovedPlan = "" },
+		"another":    func(r *v1alpha1.LVMRecovery) { r.Spec.ApprovedPlan = "p0" },
+		"awaiting":   func(r *v1alpha1.LVMRecovery) { r.Status.Phase = v1alpha1.RecoveryAwaitingApproval },
+		"ended":      func(r *v1alpha1.LVMRecovery) { r.Status.Phase = v1alpha1.RecoverySucceeded },
+		"planless":   func(r *v1alpha1.LVMRecovery) { r.Status.Plan = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, name, volume(name, "fs", "xfs"))
+			edit(w.recovery)
+			status := w.recovery.Status
+			w.must(server.Client.Update(t.Context(), w.recovery))
+			w.recovery.Status = status
+			w.must(server.Client.Status().Update(t.Context(), w.recovery))
+			w.must(w.reconcile())
+			if writes := w.spy.Writes(); len(writes) > 0 {
+				t.Error(writes)
+			}
+		})
+	}
+}
+
+// moved creates the objects of a volume on the node NAME-old, bound to a claim.
+func (w *world) moved(name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+	w.Helper()
+	old := w.name + "-old"
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-" + name,
+		Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: w.name + "-" + name, NodeName: old, DeviceClass: "vg1",
+			Size: resource.MustParse("1Gi")}}
+	w.create(lv)
+	lv.Status.VolumeID = w.name + "-lv-" + name
+	w.must(server.Client.Status().Update(w.Context(), lv))
+	claim := newClaim(w.name, name, "1Gi")
+	claim.Spec.VolumeName = lv.Name
+	w.create(claim)
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: lv.Name, Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "topolvm.io"},
+			Finalizers:  []string{"external-provisioner.volume.kubernetes.io/finalizer"}},
+		Spec: corev1.PersistentVolumeSpec{Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			StorageClassName: "mine", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: w.name, Name: name,
+				UID: claim.UID, ResourceVersion: claim.ResourceVersion},
+			NodeAffinity: onNode(old),
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: "topolvm.io", VolumeHandle: lv.Status.VolumeID, FSType: "xfs",
+				VolumeAttributes: map[string]string{"x": "y"}}}}}
+	w.create(pv)
+	return claim, pv
+}
+
+func fromOld(prefix, name string) v1alpha1.RecoveryVolume {
+	v := volume(prefix, name, "xfs")
+	v.FromNode = prefix + "-old"
+	return v
+}
+
+// TestObjectsMoveWithTheirVolume: the operator is killed at each request. In the end, only the node has changed.
+func TestObjectsMoveWithTheirVolume(t *testing.T) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("move-%d", n)
+		w := newWorld(t, name, fromOld(name, "data"))
+		claim, before := w.moved("data")
+		calls := w.stop(n)
+		for range 4 {
+			_ = w.reconcile()
+		}
+		killed := *calls >= n
+		w.spy.Fail = nil
+		w.restart()
+		w.settle()
+		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
+		if !isOn(pv, w.node()) || isOn(pv, name+"-old") || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
+			t.Errorf("got the PersistentVolume %+v", pv)
+		}
+		want := before.DeepCopy()
+		want.Spec.NodeAffinity, want.Spec.ClaimRef.ResourceVersion = pv.Spec.NodeAffinity, ""
+		if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.Labels["a"] != "b" ||
+			!slices.Contains(pv.Finalizers, "external-provisioner.volume.kubernetes.io/finalizer") ||
+			pv.Annotations["pv.kubernetes.io/provisioned-by"] != "topolvm.io" {
+			t.Errorf("killed at %d: the PersistentVolume has changed: %s %+v", n, diff, pv.ObjectMeta)
+		}
+		if lv.Spec.NodeName != w.node() || lv.Status.VolumeID != name+"-lv-data" || len(lv.Annotations) > 0 {
+			t.Errorf("killed at %d: got the LogicalVolume %+v", n, lv)
+		}
+		if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
+			t.Errorf("got the claim %+v", got)
+		}
+		if !killed {
+			if n < 10 {
+				t.Errorf("killed at %d requests only", n)
+			}
+			return
+		}
+	}
+}
+
+// TestASnapshotMovesWithItsVolume: it has a LogicalVolume only.
+func TestASnapshotMovesWithItsVolume(t *testing.T) {
+	v := fromOld("snap", "s")
+	v.Claim = ""
+	w := newWorld(t, "snap", v)
+	_, pv := w.moved("s")
+	pv.Finalizers = nil
+	w.must(server.Client.Update(t.Context(), pv))
+	w.must(server.Client.Delete(t.Context(), pv))
+	w.settle()
+	if lv := w.logicalVolume("snap-s"); lv.Spec.NodeName != "snap-new" || len(lv.Annotations) > 0 {
+		t.Errorf("got the LogicalVolume %+v", lv)
+	}
+}
+
+// TestAPersistentVolumeWithoutLogicalVolumeMoves: as after the restore of a backup that has no LogicalVolumes.
+func TestAPersistentVolumeWithoutLogicalVolumeMoves(t *testing.T) {
+	w := newWorld(t, "pvonly", fromOld("pvonly", "data"))
+	w.moved("data")
+	lv := w.logicalVolume("pvonly-data")
+	lv.Finalizers = nil
+	w.must(server.Client.Update(t.Context(), lv))
+	w.must(server.Client.Delete(t.Context(), lv))
+	w.settle()
+	if lv := w.logicalVolume("pvonly-data"); lv.Spec.NodeName != "pvonly-new" || lv.Status.VolumeID != "pvonly-lv-data" {
+		t.Errorf("got the LogicalVolume %+v", lv)
+	}
+	if pv := w.persistentVolume("pvonly-data"); !isOn(pv, "pvonly-new") {
+		t.Errorf("got the PersistentVolume %+v", pv.Spec)
+	}
+}
+
+func readyNode(name string, ready corev1.ConditionStatus) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+}
+
+// TestObjectsStayWithANodeThatHasTheVolume: the other node is ready, and has the disks or a Pod with the claim.
+func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
+	status := func(w *world, state v1alpha1.PhysicalVolumeState) {
+		s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-old",
+			Namespace: env.Namespace}}
+		w.create(s)
+		s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", UUID: "uuid-1", Status: v1alpha1.VGStatusReady,
+			PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv1", Name: "/dev/sdb", State: state}}}}
+		w.must(server.Client.Status().Update(w.Context(), s))
+	}
+	pod := func(w *world) {
+		w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: w.name}})
+		w.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.name}, Spec: corev1.PodSpec{
+			NodeName: w.name + "-old", Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}})
+	}
+	for name, test := range map[string]struct {
+		ready corev1.ConditionStatus
+		do    func(*world)
+		says  string // empty: the objects move
+	}{
+		"hasdisks": {corev1.ConditionTrue, func(w *world) { status(w, v1alpha1.PhysicalVolumeReady) },
+			"node hasdisks-old is ready and reports that it has devices of volume group vg1 (uuid-1) too"},
+		"lostdisks":   {corev1.ConditionTrue, func(w *world) { status(w, v1alpha1.PhysicalVolumeMissing) }, ""},
+		"haspod":      {corev1.ConditionTrue, pod, "Pod haspod/db on node haspod-old uses claim haspod/data: delete the Pod"},
+		"deaddisks":   {corev1.ConditionUnknown, func(w *world) { status(w, v1alpha1.PhysicalVolumeReady) }, ""},
+		"deadwithpod": {corev1.ConditionUnknown, pod, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, name, fromOld(name, "data"))
+			node := readyNode(name+"-old", test.ready)
+			condition := node.Status
+			w.create(node)
+			node.Status = condition
+			w.must(server.Client.Status().Update(t.Context(), node))
+			_, before := w.moved("data")
+			test.do(w)
+			if test.says == "" {
+				w.settle()
+				return
+			}
+			w.must(w.reconcile())
+			if c := w.condition(); c.Reason != v1alpha1.ReasonObjectsBlocked || !strings.Contains(c.Message, test.says) {
+				t.Errorf("got the condition %+v", c)
+			}
+			if pv := w.persistentVolume(name + "-data"); pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() {
+				t.Errorf("got the PersistentVolume %+v", pv)
+			}
+			if lv := w.logicalVolume(name + "-data"); lv.Spec.NodeName != name+"-old" {
+				t.Errorf("got the LogicalVolume %+v", lv.Spec)
+			}
+		})
+	}
+}

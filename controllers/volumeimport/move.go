@@ -1,0 +1,284 @@
+package volumeimport
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+)
+
+// protectionFinalizer keeps a bound PersistentVolume (Kubernetes, controller pv-protection).
+const protectionFinalizer = "kubernetes.io/pv-protection"
+
+// move moves the objects of a volume from another node to this one: the LogicalVolume is changed, and the
+// PersistentVolume is recreated, because its node affinity cannot be changed. The claim stays, and is bound to the new
+// PersistentVolume, which has the same name.
+//
+// Before the PersistentVolume is deleted, the new one is written to an annotation of the LogicalVolume, so that it is
+// not lost if the operator is killed in between.
+func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
+	lv := &topolvmv1.LogicalVolume{}
+	err := j.live.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, lv)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read LogicalVolume %s: %w", v.PersistentVolume, err)
+	}
+	switch {
+	case apierrors.IsNotFound(err) || lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] == v.Name:
+		// Only the PersistentVolume was restored, for example from a backup.
+		return j.logicalVolume(ctx, v)
+	case !lv.DeletionTimestamp.IsZero():
+		return blocked("volume %s: LogicalVolume %s is being deleted", v.Name, lv.Name)
+	case lv.Status.VolumeID != v.Name:
+		return blocked("volume %s: LogicalVolume %s is for another volume (%q)", v.Name, lv.Name, lv.Status.VolumeID)
+	case lv.Spec.NodeName != j.node && lv.Spec.NodeName != v.FromNode:
+		return blocked("volume %s: LogicalVolume %s is on node %s, not on %s", v.Name, lv.Name, lv.Spec.NodeName,
+			v.FromNode)
+	}
+	recreated := lv.Annotations[v1alpha1.MovedVolumeAnnotation]
+	if recreated == "" {
+		var err error
+		if lv, recreated, err = j.prepare(ctx, v, lv); err != nil || recreated == "" {
+			return err
+		}
+	}
+	return j.recreate(ctx, v, lv, recreated)
+}
+
+// prepare changes the node of the LogicalVolume, and writes the new PersistentVolume to its annotation in the same
+// request. It returns no PersistentVolume if none has to be recreated.
+func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume,
+	lv *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, string, error) {
+	pv := &corev1.PersistentVolume{}
+	err := j.live.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, pv)
+	exists := err == nil
+	if client.IgnoreNotFound(err) != nil {
+		return nil, "", fmt.Errorf("read PersistentVolume %s: %w", v.PersistentVolume, err)
+	}
+	source := pv.Spec.CSI
+	switch {
+	case exists && (source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle != v.Name):
+		return nil, "", blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
+	case exists && !pv.DeletionTimestamp.IsZero():
+		return nil, "", blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
+	}
+	if err := j.left(ctx, v, pv.Spec.ClaimRef); err != nil {
+		return nil, "", err
+	}
+	before := lv.DeepCopy()
+	lv.Spec.NodeName = j.node
+	recreated := ""
+	if exists && !isOn(pv, j.node) {
+		data, err := json.Marshal(j.onThisNode(pv))
+		if err != nil {
+			return nil, "", fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
+		}
+		recreated = string(data)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, recreated)
+	}
+	if lv.Spec.NodeName == before.Spec.NodeName && recreated == "" {
+		return lv, "", nil
+	}
+	err = j.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return nil, "", waiting("volume %s: LogicalVolume %s has just changed", v.Name, lv.Name)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
+	}
+	return lv, recreated, nil
+}
+
+// onThisNode returns a PersistentVolume as it is created on this node.
+func (j *job) onThisNode(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
+	finalizers := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == protectionFinalizer })
+	moved := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Labels: pv.Labels, Annotations: pv.Annotations,
+			Finalizers: finalizers},
+		Spec: *pv.Spec.DeepCopy(),
+	}
+	moved.Spec.NodeAffinity = onNode(j.node)
+	if moved.Spec.ClaimRef != nil {
+		moved.Spec.ClaimRef.ResourceVersion = ""
+	}
+	return moved
+}
+
+// isOn reports whether the node affinity of a PersistentVolume is for a node.
+func isOn(pv *corev1.PersistentVolume, node string) bool {
+	affinity := pv.Spec.NodeAffinity
+	return affinity != nil && affinity.Required != nil && slices.ContainsFunc(affinity.Required.NodeSelectorTerms,
+		func(term corev1.NodeSelectorTerm) bool {
+			return slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
+				return e.Key == v1alpha1.TopologyNodeKey && slices.Equal(e.Values, []string{node})
+			})
+		})
+}
+
+// recreate deletes the PersistentVolume of the other node, creates the new one, and then removes the annotation.
+func (j *job) recreate(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolvmv1.LogicalVolume,
+	recreated string) error {
+	pv := &corev1.PersistentVolume{}
+	if err := json.Unmarshal([]byte(recreated), pv); err != nil {
+		return blocked("volume %s: annotation %s of LogicalVolume %s is not a PersistentVolume: %v", v.Name,
+			v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	}
+	present := &corev1.PersistentVolume{}
+	err := j.live.Get(ctx, client.ObjectKey{Name: pv.Name}, present)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
+	case err == nil && !isOn(present, j.node):
+		if err := j.deleteKept(ctx, present); err != nil {
+			return err
+		}
+		return waiting("volume %s: PersistentVolume %s is being recreated", v.Name, pv.Name)
+	case apierrors.IsNotFound(err):
+		if err := j.client.Create(ctx, pv); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
+		}
+	}
+	before := lv.DeepCopy()
+	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
+	if err := j.client.Patch(ctx, lv, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	}
+	return nil
+}
+
+// deleteKept deletes a PersistentVolume but not its volume: with the reclaim policy Retain, nothing deletes it. The
+// finalizers are removed, because they keep a bound PersistentVolume.
+func (j *job) deleteKept(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		before := pv.DeepCopy()
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if err := j.client.Patch(ctx, pv, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("set the reclaim policy of PersistentVolume %s to Retain: %w", pv.Name, err)
+		}
+	}
+	if pv.DeletionTimestamp.IsZero() {
+		if err := j.client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete PersistentVolume %s: %w", pv.Name, err)
+		}
+	}
+	now := &corev1.PersistentVolume{}
+	if err := j.live.Get(ctx, client.ObjectKeyFromObject(pv), now); err != nil || now.UID != pv.UID {
+		return client.IgnoreNotFound(err)
+	}
+	before := now.DeepCopy()
+	now.Finalizers = nil
+	err := j.client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizers of PersistentVolume %s: %w", pv.Name, err)
+	}
+	return nil
+}
+
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
+
+// left returns an error unless the other node has neither the volume group nor a running Pod with the claim. A node
+// that is not ready cannot say so; that its disks are on this node is then what the administrator has approved.
+func (j *job) left(ctx context.Context, v v1alpha1.RecoveryVolume, claim *corev1.ObjectReference) error {
+	ready, err := j.isReady(ctx, v.FromNode)
+	if !ready || err != nil {
+		return err
+	}
+	if err := j.withoutGroup(ctx, v); err != nil {
+		return err
+	}
+	if claim == nil {
+		return nil
+	}
+	pods, err := j.podsIn(ctx, claim.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range pods {
+		if pod := &pods[i]; pod.Spec.NodeName == v.FromNode && runs(pod) && uses(pod, claim.Name) {
+			return blocked("volume %s: Pod %s/%s on node %s uses claim %s: delete the Pod", v.Name, pod.Namespace, pod.Name,
+				v.FromNode, v.Claim)
+		}
+	}
+	return nil
+}
+
+// isReady reports whether a node exists and is ready.
+func (j *job) isReady(ctx context.Context, name string) (bool, error) {
+	node := &corev1.Node{}
+	if err := j.live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read node %s: %w", name, err)
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	}), nil
+}
+
+// withoutGroup returns an error if the agent of a node reports that the node has devices of the volume group.
+func (j *job) withoutGroup(ctx context.Context, v v1alpha1.RecoveryVolume) error {
+	if j.safe[v.FromNode] {
+		return nil
+	}
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: v.FromNode}, status)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read LVMVolumeGroupNodeStatus %s: %w", v.FromNode, err)
+	}
+	for _, group := range status.Status.NodeStatus {
+		present := slices.ContainsFunc(group.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
+			return pv.State != v1alpha1.PhysicalVolumeMissing
+		})
+		if group.UUID == j.group && present {
+			return blocked("volume %s: node %s is ready and reports that it has devices of volume group %s (%s) too: "+
+				"detach them from one of the nodes", v.Name, v.FromNode, group.Name, j.group)
+		}
+	}
+	if j.safe == nil {
+		j.safe = map[string]bool{}
+	}
+	j.safe[v.FromNode] = true
+	return nil
+}
+
+// podsIn returns the Pods of a namespace. It reads them once for all volumes.
+func (j *job) podsIn(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	if pods, known := j.pods[namespace]; known {
+		return pods, nil
+	}
+	pods := []corev1.Pod{}
+	err := paging.Each(ctx, j.live, &corev1.PodList{}, func(list *corev1.PodList) {
+		pods = append(pods, slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return len(p.Spec.Volumes) == 0 })...)
+	}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list the Pods of namespace %s: %w", namespace, err)
+	}
+	if j.pods == nil {
+		j.pods = map[string][]corev1.Pod{}
+	}
+	j.pods[namespace] = pods
+	return pods, nil
+}
+
+func runs(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+func uses(pod *corev1.Pod, claim string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
+			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
+	})
+}
