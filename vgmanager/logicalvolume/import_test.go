@@ -39,7 +39,9 @@ func (w *world) tags(volume string) []string {
 
 // TestAnExistingVolumeIsImported: the process is killed before and after each change. Nothing is created, and the tags
 // name the new object.
-func TestAnExistingVolumeIsImported(t *testing.T) {
+func TestAnExistingVolumeIsImported(t *testing.T) { importAtEveryPoint(t, newWorld) }
+
+func importAtEveryPoint(t *testing.T, newWorld func(*testing.T) *world) {
 	for step := 0; ; step++ {
 		w := newWorld(t)
 		w.orphaned("orphan")

@@ -13,6 +13,14 @@ import (
 
 // TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM. It stops before and after LVM's commands.
 func TestLabKilledAtEveryPoint(t *testing.T) {
+	newWorld := realWorld(t)
+	killAtEveryPoint(t, newWorld, func(point string) bool { return strings.Contains(point, " lv") })
+	t.Run("import", func(t *testing.T) { importAtEveryPoint(t, newWorld) })
+}
+
+// realWorld returns a function that returns a world on real LVM, without volumes.
+func realWorld(t *testing.T) func(*testing.T) *world {
+	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if len(disks) < 2 {
 		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
@@ -22,7 +30,7 @@ func TestLabKilledAtEveryPoint(t *testing.T) {
 	for _, group := range []string{"thick", "thin"} {
 		real.SetHealthy(group, true)
 	}
-	killAtEveryPoint(t, func(t *testing.T) *world {
+	return func(t *testing.T) *world {
 		w := newWorldOn(t, real)
 		report, err := real.Report(t.Context())
 		w.must(err)
@@ -34,5 +42,5 @@ func TestLabKilledAtEveryPoint(t *testing.T) {
 			}
 		}
 		return w
-	}, func(point string) bool { return strings.Contains(point, " lv") })
+	}
 }

@@ -68,6 +68,8 @@ var steps = []Step{
 	{Text: kubectl + "edit lvmcluster"},
 	{Text: host + "dmsetup resume NAME", Before: "NAME=$(" + host +
 		"dmsetup info --columns --noheadings -o name | grep -m1 ^vg1-)"},
+	{Text: `kubectl patch pv NAME --patch '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`,
+		With: map[string]string{"NAME": "$(kubectl get pv -o jsonpath='{.items[0].metadata.name}')"}},
 	{Text: host + "lvextend --poolmetadatasize +1g $CLASS/POOL", With: map[string]string{"POOL": "thin-pool-1"}},
 	{Text: host + "lvchange --refresh $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --minrecoveryrate 100M $CLASS/NAME", Before: mirror},
