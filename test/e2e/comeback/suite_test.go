@@ -55,6 +55,9 @@ var _ = Describe("Volumes come back", func() {
 		tale{"when their node is reinstalled", func(ctx SpecContext) { isReinstalled(ctx, "") }},
 		tale{"when their node with a devices file is reinstalled",
 			func(ctx SpecContext) { isReinstalled(ctx, "devicesfile") }},
+		tale{"when etcd is restored from an older backup", isRestored},
+		tale{"when their disks are moved to another node", areMoved},
+		tale{"in a new cluster when the whole cluster is lost", isLost},
 	) {
 		It(t.text, t.tell, NodeTimeout(20*time.Minute))
 	}
