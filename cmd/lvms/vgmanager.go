@@ -119,7 +119,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	}
 	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{}}
 	local := host.NewLocal()
-	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, local, fileSystems, o)
+	engine, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,8 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 // addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events. local runs the
 // programs of the image.
 func addVolumeGroups(
-	mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local, fileSystems sharedFileSystems,
+	ctx context.Context, mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local,
+	fileSystems sharedFileSystems,
 	o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
@@ -236,6 +237,9 @@ func addVolumeGroups(
 			return thinmeta.Inspect(ctx, runner, pool)
 		},
 	})
+	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
+		return nil, err
+	}
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
 		events.Subscribe(wake)
@@ -249,6 +253,20 @@ func addVolumeGroups(
 		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
+}
+
+// followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node
+// written when its orphans change.
+func followObjects(ctx context.Context, mgr ctrl.Manager, audit *logicalvolume.Auditor, wake func()) error {
+	audit.Subscribe(wake)
+	informer, err := mgr.GetCache().GetInformer(ctx, &topolvmv1.LogicalVolume{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch LogicalVolumes: %w", err)
+	}
+	if _, err := informer.AddEventHandler(audit.ObjectHandler()); err != nil {
+		return fmt.Errorf("watch LogicalVolumes: %w", err)
+	}
+	return nil
 }
 
 // addSmart adds the monitor for the health of disks if it is configured. smartctl is in the image, not on the node.

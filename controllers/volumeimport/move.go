@@ -185,7 +185,7 @@ func (j *job) deleteKept(ctx context.Context, pv *corev1.PersistentVolume) error
 }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
 
 // left returns an error unless the other node has neither the volume group nor a running Pod with the claim. A node

@@ -42,7 +42,6 @@ func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
 // no cache.
 func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
-		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"},
 			"resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"},

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,6 +88,75 @@ func TestCluster(t *testing.T) {
 		}
 		testTraffic(ctx, t, l)
 	})
+	t.Run("a reinstalled node joins the cluster again, and its pods run", func(t *testing.T) { testJoinsAgain(t, l) })
+	t.Run("etcd is restored", func(t *testing.T) { testEtcd(t, l) })
+}
+
+func testJoinsAgain(t *testing.T, l *Lab) {
+	ctx := testContext(t)
+	n := l.Nodes()[1]
+	uid := l.kubectl(ctx, t, "get", "node", n.Name(), "-o", "jsonpath={.metadata.uid}")
+	n.sh(t, "touch /var/lib/kubelet/old /var/lib/containerd/old")
+	if err := n.Reinstall(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n.sh(t, "! ls /var/lib/kubelet/old /var/lib/containerd/old 2>/dev/null")
+	if got := l.kubectl(ctx, t, "get", "node", n.Name(), "-o", "jsonpath={.metadata.uid}"); got != uid {
+		t.Errorf("the Node has the UID %s, and had %s", got, uid)
+	}
+	testTraffic(ctx, t, l)
+}
+
+// testEtcd checks that clients see the objects of the backup after it was restored, even those that watch objects.
+func testEtcd(t *testing.T, l *Lab) {
+	ctx := testContext(t)
+	dir := filepath.Join(t.TempDir(), "etcd")
+	l.kubectl(ctx, t, "create", "configmap", "before", "--from-literal=a=1")
+	l.kubectl(ctx, t, "create", "configmap", "changed", "--from-literal=a=1")
+	if err := l.BackUpEtcd(ctx, dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.BackUpEtcd(ctx, dir); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	l.kubectl(ctx, t, "delete", "configmap", "before")
+	l.kubectl(ctx, t, "create", "configmap", "after", "--from-literal=a=1")
+	l.kubectl(ctx, t, "patch", "configmap", "changed", "--patch", `{"data":{"a":"2"}}`)
+	revision := func() string {
+		return l.kubectl(ctx, t, "get", "configmap", "changed", "-o", "jsonpath={.metadata.resourceVersion}")
+	}
+	last := revision()
+	if err := l.RestoreEtcd(ctx, dir+"-missing"); err == nil {
+		t.Error("a backup that does not exist was restored")
+	}
+	if got := l.kubectl(ctx, t, "get", "configmap", "-o", "name"); !strings.Contains(got, "configmap/after") {
+		t.Errorf("a restore that failed changed the objects: %s", got)
+	}
+	for range 2 {
+		if err := l.RestoreEtcd(ctx, dir); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Fields(l.kubectl(ctx, t, "get", "configmap", "before", "changed", "-o",
+			"jsonpath={.items[*].data.a}"))
+		if !slices.Equal(got, []string{"1", "1"}) {
+			t.Errorf("the objects of the backup have %q", got)
+		}
+		if got := l.kubectl(ctx, t, "get", "configmap", "-o", "name"); strings.Contains(got, "configmap/after") {
+			t.Errorf("an object that was created after the backup exists: %s", got)
+		}
+		if got := l.kubectl(ctx, t, "get", "--raw", "/api/v1/configmaps?watch=1&timeoutSeconds=5&resourceVersion="+
+			last); !strings.Contains(got, "too old resource version") {
+			t.Errorf("a watch from before the restore goes on: %s", got)
+		}
+		// An object of a controller that watches: it works with the restored objects.
+		l.kubectl(ctx, t, "create", "deployment", "later", "--image=registry.lab:5000/pause:1")
+		l.kubectl(ctx, t, "wait", "--for=condition=Available", "deployment", "later", "--timeout=90s")
+		testTraffic(ctx, t, l)
+	}
+	status, err := l.status(ctx)
+	if err != nil || status.Failed != "" {
+		t.Errorf("the lab reports %q, %v", status.Failed, err)
+	}
 }
 
 func (l *Lab) kubectl(ctx context.Context, t *testing.T, args ...string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path/filepath"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
@@ -112,6 +113,31 @@ func (n *Node) PullDisk(ctx context.Context, name string) error {
 // changed.
 func (n *Node) PutDisk(ctx context.Context, name string) (Disk, error) {
 	return n.disk(ctx, name, spec.DiskPut, spec.DiskRequest{})
+}
+
+// TakeDisk takes a plain disk out of the node, and moves its content to a new file, from where InsertDisk inserts it in
+// a node of this or another lab. If the node runs, nothing may use the disk, or TakeDisk returns ErrDiskBusy. The file
+// must be on the file system of the lab's state directory.
+func (n *Node) TakeDisk(ctx context.Context, name, file string) (Disk, error) {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return Disk{}, err
+	}
+	return n.disk(ctx, name, spec.DiskTake, spec.DiskRequest{File: file})
+}
+
+// InsertDisk inserts a disk that was taken out of a node, with its content and its serial number. The node may be off.
+// The disk has the name in d, which must be unused on the node. If d has no serial number, it gets a new one. Its
+// device is the first unused one. The file is moved, so it must be on the file system of the lab's state directory.
+func (n *Node) InsertDisk(ctx context.Context, d Disk, file string) (Disk, error) {
+	if !validName.MatchString(d.Name) {
+		return Disk{}, fmt.Errorf("disk %q: a name has to be like disk-1", d.Name)
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return Disk{}, err
+	}
+	return n.disk(ctx, d.Name, spec.DiskInsert, spec.DiskRequest{File: file, Serial: d.Serial})
 }
 
 func (n *Node) disk(ctx context.Context, name, verb string, req spec.DiskRequest) (Disk, error) {

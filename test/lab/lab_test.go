@@ -107,6 +107,97 @@ func TestBareNode(t *testing.T) {
 	t.Run("logs", func(t *testing.T) { testLogs(t, n) })
 }
 
+func TestANodeIsReinstalledAndItsDiskIsMoved(t *testing.T) {
+	l := up(t, Options{Name: "two", Bare: true, Nodes: 2, Disks: []DiskSpec{{Size: GiB}, {Size: GiB}}})
+	a := l.Nodes()[0]
+	b := l.Nodes()[1]
+	a.sh(t, "vgcreate v /dev/ubdb && lvcreate -L 20M -n x v && echo data >/dev/v/x && sync && touch /etc/lvm/old")
+	t.Run("reinstalled", func(t *testing.T) { testReinstall(t, a) })
+	t.Run("moved to a running node", func(t *testing.T) { testMovedDisk(t, a, b) })
+	t.Run("moved to another lab", func(t *testing.T) { testDiskOfAnotherLab(t, b) })
+}
+
+func testReinstall(t *testing.T, n *Node) {
+	ctx := testContext(t)
+	if err := n.Reinstall(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n.sh(t, "! test -e /etc/lvm/old")
+	if got := n.sh(t, "vgchange -ay v >/dev/null && head -c 4 /dev/v/x"); got != "data" {
+		t.Errorf("the disk has %q", got)
+	}
+	if _, err := n.AddDisk(ctx, DiskSpec{Name: "inside", Kind: SCSI, Size: 100 * MiB}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Reinstall(ctx); err == nil || !strings.Contains(err.Error(), "inside") {
+		t.Errorf("reinstalled with a disk whose content is on the root disk: %v", err)
+	}
+	if err := n.RemoveDisk(ctx, "inside"); err != nil {
+		t.Error(err)
+	}
+}
+
+func testMovedDisk(t *testing.T, from, to *Node) {
+	ctx := testContext(t)
+	file := filepath.Join(from.lab.State(), "taken.img")
+	if _, err := from.TakeDisk(ctx, "disk1", file); !errors.Is(err, ErrDiskBusy) {
+		t.Errorf("a disk in use was taken out: %v", err)
+	}
+	if err := from.PowerOff(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.TakeDisk(ctx, "disk1", from.lab.State()); err == nil {
+		t.Error("a file was overwritten")
+	}
+	taken, err := from.TakeDisk(ctx, "disk1", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := to.InsertDisk(ctx, taken, file); err == nil {
+		t.Error("a node has two disks of one name")
+	}
+	taken.Name = "moved"
+	moved, err := to.InsertDisk(ctx, taken, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved.Serial != taken.Serial || moved.Size != taken.Size {
+		t.Errorf("got %+v, want %+v", moved, taken)
+	}
+	if got := to.sh(t, "lsblk -dno SERIAL "+moved.Device+" && vgchange -ay v >/dev/null && head -c 4 /dev/v/x && "+
+		"vgchange -an v >/dev/null"); got != moved.Serial+"\ndata" {
+		t.Errorf("the moved disk has %q", got)
+	}
+	if err := from.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	from.sh(t, "! test -e /dev/ubdb && test -e /dev/ubdc")
+}
+
+func testDiskOfAnotherLab(t *testing.T, from *Node) {
+	ctx := testContext(t)
+	file := filepath.Join(filepath.Dir(from.lab.State()), "taken.img")
+	taken, err := from.TakeDisk(ctx, "moved", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := up(t, Options{Name: "other", Bare: true}).Nodes()[0]
+	if err := other.PowerOff(ctx); err != nil {
+		t.Fatal(err)
+	}
+	inserted, err := other.InsertDisk(ctx, taken, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.sh(t, "lsblk -dno SERIAL "+inserted.Device+" && vgchange -ay v >/dev/null && "+
+		"head -c 4 /dev/v/x"); got != taken.Serial+"\ndata" {
+		t.Errorf("the disk has %q in another lab", got)
+	}
+}
+
 func testExec(t *testing.T, n *Node) {
 	ctx := testContext(t)
 	var stdout, stderr bytes.Buffer

@@ -162,6 +162,12 @@ func (n *Node) PowerCut(ctx context.Context) error { return n.act(ctx, spec.Acti
 // Start boots a node that is off. In a cluster it returns when the Node is Ready after this boot.
 func (n *Node) Start(ctx context.Context) error { return n.act(ctx, spec.ActionStart) }
 
+// Reinstall shuts the node down and boots it with a new root file system, as after a new installation: its
+// configuration, the state of kubelet and containerd, and all other files are lost. The node has the same name and
+// address, and its data disks keep their content. A node with SCSI disks cannot be reinstalled, because their content
+// is on its root disk. In a cluster it returns when the Node is Ready after the new boot.
+func (n *Node) Reinstall(ctx context.Context) error { return n.act(ctx, spec.ActionReinstall) }
+
 func (n *Node) act(ctx context.Context, action string) error {
 	return n.lab.ask(ctx, http.MethodPost, "/nodes/"+n.spec.Name+"/"+action, nil, &struct{}{})
 }

@@ -33,6 +33,7 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/servingcert/secretcert, a certificate that is about to end",
 	"lvms-operator may create persistentvolumeclaims in all namespaces":                           volumesAreImported,
+	"lvms-operator may get nodes in all namespaces":                                               "controllers/volumeimport, TestObjectsMoveWithTheirVolume",
 	"lvms-operator may get lvmrecoveries.lvm.topolvm.io in openshift-lvm-storage":                 volumesAreImported,
 	"lvms-operator may patch lvmrecoveries/status.lvm.topolvm.io in openshift-lvm-storage":        volumesAreImported,
 	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",

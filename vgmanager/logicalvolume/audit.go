@@ -9,6 +9,7 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,6 +41,8 @@ type Auditor struct {
 	AuditorOptions
 	now     func() time.Time
 	notices chan struct{}
+	// changed are called when the orphans of a class have changed.
+	changed []func()
 
 	// since is when an orphan was first found. told has the orphans with an event. Only audit uses them.
 	since map[string]time.Time
@@ -87,6 +90,23 @@ func (a *Auditor) Wake() {
 	case a.notices <- struct{}{}:
 	default:
 	}
+}
+
+// Subscribe calls changed after each change of the orphans of a class. It must not block. Call Subscribe before Start.
+func (a *Auditor) Subscribe(changed func()) { a.changed = append(a.changed, changed) }
+
+// ObjectHandler returns a handler for events of LogicalVolumes. It requests an audit when an object of this node begins
+// or ceases to exist. Without a change on the node, this happens for example when etcd is restored from a backup.
+func (a *Auditor) ObjectHandler() toolscache.ResourceEventHandler {
+	wake := func(object any) {
+		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = last.Obj
+		}
+		if lv, ok := object.(*topolvmv1.LogicalVolume); ok && lv.Spec.NodeName == a.Node {
+			a.Wake()
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, DeleteFunc: wake}
 }
 
 // Orphans returns the sorted orphans of a device class.

@@ -13,6 +13,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,12 +72,17 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	w.must(w.lvm.LVRemove(t.Context(), "thin", "uid-b-2"))
 
 	w.must(a.audit(t.Context()))
+	changes := 0
+	a.Subscribe(func() { changes++ })
 	if len(a.Orphans("thin"))+len(said(recorder)) != 0 {
 		t.Error("what is a moment old may be in the making")
 	}
 	*now = now.Add(settleTime)
 	for range 2 {
 		w.must(a.audit(t.Context()))
+	}
+	if changes != 1 {
+		t.Errorf("subscribers were called %d times, want once for the change and not for the audit without one", changes)
 	}
 	var got []string
 	for _, o := range a.Orphans("thin") {
@@ -110,8 +116,42 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8", "thin/uid-unclaimed-3 8")
 	w.must(w.lvm.LVRemove(t.Context(), "thin", "byhand"))
 	w.must(a.audit(t.Context()))
-	if len(a.Orphans("thin")) != 2 {
-		t.Errorf("got %+v", a.Orphans("thin"))
+	if len(a.Orphans("thin")) != 2 || changes != 2 {
+		t.Errorf("got %+v, subscribers were called %d times", a.Orphans("thin"), changes)
+	}
+}
+
+// TestAnObjectThatComesOrGoesIsAudited: after etcd was restored from a backup, nothing changes on the node.
+func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
+	a, _, _ := newWorld(t).auditor()
+	audited := func() bool {
+		select {
+		case <-a.notices:
+			return true
+		default:
+			return false
+		}
+	}
+	audited() // the request of the start, if any
+	handler := a.ObjectHandler()
+	here := &topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1"}}
+	there := &topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node2"}}
+	for name, test := range map[string]struct {
+		send func()
+		want bool
+	}{
+		"created":                      {func() { handler.OnAdd(here, false) }, true},
+		"deleted":                      {func() { handler.OnDelete(here) }, true},
+		"deleted while it was unknown": {func() { handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: here}) }, true},
+		"changed":                      {func() { handler.OnUpdate(here, here) }, false},
+		"created on another node":      {func() { handler.OnAdd(there, false) }, false},
+		"deleted on another node":      {func() { handler.OnDelete(there) }, false},
+		"of another kind":              {func() { handler.OnDelete("something") }, false},
+	} {
+		test.send()
+		if got := audited(); got != test.want {
+			t.Errorf("%s: an audit was requested: %v, want %v", name, got, test.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package logicalvolume
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -183,8 +185,17 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 	}
 	a.since = since
 	a.mu.Lock()
+	same := maps.EqualFunc(a.orphans, orphans, func(x, y []v1alpha1.OrphanStatus) bool {
+		return equality.Semantic.DeepEqual(x, y)
+	})
 	a.orphans = orphans
 	a.mu.Unlock()
+	if same {
+		return
+	}
+	for _, changed := range a.changed {
+		changed()
+	}
 }
 
 // Events about orphans.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func root() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&f.name, "name", "lab", "name of the lab")
 	cmd.PersistentFlags().StringVar(&f.state, "state", "",
 		"directory of the lab (default .cache/labs/NAME in the repository)")
-	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(),
+	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), etcd(f), shell(f), logs(f), loadImage(f), programs(),
 		doctor(f), packages(), flavors(), bareTest(f))
 	return cmd
 }
@@ -169,6 +170,23 @@ func carryExit(err error) error {
 		return exitCode(exit.ExitCode())
 	}
 	return err
+}
+
+func etcd(f *flags) *cobra.Command {
+	cmd := &cobra.Command{Use: "etcd", Short: "Back up and restore the data of a lab's etcd"}
+	for name, do := range map[string]func(*lab.Lab, context.Context, string) error{
+		"backup": (*lab.Lab).BackUpEtcd, "restore": (*lab.Lab).RestoreEtcd,
+	} {
+		cmd.AddCommand(&cobra.Command{Use: name + " DIR", Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				l, err := f.open()
+				if err != nil {
+					return err
+				}
+				return do(l, cmd.Context(), args[0])
+			}})
+	}
+	return cmd
 }
 
 func logs(f *flags) *cobra.Command {

@@ -21,7 +21,7 @@ func node(f *flags) *cobra.Command {
 	cmd.AddCommand(run, disk(f))
 	for name, do := range map[string]func(*lab.Node, context.Context) error{
 		"restart": (*lab.Node).Restart, "poweroff": (*lab.Node).PowerOff, "powercut": (*lab.Node).PowerCut,
-		"start": (*lab.Node).Start,
+		"start": (*lab.Node).Start, "reinstall": (*lab.Node).Reinstall,
 	} {
 		cmd.AddCommand(&cobra.Command{Use: name + " NODE", Short: name + " of a node", Args: cobra.ExactArgs(1),
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, _ []string) error { return do(n, ctx) })})
@@ -67,6 +67,26 @@ func disk(f *flags) *cobra.Command {
 					return err
 				}
 				_, err = n.GrowDisk(ctx, args[0], size)
+				return err
+			})},
+		&cobra.Command{Use: "take NODE DISK FILE", Args: cobra.ExactArgs(3),
+			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
+				d, err := n.TakeDisk(ctx, args[0], args[1])
+				if err == nil {
+					fmt.Println(d.Serial)
+				}
+				return err
+			})},
+		&cobra.Command{Use: "insert NODE DISK FILE [SERIAL]", Args: cobra.RangeArgs(3, 4),
+			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
+				d := lab.Disk{Name: args[0]}
+				if len(args) > 2 {
+					d.Serial = args[2]
+				}
+				d, err := n.InsertDisk(ctx, d, args[1])
+				if err == nil {
+					fmt.Println(d.Device)
+				}
 				return err
 			})})
 	for name, do := range map[string]func(*lab.Node, context.Context, string) error{

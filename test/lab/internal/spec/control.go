@@ -33,16 +33,21 @@ type Status struct {
 
 // Actions on a node: POST /nodes/NODE/ACTION.
 const (
-	ActionRestart  = "restart"
-	ActionPowerOff = "poweroff"
-	ActionPowerCut = "powercut"
-	ActionStart    = "start"
+	ActionRestart   = "restart"
+	ActionPowerOff  = "poweroff"
+	ActionPowerCut  = "powercut"
+	ActionStart     = "start"
+	ActionReinstall = "reinstall"
 )
 
 // DiskRequest adds or changes a disk: POST /nodes/NODE/disks/DISK/VERB.
 type DiskRequest struct {
 	Kind string `json:"kind,omitempty"`
 	Size int64  `json:"size,omitempty"`
+	// File is the absolute path of the file with the content of a disk that is taken out or inserted.
+	File string `json:"file,omitempty"`
+	// Serial is the serial number of a disk that is inserted; empty for a new one.
+	Serial string `json:"serial,omitempty"`
 }
 
 // Verbs for disks.
@@ -54,6 +59,20 @@ const (
 	DiskHeal   = "heal"
 	DiskPull   = "pull"
 	DiskPut    = "put"
+	DiskTake   = "take"
+	DiskInsert = "insert"
+)
+
+// EtcdRequest backs up or restores the data of etcd: POST /etcd/VERB.
+type EtcdRequest struct {
+	// Dir is the absolute path of the folder with the backup.
+	Dir string `json:"dir"`
+}
+
+// Verbs for etcd.
+const (
+	EtcdBackUp  = "backup"
+	EtcdRestore = "restore"
 )
 
 // Failure is the body of an answer that is no success.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -28,6 +29,7 @@ func (s *supervisor) serveControl(ctx context.Context) error {
 	mux.HandleFunc("GET /status", s.getStatus)
 	mux.HandleFunc("POST /nodes/{node}/{action}", s.postAction)
 	mux.HandleFunc("POST /nodes/{node}/disks/{disk}/{verb}", s.postDisk)
+	mux.HandleFunc("POST /etcd/{verb}", s.postEtcd)
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -73,6 +75,22 @@ func (s *supervisor) postDisk(w http.ResponseWriter, r *http.Request) {
 	}
 	disk, err := n.disk(r.Context(), r.PathValue("verb"), r.PathValue("disk"), req)
 	answer(w, disk, err)
+}
+
+func (s *supervisor) postEtcd(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	if !up || s.Bare {
+		answer(w, nil, errors.New("the lab has no API server, or is not up yet"))
+		return
+	}
+	var req spec.EtcdRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	answer(w, struct{}{}, s.actOnEtcd(r.Context(), r.PathValue("verb"), req.Dir))
 }
 
 func (s *supervisor) node(w http.ResponseWriter, r *http.Request) *node {

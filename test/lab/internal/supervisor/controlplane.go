@@ -14,6 +14,16 @@ import (
 const (
 	apiServerLimit = 2 * time.Minute
 	etcdURL        = "http://127.0.0.1:2379"
+	// etcdDir is the folder with the data of etcd, relative to the state folder.
+	etcdDir = "etcd"
+)
+
+// Names of the components that are stopped while etcd is restored.
+const (
+	etcd              = "etcd"
+	apiServer         = "apiserver"
+	controllerManager = "controller-manager"
+	scheduler         = "scheduler"
 )
 
 // The audit policy records the requests of Pods to the API server, except those of Kubernetes itself, so that tests can
@@ -37,15 +47,35 @@ func cert(name string) string { return filepath.Join(spec.CertDir, name) }
 
 // controlPlane starts etcd and the API server, and the other components when these answer.
 func (s *supervisor) controlPlane(ctx context.Context) error {
-	if _, err := s.essential("etcd", "etcd", nil, "--data-dir", "etcd", "--listen-client-urls", etcdURL,
-		"--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn"); err != nil {
+	var err error
+	if s.kube, err = newKube(spec.CertDir); err != nil {
 		return err
+	}
+	if err := s.serveDNS(); err != nil {
+		return fmt.Errorf("DNS: %w", err)
 	}
 	if err := os.WriteFile(auditPolicyFile, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	api, err := s.essential("apiserver", "kube-apiserver", nil,
+	if err := s.startEtcd(); err != nil {
+		return err
+	}
+	if err := s.startAPIServer(ctx); err != nil {
+		return err
+	}
+	return s.startControllers()
+}
+
+func (s *supervisor) startEtcd() error {
+	_, err := s.essential(etcd, "etcd", nil, "--data-dir", etcdDir, "--listen-client-urls", etcdURL,
+		"--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn")
+	return err
+}
+
+// startAPIServer starts the API server, and waits until it is ready.
+func (s *supervisor) startAPIServer(ctx context.Context) error {
+	api, err := s.essential(apiServer, "kube-apiserver", nil,
 		"--audit-policy-file", auditPolicyFile, "--audit-log-path", spec.AuditLog,
 		"--etcd-servers", etcdURL,
 		"--bind-address", spec.HostIP, "--advertise-address", spec.HostIP, "--secure-port", "6443",
@@ -68,16 +98,11 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.kube, err = newKube(spec.CertDir); err != nil {
-		return err
-	}
-	if err := s.serveDNS(); err != nil {
-		return fmt.Errorf("DNS: %w", err)
-	}
-	if err := api.await(ctx, "API server", apiServerLimit, s.kube.ready); err != nil {
-		return err
-	}
-	if _, err := s.essential("controller-manager", "kube-controller-manager", nil,
+	return api.await(ctx, "API server", apiServerLimit, s.kube.ready)
+}
+
+func (s *supervisor) startControllers() error {
+	if _, err := s.essential(controllerManager, "kube-controller-manager", nil,
 		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false",
 		"--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
@@ -90,7 +115,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	_, err = s.essential("scheduler", "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"),
+	_, err := s.essential(scheduler, "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"),
 		"--leader-elect=false")
 	return err
 }

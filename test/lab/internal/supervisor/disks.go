@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -23,7 +24,10 @@ const busyLimit = 2 * time.Second
 func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest) (spec.Disk, error) {
 	n.op.Lock()
 	defer n.op.Unlock()
-	if n.status().State != spec.NodeRunning {
+	if verb == spec.DiskInsert {
+		return n.insertDisk(ctx, spec.Disk{Name: name, Kind: spec.KindPlain, Serial: req.Serial}, req.File)
+	}
+	if verb != spec.DiskTake && n.status().State != spec.NodeRunning {
 		return spec.Disk{}, fmt.Errorf("node %s does not run", n.spec.Name)
 	}
 	if verb == spec.DiskAdd {
@@ -38,6 +42,8 @@ func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest
 	switch {
 	case verb == spec.DiskRemove:
 		return d, n.removeDisk(ctx, d)
+	case verb == spec.DiskTake:
+		return d, n.takeDisk(ctx, d, req.File)
 	case verb == spec.DiskGrow:
 		d, err = n.growDisk(ctx, d, req.Size)
 	case d.Kind != spec.KindSCSI:
@@ -73,16 +79,26 @@ func (n *node) addDisk(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return d, n.plug(ctx, d)
 }
 
-// addFile creates the file of a plain disk and assigns the first free letter; b follows the root disk.
+// addFile creates the file of a plain disk.
 func (n *node) addFile(d spec.Disk) error {
+	d.Serial = n.serial(d)
+	if err := n.keepPlain(d); err != nil {
+		return err
+	}
+	return sparse(n.diskFile(d.Name), d.Size)
+}
+
+// keepPlain records a plain disk with the first free letter; b follows the root disk.
+func (n *node) keepPlain(d spec.Disk) error {
 	for letter := 'b'; letter <= 'p'; letter++ {
 		l := string(letter)
 		if slices.ContainsFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Letter == l }) {
 			continue
 		}
-		d.Letter, d.Device, d.Serial = l, "/dev/ubd"+l, n.serial(d)
+		d.Letter = l
+		d.Device = "/dev/ubd" + l
 		n.keep(d)
-		return sparse(n.diskFile(d.Name), d.Size)
+		return nil
 	}
 	return fmt.Errorf("node %s has %d plain disks, and cannot have more", n.spec.Name, spec.MaxDisks)
 }
@@ -168,13 +184,59 @@ func (n *node) removeDisk(ctx context.Context, d spec.Disk) error {
 	} else if err := n.unplug(ctx, d); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	n.spec.Disks = slices.DeleteFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name })
-	n.mu.Unlock()
+	n.forget(d)
 	if d.Kind == spec.KindPlain {
 		return os.Remove(n.diskFile(d.Name))
 	}
 	return nil
+}
+
+// takeDisk takes a plain disk out of a node, and moves its file.
+func (n *node) takeDisk(ctx context.Context, d spec.Disk, file string) error {
+	if d.Kind != spec.KindPlain {
+		return fmt.Errorf("disk %s is a %s disk: only %s disks can be taken out", d.Name, d.Kind, spec.KindPlain)
+	}
+	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("take out disk %s: %s must not exist: %w", d.Name, file, cmp.Or(err, os.ErrExist))
+	}
+	if n.status().State == spec.NodeRunning {
+		if err := n.unplug(ctx, d); err != nil {
+			return err
+		}
+	}
+	// If the file cannot be moved, for example to another file system, a running node misses the disk until it restarts.
+	if err := os.Rename(n.diskFile(d.Name), file); err != nil {
+		return fmt.Errorf("take out disk %s: %w", d.Name, err)
+	}
+	n.forget(d)
+	return nil
+}
+
+// insertDisk moves a file to a node, as a plain disk with its content.
+func (n *node) insertDisk(ctx context.Context, d spec.Disk, file string) (spec.Disk, error) {
+	if slices.ContainsFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name }) {
+		return d, fmt.Errorf("node %s already has a disk %q", n.spec.Name, d.Name)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return d, fmt.Errorf("insert disk %s: %w", d.Name, err)
+	}
+	d.Size = info.Size()
+	if d.Serial == "" {
+		d.Serial = n.serial(d)
+	}
+	if err := n.keepPlain(d); err != nil {
+		return d, err
+	}
+	d = n.spec.Disks[len(n.spec.Disks)-1]
+	if err := os.Rename(file, n.diskFile(d.Name)); err != nil {
+		n.forget(d)
+		return d, fmt.Errorf("insert disk %s: %w", d.Name, err)
+	}
+	if n.status().State != spec.NodeRunning {
+		return d, nil
+	}
+	return d, n.plug(ctx, d)
 }
 
 // growDisk increases the size of a disk. A plain disk is detached for a moment, so it must not be in use.
@@ -206,6 +268,13 @@ func (n *node) keep(d spec.Disk) {
 		return
 	}
 	n.spec.Disks = append(n.spec.Disks, d)
+}
+
+// forget removes a disk from the record.
+func (n *node) forget(d spec.Disk) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.spec.Disks = slices.DeleteFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name })
 }
 
 // serial returns a disk's serial number. It is hexadecimal, because the kernel derives the WWN of a SCSI disk from its

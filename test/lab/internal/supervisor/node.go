@@ -78,6 +78,8 @@ func (n *node) kernel() *process {
 // dir returns the node's folder as an absolute path, which User Mode Linux and the node itself need.
 func (n *node) dir() string { return filepath.Join(n.lab.State, spec.NodeDir(n.spec.Name)) }
 
+func (n *node) rootDiskFile() string { return filepath.Join(n.dir(), "root.img") }
+
 func (n *node) diskFile(name string) string { return filepath.Join(n.dir(), "disk-"+name+".img") }
 
 // prepareAndStart creates the certificates and disks of a new node, and boots it.
@@ -118,7 +120,7 @@ func (n *node) prepareAndStart(ctx context.Context) error {
 // makeRootDisk formats the root disk outside the node, which takes a fraction of the time. The root disk stays small
 // because it has few inodes and none are initialized later.
 func (n *node) makeRootDisk() error {
-	file := filepath.Join(n.dir(), "root.img")
+	file := n.rootDiskFile()
 	if err := sparse(file, rootDiskBytes); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (n *node) cpu() string {
 }
 
 func (n *node) diskFiles() map[string]string {
-	files := map[string]string{"a": filepath.Join(n.dir(), "root.img")}
+	files := map[string]string{"a": n.rootDiskFile()}
 	for _, d := range n.spec.Disks {
 		if d.Kind == spec.KindPlain {
 			files[d.Letter] = n.diskFile(d.Name)
@@ -299,8 +301,39 @@ func (n *node) act(ctx context.Context, action string) error {
 		return n.bootToReady(ctx)
 	case spec.ActionStart:
 		return n.bootToReady(ctx)
+	case spec.ActionReinstall:
+		return n.reinstall(ctx)
 	}
 	return fmt.Errorf("no action %q", action)
+}
+
+// reinstall boots the node with a new root disk. Its data disks keep their content, except the disk with the volume
+// group of the host, which an installer would create again.
+func (n *node) reinstall(ctx context.Context) error {
+	for _, d := range n.spec.Disks {
+		if d.Kind == spec.KindSCSI {
+			return fmt.Errorf("node %s has the SCSI disk %s: its content is on the root disk, and would be lost",
+				n.spec.Name, d.Name)
+		}
+	}
+	if err := n.powerOff(ctx); err != nil {
+		return err
+	}
+	for _, d := range n.spec.Disks {
+		if d.Name != n.lab.Flavor.HostVG {
+			continue
+		}
+		if err := errors.Join(os.Remove(n.diskFile(d.Name)), sparse(n.diskFile(d.Name), d.Size)); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(n.rootDiskFile()); err != nil {
+		return err
+	}
+	if err := n.makeRootDisk(); err != nil {
+		return err
+	}
+	return n.bootToReady(ctx)
 }
 
 func (n *node) bootToReady(ctx context.Context) error {

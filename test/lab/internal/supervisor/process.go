@@ -3,12 +3,14 @@ package supervisor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +22,8 @@ import (
 type process struct {
 	*reap.Child
 	name, log string
+	// stopping is true if the lab ends the program itself.
+	stopping atomic.Bool
 }
 
 // launch starts a program from the lab's program folders. Its output goes to log/NAME.log.
@@ -84,6 +88,9 @@ func (p *process) await(ctx context.Context, what string, limit time.Duration, a
 
 const tailBytes = 3000
 
+// stopLimit is how long a program may take to end.
+const stopLimit = 30 * time.Second
+
 // tail returns the end of the process's log.
 func (p *process) tail() string { return tail(p.log) }
 
@@ -100,14 +107,21 @@ func tail(path string) string {
 	return fmt.Sprintf("--- end of %s\n%s", path, bytes.TrimSpace(text))
 }
 
-// essential launches a program that the lab cannot work without. If the program ends, the lab's status reports it.
+// essential launches a program that the lab cannot work without. If the program ends, and not because of stop, the
+// lab's status reports it.
 func (s *supervisor) essential(name, program string, env []string, args ...string) (*process, error) {
 	p, err := s.launch(name, program, args, env)
 	if err != nil {
 		return nil, err
 	}
+	s.mu.Lock()
+	s.essentials[name] = p
+	s.mu.Unlock()
 	go func() {
 		<-p.Done()
+		if p.stopping.Load() {
+			return
+		}
 		text := fmt.Sprintf("%s ended with %d", name, p.ExitCode())
 		fmt.Println(text)
 		s.mu.Lock()
@@ -115,4 +129,24 @@ func (s *supervisor) essential(name, program string, env []string, args ...strin
 		s.failed = text
 	}()
 	return p, nil
+}
+
+// stop ends an essential program with a signal, and waits until it has ended.
+func (s *supervisor) stop(name string, signal syscall.Signal) error {
+	s.mu.Lock()
+	p := s.essentials[name]
+	s.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("%s was not started", name)
+	}
+	p.stopping.Store(true)
+	if err := syscall.Kill(p.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop %s: %w", name, err)
+	}
+	select {
+	case <-p.Done():
+		return nil
+	case <-time.After(stopLimit):
+		return fmt.Errorf("%s did not end in %s\n%s", name, stopLimit, p.tail())
+	}
 }

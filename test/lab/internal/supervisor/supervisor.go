@@ -31,11 +31,15 @@ const lockFD = 4
 
 type supervisor struct {
 	spec.Lab
-	start    time.Time
-	reaper   *reap.Reaper
-	ca       *pki.CA
-	kube     *kube
-	nodes    map[string]*node
+	start  time.Time
+	reaper *reap.Reaper
+	ca     *pki.CA
+	kube   *kube
+	nodes  map[string]*node
+	// essentials are the programs that essential has launched, by name.
+	essentials map[string]*process
+	// etcdOp is held while etcd is backed up or restored.
+	etcdOp   sync.Mutex
 	cancel   context.CancelCauseFunc
 	mu       sync.Mutex
 	progress io.WriteCloser
@@ -47,7 +51,8 @@ var errOwnerGone = errors.New("the lab's owner is gone")
 
 // Main runs the lab in a state folder until the lab is stopped. It returns the exit code.
 func Main(state string) int {
-	s := &supervisor{start: time.Now(), progress: os.NewFile(ProgressFD, "progress"), nodes: map[string]*node{}}
+	s := &supervisor{start: time.Now(), progress: os.NewFile(ProgressFD, "progress"), nodes: map[string]*node{},
+		essentials: map[string]*process{}}
 	signal.Ignore(syscall.SIGPIPE)
 	for _, fd := range []int{ProgressFD, lockFD} {
 		unix.CloseOnExec(fd)

@@ -1,0 +1,165 @@
+//go:build e2e
+
+package comeback
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/rights"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// areMoved moves the disk of a node that is off for good to the other node.
+func areMoved(ctx SpecContext) {
+	bringUp(ctx, lab.Options{Name: "comeback-moved", Nodes: 2})
+	from, err := cluster.Lab.Node("node1")
+	Expect(err).NotTo(HaveOccurred())
+	to, err := cluster.Lab.Node("node2")
+	Expect(err).NotTo(HaveOccurred())
+	_, err = from.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
+	Expect(err).NotTo(HaveOccurred())
+	createClasses(ctx, thinClass)
+	volumes := writeTwo(ctx)
+	var before []*corev1.PersistentVolume
+	for _, w := range volumes {
+		before = append(before, w.volume(ctx))
+	}
+	content := volumesOn(ctx, from.Name())
+
+	By("moving the disk")
+	Expect(from.PowerOff(ctx)).To(Succeed())
+	file := diskFile()
+	taken, err := from.TakeDisk(ctx, "data", file)
+	Expect(err).NotTo(HaveOccurred())
+	for _, w := range volumes {
+		cluster.Run(ctx, "delete", "pod", "-n", namespace, w.pod(), "--force", "--grace-period=0")
+	}
+	inserted, err := to.InsertDisk(ctx, taken, file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(inserted.Device).To(Equal(disk))
+	Eventually(reasonOf(to.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+		ContainSubstring("VGMoved"))
+
+	By("adopting the volume group")
+	adopt(ctx, 0, to.Name(), adoption(statusOf(ctx, to.Name(), class).Reason, to.Name()))
+	waitUsed(ctx, to.Name())
+	Expect(volumesOn(ctx, to.Name())).To(ConsistOf(content), "nothing is created, removed or wiped")
+
+	By("moving the objects")
+	for _, v := range importOn(ctx, to.Name()) {
+		Expect(v.FromNode).To(Equal(from.Name()), "volume %s", v.Name)
+	}
+	for _, w := range volumes {
+		Expect(w.volume(ctx).Spec.NodeAffinity.String()).To(ContainSubstring(from.Name()), "nothing is moved unasked")
+	}
+	approveImport(ctx)
+	for i, w := range volumes {
+		w.isBound(ctx)
+		Expect(string(w.claim(ctx).UID)).To(Equal(w.uid), "it is the same claim")
+		after := w.volume(ctx)
+		Expect(after.Name).To(Equal(before[i].Name))
+		Expect(after.Spec.CSI.VolumeHandle).To(Equal(before[i].Spec.CSI.VolumeHandle))
+		Expect(after.Spec.NodeAffinity.String()).To(And(ContainSubstring(to.Name()),
+			Not(ContainSubstring(from.Name()))))
+		w.isReadAgain(ctx, to.Name())
+	}
+	Expect(volumesOn(ctx, to.Name())).To(ConsistOf(content))
+	expectNoOrphan(ctx, to.Name())
+}
+
+// isLost starts a new cluster with the disk of another one, of which nothing else is left.
+func isLost(ctx SpecContext) {
+	const node = "node1"
+	cluster = suite.Up(ctx, lab.Options{Name: "comeback-lost"})
+	first, err := cluster.Lab.Node(node)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = first.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
+	Expect(err).NotTo(HaveOccurred())
+	install(ctx)
+	createClasses(ctx, thinClass)
+	volumes := writeTwo(ctx)
+	content := volumesOn(ctx, node)
+	Expect(first.PowerOff(ctx)).To(Succeed())
+	file := diskFile()
+	taken, err := first.TakeDisk(ctx, "data", file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(rights.Record(cluster.Lab)).To(Succeed())
+	Expect(cluster.Lab.Down(ctx)).To(Succeed())
+
+	By("starting another cluster with the disk")
+	bringUp(ctx, lab.Options{Name: "comeback-new"})
+	second, err := cluster.Lab.Node(node)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = second.InsertDisk(ctx, taken, file)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
+	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+		ContainSubstring("OtherClusterVG"))
+	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
+
+	By("adopting the volume group")
+	adopt(ctx, 0, node, adoption(statusOf(ctx, node, class).Reason, node))
+	waitUsed(ctx, node)
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	var orphans []any
+	for _, w := range volumes {
+		orphans = append(orphans, HaveSuffix(" "+namespace+"/"+w.Name))
+	}
+	Eventually(orphansOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+		ConsistOf(orphans...))
+
+	By("importing the volumes from their tags alone")
+	fileSystems := map[string]string{}
+	for _, v := range importOn(ctx, node) {
+		fileSystems[v.Claim] = v.FSType
+		Expect(v.Size).To(BeNumerically(">=", 256*lab.MiB))
+	}
+	Expect(fileSystems).To(Equal(map[string]string{namespace + "/files": "xfs", namespace + "/block": ""}))
+	Expect(cluster.Run(ctx, "get", "pv,logicalvolume,pvc", "-A", "-o", "name")).To(BeEmpty(),
+		"nothing is imported unasked")
+	approveImport(ctx)
+	for _, w := range volumes {
+		w.isBound(ctx)
+		w.isReadAgain(ctx, node)
+	}
+	Expect(volumesOn(ctx, node)).To(ConsistOf(content))
+	expectNoOrphan(ctx, node)
+	for _, w := range volumes {
+		isDeletedWithItsClaim(ctx, w, node)
+	}
+}
+
+// writeTwo writes data to a volume with a file system and to a block volume.
+func writeTwo(ctx context.Context) []written {
+	GinkgoHelper()
+	return []written{
+		write(ctx, story.Volume{Name: "files", Class: "lvms-" + class, Size: "512Mi"}),
+		write(ctx, story.Volume{Name: "block", Class: "lvms-" + class, Size: "256Mi", Block: true}),
+	}
+}
+
+// diskFile returns the path of a file for a disk that is moved, on the file system of the labs.
+func diskFile() string {
+	GinkgoHelper()
+	dir, err := os.MkdirTemp(filepath.Dir(cluster.Lab.State()), "moved-disk-")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(os.RemoveAll, dir)
+	return filepath.Join(dir, "disk.img")
+}
+
+// waitUsed waits until the volume group of the device class on a node is used.
+func waitUsed(ctx context.Context, node string) {
+	GinkgoHelper()
+	Eventually(func() string { s := statusOf(ctx, node, class); return string(s.Status) + " " + s.Reason }).
+		WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal("Ready "))
+	Expect(statusOf(ctx, node, class).Devices).NotTo(BeEmpty())
+}
