@@ -31,7 +31,7 @@ func (c Command) ReadsOnly() bool {
 }
 
 // quiet are parts of commands that may have no output.
-var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "get lvmrec", "status.nodeStatus[*].orphans[*]", "dmesg", "udevadm settle",
+var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "get lvmrec", "dmesg", "udevadm settle",
 	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
 
 // refused are commands that fail here, with their expected output: containers that were never restarted have no
@@ -101,7 +101,7 @@ var steps = []Step{
 		After: operators},
 	{Text: kubectl + "delete pod -l app.kubernetes.io/name=lvms-operator", After: operators},
 	{Text: kubectl + "rollout restart deployment/lvms-operator", After: operators},
-	{Text: kubectl + "delete pod -l app.kubernetes.io/part-of=lvms", After: operators + "; " + agents},
+	{Text: kubectl + "delete pod -l 'app.kubernetes.io/name in (lvms-operator, vg-manager)'", After: operators + "; " + agents},
 }
 
 // mirror finds a redundant volume.
