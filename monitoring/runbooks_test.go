@@ -152,7 +152,7 @@ func TestCommandsOfRunbooksExist(t *testing.T) {
 				err = c.shell(block, before)
 				commands += strings.Count(block, "\n")
 			case "yaml":
-				err = c.deviceClasses(block)
+				err = c.manifest(block)
 			case "promql":
 				for i, line := range strings.Split(strings.TrimSpace(block), "\n") {
 					expressions[fmt.Sprintf("%s %d %d", name, at[0], i)] = strings.TrimSpace(line)
@@ -588,6 +588,18 @@ func step(at any, name string) (any, error) {
 }
 
 // deviceClasses checks that each key of a block is one of spec.storage.deviceClasses.
+// manifest checks an LVMRecovery, or a list of device classes.
+func (c *checker) manifest(block string) error {
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(block), &object); err != nil {
+		return c.deviceClasses(block)
+	}
+	if object["kind"] != "LVMRecovery" {
+		return fmt.Errorf("a manifest of the kind %v: only LVMRecoveries and device classes are checked", object["kind"])
+	}
+	return fits(c.kinds["lvmrecovery"].schema, object)
+}
+
 func (c *checker) deviceClasses(block string) error {
 	var entries []any
 	if err := yaml.Unmarshal([]byte(block), &entries); err != nil {
