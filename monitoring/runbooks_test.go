@@ -587,7 +587,6 @@ func step(at any, name string) (any, error) {
 	return nil, fmt.Errorf("there is no field %s", name)
 }
 
-// deviceClasses checks that each key of a block is one of spec.storage.deviceClasses.
 // manifest checks an LVMRecovery, or a list of device classes.
 func (c *checker) manifest(block string) error {
 	var object map[string]any
@@ -600,6 +599,7 @@ func (c *checker) manifest(block string) error {
 	return fits(c.kinds["lvmrecovery"].schema, object)
 }
 
+// deviceClasses checks that each key of a block is one of spec.storage.deviceClasses.
 func (c *checker) deviceClasses(block string) error {
 	var entries []any
 	if err := yaml.Unmarshal([]byte(block), &entries); err != nil {
@@ -636,7 +636,9 @@ func fits(schema, value any) error {
 			}
 		}
 	default:
-		if allowed, ok := schema.(map[string]any)["enum"].([]any); ok && !slices.Contains(allowed, value) {
+		// The fields of metadata have Go types instead of schemas.
+		properties, _ := schema.(map[string]any)
+		if allowed, ok := properties["enum"].([]any); ok && !slices.Contains(allowed, value) {
 			return fmt.Errorf("%v is none of %v", value, allowed)
 		}
 	}
