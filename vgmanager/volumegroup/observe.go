@@ -71,6 +71,11 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, err
 	}
 	s.Owners = r.owners(ctx, w)
+	if vg := plan.GroupOf(w, s); plan.LacksPool(w, s, vg) {
+		if s.Absent, err = r.absent(ctx, w, vg); err != nil {
+			return s, err
+		}
+	}
 	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()

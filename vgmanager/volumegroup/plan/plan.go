@@ -320,7 +320,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
-	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !outdated {
+	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !hasLostPool(w, s, vg) && !outdated {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {

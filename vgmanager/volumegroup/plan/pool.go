@@ -143,6 +143,35 @@ func MaxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	return maxPoolMetadata / 64 * chunk
 }
 
+// LacksPool returns true if a volume group does not have the thin pool that the last status has.
+func LacksPool(w Desired, s NodeState, vg *lvm.VG) bool {
+	config := w.Spec.ThinPoolConfig
+	return config != nil && vg != nil && vg.LV(config.Name) == nil && s.Before.UUID == vg.UUID &&
+		s.Before.ThinPool != nil && s.Before.ThinPool.Name == config.Name
+}
+
+// hasLostPool returns true if the pool that a volume group lacks had volumes of the API, and its loss was not approved.
+// A new pool would be created on the extents of their data, for example after an earlier state of the metadata was
+// restored manually.
+func hasLostPool(w Desired, s NodeState, vg *lvm.VG) bool {
+	approved := w.Recovery != nil && w.Recovery.Action == v1alpha1.RecoveryRemoveLostDevices
+	return LacksPool(w, s, vg) && len(s.Absent) > 0 && !approved
+}
+
+// lostPoolProblems reports the missing pool.
+func lostPoolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
+	if !hasLostPool(w, s, vg) {
+		return nil
+	}
+	p := poolProblem(nil, v1alpha1.ReasonThinPoolFailed, fmt.Sprintf(
+		"volume group %s on node %s no longer has the thin pool %s with volumes of the device class: %d: its metadata "+
+			"may be from an earlier time. No new pool is created. If %s on the node has later metadata, restore it "+
+			"(vgcfgrestore --list %s); otherwise delete the claims of these volumes: a new pool is created then",
+		w.Name, w.Node, w.Spec.ThinPoolConfig.Name, len(s.Absent), lvm.ArchiveDir, w.Name))
+	p.Volumes = slices.Sorted(slices.Values(s.Absent))
+	return []Problem{p}
+}
+
 // poolProblem returns a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
 func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
 	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionThinPoolHealthy, Reason: reason,
@@ -160,7 +189,7 @@ func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
 func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	config := w.Spec.ThinPoolConfig
 	if config == nil || vg.LV(config.Name) == nil {
-		return nil
+		return lostPoolProblems(w, s, vg)
 	}
 	name := fmt.Sprintf("%s/%s on node %s", w.Name, config.Name, w.Node)
 	pool := vg.ThinPool(config.Name)

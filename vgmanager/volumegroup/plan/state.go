@@ -59,6 +59,8 @@ type NodeState struct {
 	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or imports
 	// volumes.
 	Owners Owners
+	// Absent are the volumes of the API that the volume group does not have, if it lacks the thin pool that it had.
+	Absent []string
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.

@@ -168,6 +168,9 @@ func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
 	}
 	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
 	if pool == nil {
+		if hasLostPool(w, o.Node, vg) {
+			entry.ThinPool = o.Node.Before.ThinPool // it says that the pool was there
+		}
 		return
 	}
 	entry.ThinPool = &v1alpha1.ThinPoolStatus{
