@@ -116,9 +116,11 @@ func TestSceneDeletedThinGroupIsNotRestored(t *testing.T) {
 	s.ok(s.client.Delete(s.Context(), s.recovery()))
 	r := s.plan(v1alpha1.RecoveryRemoveLostDevices)
 	s.approve(r.Status.Plan.ID)
-	// LVM creates the group again on the same physical volumes, so the recovery is not reported as ended.
+	// LVM creates the group again on the same physical volumes.
 	s.ready()
-	s.ok(s.client.Delete(s.Context(), s.recovery()))
+	s.converge("the end", func(v1alpha1.VGStatus) bool {
+		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
+	})
 	s.fill(s.volume("new", 16<<20), 16<<20)
 	s.discard()
 }

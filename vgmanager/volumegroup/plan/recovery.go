@@ -24,6 +24,8 @@ type Recovery struct {
 	// Devices are the UUIDs of missing physical volumes. Pools and Volumes are UUIDs of logical volumes. Trim are the
 	// UUIDs of the volumes whose file systems are trimmed.
 	Devices, Pools, Volumes, Trim []string
+	// Names are the names of the lost logical volumes. Those of a whole group have no known UUID.
+	Names []string
 	// Checked are the volumes with file systems, with what a check has found.
 	Checked []v1alpha1.RecoveryVolume
 	// WholeGroup: no device of the volume group was present.
@@ -38,6 +40,9 @@ func NewRecovery(name string, action v1alpha1.RecoveryAction, approved *v1alpha1
 		Pools: uuidsOf(approved.ThinPools), Volumes: uuidsOf(approved.LostVolumes),
 		Trim: uuidsOf(approved.MountedVolumes), Checked: approved.CheckedVolumes,
 		WholeGroup: approved.VolumeGroupUUID == "", Replaces: approved.ReplacesMetadata}
+	for _, v := range approved.LostVolumes {
+		r.Names = append(r.Names, v.Name)
+	}
 	for _, d := range approved.Devices {
 		r.Devices = append(r.Devices, d.UUID)
 	}

@@ -105,10 +105,20 @@ func awaitApproval(status *v1alpha1.LVMRecoveryStatus, approved, consequence str
 
 // hasEnded returns true if all devices were removed from the volume group. A device that is attached again ends the
 // recovery without success.
+//
+// If the whole group was lost because it was deleted, LVM creates the new one on the same physical volumes. The new one
+// has none of the lost volumes, or no volumes at all if none is known to be lost.
 func (r *Recovery) hasEnded(vg *lvm.VG) bool {
-	return vg != nil && !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool {
-		return slices.Contains(r.Devices, pv.UUID)
-	})
+	if vg == nil {
+		return false
+	}
+	isLost := func(lv lvm.LV) bool {
+		return !lv.Attr.IsThinPool() && (len(r.Names) == 0 || slices.Contains(r.Names, lv.Name))
+	}
+	if r.WholeGroup && vg.MissingPVs == 0 && !slices.ContainsFunc(vg.LVs, isLost) {
+		return true
+	}
+	return !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return slices.Contains(r.Devices, pv.UUID) })
 }
 
 // progress returns what an approved recovery does or waits for.

@@ -288,6 +288,25 @@ func TestALostVolumeGroupIsCreatedAgain(t *testing.T) {
 	if got := GroupOf(w, s); got == nil || got.UUID != "vg-new" || !w.Recovery.hasEnded(got) {
 		t.Errorf("the group that was created is not used: %+v", got)
 	}
+	// LVM creates a deleted group again on the same physical volumes.
+	lost := &Recovery{WholeGroup: true, Devices: []string{"pv-d"}, Names: []string{"a"}}
+	again := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "a"}} })
+	unnamed := &Recovery{WholeGroup: true, Devices: []string{"pv-d"}}
+	empty := edit(created, func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "twi-aotz--"}} })
+	incomplete := edit(created, func(vg *lvm.VG) { vg.MissingPVs = 1 })
+	for name, test := range map[string]struct {
+		r    *Recovery
+		vg   *lvm.VG
+		want bool
+	}{
+		"created again": {lost, &empty, true}, "attached again": {lost, &again, false}, "missing": {lost, nil, false},
+		"incomplete": {lost, &incomplete, false}, "no lost volume is known": {unnamed, &empty, true},
+		"attached again with a volume": {unnamed, &again, false},
+	} {
+		if got := test.r.hasEnded(test.vg); got != test.want {
+			t.Errorf("a deleted group, %s: ended: %t", name, got)
+		}
+	}
 	s.Report = report(edit(created, func(vg *lvm.VG) { vg.Tags = []string{v1alpha1.OwnerTag} }))
 	if got := GroupOf(w, s); got != nil {
 		t.Errorf("a group without the tags of the node is used: %+v", got)
