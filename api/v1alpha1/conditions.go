@@ -70,8 +70,8 @@ const ConditionObjectsCreated = "ObjectsCreated"
 const (
 	// ReasonObjectsCreated sets ObjectsCreated to True: all objects exist, and the claims are bound or can be bound.
 	ReasonObjectsCreated = "ObjectsCreated"
-	// ReasonCreatingObjects sets ObjectsCreated to False: the operator creates the objects, or waits for the node agent.
-	// What to do: wait.
+	// ReasonCreatingObjects sets ObjectsCreated to False: the operator creates the objects, or waits for the node
+	// agent. What to do: wait.
 	ReasonCreatingObjects = "CreatingObjects"
 	// ReasonObjectsBlocked sets ObjectsCreated to False: objects of a volume cannot be created.
 	// What to do: as the message says.
@@ -149,12 +149,11 @@ const (
 	// the message names: RepairThinPool, or RestoreMetadata if the metadata does not match that of the volume group.
 	ReasonThinPoolFailed = "ThinPoolFailed"
 	// ReasonThinPoolNeedsCheck sets ThinPoolHealthy to False: the metadata of the thin pool is marked for a check.
-	// What to do: deactivate and activate the volume group as the message says, which checks the metadata; if that
-	// fails, run `lvconvert --repair` on the node.
+	// What to do: create an LVMRecovery with the action RepairThinPool, as the message says.
 	ReasonThinPoolNeedsCheck = "ThinPoolNeedsCheck"
 	// ReasonThinPoolReadOnly sets ThinPoolHealthy to False: the metadata of the thin pool is read-only after an error,
 	// and volumes cannot be written if they need a new block.
-	// What to do: deactivate and activate the volume group as the message says, which checks the metadata.
+	// What to do: create an LVMRecovery with the action RepairThinPool, as the message says.
 	ReasonThinPoolReadOnly = "ThinPoolReadOnly"
 	// ReasonThinPoolOutOfData sets ThinPoolHealthy to False: the thin pool has no space left for data, and writes to
 	// its volumes fail.
@@ -162,7 +161,8 @@ const (
 	// FreePoolSpace, as the message says; see the runbook LVMSThinPoolDataFull.
 	ReasonThinPoolOutOfData = "ThinPoolOutOfData"
 	// ReasonThinPoolOutOfMetadata sets ThinPoolHealthy to False: the thin pool has no space left for metadata.
-	// What to do: extend the metadata as the message says; see the runbook LVMSThinPoolMetadataFull.
+	// What to do: create an LVMRecovery with the action RepairThinPool, as the message says; see the runbook
+	// LVMSThinPoolMetadataFull.
 	ReasonThinPoolOutOfMetadata = "ThinPoolOutOfMetadata"
 	// ReasonThinPoolMisconfigured sets ThinPoolHealthy to False: a logical volume has the name of the thin pool but is
 	// not a thin pool, or the thin pool does not zero new blocks.

@@ -236,7 +236,8 @@ type DeviceRequest struct {
 	Action DeviceAction `json:"action"`
 }
 
-// VolumeGroupAdoption allows a volume group to be used on a node or in a cluster other than the one where it was created.
+// VolumeGroupAdoption allows a volume group to be used on a node or in a cluster other than the one where it was
+// created.
 type VolumeGroupAdoption struct {
 	// node is the name of the node that has the disks now.
 	// +kubebuilder:validation:MinLength=1

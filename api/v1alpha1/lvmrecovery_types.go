@@ -57,8 +57,8 @@ const (
 	// RecoveryDeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
 	RecoveryDeleteOrphans RecoveryAction = "DeleteOrphans"
 	// RecoveryImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes
-	// that have none, for example after the loss of the cluster's objects. The objects of volumes whose disks were moved
-	// from another node follow to this node. No volume is changed.
+	// that have none, for example after the loss of the cluster's objects. The objects of volumes whose disks were
+	// moved from another node follow to this node. No volume is changed.
 	RecoveryImportVolumes RecoveryAction = "ImportVolumes"
 	// RecoveryCheckFileSystems checks the file systems of the volumes in volumes, which no Pod uses, and repairs those
 	// with errors (e2fsck, xfs_repair).
@@ -88,20 +88,20 @@ type LVMRecoverySpec struct {
 	// use volumes of the pool meanwhile. RestoreLabels writes the labels of attached devices again after they were
 	// overwritten, for example by wipefs; volumes can be in use meanwhile. FreePoolSpace trims the mounted file systems
 	// of the volumes of the thin pool while Pods use them, so that the pool gets back the blocks of deleted files.
-	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands, or earlier metadata
-	// of a volume group whose metadata does not match its thin pool or lacks volumes; no Pod can use volumes of the group
-	// meanwhile. DeleteOrphans deletes the logical volumes in volumes, which no object of the cluster refers to.
-	// ImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes that have
-	// none, and moves those of volumes whose disks came from another node; no volume is changed. CheckFileSystems checks and repairs the file
-	// systems of the volumes in volumes, which no Pod uses.
+	// RestoreMetadata restores a volume group without thin pools that was deleted with LVM commands, or earlier
+	// metadata of a volume group whose metadata does not match its thin pool or lacks volumes; no Pod can use volumes
+	// of the group meanwhile. DeleteOrphans deletes the logical volumes in volumes, which no object of the cluster
+	// refers to. ImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes
+	// that have none, and moves those of volumes whose disks came from another node; no volume is changed.
+	// CheckFileSystems checks and repairs the file systems of the volumes in volumes, which no Pod uses.
 	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans;ImportVolumes;CheckFileSystems
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 
-	// volumes are the names of the logical volumes that DeleteOrphans deletes, that ImportVolumes imports, or whose file
-	// systems CheckFileSystems checks, without the volume group, at most 1000. The status of the node lists the orphans.
-	// It is required for DeleteOrphans and CheckFileSystems. Without it, ImportVolumes imports all volumes of the volume
-	// group whose tags name a claim.
+	// volumes are the names of the logical volumes that DeleteOrphans deletes, that ImportVolumes imports, or whose
+	// file systems CheckFileSystems checks, without the volume group, at most 1000. The status of the node lists the
+	// orphans. It is required for DeleteOrphans and CheckFileSystems. Without it, ImportVolumes imports all volumes of
+	// the volume group whose tags name a claim.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -157,9 +157,8 @@ const (
 	// help.
 	// What to do: as the message says, or delete the LVMRecovery.
 	RecoveryNotApplicable RecoveryPhase = "NotApplicable"
-	// RecoveryPreparing sets Succeeded to False: the node agent reads what the plan depends on, the metadata of the thin
-	// pool or file systems, or waits until nothing uses the volumes.
-	// What to do: wait, or as the message says.
+	// RecoveryPreparing sets Succeeded to False: the node agent reads what the plan depends on, the metadata of the
+	// thin pool or file systems, or waits until nothing uses the volumes. What to do: wait, or as the message says.
 	RecoveryPreparing RecoveryPhase = "Preparing"
 	// RecoveryAwaitingApproval sets Succeeded to False: the plan must be approved.
 	// What to do: check what `status.plan` lists, and set `spec.approvedPlan` to its ID, or delete the LVMRecovery.
@@ -202,8 +201,8 @@ type LVMRecoveryStatus struct {
 	// +optional
 	FreedBytes *int64 `json:"freedBytes,omitempty"`
 
-	// conditions has Succeeded, with the phase as its reason, and for ImportVolumes also ObjectsCreated, which the operator
-	// sets.
+	// conditions has Succeeded, with the phase as its reason, and for ImportVolumes also ObjectsCreated, which the
+	// operator sets.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -350,7 +349,8 @@ type RecoveryVolume struct {
 	// claim is the PersistentVolumeClaim of the volume, as namespace/name.
 	// +optional
 	Claim string `json:"claim,omitempty"`
-	// persistentVolume is the name of the PersistentVolume and of the LogicalVolume that ImportVolumes creates or moves.
+	// persistentVolume is the name of the PersistentVolume and of the LogicalVolume that ImportVolumes creates or
+	// moves.
 	// +optional
 	PersistentVolume string `json:"persistentVolume,omitempty"`
 	// fromNode is the node from which the objects of the volume are moved (ImportVolumes).

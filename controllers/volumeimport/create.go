@@ -92,8 +92,9 @@ func (j *job) accept(v v1alpha1.RecoveryVolume, claim *corev1.PersistentVolumeCl
 			"claims in another LVMRecovery, or delete the claim if its data is not needed", v.Claim, v.Name,
 			claim.Spec.VolumeName)
 	case ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem) != modeOf(v):
-		return blocked("claim %s exists with volumeMode %s, but volume %s has %s: delete the claim, or give the volume "+
-			"another one, with claims in another LVMRecovery", v.Claim,
+		return blocked(
+			"claim %s exists with volumeMode %s, but volume %s has %s: delete the claim, or give the volume "+
+				"another one, with claims in another LVMRecovery", v.Claim,
 			ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem), v.Name, described(v))
 	case claim.Spec.VolumeName == "" && request.Cmp(size) > 0:
 		return blocked("claim %s exists and requests %s, more than the %s of volume %s: delete the claim, or give the "+

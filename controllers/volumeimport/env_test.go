@@ -111,7 +111,8 @@ func (w *world) condition() metav1.Condition {
 	w.Helper()
 	r := &v1alpha1.LVMRecovery{}
 	w.must(server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.recovery), r))
-	return ptr.Deref(meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionObjectsCreated), metav1.Condition{})
+	found := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionObjectsCreated)
+	return ptr.Deref(found, metav1.Condition{})
 }
 
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
@@ -198,7 +199,8 @@ func (w *world) wantCreated(prefix string) {
 		}
 		source := pv.Spec.CSI
 		if source.VolumeHandle != prefix+"-lv-"+name || source.Driver != "topolvm.io" || pv.Spec.ClaimRef.UID != claim.UID ||
-			*pv.Spec.VolumeMode != mode || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+			*pv.Spec.VolumeMode != mode ||
+			pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
 			!isOn(pv, w.node()) || !slices.Equal(pv.Spec.MountOptions, []string{"discard"}) ||
 			pv.Spec.StorageClassName != "lvms-vg1" {
 			w.Errorf("%s: got the PersistentVolume %+v", name, pv.Spec)
@@ -478,7 +480,8 @@ func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
 				return
 			}
 			w.must(w.reconcile())
-			if c := w.condition(); c.Reason != v1alpha1.ReasonObjectsBlocked || !strings.Contains(c.Message, test.says) {
+			if c := w.condition(); c.Reason != v1alpha1.ReasonObjectsBlocked ||
+				!strings.Contains(c.Message, test.says) {
 				t.Errorf("got the condition %+v", c)
 			}
 			if pv := w.persistentVolume(name + "-data"); pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() {

@@ -93,14 +93,16 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume,
 		return nil, "", waiting("volume %s: LogicalVolume %s has just changed", v.Name, lv.Name)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
+		return nil, "", fmt.Errorf(
+			"move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
 	}
 	return lv, recreated, nil
 }
 
 // onThisNode returns a PersistentVolume as it is created on this node.
 func (j *job) onThisNode(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
-	finalizers := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool { return f == protectionFinalizer })
+	finalizers := slices.DeleteFunc(slices.Clone(pv.Finalizers),
+		func(f string) bool { return f == protectionFinalizer })
 	moved := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Labels: pv.Labels, Annotations: pv.Annotations,
 			Finalizers: finalizers},
@@ -207,7 +209,8 @@ func (j *job) left(ctx context.Context, v v1alpha1.RecoveryVolume, claim *corev1
 	}
 	for i := range pods {
 		if pod := &pods[i]; pod.Spec.NodeName == v.FromNode && runs(pod) && uses(pod, claim.Name) {
-			return blocked("volume %s: Pod %s/%s on node %s uses claim %s: delete the Pod", v.Name, pod.Namespace, pod.Name,
+			return blocked(
+				"volume %s: Pod %s/%s on node %s uses claim %s: delete the Pod", v.Name, pod.Namespace, pod.Name,
 				v.FromNode, v.Claim)
 		}
 	}
@@ -261,7 +264,8 @@ func (j *job) podsIn(ctx context.Context, namespace string) ([]corev1.Pod, error
 	}
 	pods := []corev1.Pod{}
 	err := paging.Each(ctx, j.live, &corev1.PodList{}, func(list *corev1.PodList) {
-		pods = append(pods, slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return len(p.Spec.Volumes) == 0 })...)
+		pods = append(pods,
+			slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return len(p.Spec.Volumes) == 0 })...)
 	}, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("list the Pods of namespace %s: %w", namespace, err)

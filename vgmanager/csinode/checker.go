@@ -145,7 +145,8 @@ func (c *Checker) alone(ctx context.Context, v fsck.Volume, kind string, work fu
 	case err != nil:
 		return fmt.Errorf("read the device of volume %s on node %s: %w", v.Name, c.node, err)
 	case number != numberIn(v):
-		return fmt.Errorf("%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
+		return fmt.Errorf(
+			"%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
 			v.Device, c.node, number, v.Name, numberIn(v))
 	}
 	if err := c.unused(v); err != nil {

@@ -172,7 +172,8 @@ func TestCheckerChangesNothingWithoutItsReason(t *testing.T) {
 			_, checked := c.Check(t.Context(), checkedVolume, "ext4")
 			_, repaired := c.Repair(t.Context(), checkedVolume, "ext4")
 			for _, err := range []error{checked, repaired} {
-				if err == nil || test.fails != nil && !errors.Is(err, test.fails) || !strings.Contains(err.Error(), test.says) {
+				if err == nil || test.fails != nil && !errors.Is(err, test.fails) ||
+					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("got %v", err)
 				}
 			}

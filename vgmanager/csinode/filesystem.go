@@ -178,7 +178,8 @@ func (f *FileSystems) judge(volume service.Volume, path string, mounts []mount.M
 		kind = "the " + mounts[0].FsType + " file system"
 		source = ", device " + mounts[0].Source
 	}
-	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: see the kernel's log on the node for the cause; %s", kind,
+	return fmt.Sprintf(
+		"%s of volume %s on node %s (%s%s) %s%s: see the kernel's log on the node for the cause; %s", kind,
 		volume, f.node, path, source, wrong, recorded, volume.RepairAdvice(f.node))
 }
 

@@ -59,8 +59,9 @@ var (
 	// ErrUnsupported: the volume has no file system that can be checked.
 	ErrUnsupported = errors.New("only the file systems " + strings.Join(kinds, ", ") + " can be checked")
 	// ErrUnreadable: the device returned read errors. A repair would overwrite blocks that cannot be read.
-	ErrUnreadable = errors.New("the device returned read errors, and a repair would overwrite what cannot be read: copy " +
-		"the volume first (lvms rescue)")
+	ErrUnreadable = errors.New(
+		"the device returned read errors, and a repair would overwrite what cannot be read: copy " +
+			"the volume first (lvms rescue)")
 	// ErrDirtyLog: the log of the XFS file system must be replayed before the repair.
 	ErrDirtyLog = errors.New("the log of the file system was not replayed")
 )

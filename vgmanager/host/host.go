@@ -97,13 +97,13 @@ func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, 
 	return run(ctx, &l.started, nil, accepted, name, args)
 }
 
-// RunReporting is RunAccepting for a program whose stdout and stderr are a report for people, such as e2fsck. It returns
-// both together in their order, and only the first maxReport bytes: more is not an error.
+// RunReporting is RunAccepting for a program whose stdout and stderr are a report for people, such as e2fsck. It
+// returns both together in their order, and only the first maxReport bytes: more is not an error.
 func (l *Local) RunReporting(ctx context.Context, accepted func(code int) bool, name string,
 	args ...string) (string, int, error) {
 	out := &report{bounded{limit: maxReport}}
 	code, err := runTo(ctx, &l.started, nil, accepted, out, name, args)
-	return string(out.kept.Bytes()), code, err
+	return out.kept.String(), code, err
 }
 
 // Stream implements Streamer.

@@ -178,7 +178,8 @@ func TestRunReportingKeepsTheBeginningOfBothOutputs(t *testing.T) {
 		"echo a; head -c 2000000 /dev/zero; echo b >&2; exit 4": {"a\n", maxReport, 4, false},
 	} {
 		out, code, err := NewLocal().RunReporting(t.Context(), four, script(t, body))
-		if !strings.HasPrefix(out, want.out) || len(out) != want.size || code != want.code || (err != nil) != want.fail {
+		if !strings.HasPrefix(out, want.out) || len(out) != want.size || code != want.code ||
+			(err != nil) != want.fail {
 			t.Errorf("%s: got %d bytes, %d, %v", body, len(out), code, err)
 		}
 		if failure := (*Error)(nil); err != nil && (!errors.As(err, &failure) || !strings.HasPrefix(failure.Stdout, "a")) {

@@ -103,8 +103,9 @@ func (r *Reconciler) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, v
 		imported := other.Annotations[v1alpha1.ImportAnnotation] == volume && other.CreationTimestamp.Before(
 			&lv.CreationTimestamp)
 		if name(other) == volume || imported {
-			return status.Errorf(codes.Unavailable, "logical volume %s belongs to LogicalVolume %s: delete this object "+
-				"(%s), which deletes no data", volume, other.Name, lv.Name)
+			return status.Errorf(
+				codes.Unavailable, "logical volume %s belongs to LogicalVolume %s: delete this object "+
+					"(%s), which deletes no data", volume, other.Name, lv.Name)
 		}
 	}
 	return nil

@@ -105,8 +105,8 @@ type Metadata struct {
 	NeedsCheck bool
 	// SuperblockLost: a repair requires the options RepairOptions.
 	SuperblockLost bool
-	// TransactionID is the number of transactions according to the superblock, and Chunks is the number of blocks of the
-	// data. Chunks is 0 if it is not known.
+	// TransactionID is the number of transactions according to the superblock, and Chunks is the number of blocks of
+	// the data. Chunks is 0 if it is not known.
 	TransactionID, Chunks uint64
 	// Devices are the thin devices that can be read, by device ID.
 	Devices map[uint64]Device

@@ -100,9 +100,9 @@ func TestSceneGroupsOfOneName(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneAdoptedGroupOfAnotherNameIsRenamed attaches disks of two other nodes with volume groups of the same name. The
-// device class adopts one of them, which gets its name. The agent is killed after the command. The other group is not
-// changed.
+// TestSceneAdoptedGroupOfAnotherNameIsRenamed attaches disks of two other nodes with volume groups of the same name.
+// The device class adopts one of them, which gets its name. The agent is killed after the command. The other group is
+// not changed.
 func TestSceneAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 	uuids := map[string]string{}
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {

@@ -119,8 +119,9 @@ func (r *Reconciler) volumesOf(ctx context.Context, w plan.Desired) []v1alpha1.R
 	return list
 }
 
-// addClaims adds the claims to the lost, damaged, mounted and checked volumes of a new plan. It reads all PersistentVolumes
-// once, because a plan can have many volumes. A failed read is an error, so that no plan without claims is approved.
+// addClaims adds the claims to the lost, damaged, mounted and checked volumes of a new plan. It reads all
+// PersistentVolumes once, because a plan can have many volumes. A failed read is an error, so that no plan without
+// claims is approved.
 func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) error {
 	if len(p.LostVolumes)+len(p.DamagedVolumes)+len(p.MountedVolumes)+len(p.CheckedVolumes) == 0 {
 		return nil

@@ -56,7 +56,8 @@ func (r rolledBack) run(t *testing.T) {
 	s.rollBack(old)
 	lost := s.onlyInOldMetadata(r)
 	if r.spec.ThinPoolConfig != nil {
-		s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed, string(v1alpha1.RecoveryRestoreMetadata))
+		s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed,
+			string(v1alpha1.RecoveryRestoreMetadata))
 	}
 	rec := s.plan(v1alpha1.RecoveryRestoreMetadata)
 	p := rec.Status.Plan

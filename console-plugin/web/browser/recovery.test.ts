@@ -49,7 +49,7 @@ describe('recoveries', () => {
   after(() => browser.close());
   beforeEach(clean);
 
-  it('are listed with what waits for somebody first, and an empty list says what a recovery is', async () => {
+  it('are listed with those that need approval first, and an empty list says what a recovery is', async () => {
     await storage();
     const page = await open(browser, '/local-volumes');
     const card = test(page, 'recoveries');

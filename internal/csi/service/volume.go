@@ -24,8 +24,9 @@ func (v Volume) String() string {
 
 // RepairAdvice says how the file system of the volume is repaired.
 func (v Volume) RepairAdvice(node string) string {
-	return fmt.Sprintf("delete the Pods that use the claim, so that the volume is unmounted, and create an LVMRecovery "+
-		"{nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, which checks the file system and changes nothing "+
-		"until it is approved; if it cannot be repaired, restore the volume from a snapshot or a backup", node, v.Class,
-		v1alpha1.RecoveryCheckFileSystems, v.Name)
+	return fmt.Sprintf(
+		"delete the Pods that use the claim, so that the volume is unmounted, and create an LVMRecovery "+
+			"{nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, which checks the file system and changes "+
+			"nothing until it is approved; if it cannot be repaired, restore the volume from a snapshot or a backup",
+		node, v.Class, v1alpha1.RecoveryCheckFileSystems, v.Name)
 }

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from an
-// older backup, disks were moved to another node, or the whole cluster was lost.
+// Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from
+// an older backup, disks were moved to another node, or the whole cluster was lost.
 package comeback
 
 import (

@@ -81,7 +81,8 @@ func contractRename(t *testing.T, b Bench) {
 	report, err := l.Report(ctx)
 	ok(t, err)
 	after := report.VG("other")
-	if after == nil || report.VG(contractGroup) != nil || after.UUID != before.UUID || !after.LV("named").Attr.Active() ||
+	if after == nil || report.VG(contractGroup) != nil || after.UUID != before.UUID ||
+		!after.LV("named").Attr.Active() ||
 		!slices.Equal(after.Tags, before.Tags) {
 		t.Fatalf("got %+v", report.VGs)
 	}

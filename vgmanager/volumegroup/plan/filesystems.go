@@ -101,7 +101,8 @@ func checkProblem(w Desired, s NodeState, vg *lvm.VG, lv *lvm.LV) string {
 	case lv.Attr.IsThinPool():
 		return where + " is a thin pool, which has no file system: create another LVMRecovery without it"
 	case lv.Origin != "" && !lv.Attr.IsThinVolume():
-		return fmt.Sprintf("%s is a snapshot of %s that is not thin: check the file system of its source instead", where,
+		return fmt.Sprintf(
+			"%s is a snapshot of %s that is not thin: check the file system of its source instead", where,
 			lv.Origin)
 	}
 	if problem := unwritablePool(w, vg, lv); problem != "" {
@@ -109,7 +110,8 @@ func checkProblem(w Desired, s NodeState, vg *lvm.VG, lv *lvm.LV) string {
 	}
 	switch {
 	case !lv.Attr.Active() || lv.Major == 0:
-		return fmt.Sprintf("%s is not active: run on the node: lvchange --activate y --ignoreactivationskip %s/%s", where,
+		return fmt.Sprintf(
+			"%s is not active: run on the node: lvchange --activate y --ignoreactivationskip %s/%s", where,
 			w.Name, lv.Name)
 	case isHeld(s, lv) || lv.Attr.Suspended():
 		return where + " is suspended: run on the node: dmsetup resume " + lv.Path
@@ -166,8 +168,9 @@ func volumesInUse(w Desired, s NodeState, targets []*lvm.LV) string {
 			"scaling their Deployment or StatefulSet to 0", w.Node, joined(used)))
 	}
 	if len(stuck) > 0 {
-		list = append(list, fmt.Sprintf("still mounted on node %s although no Pod uses it: %s: the kubelet unmounts it; "+
-			"if it does not, see its log on the node", w.Node, joined(stuck)))
+		list = append(list, fmt.Sprintf(
+			"still mounted on node %s although no Pod uses it: %s: the kubelet unmounts it; "+
+				"if it does not, see its log on the node", w.Node, joined(stuck)))
 	}
 	return strings.Join(list, "; ")
 }
@@ -285,8 +288,9 @@ func (o Outcome) checkProgress(w Desired, targets []*lvm.LV, planned *v1alpha1.R
 
 // waits says for which other run this one waits.
 func (r *FileSystemRun) waits() string {
-	return fmt.Sprintf("waiting: file systems of device class %s are being checked or repaired, and a node does this for "+
-		"one file system at a time", r.Other)
+	return fmt.Sprintf(
+		"waiting: file systems of device class %s are being checked or repaired, and a node does this for "+
+			"one file system at a time", r.Other)
 }
 
 func (r *FileSystemRun) progress(total int) string {
@@ -296,7 +300,8 @@ func (r *FileSystemRun) progress(total int) string {
 	}
 	text := fmt.Sprintf("in progress: %s: %d of %d volumes", kind, len(r.Results), total)
 	if r.Current != "" {
-		text += fmt.Sprintf("; %s of volume %s has been running since %s, and Pods that use the volume wait for its end",
+		text += fmt.Sprintf(
+			"; %s of volume %s has been running since %s, and Pods that use the volume wait for its end",
 			r.Program, r.Current, r.Since)
 	}
 	return text

@@ -111,7 +111,8 @@ func importedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVol
 func namedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume, string) {
 	for name := range w.Import.Claims {
 		if !slices.Contains(w.Import.Volumes, name) {
-			return nil, fmt.Sprintf("claims names logical volume %s, which volumes does not: create another LVMRecovery",
+			return nil, fmt.Sprintf(
+				"claims names logical volume %s, which volumes does not: create another LVMRecovery",
 				name)
 		}
 	}
@@ -156,7 +157,8 @@ func importedVolume(w Desired, s NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume
 	}
 	switch claim := w.Import.Claims[lv.Name]; {
 	case claim != "" && owner.Claim != "" && claim != owner.Claim:
-		return v, fmt.Sprintf("belongs to claim %s (PersistentVolume %s), so it cannot be given to claim %s", owner.Claim,
+		return v, fmt.Sprintf(
+			"belongs to claim %s (PersistentVolume %s), so it cannot be given to claim %s", owner.Claim,
 			owner.PersistentVolume, claim)
 	case v.FromNode != "" && owner.LogicalVolume != "":
 		return v, "" // a snapshot too: only its LogicalVolume is moved
@@ -219,8 +221,9 @@ func importConflict(w Desired, s NodeState, volumes []v1alpha1.RecoveryVolume) s
 	for _, v := range volumes {
 		where := fmt.Sprintf("logical volume %s/%s on node %s", w.Name, v.Name, w.Node)
 		if other := claims[v.Claim]; other != "" && v.Claim != "" {
-			return fmt.Sprintf("%s and %s are both for claim %s: name one of them in volumes, or give one another claim "+
-				"in claims, in another LVMRecovery", where, other, v.Claim)
+			return fmt.Sprintf(
+				"%s and %s are both for claim %s: name one of them in volumes, or give one another claim "+
+					"in claims, in another LVMRecovery", where, other, v.Claim)
 		}
 		if other := names[v.PersistentVolume]; other != "" {
 			return fmt.Sprintf("%s and %s are both for PersistentVolume %s: name one of them in volumes, in another "+

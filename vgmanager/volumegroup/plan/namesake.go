@@ -70,8 +70,8 @@ func duplicates(w Desired, s NodeState) []Problem {
 	return []Problem{namesakeProblem(fmt.Sprintf(
 		"node %s has %d volume groups with the name %s, so LVM cannot change any of them: %s. "+
 			"Detach the disks of the one that does not belong here; or, to use it with its volumes, create a device "+
-			"class with another name for this node, with adopt: [{node: %s, volumeGroupUUID: UUID}]; or rename it on the "+
-			"node: vgrename UUID NEWNAME", w.Node, len(named), w.Name, strings.Join(list, "; "), w.Node))}
+			"class with another name for this node, with adopt: [{node: %s, volumeGroupUUID: UUID}]; or rename it on "+
+			"the node: vgrename UUID NEWNAME", w.Node, len(named), w.Name, strings.Join(list, "; "), w.Node))}
 }
 
 func namesakeProblem(message string) Problem {

@@ -96,7 +96,8 @@ func planRename(w Desired, s NodeState, vg *lvm.VG) *Plan {
 
 // notRenamed returns why an adopted volume group of another name must not be renamed, or "".
 func notRenamed(w Desired, g *lvm.VG) string {
-	where := fmt.Sprintf("volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
+	where := fmt.Sprintf(
+		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
 	class := tagValue(g, v1alpha1.ClassTagPrefix)
 	here := tagValue(g, v1alpha1.ClusterTagPrefix) == w.Cluster && tagValue(g, v1alpha1.NodeTagPrefix) == w.Node
 	switch {
@@ -104,7 +105,8 @@ func notRenamed(w Desired, g *lvm.VG) string {
 		return fmt.Sprintf("%s is not renamed, because it does not have the tag %q: to use it, run on the node: "+
 			"vgchange --addtag %s %s", where, v1alpha1.OwnerTag, v1alpha1.OwnerTag, g.UUID)
 	case here && slices.ContainsFunc(w.Others, func(o Other) bool { return o.Name == class || o.Name == g.Name }):
-		return fmt.Sprintf("%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
+		return fmt.Sprintf(
+			"%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
 			where, class)
 	case g.MissingPVs > 0:
 		return fmt.Sprintf("%s is not renamed while physical volumes are missing: %d. Attach them", where, g.MissingPVs)

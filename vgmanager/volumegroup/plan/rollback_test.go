@@ -141,7 +141,8 @@ func TestWhatEarlierMetadataChanges(t *testing.T) {
 				v := p.DamagedVolumes[i]
 				head, reason, _ := strings.Cut(want, " ")
 				extents, reason, _ := strings.Cut(reason, " ")
-				if v.Name != head || fmt.Sprint(v.LostBytes/(4<<20)) != extents || !strings.Contains(v.Finding, reason) {
+				if v.Name != head || fmt.Sprint(v.LostBytes/(4<<20)) != extents ||
+					!strings.Contains(v.Finding, reason) {
 					t.Errorf("got %+v, want %s", v, want)
 				}
 			}

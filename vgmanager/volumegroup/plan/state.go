@@ -56,8 +56,8 @@ type NodeState struct {
 	// the repair, or nil.
 	Users       Users
 	FileSystems *FileSystemRun
-	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or imports
-	// volumes.
+	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or
+	// imports volumes.
 	Owners Owners
 	// Absent are the volumes of the API that the volume group does not have, if it lacks the thin pool that it had.
 	Absent []string

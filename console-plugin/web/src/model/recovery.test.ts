@@ -27,6 +27,8 @@ describe('what the status suggests', () => {
     ['ThinPoolNeedsCheck', '', ['RepairThinPool (ThinPoolNeedsCheck)']],
     ['ThinPoolReadOnly', '', ['RepairThinPool (ThinPoolReadOnly)']],
     ['ThinPoolFailed', '', ['RepairThinPool (ThinPoolFailed)']],
+    ['ThinPoolFailed', `its metadata does not match: ${hint('RestoreMetadata')}`, ['RestoreMetadata (ThinPoolFailed)']],
+    ['ThinPoolFailed', 'no longer has the thin pool: restore it (vgcfgrestore --list vg1)', []],
     ['ThinPoolOutOfMetadata', '', ['RepairThinPool (ThinPoolOutOfMetadata)']],
     ['ThinPoolOutOfData', '', ['FreePoolSpace (ThinPoolOutOfData)']],
     ['ThinPoolCannotGrow', '', ['FreePoolSpace (ThinPoolCannotGrow)']],
@@ -38,11 +40,10 @@ describe('what the status suggests', () => {
   it('is what docs/how-to/recover.md says, for each reason', () => {
     const [, table = ''] = readFileSync('../../docs/how-to/recover.md', 'utf8').split('| the status says | action |');
     const rows = [...(table.split('\n\n')[0] ?? '').matchAll(/^\| (.*) \| \[`(\w+)`\]/gm)];
-    const documented = rows.flatMap(([, says = '', action]) => [...says.matchAll(/`((?:ThinPool|RAID)\w+)`/g)].map((m) => `${m[1]}: ${action}`));
+    const documented = rows.flatMap(([, says = '', action]) => [...says.matchAll(/`((?:ThinPool|RAID)\w+)`/g)].map((m) => ({ reason: m[1] ?? '', action, named: says.includes('the message names') })));
     expect(documented.length).toBeGreaterThanOrEqual(7);
-    for (const row of documented) {
-      const [reason = '', action = ''] = row.split(': ');
-      expect(suggested({ conditions: [wrong(reason)] }), row).toEqual([`${action} (${reason})`]);
+    for (const { reason, action = '', named } of documented) {
+      expect(suggested({ conditions: [wrong(reason, named ? hint(action) : '')] }), reason).toEqual([`${action} (${reason})`]);
     }
     for (const [, , action] of rows) expect(actionNames, action).toContain(action);
   });

@@ -59,6 +59,13 @@ function forMissing(message: string): RecoveryAction | undefined {
   return named || !message.includes('deviceRequests') ? 'RemoveLostDevices' : undefined;
 }
 
+/** The action for another reason. If a pool does not match the metadata of its volume group, or is not in it, no repair helps. */
+function forReason(reason: string, message: string): RecoveryAction | undefined {
+  if (reason === 'ThinPoolFailed' && message.includes('action: RestoreMetadata')) return 'RestoreMetadata';
+  if (reason === 'ThinPoolFailed' && message.includes('vgcfgrestore')) return undefined;
+  return Object.hasOwn(byReason, reason) ? byReason[reason] : undefined;
+}
+
 /** The recoveries that the status of a device class on a node suggests: docs/how-to/recover.md, "the status says". */
 export function suggestionsOf(status: NodeStatus, deviceClass: string): Suggestion[] {
   const group = status.status?.nodeStatus?.find((g) => g.name === deviceClass);
@@ -76,7 +83,7 @@ function ofConditions(node: string, group: VGStatus): Suggestion[] {
     return action ? [{ node, action, cause: 'DeviceMissing', message: missing.message }] : [];
   }
   const list = wrong.flatMap(({ reason = '', message }): Suggestion[] => {
-    const action = Object.hasOwn(byReason, reason) ? byReason[reason] : undefined;
+    const action = forReason(reason, message ?? '');
     return action ? [{ node, action, cause: reason, message }] : [];
   });
   const percent = group.thinPool?.dataPercent ?? 0;

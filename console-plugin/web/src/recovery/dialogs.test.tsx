@@ -72,7 +72,7 @@ describe('approval', () => {
     await waitFor(() => expect(close).toHaveBeenCalledOnce());
     expect(sent).toHaveLength(1);
   });
-  it('a plan that changed is not approved: the new one is shown, and its loss confirmed anew', async () => {
+  it('a plan that changed is not approved: the new one is shown, and its loss confirmed again', async () => {
     const { now, close } = show(recovery(losing('p1')));
     await user.click(screen.getByRole('checkbox', { name: /I understand/ }));
     now(recovery({ ...losing('p2'), lostVolumeCount: 7 }));

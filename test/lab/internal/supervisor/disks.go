@@ -204,7 +204,8 @@ func (n *node) takeDisk(ctx context.Context, d spec.Disk, file string) error {
 			return err
 		}
 	}
-	// If the file cannot be moved, for example to another file system, a running node misses the disk until it restarts.
+	// If the file cannot be moved, for example to another file system, a running node misses the disk until it
+	// restarts.
 	if err := os.Rename(n.diskFile(d.Name), file); err != nil {
 		return fmt.Errorf("take out disk %s: %w", d.Name, err)
 	}
