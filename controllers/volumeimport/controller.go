@@ -222,12 +222,15 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager starts the controller with the manager.
+// SetupWithManager starts the controllers with the manager: that of imports, and that of moves that have begun.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	imports := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		recovery, is := object.(*v1alpha1.LVMRecovery)
 		return is && recovery.Spec.Action == v1alpha1.RecoveryImportVolumes
 	})
+	if err := (moves{c}).setupWithManager(mgr); err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("volumeimport").
 		Watches(&v1alpha1.LVMRecovery{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(imports)).

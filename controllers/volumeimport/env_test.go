@@ -3,6 +3,7 @@
 package volumeimport
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -397,6 +398,93 @@ func TestObjectsMoveWithTheirVolume(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// TestAMoveEndsWithoutItsRecovery: the operator is killed at each request, and the LVMRecovery is deleted before it runs
+// again. A move that has begun is completed, from the LogicalVolume alone.
+func TestAMoveEndsWithoutItsRecovery(t *testing.T) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("alone-%d", n)
+		w := newWorld(t, name, fromOld(name, "data"))
+		claim, before := w.moved("data")
+		calls := w.stop(n)
+		_ = w.reconcile()
+		w.spy.Fail = nil
+		w.must(server.Client.Delete(t.Context(), w.recovery))
+		w.restart()
+		for range 3 {
+			w.must(w.reconcileMove(name + "-data"))
+		}
+		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
+		if lv.Spec.NodeName == name+"-old" {
+			if pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() || !isOn(pv, name+"-old") {
+				t.Errorf("killed at %d: nothing has begun, but got the PersistentVolume %+v", n, pv)
+			}
+		} else if !isOn(pv, w.node()) || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() ||
+			pv.Spec.ClaimRef.UID != claim.UID || len(lv.Annotations) > 0 {
+			t.Errorf("killed at %d: got the PersistentVolume %+v of %+v", n, pv, lv)
+		}
+		w.spy.Writes()
+		w.must(w.reconcileMove(name + "-data"))
+		if writes := w.spy.Writes(); len(writes) > 0 {
+			t.Errorf("once more: %v", writes)
+		}
+		if *calls < n {
+			if n < 10 || lv.Spec.NodeName != w.node() {
+				t.Errorf("killed at %d requests only; LogicalVolume on node %s", n, lv.Spec.NodeName)
+			}
+			return
+		}
+	}
+}
+
+func (w *world) reconcileMove(name string) error {
+	_, err := moves{w.ctl}.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	return err
+}
+
+// TestOnlyThePersistentVolumeOfTheVolumeIsRecreated: the annotation of a LogicalVolume is not a way to create or delete
+// other PersistentVolumes.
+func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*corev1.PersistentVolume)
+		says string
+	}{
+		"name": {func(pv *corev1.PersistentVolume) { pv.Name = "another" }, "is for another volume or node"},
+		"path": {func(pv *corev1.PersistentVolume) {
+			pv.Spec.CSI, pv.Spec.HostPath = nil, &corev1.HostPathVolumeSource{Path: "/"}
+		}, "is for another volume or node"},
+		"driver": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }, "is for another volume or node"},
+		"handle": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "other" },
+			"is for another volume or node"},
+		"node": {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onNode("other") },
+			"is for another volume or node"},
+		"text": {nil, "invalid character"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "only"+name)
+			_, before := w.moved("data")
+			lv := w.logicalVolume(before.Name)
+			lv.Spec.NodeName = w.node()
+			annotation := "x"
+			if test.edit != nil {
+				pv := (&job{Controller: w.ctl, node: w.node()}).onThisNode(before)
+				test.edit(pv)
+				data, err := json.Marshal(pv)
+				w.must(err)
+				annotation = string(data)
+			}
+			lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: annotation}
+			w.must(server.Client.Update(t.Context(), lv))
+			err := w.reconcileMove(lv.Name)
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got the error %v, want %q", err, test.says)
+			}
+			if writes := w.spy.Writes(); len(writes) > 0 {
+				t.Error(writes)
+			}
+		})
 	}
 }
 

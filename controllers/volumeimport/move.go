@@ -20,12 +20,11 @@ import (
 const protectionFinalizer = "kubernetes.io/pv-protection"
 
 // move moves the objects of a volume from another node to this one: the LogicalVolume is changed, also to the device
-// class that has adopted the volume group, and the
-// PersistentVolume is recreated, because its node affinity cannot be changed. The claim stays, and is bound to the new
-// PersistentVolume, which has the same name.
+// class that has adopted the volume group, and the PersistentVolume is recreated, because its node affinity cannot be
+// changed. The claim stays, and is bound to the new PersistentVolume, which has the same name.
 //
-// Before the PersistentVolume is deleted, the new one is written to an annotation of the LogicalVolume, so that it is
-// not lost if the operator is killed in between.
+// Before the PersistentVolume is deleted, the new one is written to an annotation of the LogicalVolume. From then on,
+// the move is completed even if the operator is killed or the LVMRecovery is deleted: see recreate.
 func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 	lv := &topolvmv1.LogicalVolume{}
 	err := j.live.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, lv)
@@ -44,59 +43,53 @@ func (j *job) move(ctx context.Context, v v1alpha1.RecoveryVolume) error {
 		return blocked("volume %s: LogicalVolume %s is on node %s, not on %s", v.Name, lv.Name, lv.Spec.NodeName,
 			v.FromNode)
 	}
-	recreated := lv.Annotations[v1alpha1.MovedVolumeAnnotation]
-	if recreated == "" {
-		var err error
-		if lv, recreated, err = j.prepare(ctx, v, lv); err != nil || recreated == "" {
+	if lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" {
+		if err := j.prepare(ctx, v, lv); err != nil {
 			return err
 		}
 	}
-	return j.recreate(ctx, v, lv, recreated)
+	return j.recreate(ctx, lv)
 }
 
-// prepare changes the node of the LogicalVolume, and writes the new PersistentVolume to its annotation in the same
-// request. It returns no PersistentVolume if none has to be recreated.
-func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume,
-	lv *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, string, error) {
+// prepare changes the node of the LogicalVolume. If the PersistentVolume has to be recreated, the same request writes
+// the new one to the annotation.
+func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolvmv1.LogicalVolume) error {
 	pv := &corev1.PersistentVolume{}
 	err := j.live.Get(ctx, client.ObjectKey{Name: v.PersistentVolume}, pv)
 	exists := err == nil
 	if client.IgnoreNotFound(err) != nil {
-		return nil, "", fmt.Errorf("read PersistentVolume %s: %w", v.PersistentVolume, err)
+		return fmt.Errorf("read PersistentVolume %s: %w", v.PersistentVolume, err)
 	}
 	source := pv.Spec.CSI
 	switch {
 	case exists && (source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle != v.Name):
-		return nil, "", blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
+		return blocked("volume %s: PersistentVolume %s exists for another volume", v.Name, pv.Name)
 	case exists && !pv.DeletionTimestamp.IsZero():
-		return nil, "", blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
+		return blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
 	}
 	if err := j.left(ctx, v, pv.Spec.ClaimRef); err != nil {
-		return nil, "", err
+		return err
 	}
 	before := lv.DeepCopy()
 	lv.Spec.NodeName, lv.Spec.DeviceClass = j.node, j.class
-	recreated := ""
 	if exists && !isOn(pv, j.node) {
 		data, err := json.Marshal(j.onThisNode(pv))
 		if err != nil {
-			return nil, "", fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
+			return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
 		}
-		recreated = string(data)
-		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, recreated)
-	}
-	if lv.Spec.NodeName == before.Spec.NodeName && lv.Spec.DeviceClass == before.Spec.DeviceClass && recreated == "" {
-		return lv, "", nil
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
+	} else if lv.Spec.NodeName == before.Spec.NodeName && lv.Spec.DeviceClass == before.Spec.DeviceClass {
+		return nil
 	}
 	err = j.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {
-		return nil, "", waiting("volume %s: LogicalVolume %s has just changed", v.Name, lv.Name)
+		return waiting("volume %s: LogicalVolume %s has just changed", v.Name, lv.Name)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf(
+		return fmt.Errorf(
 			"move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
 	}
-	return lv, recreated, nil
+	return nil
 }
 
 // onThisNode returns a PersistentVolume as it is created on this node.
@@ -124,66 +117,6 @@ func isOn(pv *corev1.PersistentVolume, node string) bool {
 				return e.Key == v1alpha1.TopologyNodeKey && slices.Equal(e.Values, []string{node})
 			})
 		})
-}
-
-// recreate deletes the PersistentVolume of the other node, creates the new one, and then removes the annotation.
-func (j *job) recreate(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolvmv1.LogicalVolume,
-	recreated string) error {
-	pv := &corev1.PersistentVolume{}
-	if err := json.Unmarshal([]byte(recreated), pv); err != nil {
-		return blocked("volume %s: annotation %s of LogicalVolume %s is not a PersistentVolume: %v", v.Name,
-			v1alpha1.MovedVolumeAnnotation, lv.Name, err)
-	}
-	present := &corev1.PersistentVolume{}
-	err := j.live.Get(ctx, client.ObjectKey{Name: pv.Name}, present)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
-	case err == nil && !isOn(present, j.node):
-		if err := j.deleteKept(ctx, present); err != nil {
-			return err
-		}
-		return waiting("volume %s: PersistentVolume %s is being recreated", v.Name, pv.Name)
-	case apierrors.IsNotFound(err):
-		if err := j.client.Create(ctx, pv); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
-		}
-	}
-	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
-	if err := j.client.Patch(ctx, lv, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
-	}
-	return nil
-}
-
-// deleteKept deletes a PersistentVolume but not its volume: with the reclaim policy Retain, nothing deletes it. The
-// finalizers are removed, because they keep a bound PersistentVolume.
-func (j *job) deleteKept(ctx context.Context, pv *corev1.PersistentVolume) error {
-	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
-		before := pv.DeepCopy()
-		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
-		if err := j.client.Patch(ctx, pv, client.MergeFromWithOptions(before,
-			client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("set the reclaim policy of PersistentVolume %s to Retain: %w", pv.Name, err)
-		}
-	}
-	if pv.DeletionTimestamp.IsZero() {
-		if err := j.client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete PersistentVolume %s: %w", pv.Name, err)
-		}
-	}
-	now := &corev1.PersistentVolume{}
-	if err := j.live.Get(ctx, client.ObjectKeyFromObject(pv), now); err != nil || now.UID != pv.UID {
-		return client.IgnoreNotFound(err)
-	}
-	before := now.DeepCopy()
-	now.Finalizers = nil
-	err := j.client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("remove the finalizers of PersistentVolume %s: %w", pv.Name, err)
-	}
-	return nil
 }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list

@@ -77,11 +77,13 @@ func IsSettled(object runtime.Object) bool {
 	return false
 }
 
-// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted.
+// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted or
+// moved to another node.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
-		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
+		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
+		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == ""
 }
 
 // claimIsSettled reports whether a claim is bound, has the requested size, and has no operation in progress.

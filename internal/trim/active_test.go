@@ -214,6 +214,9 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },
 		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
 		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
+		"is being moved": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: "{}"}
+		},
 	} {
 		v := logicalVolume("v")
 		if change(v); IsSettled(v) {

@@ -1,0 +1,145 @@
+package volumeimport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// moves completes the moves of volumes that have begun. Its requests are LogicalVolumes with MovedVolumeAnnotation.
+// Without it, a claim would stay without its PersistentVolume if the LVMRecovery were deleted in the middle of a move.
+type moves struct{ *Controller }
+
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+
+// Reconcile recreates the PersistentVolume of a LogicalVolume on the node of the LogicalVolume.
+func (m moves) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	lv := &topolvmv1.LogicalVolume{}
+	if err := m.live.Get(ctx, request.NamespacedName, lv); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !isMoving(lv) {
+		return reconcile.Result{}, nil
+	}
+	err := m.recreate(ctx, lv)
+	if waiting := waitingError(""); errors.As(err, &waiting) {
+		return reconcile.Result{RequeueAfter: whileWaiting}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// isMoving reports whether the PersistentVolume of a LogicalVolume has to be recreated. Nothing is recreated for a
+// LogicalVolume that is being deleted.
+func isMoving(object client.Object) bool {
+	return object.GetAnnotations()[v1alpha1.MovedVolumeAnnotation] != "" && object.GetDeletionTimestamp().IsZero()
+}
+
+// recreate deletes the PersistentVolume that is for another node, creates the one in the annotation, and then removes
+// the annotation. It does nothing without the annotation.
+func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if !isMoving(lv) {
+		return nil
+	}
+	pv, err := movedPersistentVolume(lv)
+	if err != nil {
+		return err
+	}
+	present := &corev1.PersistentVolume{}
+	err = c.live.Get(ctx, client.ObjectKeyFromObject(pv), present)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
+	case err == nil && !isOf(present, lv):
+		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
+	case err == nil && !isOn(present, lv.Spec.NodeName):
+		if err := c.deleteKept(ctx, present); err != nil {
+			return err
+		}
+		err = c.client.Create(ctx, pv)
+		if apierrors.IsAlreadyExists(err) {
+			return waiting("volume %s: PersistentVolume %s is being recreated", lv.Status.VolumeID, pv.Name)
+		}
+	case err != nil:
+		err = c.client.Create(ctx, pv)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
+	}
+	before := lv.DeepCopy()
+	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
+	if err := c.client.Patch(ctx, lv, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	}
+	return nil
+}
+
+// movedPersistentVolume returns the PersistentVolume in the annotation. The annotation must be for the same volume and
+// node as the LogicalVolume: whoever can write it must not be able to create any other PersistentVolume.
+func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolume, error) {
+	pv := &corev1.PersistentVolume{}
+	err := json.Unmarshal([]byte(lv.Annotations[v1alpha1.MovedVolumeAnnotation]), pv)
+	if err == nil && (pv.Name != lv.Name || !isOf(pv, lv) || !isOn(pv, lv.Spec.NodeName)) {
+		err = errors.New("it is for another volume or node")
+	}
+	if err != nil {
+		return nil, blocked("volume %s: annotation %s of LogicalVolume %s is not the PersistentVolume of the volume: %v",
+			lv.Status.VolumeID, v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	}
+	return pv, nil
+}
+
+// isOf reports whether a PersistentVolume is for the volume of a LogicalVolume.
+func isOf(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
+	source := pv.Spec.CSI
+	return source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == lv.Status.VolumeID
+}
+
+// deleteKept deletes a PersistentVolume but not its volume: with the reclaim policy Retain, nothing deletes it. The
+// finalizers are removed, because they keep a bound PersistentVolume.
+func (c *Controller) deleteKept(ctx context.Context, pv *corev1.PersistentVolume) error {
+	if pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
+		before := pv.DeepCopy()
+		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		if err := c.client.Patch(ctx, pv, client.MergeFromWithOptions(before,
+			client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("set the reclaim policy of PersistentVolume %s to Retain: %w", pv.Name, err)
+		}
+	}
+	if pv.DeletionTimestamp.IsZero() {
+		if err := c.client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("delete PersistentVolume %s: %w", pv.Name, err)
+		}
+	}
+	now := &corev1.PersistentVolume{}
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(pv), now); err != nil || now.UID != pv.UID {
+		return client.IgnoreNotFound(err)
+	}
+	before := now.DeepCopy()
+	now.Finalizers = nil
+	err := c.client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("remove the finalizers of PersistentVolume %s: %w", pv.Name, err)
+	}
+	return nil
+}
+
+func (m moves) setupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("volumemove").
+		Watches(&topolvmv1.LogicalVolume{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.NewPredicateFuncs(isMoving))).
+		Complete(m)
+}
