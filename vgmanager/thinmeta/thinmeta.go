@@ -141,7 +141,9 @@ func Inspect(ctx context.Context, runner host.Streamer, pool Pool) (*Metadata, e
 	return m, nil
 }
 
-// check returns whether thin_check finds no error. thin_check exits with 1 if it found one (thin_check(8)).
+// check returns whether thin_check finds no error. If it found one, thin_check exits with 1 (thin_check(8)), and
+// version 1.1 with a code of sysexits.h, mostly 64. It also does that if it cannot read the device; then thin_dump
+// fails as well.
 func check(ctx context.Context, runner host.Runner, device string) (intact bool, problem string, err error) {
 	_, err = runner.Run(ctx, thinCheck, device)
 	var failure *host.Error
@@ -151,7 +153,7 @@ func check(ctx context.Context, runner host.Runner, device string) (intact bool,
 	case !errors.As(err, &failure) || ctx.Err() != nil:
 	case isNotInstalled(failure):
 		return false, "", fmt.Errorf("%w: %w", ErrNotInstalled, err)
-	case failure.ExitCode == 1:
+	case failure.ExitCode == 1 || failure.ExitCode >= 64 && failure.ExitCode <= 78:
 		return false, failure.Stderr, nil
 	}
 	return false, "", fmt.Errorf("check the metadata of a thin pool: %w", err)

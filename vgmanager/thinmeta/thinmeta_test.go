@@ -69,6 +69,10 @@ func TestInspect(t *testing.T) {
 		"damaged": {node: node{check: exit(1, "bad checksum in metadata block"), out: dumped},
 			want: &Metadata{Problem: "bad checksum in metadata block", NeedsCheck: true, TransactionID: 3,
 				Chunks: 1920, Devices: read}},
+		"damaged, version 1.1": {node: node{check: exit(64, "node error: checksum error"), out: dumped},
+			want: &Metadata{Problem: "node error: checksum error", NeedsCheck: true, TransactionID: 3, Chunks: 1920,
+				Devices: read}},
+		"not executable": {node: node{check: exit(126, "permission denied")}, err: "check the metadata"},
 		"without a superblock": {
 			node: node{check: exit(1, "bad superblock"), plainDump: exit(1, "no superblock"), out: dumped},
 			want: &Metadata{Problem: "bad superblock", SuperblockLost: true, NeedsCheck: true, TransactionID: 3, Chunks: 1920,
