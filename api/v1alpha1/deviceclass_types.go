@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -95,6 +97,26 @@ type DeviceClass struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=64
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
+
+	// deletedVolumeRetention is how long after its deletion a logical volume is kept whose claim or VolumeSnapshot was
+	// deleted while its Node object did not exist. The logical volume is still on the disks when the node returns.
+	// After this time the node agent removes it, with its data. Not set: the logical volume is an orphan, and only an
+	// administrator removes it. It must be at least 1h, for example 168h.
+	// +optional
+	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
+}
+
+// RetentionPeriod is how long something is kept, as a duration: 168h, 1h30m.
+//
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(h|m|s))+$`
+// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1h')",message="must be at least 1h"
+type RetentionPeriod string
+
+// Duration returns the duration, and whether it is set and valid.
+func (p RetentionPeriod) Duration() (time.Duration, bool) {
+	d, err := time.ParseDuration(string(p))
+	return d, err == nil && d > 0
 }
 
 // DeviceFilesystem is the file system of volumes.

@@ -83,4 +83,9 @@ type LVMVolumeGroupSpec struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=64
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
+
+	// deletedVolumeRetention is how long after its deletion a logical volume is kept whose claim or VolumeSnapshot was
+	// deleted while its Node object did not exist. Not set: until an administrator removes it.
+	// +optional
+	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
 }

@@ -127,6 +127,11 @@ type OrphanStatus struct {
 	// claim is the claim that it was created for, as NAMESPACE/NAME, if known.
 	// +optional
 	Claim string `json:"claim,omitempty"`
+
+	// removalTime is when the node agent removes the logical volume, if deletedVolumeRetention is set and the object
+	// was deleted while the Node did not exist.
+	// +optional
+	RemovalTime *metav1.Time `json:"removalTime,omitempty"`
 }
 
 // VGStatus is the state of a volume group on a node.
@@ -182,7 +187,7 @@ type VGStatus struct {
 
 	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and
 	// volumes that no PersistentVolume, snapshot or claim refers to. The list is sorted and has at most 32 entries. An
-	// administrator must remove orphans; the operator does not.
+	// administrator must remove orphans. Only one with a removalTime is removed by the node agent.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

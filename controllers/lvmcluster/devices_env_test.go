@@ -80,9 +80,10 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	w.must(w.get(daemonSet, operand.AgentName))
 	wantEverySuitableNode(t, daemonSet)
 
-	// The operator also owns the record of wipes.
-	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap,
-		Namespace: w.cluster.Namespace}})
+	// The operator also owns the records of wipes and of deleted volumes.
+	for _, name := range []string{lvmv1alpha1.WipedDevicesConfigMap, lvmv1alpha1.DeletedVolumesConfigMap} {
+		w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace}})
+	}
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses", Namespace: w.cluster.Namespace}})
 	w.must(w.api.Delete(w.Context(), w.cluster))
 	w.must(w.api.DeleteAllOf(w.Context(), &storagev1.CSINode{}))
@@ -94,8 +95,9 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		"b":               &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		operand.AgentName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{},
-		lvmv1alpha1.WipedDevicesConfigMap: &corev1.ConfigMap{},
-		"lvms-vgmanager":                  metadataOf(sccKind),
+		lvmv1alpha1.WipedDevicesConfigMap:   &corev1.ConfigMap{},
+		lvmv1alpha1.DeletedVolumesConfigMap: &corev1.ConfigMap{},
+		"lvms-vgmanager":                    metadataOf(sccKind),
 	} {
 		if w.exists(object, name) {
 			t.Errorf("%T %s is left", object, name)

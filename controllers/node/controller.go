@@ -75,7 +75,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	}
 	return reconcile.Result{}, errors.Join(
 		c.releaseVolumeGroups(ctx, named.groups, nodes),
-		c.releaseLogicalVolumes(ctx, named.volumes, nodes),
+		c.releaseLogicalVolumes(ctx, named.volumes, named.groups, nodes),
 		c.deleteNodeStatuses(ctx, named.statuses, named.groups, nodes),
 	)
 }
@@ -174,14 +174,18 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 }
 
 // releaseLogicalVolumes removes the finalizer from LogicalVolumes that are being deleted and whose node no longer
-// exists. Other LogicalVolumes stay: the node may return with its disks and volumes.
+// exists. Other LogicalVolumes stay: the node may return with its disks and volumes. Before that, it records the
+// deletion.
 func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume,
-	nodes sets.Set[string]) error {
+	groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string]) error {
+	volumes = slices.DeleteFunc(slices.Clone(volumes), func(v topolvmv1.LogicalVolume) bool {
+		return nodes.Has(v.Spec.NodeName) || !slices.Contains(v.Finalizers, logicalVolumeFinalizer)
+	})
+	if err := c.recordDeleted(ctx, volumes, groups); err != nil {
+		return err
+	}
 	var errs []error
 	for _, volume := range volumes {
-		if nodes.Has(volume.Spec.NodeName) {
-			continue
-		}
 		released, err := c.applier.Release(ctx, volume.DeepCopy(),
 			func(f string) bool { return f == logicalVolumeFinalizer })
 		errs = append(errs, err)

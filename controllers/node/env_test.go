@@ -59,9 +59,15 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 	}
 	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here",
 		"deleted-on-gone": "gone"} {
-		create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
+		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
 			Finalizers: []string{logicalVolumeFinalizer}},
-			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi")}})
+			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: "vg1",
+				Size: resource.MustParse("1Gi")}}
+		create(lv)
+		lv.Status.VolumeID = "volume-" + name
+		if err := api.Status().Update(ctx, lv); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range []string{"deleted-on-here", "deleted-on-gone"} {
 		if err := api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -90,7 +96,7 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"patch LVMVolumeGroup vg1", "patch LogicalVolume deleted-on-gone",
+	want := []string{"patch LVMVolumeGroup vg1", "create ConfigMap lvms-deleted-volumes", "patch LogicalVolume deleted-on-gone",
 		"patch LVMVolumeGroupNodeStatus gone", "delete LVMVolumeGroupNodeStatus gone"}
 	if diff := cmp.Diff(want, spy.Writes()); diff != "" {
 		t.Error(diff)
@@ -109,6 +115,38 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == exists {
 			t.Errorf("LogicalVolume %s: %v", name, err)
 		}
+	}
+}
+
+// TestARecordOfDeletedVolumesIsExtended runs with the operator's permissions.
+func TestARecordOfDeletedVolumesIsExtended(t *testing.T) {
+	config, err := server.AsOperator(env.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spy, err := env.NewSpy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller := New(spy, spy, spy, env.Namespace)
+	group := lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg9"}}
+	now := metav1.Now()
+	for _, name := range []string{"one", "two", "two"} {
+		lv := topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u", DeletionTimestamp: &now},
+			Spec: topolvmv1.LogicalVolumeSpec{DeviceClass: "vg9"}, Status: topolvmv1.LogicalVolumeStatus{VolumeID: name}}
+		if err := controller.recordDeleted(t.Context(), []topolvmv1.LogicalVolume{lv},
+			[]lvmv1alpha1.LVMVolumeGroup{group}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writes := spy.Writes()
+	if len(writes) != 2 || writes[1] != "update ConfigMap lvms-deleted-volumes" {
+		t.Errorf("got the writes %q", writes)
+	}
+	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DeletedVolumesConfigMap,
+		Namespace: env.Namespace}}
+	if err := spy.Delete(t.Context(), records); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -401,8 +401,8 @@ func TestObjectsMoveWithTheirVolume(t *testing.T) {
 	}
 }
 
-// TestAMoveEndsWithoutItsRecovery: the operator is killed at each request, and the LVMRecovery is deleted before it runs
-// again. A move that has begun is completed, from the LogicalVolume alone.
+// TestAMoveEndsWithoutItsRecovery: the operator is killed at each request, and the LVMRecovery is deleted before it
+// runs again. A move that has begun is completed, from the LogicalVolume alone.
 func TestAMoveEndsWithoutItsRecovery(t *testing.T) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("alone-%d", n)

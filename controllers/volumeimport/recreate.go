@@ -95,7 +95,8 @@ func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolum
 		err = errors.New("it is for another volume or node")
 	}
 	if err != nil {
-		return nil, blocked("volume %s: annotation %s of LogicalVolume %s is not the PersistentVolume of the volume: %v",
+		return nil, blocked(
+			"volume %s: annotation %s of LogicalVolume %s is not the PersistentVolume of the volume: %v",
 			lv.Status.VolumeID, v1alpha1.MovedVolumeAnnotation, lv.Name, err)
 	}
 	return pv, nil

@@ -77,8 +77,8 @@ func IsSettled(object runtime.Object) bool {
 	return false
 }
 
-// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted or
-// moved to another node.
+// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted
+// or moved to another node.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&

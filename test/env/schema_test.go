@@ -73,6 +73,9 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"overprovision ratio of 101": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 101}}]}`,
 			`should be less than or equal to 100`},
+		"no retention": {`{deviceClasses: [{name: vg1, deletedVolumeRetention: 59m}]}`, `must be at least 1h`},
+		"retention without unit": {`{deviceClasses: [{name: vg1, deletedVolumeRetention: "7"}]}`,
+			`deletedVolumeRetention in body should match`},
 		"size percent of 5": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`,
 			`should be greater than or equal to 10`},

@@ -25,6 +25,10 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may create configmaps in openshift-lvm-storage":                                wipesAreSaved,
 	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
 	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
+	"lvms-operator may get configmaps lvms-deleted-volumes in openshift-lvm-storage":              deletionsAreSaved,
+	"lvms-operator may update configmaps lvms-deleted-volumes in openshift-lvm-storage":           deletionsAreSaved,
+	"lvms-operator may delete configmaps lvms-deleted-volumes in openshift-lvm-storage":           deletionsAreSaved,
+	"vg-manager may get configmaps lvms-deleted-volumes in openshift-lvm-storage":                 "vgmanager/volumegroup, TestADeletedVolumeIsRemovedAfterItsRetention",
 	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
 	"lvms-operator may patch events in all namespaces":                                            repeats,
@@ -63,7 +67,8 @@ func with(all map[string]string, format, reason string, rights ...string) map[st
 }
 
 const (
-	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
+	wipesAreSaved     = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
+	deletionsAreSaved = "controllers/node, TestARecordOfDeletedVolumesIsExtended"
 	// The test of the package also runs with the operator's permissions.
 	volumesAreImported = "controllers/volumeimport, TestObjectsAreCreatedForVolumes"
 	repeats            = "client-go patches an event that repeats"

@@ -205,8 +205,8 @@ var (
 	// What to do: if its data is not needed, create an LVMRecovery with `action: DeleteOrphans`; see [how to remove
 	// orphans](../how-to/orphans.md).
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
-		"logical volume %s on node %s (%s%s) has no LogicalVolume object: it takes up space, nothing in this "+
-			"cluster uses it, and it is not removed automatically: if its data is not needed, create an LVMRecovery "+
+		"logical volume %s on node %s (%s%s) has no LogicalVolume object: it takes up space, and nothing in this "+
+			"cluster uses it: if its data is not needed, create an LVMRecovery "+
 			"{nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, which lists what it deletes, and deletes "+
 			"nothing until it is approved")
 	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed

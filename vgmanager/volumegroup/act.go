@@ -118,6 +118,8 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		return nil
 	case plan.RemoveOrphans:
 		return r.removeOrphans(ctx, w, s, a)
+	case plan.RemoveDeleted:
+		return r.removeDeleted(ctx, w, s, a)
 	case plan.RemoveUnreadable:
 		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
 	case plan.Refresh, plan.Resume, plan.Rebuild:

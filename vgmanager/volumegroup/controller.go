@@ -190,6 +190,8 @@ type Reconciler struct {
 	names map[string]string
 	// unsettled has the volume groups whose last reconcile planned a change.
 	unsettled map[string]bool
+	// deletions are the records of deleted volumes.
+	deletions deletions
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
 	attempts  attempts

@@ -71,6 +71,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, err
 	}
 	s.Owners = r.owners(ctx, w)
+	r.observeDeletions(ctx, w, &s, maxAge)
 	if vg := plan.GroupOf(w, s); plan.LacksPool(w, s, vg) {
 		if s.Absent, err = r.absent(ctx, w, vg); err != nil {
 			return s, err

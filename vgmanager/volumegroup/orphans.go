@@ -21,6 +21,10 @@ func (r *Reconciler) owners(ctx context.Context, w plan.Desired) plan.Owners {
 	if len(w.Orphans) == 0 && w.Import == nil {
 		return plan.Owners{}
 	}
+	return r.readOwners(ctx)
+}
+
+func (r *Reconciler) readOwners(ctx context.Context) plan.Owners {
 	o := plan.Owners{Of: map[string]string{}, Volumes: map[string]plan.VolumeOwner{}, Names: map[string]string{}}
 	volumes := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {

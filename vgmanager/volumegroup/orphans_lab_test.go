@@ -3,13 +3,18 @@
 package volumegroup
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
@@ -81,5 +86,53 @@ func deleteOrphans(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, mode string) 
 		t.Errorf("the volume group has %s free, and had %s", e.Free, free)
 	}
 	s.fill(s.volume("a", 32<<20), 32<<20)
+	s.discard()
+}
+
+// TestSceneDeletedVolumesAreRemoved: two LogicalVolumes were deleted while the node did not exist, one of them long
+// ago. Only its logical volume is removed. The agent is killed in the middle of the command.
+func TestSceneDeletedVolumesAreRemoved(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(80)
+		spec.DeviceSelector, spec.DeletedVolumeRetention = byPath(s.disks[0]), "24h"
+		return spec
+	})
+	s.ready()
+	sums := map[string]string{}
+	var orphans []v1alpha1.OrphanStatus
+	records := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DeletedVolumesConfigMap,
+		Namespace: namespace}, Data: map[string]string{}}
+	for name, ago := range map[string]time.Duration{"long-ago": 25 * time.Hour, "recently": time.Hour} {
+		sums[name] = s.fill(s.volume(name, 32<<20), 32<<20)
+		s.ok(s.engine.TagLV(s.Context(), "vg1", name, []string{v1alpha1.VolumeUIDTagPrefix + "uid-" + name,
+			v1alpha1.ClusterTagPrefix + "c1"}, nil))
+		data, err := json.Marshal(v1alpha1.DeletedVolume{Volume: name, UID: types.UID("uid-" + name),
+			Time: time.Now().Add(-ago)})
+		s.ok(err)
+		records.Data[v1alpha1.DeletedVolumeKey(name)] = string(data)
+		orphans = append(orphans, v1alpha1.OrphanStatus{Kind: v1alpha1.OrphanLogicalVolume, Name: "vg1/" + name})
+	}
+	s.ok(s.client.Create(s.Context(), records))
+	c := &crashingRunner{real: s.runner, next: 1, mode: "in the middle of"}
+	s.bootOver(c)
+	var killed []string
+	s.converge("removed", func(v1alpha1.VGStatus) bool {
+		if dead, said := c.isDead(); dead {
+			killed = append(killed, said...)
+			c = &crashingRunner{real: s.runner, next: 2, mode: "in the middle of"}
+			s.bootOver(c)
+		}
+		s.agent.Orphans = func(string) []v1alpha1.OrphanStatus { return orphans }
+		return unix.Access("/dev/vg1/long-ago", unix.F_OK) == unix.ENOENT &&
+			exec.Command("/usr/sbin/lvs", "vg1/long-ago").Run() != nil
+	})
+	t.Logf("killed in the middle of %v", killed)
+	if len(killed) == 0 {
+		t.Error("the agent was never killed: this shows nothing")
+	}
+	s.boot()
+	s.ready()
+	s.unchanged("/dev/vg1/recently", sums["recently"])
+	s.fill(s.volume("new", 32<<20), 32<<20)
 	s.discard()
 }

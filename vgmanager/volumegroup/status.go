@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,20 +31,42 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
 		after = o.Entry(w, before, metav1.NewTime(r.now()))
-		r.addOrphans(&after)
+		r.addOrphans(&after, removalTimes(w, before, o))
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})
 	return before, after, err
 }
 
-// addOrphans adds at most MaxOrphans orphans to an entry.
-func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
+// removalTimes returns when orphans are removed, by name of the logical volume. If the node could not be observed, it
+// returns what the status says.
+func removalTimes(w plan.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
+	if !o.ObserveFailed {
+		return plan.RemovalTimes(w, o.Node)
+	}
+	times := map[string]time.Time{}
+	for _, orphan := range before.Orphans {
+		if _, name, _ := strings.Cut(orphan.Name, "/"); orphan.RemovalTime != nil {
+			times[name] = orphan.RemovalTime.Time
+		}
+	}
+	return times
+}
+
+// addOrphans adds at most MaxOrphans orphans to an entry. removals says which of them are removed, and when.
+func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus, removals map[string]time.Time) {
 	if r.Orphans == nil {
 		return
 	}
 	orphans := r.Orphans(entry.Name)
 	entry.OrphanCount = int32(len(orphans))
 	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
+	for i := range entry.Orphans {
+		o := &entry.Orphans[i]
+		_, name, _ := strings.Cut(o.Name, "/")
+		if removal, due := removals[name]; due && o.Kind == v1alpha1.OrphanLogicalVolume {
+			o.RemovalTime = &metav1.Time{Time: removal}
+		}
+	}
 }
 
 // replaceEntry replaces an entry. nil removes it.

@@ -110,8 +110,8 @@ func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1
 		(slices.ContainsFunc(status.Finalizers, isNodeStatusFinalizer) || !status.DeletionTimestamp.IsZero())
 }
 
-// EnsureDeleted deletes all node statuses, and the record of wiped devices of nodes that no longer exist. It removes
-// the finalizer, because the volume groups are already removed.
+// EnsureDeleted deletes all node statuses, and the records of wiped devices and deleted volumes of nodes that no longer
+// exist. It removes the finalizer, because the volume groups are already removed.
 func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := r.Live.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {
@@ -122,12 +122,14 @@ func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster 
 			return err
 		}
 	}
-	wiped := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap,
-		Namespace: cluster.Namespace}}
+	record := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cluster.Namespace}}
+	}
 	return errors.Join(
 		r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone,
 			client.InNamespace(cluster.Namespace)),
-		r.Applier.Delete(ctx, r.Live, wiped),
+		r.Applier.Delete(ctx, r.Live, record(lvmv1alpha1.WipedDevicesConfigMap)),
+		r.Applier.Delete(ctx, r.Live, record(lvmv1alpha1.DeletedVolumesConfigMap)),
 	)
 }
 

@@ -149,6 +149,8 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		RAIDConfig:            class.RAIDConfig,
 		DeviceRequests:        class.DeviceRequests,
 		Adopt:                 class.Adopt,
+
+		DeletedVolumeRetention: class.DeletedVolumeRetention,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)

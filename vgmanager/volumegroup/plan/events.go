@@ -49,6 +49,9 @@ const (
 	// `forceWipeDevicesAndDestroyAllData` requests. The note has the previous content and the folder with the backup.
 	// What to do: nothing, or [restore](devices.md#what-a-wipe-keeps) the overwritten data.
 	EventDeviceWiped EventReason = "DeviceWiped"
+	// EventDeletedVolumeRemoved is a Normal event on the LVMVolumeGroup: a logical volume was removed, as
+	// `deletedVolumeRetention` requests: its claim or VolumeSnapshot was deleted while the Node did not exist.
+	EventDeletedVolumeRemoved EventReason = "DeletedVolumeRemoved"
 	// EventWipeFailed is a Warning event on the LVMVolumeGroup: a device could not be wiped.
 	// What to do: as the note says.
 	EventWipeFailed EventReason = "DeviceWipeFailed"
@@ -115,7 +118,7 @@ var failureEvents = map[Kind]EventReason{
 	RestoreLabel: EventDeviceRemovalBlocked, VerifyLabel: EventDeviceRemovalBlocked,
 	RestoreGroup:  EventDeviceRemovalBlocked,
 	TrimVolumes:   EventInconsistentVolumes,
-	RemoveOrphans: EventRemovalFailed,
+	RemoveOrphans: EventRemovalFailed, RemoveDeleted: EventRemovalFailed,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
 	RemovePVs: EventRemovalFailed,
 }

@@ -80,6 +80,7 @@ const (
 	CheckVolumes     Kind = "CheckFileSystems"
 	RepairVolumes    Kind = "RepairFileSystems"
 	RemoveOrphans    Kind = "RemoveOrphans"
+	RemoveDeleted    Kind = "RemoveDeletedVolumes"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -109,7 +110,7 @@ type Action struct {
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.
 	Volume string
 	// Volumes are the logical volumes of DeactivatePool, RemoveUnreadable and RemovePool, their UUIDs for RemoveLost,
-	// TrimVolumes, CheckVolumes, RepairVolumes and RemoveOrphans, and the mapped devices of Unmap.
+	// TrimVolumes, CheckVolumes, RepairVolumes, RemoveOrphans and RemoveDeleted, and the mapped devices of Unmap.
 	Volumes []string
 	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
@@ -324,7 +325,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {
-		due = append(due, orphanAction(w, s, vg), checkAction(w, s, vg))
+		due = append(due, orphanAction(w, s, vg), deletedAction(s, vg), checkAction(w, s, vg))
 	}
 	if a := firstOf(due...); a.Kind != Nothing {
 		return a

@@ -59,6 +59,11 @@ type NodeState struct {
 	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or
 	// imports volumes.
 	Owners Owners
+	// Deletions has the LogicalVolumes that were deleted while their node did not exist, by the name of the logical
+	// volume, if deletedVolumeRetention is set and there are orphans. Expired are the names of the logical volumes that
+	// are to be removed because of it.
+	Deletions map[string]v1alpha1.DeletedVolume
+	Expired   []string
 	// Absent are the volumes of the API that the volume group does not have, if it lacks the thin pool that it had.
 	Absent []string
 	// Unattended are the moves that no process polls.

@@ -10,6 +10,7 @@ export interface components {
                             volumeGroupUUID: string;
                         }[];
                         default?: boolean;
+                        deletedVolumeRetention?: string;
                         /** @enum {string} */
                         deviceDiscoveryPolicy?: "Static" | "Dynamic";
                         deviceRequests?: {
@@ -185,6 +186,8 @@ export interface components {
                             /** @enum {string} */
                             kind: "LogicalVolume" | "Object" | "Unclaimed";
                             name: string;
+                            /** Format: date-time */
+                            removalTime?: string;
                             size?: number | string;
                         }[];
                         physicalVolumes?: {
@@ -339,6 +342,8 @@ export interface components {
                         /** @enum {string} */
                         kind: "LogicalVolume" | "Object" | "Unclaimed";
                         name: string;
+                        /** Format: date-time */
+                        removalTime?: string;
                         size?: number | string;
                     }[];
                     physicalVolumes?: {

@@ -38,6 +38,11 @@ export const specSchema: Schema = {
               "default": {
                 "type": "boolean"
               },
+              "deletedVolumeRetention": {
+                "type": "string",
+                "maxLength": 32,
+                "pattern": "^([0-9]+(\\.[0-9]+)?(h|m|s))+$"
+              },
               "deviceDiscoveryPolicy": {
                 "type": "string",
                 "enum": [

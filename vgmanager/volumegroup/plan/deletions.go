@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// RemovalTimes returns when the logical volumes of deleted LogicalVolumes are removed, by name. The record must be
+// about the LogicalVolume for which the logical volume was last tagged: a logical volume that was imported since has
+// the UID of another LogicalVolume, and is kept even if etcd is restored from a backup without that object.
+func RemovalTimes(w Desired, s NodeState) map[string]time.Time {
+	retention, set := w.Spec.DeletedVolumeRetention.Duration()
+	vg := GroupOf(w, s)
+	if !set || vg == nil {
+		return nil
+	}
+	times := map[string]time.Time{}
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		record, deleted := s.Deletions[lv.Name]
+		if deleted && tagOf(lv, v1alpha1.VolumeUIDTagPrefix) == string(record.UID) &&
+			tagOf(lv, v1alpha1.ClusterTagPrefix) == w.Cluster {
+			times[lv.Name] = record.Time.Add(retention)
+		}
+	}
+	return times
+}
+
+// Expired returns the names of the logical volumes of deleted LogicalVolumes that are to be removed now. It omits those
+// that must not be removed, for example because they are in use. An open recovery comes first.
+func Expired(w Desired, s NodeState, now time.Time) []string {
+	vg := GroupOf(w, s)
+	if vg == nil || w.Deleting || w.Recovery != nil || len(w.Orphans) > 0 || w.Import != nil || w.Check != nil ||
+		deletionProblem(w, s, vg) != "" {
+		return nil
+	}
+	var names []string
+	for name, removal := range RemovalTimes(w, s) {
+		if !now.Before(removal) && orphanProblem(w, s, vg, vg.LV(name)) == "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// deletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.
+func deletedAction(s NodeState, vg *lvm.VG) Action {
+	if len(s.Expired) == 0 {
+		return Action{}
+	}
+	a := Action{Kind: RemoveDeleted}
+	for _, name := range s.Expired[:min(len(s.Expired), maxNamesOfCommand)] {
+		a.Volumes = append(a.Volumes, vg.LV(name).UUID)
+	}
+	return a
+}
