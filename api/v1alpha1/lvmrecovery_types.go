@@ -360,6 +360,13 @@ type RecoveryVolume struct {
 	// one as a block volume.
 	// +optional
 	FSType string `json:"fsType,omitempty"`
+	// created is when the logical volume was created (ImportVolumes).
+	// +optional
+	Created *metav1.Time `json:"created,omitempty"`
+	// lastMountTime is when the ext4 file system of the volume was mounted last (ImportVolumes). XFS does not record
+	// it.
+	// +optional
+	LastMountTime *metav1.Time `json:"lastMountTime,omitempty"`
 	// finding is what a check of the file system that changes nothing has found (CheckFileSystems): "no errors", or the
 	// first errors. After the repair, it is what a check has found then. For RestoreMetadata, it is why a volume is
 	// damaged.

@@ -51,6 +51,16 @@ type fakeDevices struct {
 	// mapped are the devices that remain of a volume group.
 	mapped    []string
 	mappedErr error
+	// mounts is when the file systems on devices were mounted last.
+	mounts   map[string]time.Time
+	mountErr error
+}
+
+func (f *fakeDevices) LastMount(_ context.Context, d device.Device) (time.Time, error) {
+	if f.mountErr != nil {
+		return time.Time{}, f.mountErr
+	}
+	return f.mounts[d.Name], nil
 }
 
 func (f *fakeDevices) Mapped(string) ([]string, error) { return f.mapped, f.mappedErr }

@@ -127,6 +127,7 @@ type Devices interface {
 	Unmap(ctx context.Context, names ...string) error
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
 	Content(ctx context.Context, d device.Device) ([]device.Signature, []device.Reason)
+	LastMount(ctx context.Context, d device.Device) (time.Time, error)
 	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
 }
 

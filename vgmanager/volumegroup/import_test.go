@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
 func (b *bench) requestImport(name string, volumes ...string) {
@@ -120,5 +121,35 @@ func TestAnApprovedImportOfAnotherGroupIsPlannedAgain(t *testing.T) {
 	r = b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval, "is not the current one")
 	if strings.Contains(r.Status.Message, "in progress") || r.Status.Plan.VolumeGroupUUID == "another" {
 		t.Errorf("got the status %+v", r.Status)
+	}
+}
+
+// TestAnImportSaysWhenVolumesWereMounted: only of ext4 file systems that can be read.
+func TestAnImportSaysWhenVolumesWereMounted(t *testing.T) {
+	b := orphaned(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
+	report, err := b.lvm.Report(t.Context())
+	b.ok(err)
+	last := time.Date(2026, 3, 2, 8, 15, 30, 0, time.UTC)
+	b.devices.mounts = map[string]time.Time{}
+	for name, signature := range map[string]string{"a": "ext4", "b": "xfs"} {
+		lv := report.VG("vg1").LV(name)
+		path := "/dev/vg1/" + name
+		b.devices.mounts[path] = last
+		b.devices.list = append(b.devices.list, device.Device{Name: path, KernelName: path, Type: "lvm",
+			Number: device.NewNumber(lv.Major, lv.Minor), Size: 1 << 20, Signature: signature, AppearedKnown: true,
+			Appeared: time.Hour})
+	}
+	b.requestImport("import")
+	volumes := b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval, "").Status.Plan.ImportedVolumes
+	if len(volumes) != 2 || volumes[0].LastMountTime == nil || !volumes[0].LastMountTime.Time.Equal(last) ||
+		volumes[0].FSType != "ext4" || volumes[1].LastMountTime != nil {
+		t.Errorf("got the volumes %+v", volumes)
+	}
+	b.devices.mountErr = errors.New("input/output error")
+	b.ok(b.client.Delete(t.Context(), b.recovery("import")))
+	b.requestImport("again")
+	volumes = b.wantPhase("again", v1alpha1.RecoveryAwaitingApproval, "").Status.Plan.ImportedVolumes
+	if len(volumes) != 2 || volumes[0].LastMountTime != nil {
+		t.Errorf("got the volumes %+v", volumes)
 	}
 }

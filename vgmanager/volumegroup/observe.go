@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -71,6 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, err
 	}
 	s.Owners = r.owners(ctx, w)
+	s.LastMounts = r.lastMounts(ctx, w, s)
 	r.observeDeletions(ctx, w, &s, maxAge)
 	if vg := plan.GroupOf(w, s); plan.LacksPool(w, s, vg) {
 		if s.Absent, err = r.absent(ctx, w, vg); err != nil {
@@ -87,6 +90,30 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	}
 	r.observeFileSystems(ctx, w, &s)
 	return s, nil
+}
+
+// lastMounts reads when the ext4 file systems of volumes that may be imported were mounted last. The administrator
+// reads it before an approval. It omits what cannot be read.
+func (r *Reconciler) lastMounts(ctx context.Context, w plan.Desired, s plan.NodeState) map[string]time.Time {
+	vg := plan.GroupOf(w, s)
+	if w.Import == nil || w.Recovery != nil || vg == nil {
+		return nil
+	}
+	times := map[string]time.Time{}
+	for i := range vg.LVs {
+		d := plan.DeviceOf(s, &vg.LVs[i])
+		if d == nil || d.Signature != string(v1alpha1.FilesystemTypeExt4) {
+			continue
+		}
+		last, err := r.Devices.LastMount(ctx, *d)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "cannot read when a file system was mounted last", "deviceClass", w.Name,
+				"lv", vg.LVs[i].Name)
+			continue
+		}
+		times[vg.LVs[i].Name] = last
+	}
+	return times
 }
 
 // stale returns the volumes that the kernel maps to other devices than those of their physical volumes. It skips a

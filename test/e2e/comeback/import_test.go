@@ -31,6 +31,10 @@ func importOn(ctx context.Context, node string, volumes ...string) []lvmv1alpha1
 	status := waitImport(ctx, lvmv1alpha1.RecoveryAwaitingApproval)
 	Expect(status.Plan).NotTo(BeNil())
 	Expect(status.Plan.LostVolumeCount).To(BeZero(), "an import loses nothing")
+	for _, v := range status.Plan.ImportedVolumes {
+		Expect(v.Created).NotTo(BeNil(), "LVM records when it creates a volume: %+v", v)
+		Expect(v.Created.Time).To(BeTemporally("~", time.Now(), 24*time.Hour))
+	}
 	return status.Plan.ImportedVolumes
 }
 

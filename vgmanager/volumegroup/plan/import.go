@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -154,6 +155,7 @@ func importedVolume(w Desired, s NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume
 		PersistentVolume: cmp.Or(owner.PersistentVolume, owner.LogicalVolume, object, importName(lv.Name)),
 		Claim:            cmp.Or(owner.Claim, w.Import.Claims[lv.Name], claimOf(lv)),
 		FSType:           fileSystemOf(s, lv),
+		Created:          timeOf(lv.Created), LastMountTime: timeOf(s.LastMounts[lv.Name]),
 	}
 	switch claim := w.Import.Claims[lv.Name]; {
 	case claim != "" && owner.Claim != "" && claim != owner.Claim:
@@ -199,6 +201,13 @@ func tagOf(lv *lvm.LV, prefix string) string {
 	return ""
 }
 
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t.Truncate(time.Second)}
+}
+
 // fileSystemOf returns the type of the file system of a volume, from its tags or from udev. It returns "" for a block
 // volume.
 func fileSystemOf(s NodeState, lv *lvm.LV) string {
@@ -206,13 +215,21 @@ func fileSystemOf(s NodeState, lv *lvm.LV) string {
 	if fs != "" {
 		return fs
 	}
-	for _, d := range s.Devices {
-		known := d.Signature == string(v1alpha1.FilesystemTypeXFS) || d.Signature == string(v1alpha1.FilesystemTypeExt4)
-		if known && lv.Major != 0 && d.Number == device.NewNumber(lv.Major, lv.Minor) {
-			return d.Signature
-		}
+	if d := DeviceOf(s, lv); d != nil &&
+		(d.Signature == string(v1alpha1.FilesystemTypeXFS) || d.Signature == string(v1alpha1.FilesystemTypeExt4)) {
+		return d.Signature
 	}
 	return ""
+}
+
+// DeviceOf returns the device of an active logical volume, or nil.
+func DeviceOf(s NodeState, lv *lvm.LV) *device.Device {
+	for i := range s.Devices {
+		if lv.Major != 0 && s.Devices[i].Number == device.NewNumber(lv.Major, lv.Minor) {
+			return &s.Devices[i]
+		}
+	}
+	return nil
 }
 
 // importConflict returns why two of the volumes, or a volume and an object of the cluster, exclude each other, or "".

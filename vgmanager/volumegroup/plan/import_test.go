@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -133,6 +134,25 @@ func TestNewImportPlan(t *testing.T) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestThePlanOfAnImportSaysHowOldVolumesAre: the administrator needs it to choose. The approval does not depend on it.
+func TestThePlanOfAnImportSaysHowOldVolumesAre(t *testing.T) {
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+	w.Import = &Import{Volumes: []string{"a"}}
+	before, problem := NewImportPlan(w, importState(), metav1.Time{})
+	if problem != "" || before.ImportedVolumes[0].Created != nil || before.ImportedVolumes[0].LastMountTime != nil {
+		t.Fatalf("got the plan %+v: %s", before, problem)
+	}
+	s := importState()
+	created, mounted := time.Unix(1_700_000_000, 5), time.Unix(1_710_000_000, 0)
+	s.Report.VGs[0].LV("a").Created = created
+	s.LastMounts = map[string]time.Time{"a": mounted}
+	p, problem := NewImportPlan(w, s, metav1.Time{})
+	if problem != "" || p.ID != before.ID || !p.ImportedVolumes[0].Created.Time.Equal(created.Truncate(time.Second)) ||
+		!p.ImportedVolumes[0].LastMountTime.Time.Equal(mounted) {
+		t.Errorf("got the plan %+v: %s", p, problem)
 	}
 }
 

@@ -59,6 +59,9 @@ type NodeState struct {
 	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or
 	// imports volumes.
 	Owners Owners
+	// LastMounts is when ext4 file systems were mounted last, by the name of the logical volume, while a recovery that
+	// is not approved imports volumes.
+	LastMounts map[string]time.Time
 	// Deletions has the LogicalVolumes that were deleted while their node did not exist, by the name of the logical
 	// volume, if deletedVolumeRetention is set and there are orphans. Expired are the names of the logical volumes that
 	// are to be removed because of it.

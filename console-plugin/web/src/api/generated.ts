@@ -438,9 +438,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;
@@ -457,9 +461,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;
@@ -482,9 +490,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;
@@ -503,9 +515,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;
@@ -523,9 +539,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;
@@ -542,9 +562,13 @@ export interface components {
                         /** Format: int64 */
                         allocatedBytes?: number;
                         claim?: string;
+                        /** Format: date-time */
+                        created?: string;
                         finding?: string;
                         fromNode?: string;
                         fsType?: string;
+                        /** Format: date-time */
+                        lastMountTime?: string;
                         /** Format: int64 */
                         lostBytes?: number;
                         name: string;

@@ -7,7 +7,7 @@ import { useT } from '../i18n';
 import { formatBytes } from '../model/quantity';
 import { unlisted } from '../model/recovery';
 import { persistentVolumePath } from '../paths';
-import { ClaimLink } from './parts';
+import { Age, ClaimLink } from './parts';
 
 /** The devices and volumes of a plan; a list that is empty is left out. done: what was imported exists. */
 export function PlanTables({ plan, done }: { plan: RecoveryPlan; done: boolean }) {
@@ -42,12 +42,12 @@ export function PlanTables({ plan, done }: { plan: RecoveryPlan; done: boolean }
       />
       <Section
         id="plan-imported" title={t('Volumes to import')} rows={plan.importedVolumes} rowKey={keyOf}
-        columns={[claim, name, bytes, { key: 'pv', title: 'PersistentVolume', width: 11, lines: 2 }, { key: 'fs', title: t('File system'), width: 6 }, { key: 'from', title: t('From node'), width: 7, lines: 2 }]}
+        columns={[claim, name, bytes, { key: 'pv', title: 'PersistentVolume', width: 11, lines: 2 }, { key: 'fs', title: t('File system'), width: 6 }, { key: 'age', title: t('Age'), width: 5 }, { key: 'mounted', title: t('Last mounted'), width: 6 }, { key: 'from', title: t('From node'), width: 7, lines: 2 }]}
         cells={(v) => [
           // They exist after the import, and before it if they only move.
           <ClaimLink key="c" claim={v.claim} plain={!done && !v.fromNode} />, v.name, size(v.size),
           v.persistentVolume && (done || v.fromNode) ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}</Link> : (v.persistentVolume ?? '–'),
-          v.fsType ?? t('Block'), v.fromNode ?? '–',
+          v.fsType ?? t('Block'), <Age key="a" time={v.created} />, <Age key="m" time={v.lastMountTime} />, v.fromNode ?? '–',
         ]}
       />
       <Section
