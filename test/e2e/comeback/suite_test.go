@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from
-// an older backup, disks were moved to another node, or the whole cluster was lost.
+// an older backup, disks were moved to another node, the whole cluster was lost, or a Node was deleted with its claims.
 package comeback
 
 import (
@@ -58,6 +58,7 @@ var _ = Describe("Volumes come back", func() {
 		tale{"when etcd is restored from an older backup", isRestored},
 		tale{"when their disks are moved to another node", areMoved},
 		tale{"in a new cluster when the whole cluster is lost", isLost},
+		tale{"when their node was deleted with its claims", areDeleted},
 	) {
 		It(t.text, t.tell, NodeTimeout(20*time.Minute))
 	}
