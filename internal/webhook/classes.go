@@ -47,7 +47,7 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 			violations = append(violations, field.Invalid(at, key, "a parameter must have a name"))
 		case slices.Contains(ownParameters, key):
 			violations = append(violations, field.Forbidden(at.Key(key),
-				"the operator sets this parameter from the device class: remove it"))
+				"this parameter is managed by LVMS, which sets it from the device class: remove it"))
 		}
 	}
 	return violations
@@ -65,7 +65,7 @@ func labelsPossible(labels map[string]string, at *field.Path) field.ErrorList {
 		}
 		if slices.Contains(ownLabels, key) || strings.HasPrefix(key, ownLabelPrefix) {
 			violations = append(violations, field.Forbidden(at.Key(key),
-				"this label is reserved for the operator: use another name"))
+				"this label is operator-reserved: use another name"))
 		}
 	}
 	return violations
@@ -127,15 +127,15 @@ func unchangeable(at *field.Path, now any, was, storageClass string) *field.Erro
 func classesKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	if len(before) > 0 && len(after) == 0 {
 		return field.ErrorList{field.Required(classesPath,
-			"the last device class cannot be removed: delete the LVMCluster instead, which waits until no volume "+
+			"at least one device class must remain: delete the LVMCluster instead, which waits until no volume "+
 				"exists")}
 	}
 	for _, class := range before {
 		stays := slices.ContainsFunc(after, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
 		if class.Default && !stays && !anyDefault(after) {
 			return field.ErrorList{field.Forbidden(classesPath, fmt.Sprintf(
-				"device class %q is the default and cannot be removed: first set default to true in another device "+
-					"class, or to false in this one", class.Name))}
+				"cannot delete default device class %q: first set default to true in another device class, or to "+
+					"false in this one", class.Name))}
 		}
 	}
 	return nil

@@ -18,11 +18,10 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 		"all": {"{reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: " +
 			"{lvm.topolvm.io/mkfs-options: -K}, additionalLabels: {tier: fast, example.com/tier: \"\"}}", nil},
 		"own parameters": {"{additionalParameters: {topolvm.io/device-class: b, csi.storage.k8s.io/fstype: ext4}}",
-			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: the operator sets this parameter", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
+			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: this parameter is managed by LVMS", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
 		"no name": {"{additionalParameters: {\" \": x}}", []string{"a parameter must have a name"}},
 		"own labels": {"{additionalLabels: {app.kubernetes.io/managed-by: me, owned-by.topolvm.io/name: me}}",
-			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is reserved for the " +
-				"operator",
+			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is operator-reserved",
 				"owned-by.topolvm.io/name"}},
 		"no labels": {"{additionalLabels: {\"a b\": x, ok: \"a b\"}}",
 			[]string{"is not a valid label name", "is not a valid label value"}},
@@ -73,10 +72,10 @@ func TestDeviceClassesThatGo(t *testing.T) {
 	}{
 		"one of two": {"[{name: a, default: true}, {name: b}]", "[{name: a, default: true}]", nil},
 		"the default": {"[{name: a, default: true}, {name: b}]", "[{name: b}]",
-			[]string{`deviceClasses: Forbidden: device class "a" is the default and cannot be removed`}},
+			[]string{`deviceClasses: Forbidden: cannot delete default device class "a"`}},
 		"the default, and a new one": {"[{name: a, default: true}, {name: b}]", "[{name: b, default: true}]", nil},
 		"the last one": {"[{name: a}]", "[]",
-			[]string{"the last device class cannot be removed: delete the LVMCluster instead"}},
+			[]string{"at least one device class must remain: delete the LVMCluster instead"}},
 		"none to the first": {"[]", "[{name: a}]", nil},
 	}
 	for name, tt := range tests {

@@ -86,7 +86,7 @@ func TestRulesAboutDevices(t *testing.T) {
 		"a path twice on a node": {
 			"[{name: a, deviceSelectors: [{paths: [/dev/a]}, {" + inRack + ", paths: [/dev/a]}]}]",
 			[]string{
-				`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": the device is named twice in device class "a"`},
+				`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": the device is specified at multiple places in deviceClass "a"`},
 		},
 	}
 	for name, tt := range tests {

@@ -117,7 +117,8 @@ func (u use) clash(seen []use) *field.Error {
 		case path.Clean(u.path) != path.Clean(other.path) || !meet(u.node, other.node):
 		case u.class.Name == other.class.Name:
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
-				"the device is named twice in device class %q, also at %s: keep one of them", u.class.Name, other.at))
+				"the device is specified at multiple places in deviceClass %q, also at %s: keep one of them",
+				u.class.Name, other.at))
 		case meet(u.class.NodeSelector, other.class.NodeSelector):
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
 				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong "+

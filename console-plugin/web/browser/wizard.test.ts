@@ -125,7 +125,7 @@ describe('wizard', () => {
     await test(page, 'refused').waitFor();
     const cause = page.locator('[data-test=cause]');
     assert.match(await cause.first().getAttribute('data-field') ?? '', /deviceClasses\[0\]\.storageClassOptions\.additionalLabels\[app\.kubernetes\.io\/name\]/);
-    assert.match(await cause.first().innerText(), /reserved for the operator/);
+    assert.match(await cause.first().innerText(), /operator-reserved/);
 
     // A field that the kind does not have is refused, and stays in the text.
     await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        nonsense: 1'));

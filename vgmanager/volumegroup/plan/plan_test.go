@@ -158,7 +158,7 @@ func TestPlan(t *testing.T) {
 		},
 		"no usable disk": {
 			spec: thick, seen: NodeState{Report: report(), Devices: []device.Device{signed}},
-			want: "Failed", says: []string{"node n1 has no usable device", "attach a blank disk"},
+			want: "Failed", says: []string{"volume group vg1 does not exist on node n1", "there were no available devices to create it", "attach a blank disk"},
 			excluded: []string{"/dev/sdc HasSignature"},
 		},
 		"named disks": {
@@ -182,7 +182,7 @@ func TestPlan(t *testing.T) {
 		"a found physical volume of no group is not": {
 			spec: thick, seen: NodeState{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
 				Minor: 1}}}, Devices: []device.Device{disk("b")}},
-			want: "Failed", says: []string{"no usable device"}, excluded: []string{"/dev/sdb UnassignedPV"},
+			want: "Failed", says: []string{"no available devices"}, excluded: []string{"/dev/sdb UnassignedPV"},
 		},
 		"a named path is missing": {
 			spec: named, seen: NodeState{Report: report(), Devices: []device.Device{disk("b")},
