@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm/pkg/driver"
@@ -12,6 +13,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/notice"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
@@ -36,6 +38,11 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		Recorder: mgr.GetEventRecorder("lvms-operator"),
 	})
 	if err := mgr.Add(left); err != nil {
+		return nil, err
+	}
+	recorder := mgr.GetEventRecorder("lvms-operator")
+	if err := errors.Join(notice.NewClaims(mgr.GetCache(), recorder).SetupWithManager(mgr),
+		notice.NewVolumes(mgr.GetCache(), recorder).SetupWithManager(mgr)); err != nil {
 		return nil, err
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))

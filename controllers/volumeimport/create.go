@@ -195,6 +195,7 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 	}
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: v.PersistentVolume,
+			Labels:      map[string]string{corev1.LabelHostname: j.node},
 			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: sizeOf(v)}, AccessModes: claim.Spec.AccessModes,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -102,6 +103,8 @@ func (j *job) onThisNode(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 		Spec: *pv.Spec.DeepCopy(),
 	}
 	moved.Spec.NodeAffinity = onNode(j.node)
+	moved.Labels = maps.Clone(moved.Labels)
+	metav1.SetMetaDataLabel(&moved.ObjectMeta, corev1.LabelHostname, j.node)
 	if moved.Spec.ClaimRef != nil {
 		moved.Spec.ClaimRef.ResourceVersion = ""
 	}
@@ -109,15 +112,7 @@ func (j *job) onThisNode(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
 }
 
 // isOn reports whether the node affinity of a PersistentVolume is for a node.
-func isOn(pv *corev1.PersistentVolume, node string) bool {
-	affinity := pv.Spec.NodeAffinity
-	return affinity != nil && affinity.Required != nil && slices.ContainsFunc(affinity.Required.NodeSelectorTerms,
-		func(term corev1.NodeSelectorTerm) bool {
-			return slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
-				return e.Key == v1alpha1.TopologyNodeKey && slices.Equal(e.Values, []string{node})
-			})
-		})
-}
+func isOn(pv *corev1.PersistentVolume, node string) bool { return v1alpha1.NodeOfVolume(pv) == node }
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch

@@ -49,27 +49,11 @@ func addPersistentVolume(o plan.Owners, pv *corev1.PersistentVolume) {
 	o.Of[source.VolumeHandle] = "PersistentVolume " + pv.Name
 	o.Names[pv.Name] = source.VolumeHandle
 	owner := o.Volumes[source.VolumeHandle]
-	owner.PersistentVolume, owner.VolumeNode = pv.Name, nodeOf(pv)
+	owner.PersistentVolume, owner.VolumeNode = pv.Name, v1alpha1.NodeOfVolume(pv)
 	if claim := pv.Spec.ClaimRef; claim != nil {
 		owner.Claim = claim.Namespace + "/" + claim.Name
 	}
 	o.Volumes[source.VolumeHandle] = owner
-}
-
-// nodeOf returns the node in the node affinity of a PersistentVolume of this driver, or "".
-func nodeOf(pv *corev1.PersistentVolume) string {
-	affinity := pv.Spec.NodeAffinity
-	if affinity == nil || affinity.Required == nil {
-		return ""
-	}
-	for _, term := range affinity.Required.NodeSelectorTerms {
-		for _, e := range term.MatchExpressions {
-			if e.Key == v1alpha1.TopologyNodeKey && len(e.Values) == 1 {
-				return e.Values[0]
-			}
-		}
-	}
-	return ""
 }
 
 func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {

@@ -9,11 +9,14 @@ import (
 	provisioning "github.com/kubernetes-csi/external-provisioner/v6/pkg/controller"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	csitranslation "k8s.io/csi-translation-lib"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 	libmetrics "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 const (
@@ -44,13 +47,26 @@ type latePlugin struct {
 	copies controller.Provisioner
 }
 
-// Provision creates a volume.
+// Provision creates a volume. Its PersistentVolume has the label of its node.
 func (p *latePlugin) Provision(ctx context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume,
 	controller.ProvisioningState, error) {
+	plugin := controller.Provisioner(p.completePlugin)
 	if claim := options.PVC.Spec; claim.DataSource != nil || claim.DataSourceRef != nil {
-		return p.copies.Provision(ctx, options)
+		plugin = p.copies
 	}
-	return p.completePlugin.Provision(ctx, options)
+	pv, state, err := plugin.Provision(ctx, options)
+	if pv != nil {
+		labelNode(pv)
+	}
+	return pv, state, err
+}
+
+// labelNode labels a PersistentVolume with the node of its node affinity, by which upstream LVMS lets users select the
+// PersistentVolumes of a node.
+func labelNode(pv *corev1.PersistentVolume) {
+	if node := v1alpha1.NodeOfVolume(pv); node != "" {
+		metav1.SetMetaDataLabel(&pv.ObjectMeta, corev1.LabelHostname, node)
+	}
 }
 
 // completePlugin has all interfaces that the library's controller uses.

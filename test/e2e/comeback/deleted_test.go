@@ -28,13 +28,18 @@ func areDeleted(ctx SpecContext) {
 	createClasses(ctx, thinClass+"      deletedVolumeRetention: 24h\n")
 	volumes := writeTwo(ctx)
 	needed, unneeded := volumes[0], volumes[1]
-	handleOfNeeded, handleOfUnneeded := needed.volume(ctx).Spec.CSI.VolumeHandle, unneeded.volume(ctx).Spec.CSI.VolumeHandle
+	handleOfNeeded := needed.volume(ctx).Spec.CSI.VolumeHandle
+	handleOfUnneeded := unneeded.volume(ctx).Spec.CSI.VolumeHandle
 	content := volumesOn(ctx, n.Name())
 
 	By("deleting the Node with its claims")
 	Expect(n.PowerOff(ctx)).To(Succeed())
-	deleted := time.Now()
+	// If the operator was on that node, another replica has to take over first.
 	cluster.Run(ctx, "annotate", "node", n.Name(), "lvm.topolvm.io/release-claims=true")
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "node", n.Name(), "-o",
+		"jsonpath={.metadata.finalizers}").WithTimeout(soon).WithPolling(time.Second).Should(
+		ContainSubstring(lvmv1alpha1.NodeFinalizer))
+	deleted := time.Now()
 	cluster.Run(ctx, "delete", "node", n.Name())
 	for _, w := range volumes {
 		cluster.Run(ctx, "delete", "pod", "-n", namespace, w.pod(), "--force", "--grace-period=0", "--ignore-not-found")

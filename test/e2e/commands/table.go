@@ -150,7 +150,9 @@ var elsewhere = map[string][2]string{
 	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml": {"test/e2e/catalog/catalog_test.go",
 		`"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
 	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true": lostNodes,
-	"kubectl delete node NODE":                                      lostNodes,
+	"kubectl get node NODE -o jsonpath='{.metadata.finalizers}'": {"test/e2e/comeback/deleted_test.go",
+		"jsonpath={.metadata.finalizers}"},
+	"kubectl delete node NODE": lostNodes,
 	"kubectl apply -k monitoring/prometheus-operator": {"test/e2e/components/anywhere_test.go",
 		"kubectl apply -k monitoring/prometheus-operator"},
 

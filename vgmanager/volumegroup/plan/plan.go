@@ -248,8 +248,8 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		p.Note = "waiting until the new devices have been attached for a minute"
 	case c.blocked > 0 || requires(w):
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: fmt.Sprintf(
-			"volume group %s does not exist on node %s, because there were no available devices to create it: attach a "+
-				"blank disk, or see excluded for why each device cannot be used", w.Name, w.Node)}}
+			"volume group %s does not exist on node %s, because there were no available devices to create it: attach "+
+				"a blank disk, or see excluded for why each device cannot be used", w.Name, w.Node)}}
 	default:
 		// If the node has no usable device and the device class requires none, the node is ready.
 		p.State, p.Note = v1alpha1.VGStatusReady,
