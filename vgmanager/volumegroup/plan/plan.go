@@ -267,8 +267,8 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
-	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
-		raidProblems(w, vg), unknownHealth(w, s))
+	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
+		replacedProblems(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
@@ -297,7 +297,8 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
 	}
 	// While the metadata of the volume group may be too old, extents that it calls free can have data.
-	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w))
+	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w)) ||
+		len(s.Replaced.Volumes) > 0
 	if !broken && !outdated {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {
