@@ -134,9 +134,10 @@ const (
 	// What to do: detach the disks of the volume group that does not belong there, rename it with `vgrename`, or
 	// `adopt` it, as the message says.
 	ReasonDuplicateVolumeGroup = "DuplicateVolumeGroup"
-	// ReasonVolumesBroken sets VolumesHealthy to False: LVM reports logical volumes as broken, or they use a device
-	// that is no longer present.
+	// ReasonVolumesBroken sets VolumesHealthy to False: LVM reports logical volumes as broken, they use a device that
+	// is no longer present, or the metadata of the volume group was replaced with that of an earlier time.
 	// What to do: see the message and the kernel's log of the node; restore volumes that cannot be read from a backup.
+	// If the message says that the metadata was replaced, create an LVMRecovery with `action: RestoreMetadata`.
 	ReasonVolumesBroken = "VolumesBroken"
 	// ReasonVolumesSuspended sets VolumesHealthy to False: I/O to logical volumes is suspended, and processes
 	// that use them wait.

@@ -45,7 +45,8 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 		}
 		return failing
 	}
-	return &watch{monitor: health.New(health.Options{Mapper: kernel, Failing: failing})}
+	return &watch{monitor: health.New(health.Options{Mapper: kernel, Failing: failing,
+		Metadata: pulse.Starts, Own: volumes.Changes})}
 }
 
 // beats returns the devices of this product's volume groups. LVM no longer lists a volume group if none of its devices

@@ -2,9 +2,11 @@ package device
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,23 +31,34 @@ type Beat struct {
 	Path string
 }
 
-// Pulse checks whether devices respond by reading their first block past all caches. It starts no process. It has at
+// Pulse checks whether devices respond by reading their first blocks past all caches. It starts no process. It has at
 // most one pending read for each device: a device that does not respond is read again only after the pending read
 // ends. It is safe for concurrent use.
 type Pulse struct {
 	sysfs string
-	read  func(Beat) error
+	read  func(Beat) ([]byte, error)
 	reads *bounded.Calls // by number
+
+	mu sync.Mutex
+	// starts are the hashes of the first blocks of the devices, as last read.
+	starts map[Number][sha256.Size]byte
 }
+
+// startSize is the number of bytes that Pulse reads. They include LVM's label, and the header of the metadata area
+// (struct mda_header in lib/format_text/layout.h), in which LVM updates the location of the metadata at each change of
+// the volume group.
+const startSize = 2 * blockSize
 
 // NewPulse returns a Pulse. The process must have access to the node's /dev and /sys.
 func NewPulse() *Pulse {
-	return &Pulse{sysfs: "/sys", read: readFirst, reads: bounded.New(pulseLimit, math.MaxInt)}
+	return &Pulse{sysfs: "/sys", read: readFirst, reads: bounded.New(pulseLimit, math.MaxInt),
+		starts: map[Number][sha256.Size]byte{}}
 }
 
 // Check reads all devices at the same time and returns the errors of unhealthy devices. It returns when all have
 // responded, and after 15 s at the latest.
 func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
+	p.forgetOthers(devices)
 	failing := map[Number]error{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -62,12 +75,45 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	return failing
 }
 
+// Starts returns a digest of the first blocks of the devices of the last Check, as last read. It changes when the
+// labels of the devices or their volume groups change.
+func (p *Pulse) Starts() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lines []string
+	for number, start := range p.starts {
+		lines = append(lines, fmt.Sprintf("%s %x", number, start))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// forgetOthers forgets the first blocks of other devices than these.
+func (p *Pulse) forgetOthers(devices []Beat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.starts, func(number Number, _ [sha256.Size]byte) bool {
+		return !slices.ContainsFunc(devices, func(d Beat) bool { return d.Number == number })
+	})
+}
+
+func (p *Pulse) readStart(d Beat) error {
+	start, err := p.read(d)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starts[d.Number] = sha256.Sum256(start)
+	return nil
+}
+
 // check reads a device. The read ends when the kernel completes or fails it.
 func (p *Pulse) check(ctx context.Context, d Beat) error {
 	if err := p.state(d); err != nil {
 		return err
 	}
-	failure, err := bounded.Do(ctx, p.reads, string(d.Number), func(context.Context) error { return p.read(d) })
+	failure, err := bounded.Do(ctx, p.reads, string(d.Number), func(context.Context) error { return p.readStart(d) })
 	late := (*bounded.NoAnswerError)(nil)
 	switch {
 	case errors.As(err, &late):
@@ -114,22 +160,23 @@ func (p *Pulse) state(d Beat) error {
 	return nil
 }
 
-func readFirst(d Beat) error {
+func readFirst(d Beat) ([]byte, error) {
 	// O_EXCL is not used, because LVM has the device open. O_NONBLOCK is for drives without a medium.
 	f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return fmt.Errorf("cannot be opened: %w", err)
+		return nil, fmt.Errorf("cannot be opened: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if number, ok := numberOf(info); !ok || number != d.Number {
-		return fmt.Errorf("was removed: its name %s now belongs to another device", d.Path)
+		return nil, fmt.Errorf("was removed: its name %s now belongs to another device", d.Path)
 	}
-	if _, err := readDirect(f, 0, blockSize); err != nil {
-		return fmt.Errorf("cannot be read: %w", err)
+	start, err := readDirect(f, 0, startSize)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
 	}
-	return nil
+	return start, nil
 }

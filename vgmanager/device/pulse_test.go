@@ -27,15 +27,15 @@ func TestPulse(t *testing.T) {
 	p := NewPulse()
 	p.sysfs = dir
 	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-	p.read = func(b Beat) error {
+	p.read = func(b Beat) ([]byte, error) {
 		asked <- b.Path
 		switch b.Path {
 		case "bad":
-			return errors.New("input/output error")
+			return nil, errors.New("input/output error")
 		case "hangs":
 			<-hang
 		}
-		return nil
+		return nil, nil
 	}
 	devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
 	got := p.Check(t.Context(), devices)
@@ -70,10 +70,10 @@ func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
 	p := NewPulse()
 	p.sysfs = t.TempDir()
 	p.reads = bounded.New(50*time.Millisecond, math.MaxInt)
-	p.read = func(Beat) error {
+	p.read = func(Beat) ([]byte, error) {
 		asked <- struct{}{}
 		<-hang
-		return nil
+		return nil, nil
 	}
 	var all sync.WaitGroup
 	for range 20 {
@@ -103,11 +103,11 @@ func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 	p := NewPulse()
 	p.sysfs = t.TempDir()
 	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-	p.read = func(b Beat) error {
+	p.read = func(b Beat) ([]byte, error) {
 		if b.Path == "hangs" {
 			<-hang
 		}
-		return nil
+		return nil, nil
 	}
 	defer close(hang)
 	devices := []Beat{{"8:0", "hangs"}}
@@ -122,11 +122,45 @@ func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 func TestPulseThatIsNotWaitedForSaysSo(t *testing.T) {
 	hang := make(chan struct{})
 	p := NewPulse()
-	p.sysfs, p.read = t.TempDir(), func(Beat) error { <-hang; return nil }
+	p.sysfs, p.read = t.TempDir(), func(Beat) ([]byte, error) { <-hang; return nil, nil }
 	defer close(hang)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got := p.Check(ctx, []Beat{{"8:0", "x"}}); !errors.Is(got["8:0"], context.Canceled) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestStartsDifferAfterAChange: the digest changes with the content of a device that is read, and stays for a device
+// that cannot be read.
+func TestStartsDifferAfterAChange(t *testing.T) {
+	p := NewPulse()
+	p.sysfs = t.TempDir()
+	content := map[string]string{"a": "1", "b": "1"}
+	p.read = func(b Beat) ([]byte, error) {
+		if content[b.Path] == "" {
+			return nil, errors.New("input/output error")
+		}
+		return []byte(content[b.Path]), nil
+	}
+	a, b := Beat{"8:0", "a"}, Beat{"8:16", "b"}
+	starts := func(devices ...Beat) string {
+		p.Check(t.Context(), devices)
+		return p.Starts()
+	}
+	first := starts(a, b)
+	if again := starts(b, a); first == "" || again != first {
+		t.Errorf("nothing changed, and %q differs from %q", again, first)
+	}
+	content["a"] = ""
+	if failing := starts(a, b); failing != first {
+		t.Errorf("a device cannot be read, and %q differs from %q", failing, first)
+	}
+	content["a"] = "2"
+	if changed := starts(a, b); changed == first {
+		t.Errorf("a device changed, and the digest is still %q", changed)
+	}
+	if without := starts(b); strings.Contains(without, "8:0 ") {
+		t.Errorf("a device is no longer checked, and the digest is %q", without)
 	}
 }

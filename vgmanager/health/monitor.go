@@ -39,6 +39,11 @@ type Options struct {
 	// Failing checks the physical volumes and returns the errors of unhealthy ones by "MAJOR:MINOR". It is not called
 	// again before it returns.
 	Failing func(ctx context.Context) map[string]error
+	// Metadata returns a digest of the metadata of the volume groups, as Failing has last read it. Own returns the
+	// number of changes of volume groups that this process has begun or ended, and whether one is running. Both can be
+	// nil.
+	Metadata func() string
+	Own      func() (changes uint64, running bool)
 	// Interval overrides the constant Interval in tests.
 	Interval time.Duration
 }
@@ -81,6 +86,7 @@ type Monitor struct {
 	levels       levels
 	digest       string
 	pending      chan map[string]error // pending result of Failing
+	metadata     metadata
 }
 
 // New returns a Monitor.
@@ -140,16 +146,17 @@ func (m *Monitor) Start(ctx context.Context) error {
 
 // round runs one round and notifies the subscribers if the digest changed.
 func (m *Monitor) round(ctx context.Context) {
+	before := m.ownChanges()
 	seen := m.observe(ctx)
 	if ctx.Err() != nil {
 		return // The monitor stops, so the result may be incomplete.
 	}
-	digest := m.digestOf(seen)
+	digest, replaced := m.digestOf(seen), m.changedByOthers(before)
 	m.mu.Lock()
 	m.last = seen
 	subscribers := slices.Clone(m.subscribers)
 	m.mu.Unlock()
-	changed := digest != m.digest
+	changed := digest != m.digest || replaced
 	if m.digest == "" {
 		// The subscribers read LVM when they start. Only this round tells them which devices fail.
 		changed = len(seen.Failing) > 0
@@ -161,6 +168,40 @@ func (m *Monitor) round(ctx context.Context) {
 	for _, tell := range subscribers {
 		tell()
 	}
+}
+
+// metadata is the metadata of the volume groups in a round.
+type metadata struct {
+	digest string
+	// own is the state before it was read.
+	own own
+}
+
+// own is what this process does with volume groups.
+type own struct {
+	changes uint64
+	running bool
+}
+
+func (m *Monitor) ownChanges() own {
+	if m.Own == nil {
+		return own{}
+	}
+	changes, running := m.Own()
+	return own{changes, running}
+}
+
+// changedByOthers returns true if another process has changed a volume group since the last round. before is what this
+// process had done before the metadata was read. If this process has also made a change, changedByOthers returns false,
+// because the change of the other process cannot be told from its own.
+func (m *Monitor) changedByOthers(before own) bool {
+	if m.Metadata == nil {
+		return false
+	}
+	now, last := metadata{m.Metadata(), before}, m.metadata
+	m.metadata = now
+	after := m.ownChanges()
+	return last.digest != "" && now.digest != last.digest && after.changes == last.own.changes && !after.running
 }
 
 // observe returns a Snapshot of the current state.

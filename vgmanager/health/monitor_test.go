@@ -372,3 +372,38 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("it is known again, and yet %v", err)
 	}
 }
+
+// TestChangesOfOthersAreTold: another process changes a volume group. Changes of this process are known to it.
+func TestChangesOfOthersAreTold(t *testing.T) {
+	w := newWatched()
+	digest, own, running := "", uint64(0), false
+	w.Metadata = func() string { return digest }
+	w.Own = func() (uint64, bool) { return own, running }
+	for _, step := range []struct {
+		what   string
+		digest string
+		do     func()
+		told   bool
+	}{
+		{"no device yet", "", nil, false},
+		{"the first devices", "1", nil, false},
+		{"no change", "1", nil, false},
+		{"another process", "2", nil, true},
+		{"once", "2", nil, false},
+		{"this process", "3", func() { own += 2 }, false},
+		{"after this process", "3", nil, false},
+		{"this process begins", "3", func() { own++; running = true }, false},
+		{"while this process works", "4", nil, false},
+		{"this process ends", "5", func() { own++; running = false }, false},
+		{"another process again", "6", nil, true},
+	} {
+		if digest = step.digest; step.do != nil {
+			step.do()
+		}
+		before := w.told
+		w.round(t.Context())
+		if told := w.told > before; told != step.told {
+			t.Errorf("%s: told %t, want %t", step.what, told, step.told)
+		}
+	}
+}

@@ -253,6 +253,13 @@ func (l *LVM) leave(s *slot) {
 	<-s.free
 }
 
+// Changes returns the number of changes that have begun or ended, and whether one is running.
+func (l *LVM) Changes() (number uint64, running bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changes, l.inProgress > 0
+}
+
 // begin records that a change runs. Until the change ends, an older cached report can be as correct as a new one.
 func (l *LVM) begin() {
 	l.mu.Lock()

@@ -207,6 +207,8 @@ type Reconciler struct {
 	checks *runs[plan.FileSystemRun]
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
+	// replacements has what is known about metadata that was replaced, by volume group.
+	replacements map[string]replacement
 	// memberships are the device classes for which this process has confirmed the membership of the node.
 	memberships map[string]membership
 	now         func() time.Time
@@ -222,8 +224,8 @@ func New(o Options) *Reconciler {
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
 		inspections: newInspections(), trims: newRuns[plan.Trim](),
-		checks: newRuns[plan.FileSystemRun](), memberships: map[string]membership{}, now: time.Now,
-		pause: time.Sleep, wake: newWaker(),
+		checks: newRuns[plan.FileSystemRun](), replacements: map[string]replacement{},
+		memberships: map[string]membership{}, now: time.Now, pause: time.Sleep, wake: newWaker(),
 	}
 }
 

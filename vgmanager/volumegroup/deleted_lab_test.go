@@ -65,9 +65,11 @@ func restoreDeleted(t *testing.T, c keptClass, mode string) {
 		s.inSync()
 	}
 	s.ready()
+	s.disaster()
 	s.sh("/usr/sbin/lvm", "vgremove", "--force", "--yes", "vg1")
 	e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "was deleted",
 		string(v1alpha1.RecoveryRestoreMetadata))
+	s.named()
 	t.Logf("%s", falseCondition(e, v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing).Message)
 	r := s.plan(v1alpha1.RecoveryRestoreMetadata)
 	p := r.Status.Plan
@@ -105,8 +107,10 @@ func TestSceneDeletedThinGroupIsNotRestored(t *testing.T) {
 	})
 	s.ready()
 	s.fill(s.volume("a", 32<<20), 32<<20)
+	s.disaster()
 	s.sh("/usr/sbin/lvm", "vgremove", "--force", "--yes", "vg1")
 	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "was deleted")
+	s.named()
 	s.request(v1alpha1.RecoveryRestoreMetadata)
 	s.converge("the reason", func(v1alpha1.VGStatus) bool {
 		status := s.recovery().Status
@@ -121,6 +125,7 @@ func TestSceneDeletedThinGroupIsNotRestored(t *testing.T) {
 	s.converge("the end", func(v1alpha1.VGStatus) bool {
 		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
 	})
+	s.recovered(0)
 	s.fill(s.volume("new", 16<<20), 16<<20)
 	s.discard()
 }

@@ -56,7 +56,7 @@ func TestADeletedGroupIsRestored(t *testing.T) {
 	b.requestMetadata()
 	r := b.wantPhase("deleted", v1alpha1.RecoveryAwaitingApproval, "volumes that the metadata does not have: 0")
 	p := r.Status.Plan
-	if len(p.Devices) != 2 || !strings.HasPrefix(p.MetadataSource, "/etc/lvm/archive/vg1_00001-1.vg, change 1") ||
+	if len(p.Devices) != 2 || !strings.HasPrefix(p.MetadataSource, "/etc/lvm/archive/vg1_00001-1.vg, change 2") ||
 		p.LostVolumeCount != 0 || p.Devices[0].Name == "" {
 		t.Fatalf("got the plan %+v", p)
 	}

@@ -192,7 +192,9 @@ func repairFileSystem(t *testing.T, d fsDamage, mode string) {
 	}
 	s.unchanged("/dev/vg1/broken", damaged)
 	s.approve(p.ID)
-	killed = append(killed, s.killPrograms(mode, v1alpha1.RecoverySucceeded)...)
+	repairs := s.killPrograms(mode, v1alpha1.RecoverySucceeded)
+	s.recovered(len(repairs))
+	killed = append(killed, repairs...)
 	t.Logf("killed %s %v", mode, killed)
 	if len(killed) < 2 {
 		t.Error("the agent was almost never killed: this shows nothing")

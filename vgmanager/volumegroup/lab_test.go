@@ -32,6 +32,7 @@ import (
 type labBench struct {
 	*bench
 	runner *host.Local
+	real   *lvm.LVM
 	disks  []string
 	before map[string]uint64
 	// programs runs the programs that check file systems; nil for runner. locks are those of the agent's volumes.
@@ -64,6 +65,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		l.programs = l.runner
 	}
 	real := lvm.New(runner)
+	l.real = real
 	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
 	l.engine = engine

@@ -62,6 +62,7 @@ func (e eraser) run(t *testing.T, class keptClass, mode string, erased int) {
 		s.inSync()
 	}
 	seqno := s.output("vgs", "--noheadings", "-o", "seqno", "vg1")
+	s.disaster()
 	for _, disk := range s.disks[:erased] {
 		target := disk
 		if strings.Contains(e.command[0], "dd") {
@@ -74,6 +75,7 @@ func (e eraser) run(t *testing.T, class keptClass, mode string, erased int) {
 		c := falseCondition(e, v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
 		return c != nil && strings.Contains(c.Message, string(v1alpha1.RecoveryRestoreLabels))
 	})
+	s.named()
 	r := s.plan(v1alpha1.RecoveryRestoreLabels)
 	t.Logf("%s", r.Status.Message)
 	if p := r.Status.Plan; len(p.Devices) != erased || p.LostVolumeCount != 0 {

@@ -38,8 +38,11 @@ func (b *bench) mapped(vg, name string) {
 	report, err := b.lvm.Report(b.Context())
 	b.ok(err)
 	lv := report.VG(vg).LV(name)
-	b.devices.below = map[device.Number][]device.Number{
-		device.NewNumber(lv.Major, lv.Minor): {b.devices.list[0].Number, b.devices.list[1].Number}}
+	if b.devices.below == nil {
+		b.devices.below = map[device.Number][]device.Number{}
+	}
+	b.devices.below[device.NewNumber(lv.Major, lv.Minor)] = []device.Number{b.devices.list[0].Number,
+		b.devices.list[1].Number}
 }
 
 func (b *bench) requestLabels() {
@@ -66,7 +69,7 @@ func TestLabelsAreRestored(t *testing.T) {
 		source      string
 	}{
 		"of one disk":   {[]string{"/dev/sdc"}, "the other devices"},
-		"of every disk": {[]string{"/dev/sdb", "/dev/sdc"}, "/etc/lvm/backup/vg1, change 1 of the volume group"},
+		"of every disk": {[]string{"/dev/sdb", "/dev/sdc"}, "/etc/lvm/backup/vg1, change 2 of the volume group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := overwrittenLabels(t, test.overwritten...)

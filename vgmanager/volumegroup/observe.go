@@ -75,9 +75,13 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	s.Owners = r.owners(ctx, w)
 	s.LastMounts = r.lastMounts(ctx, w, s)
 	r.observeDeletions(ctx, w, &s, maxAge)
-	if vg := plan.GroupOf(w, s); plan.LacksPool(w, s, vg) {
-		if s.Absent, err = r.absent(ctx, w, vg); err != nil {
+	if vg := plan.GroupOf(w, s); vg != nil {
+		absent, err := r.absent(ctx, w, vg)
+		if err != nil {
 			return s, err
+		}
+		if s.Replaced = r.replaced(ctx, w, vg, absent); plan.LacksPool(w, s, vg) {
+			s.Absent = absent
 		}
 	}
 	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))

@@ -86,10 +86,12 @@ func (d disaster) run(t *testing.T, mode string) {
 	if d.spec.RAIDConfig != nil {
 		s.inSync()
 	}
+	s.disaster()
 	for _, at := range d.pulled {
 		s.pull(s.disks[at])
 	}
 	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
+	s.named()
 	r := s.plan(v1alpha1.RecoveryRemoveLostDevices)
 	s.approve("wrong")
 	for range 3 {
@@ -181,6 +183,7 @@ func (s *scene) approve(plan string) {
 	r := s.recovery()
 	r.Spec.ApprovedPlan = plan
 	s.ok(s.client.Update(s.Context(), r))
+	s.incident.approved = time.Now()
 }
 
 // recover reconciles until the recovery has ended. It kills the first agent at its first changing command, and the
@@ -204,5 +207,6 @@ func (s *scene) recover(mode string, next func(n int) int) []string {
 		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
 	})
 	s.boot()
+	s.recovered(len(killed))
 	return killed
 }

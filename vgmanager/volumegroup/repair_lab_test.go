@@ -60,19 +60,54 @@ func checksum(superblock []byte) uint32 {
 	return ^crc32.Checksum(superblock[4:], crc32.MakeTable(crc32.Castagnoli)) ^ 160774
 }
 
-// overwriteMappings overwrites a leaf of the mappings of a volume.
+// overwriteMappings overwrites a leaf of the mappings of a volume. Blocks that are no longer used can have earlier
+// leaves, so it follows the tree.
 func overwriteMappings(t *testing.T, blocks [][]byte) {
-	const leaf, minMappings = 2, 100
-	for _, b := range blocks[1:] {
-		// struct node_header in drivers/md/persistent-data/dm-btree-internal.h
-		flags, entries, size := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[16:]),
-			binary.LittleEndian.Uint32(b[24:])
-		if flags == leaf && size == 8 && entries >= minMappings {
-			scramble(t, b)
-			return
+	const minMappings = 100
+	// struct thin_disk_superblock: data_mapping_root is at 320. Its values are the roots of the mappings of each
+	// volume.
+	for _, root := range leafValues(blocks, binary.LittleEndian.Uint64(blocks[0][320:])) {
+		for _, leaf := range leaves(blocks, root) {
+			if binary.LittleEndian.Uint32(blocks[leaf][16:]) >= minMappings {
+				scramble(t, blocks[leaf])
+				return
+			}
 		}
 	}
 	t.Fatal("the metadata has no leaf with mappings")
+}
+
+// leaves returns the leaves of a tree (struct node_header in drivers/md/persistent-data/dm-btree-internal.h).
+func leaves(blocks [][]byte, root uint64) []uint64 {
+	const internal = 1
+	if binary.LittleEndian.Uint32(blocks[root][4:]) != internal {
+		return []uint64{root}
+	}
+	var list []uint64
+	for _, child := range nodeValues(blocks[root]) {
+		list = append(list, leaves(blocks, child)...)
+	}
+	return list
+}
+
+// leafValues returns the values of a tree.
+func leafValues(blocks [][]byte, root uint64) []uint64 {
+	var values []uint64
+	for _, leaf := range leaves(blocks, root) {
+		values = append(values, nodeValues(blocks[leaf])...)
+	}
+	return values
+}
+
+// nodeValues returns the values of a node, which are behind the space for its keys.
+func nodeValues(node []byte) []uint64 {
+	const header, size = 32, 8
+	entries, space := binary.LittleEndian.Uint32(node[16:]), binary.LittleEndian.Uint32(node[20:])
+	var values []uint64
+	for i := range entries {
+		values = append(values, binary.LittleEndian.Uint64(node[header+size*(space+i):]))
+	}
+	return values
 }
 
 // overwriteSpaceMap overwrites the bitmaps of the used blocks, which thin_repair computes again.
@@ -122,8 +157,10 @@ func (d damage) run(t *testing.T, mode string) {
 		s.fill(s.volume(name, 48<<20), 48<<20)
 		before[name] = s.content("/dev/vg1/" + name)
 	}
+	s.disaster()
 	s.damageMetadata(d.do)
 	s.says(v1alpha1.ConditionThinPoolHealthy, d.reason, "LVMRecovery", string(v1alpha1.RecoveryRepairThinPool))
+	s.named()
 	r := s.requestRepair()
 	p := r.Status.Plan
 	t.Logf("%s", r.Status.Message)

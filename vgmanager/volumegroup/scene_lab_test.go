@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
@@ -40,6 +41,7 @@ type scene struct {
 	*labBench
 	bystander string
 	sum       string
+	incident  incident
 }
 
 const sceneDisks = 7
@@ -214,14 +216,22 @@ func (s *scene) converge(what string, done func(v1alpha1.VGStatus) bool) v1alpha
 func (s *scene) convergeIn(limit time.Duration, what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
 	s.Helper()
 	deadline := time.Now().Add(limit)
+	var result ctrl.Result
 	var last error
-	for time.Now().Before(deadline) {
-		s.agent.Wake()
-		_, last = s.reconcile()
+	if s.incident.measured {
 		if entry := s.entry(); done(entry) {
 			return entry
 		}
-		time.Sleep(200 * time.Millisecond)
+		s.pause(ctrl.Result{RequeueAfter: resync + resync/10}, nil)
+	} else {
+		s.agent.Wake()
+	}
+	for time.Now().Before(deadline) {
+		result, last = s.reconcile()
+		if entry := s.entry(); done(entry) {
+			return entry
+		}
+		s.pause(result, last)
 	}
 	s.Fatalf("%s does not come: %+v, last error %v", what, s.entry(), last)
 	return v1alpha1.VGStatus{}
@@ -379,9 +389,11 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 			})
 			writing := s.startWriting(volume)
 			lost := s.disks[disks-1]
+			s.disaster()
 			s.pull(lost)
 			e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "volumes at risk", "a", "b")
 			s.says(v1alpha1.ConditionRAIDHealthy, v1alpha1.ReasonRAIDDegraded, "a")
+			s.named()
 			if e.RAIDStatus == nil || e.RAIDStatus.Status != v1alpha1.RAIDDegraded ||
 				e.RAIDStatus.DegradedMemberCount != 1 {
 				t.Errorf("got %+v", e.RAIDStatus)
@@ -399,9 +411,11 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: uuid,
 					Action: v1alpha1.DeviceActionRemove}}
 			})
+			s.incident.approved = time.Now()
 			s.converge("repaired", func(e v1alpha1.VGStatus) bool {
 				return isReady(e) && len(e.Devices) == disks && e.RAIDStatus.Status == v1alpha1.RAIDHealthy
 			})
+			s.recovered(0)
 			if err := writing.finish(); err != nil {
 				t.Errorf("a write failed: %v", err)
 			}
@@ -833,6 +847,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	// LVM creates no snapshot when only a quarter of the metadata is free. The rest is filled by writes to existing
 	// snapshots. Here it is filled by snapshots that LVM does not know, which is faster.
 	table := strings.Fields(s.output("dmsetup", "table", "vg1-a"))
+	s.disaster()
 	for i := 1000; strings.Contains(s.output("dmsetup", "status", "vg1-pool-tpool"), " rw "); i++ {
 		if i == 1300 {
 			t.Fatalf("not full: %s", s.output("dmsetup", "status", "vg1-pool-tpool"))
@@ -851,6 +866,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name).Run()
 	}
 	t.Log(s.output("dmsetup", "status", "vg1-pool-tpool"))
+	s.happened()
 	s.converge("a pool without metadata", func(e v1alpha1.VGStatus) bool {
 		c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionThinPoolHealthy)
 		return c != nil && c.Status == metav1.ConditionFalse && slices.Contains([]string{
@@ -858,6 +874,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 			v1alpha1.ReasonThinPoolFailed,
 		}, c.Reason)
 	})
+	s.named()
 	e := s.entry()
 	t.Logf("metadata %d %%, data %d %%, %s", e.ThinPool.MetadataPercent, e.ThinPool.DataPercent,
 		e.Reason[:min(300, len(e.Reason))])

@@ -50,9 +50,12 @@ func trimFullPool(t *testing.T, kind string) {
 	s.writeFile(filepath.Join(mountPoint, "deleted"), size*6/10)
 	s.ok(os.Remove(filepath.Join(mountPoint, "deleted")))
 	unix.Sync()
+	s.disaster()
 	s.writeSome(s.volume("filler", 512<<20), size)
+	s.happened()
 	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolOutOfData, "(1) extend the pool",
 		"(2) add a device", string(v1alpha1.RecoveryFreePoolSpace))
+	s.named()
 
 	p := s.plan(v1alpha1.RecoveryFreePoolSpace).Status.Plan
 	if len(p.MountedVolumes) != 1 || p.MountedVolumes[0].Name != "mounted" || p.ExtensibleBytes == 0 ||
@@ -71,6 +74,7 @@ func trimFullPool(t *testing.T, kind string) {
 		}
 		return s.recovery().Status.Phase == v1alpha1.RecoverySucceeded
 	})
+	s.recovered(agents - 1)
 	if agents < 3 {
 		t.Errorf("only %d agents ended: this shows nothing", agents-1)
 	}

@@ -47,6 +47,7 @@ func isRestored(ctx SpecContext) {
 
 	By("restoring etcd")
 	Expect(cluster.Lab.RestoreEtcd(ctx, backup)).To(Succeed())
+	start := time.Now()
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	kept.isRead(ctx, node)
 
@@ -56,6 +57,7 @@ func isRestored(ctx SpecContext) {
 			"LogicalVolume "+class+"/"+handleOfCreated+" "+namespace+"/"+created.Name,
 			"Object "+objectOfDeleted+" "+namespace+"/"+deleted.Name,
 		))
+	named := time.Since(start)
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").WithTimeout(soon).Should(
 		And(ContainSubstring("LogicalVolumeMissing"), ContainSubstring("OrphanLogicalVolume")))
 	Consistently(volumesOn).WithArguments(ctx, node).WithTimeout(20*time.Second).WithPolling(2*time.Second).Should(
@@ -69,7 +71,7 @@ func isRestored(ctx SpecContext) {
 	imported := importOn(ctx, node, handleOfCreated)
 	Expect(imported).To(ConsistOf(And(HaveField("Name", handleOfCreated),
 		HaveField("Claim", namespace+"/"+created.Name), HaveField("FSType", "xfs"), HaveField("FromNode", ""))))
-	approveImport(ctx)
+	reportTimes(named, approveImport(ctx))
 	created.isBound(ctx)
 	created.isReadAgain(ctx, node)
 

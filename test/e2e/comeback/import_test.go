@@ -38,8 +38,8 @@ func importOn(ctx context.Context, node string, volumes ...string) []lvmv1alpha1
 	return status.Plan.ImportedVolumes
 }
 
-// approveImport approves the plan of importOn, and waits until all volumes are imported.
-func approveImport(ctx context.Context) {
+// approveImport approves the plan of importOn, and waits until all volumes are imported. It returns how long this took.
+func approveImport(ctx context.Context) time.Duration {
 	GinkgoHelper()
 	recovery := &lvmv1alpha1.LVMRecovery{}
 	key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "import"}
@@ -49,8 +49,10 @@ func approveImport(ctx context.Context) {
 	start := time.Now()
 	Expect(cluster.Patch(ctx, recovery, client.MergeFrom(base))).To(Succeed())
 	status := waitImport(ctx, lvmv1alpha1.RecoverySucceeded)
-	AddReportEntry("from the approval to the imported volumes", time.Since(start).Round(100*time.Millisecond).String())
-	Expect(meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionObjectsCreated)).To(BeTrue(), "%v", status.Conditions)
+	took := time.Since(start)
+	Expect(meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionObjectsCreated)).To(BeTrue(), "%v",
+		status.Conditions)
+	return took
 }
 
 func waitImport(ctx context.Context, phase lvmv1alpha1.RecoveryPhase) lvmv1alpha1.LVMRecoveryStatus {

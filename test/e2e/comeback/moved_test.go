@@ -45,13 +45,17 @@ func areMoved(ctx SpecContext) {
 	}
 	inserted, err := to.InsertDisk(ctx, taken, file)
 	Expect(err).NotTo(HaveOccurred())
+	start := time.Now()
 	Expect(inserted.Device).To(Equal(disk))
 	Eventually(reasonOf(to.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
 		ContainSubstring("VGMoved"))
+	named := time.Since(start)
 
 	By("adopting the volume group")
+	start = time.Now()
 	adopt(ctx, 0, to.Name(), adoption(statusOf(ctx, to.Name(), class).Reason, to.Name()))
 	waitUsed(ctx, to.Name())
+	adopted := time.Since(start)
 	Expect(volumesOn(ctx, to.Name())).To(ConsistOf(content), "nothing is created, removed or wiped")
 
 	By("moving the objects")
@@ -61,7 +65,7 @@ func areMoved(ctx SpecContext) {
 	for _, w := range volumes {
 		Expect(w.volume(ctx).Spec.NodeAffinity.String()).To(ContainSubstring(from.Name()), "nothing is moved unasked")
 	}
-	approveImport(ctx)
+	reportTimes(named, adopted+approveImport(ctx))
 	for i, w := range volumes {
 		w.isBound(ctx)
 		Expect(string(w.claim(ctx).UID)).To(Equal(w.uid), "it is the same claim")
@@ -102,13 +106,17 @@ func isLost(ctx SpecContext) {
 	_, err = second.InsertDisk(ctx, taken, file)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
+	start := time.Now()
 	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
 		ContainSubstring("OtherClusterVG"))
+	named := time.Since(start)
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
 
 	By("adopting the volume group")
+	start = time.Now()
 	adopt(ctx, 0, node, adoption(statusOf(ctx, node, class).Reason, node))
 	waitUsed(ctx, node)
+	adopted := time.Since(start)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	var orphans []any
 	for _, w := range volumes {
@@ -126,7 +134,7 @@ func isLost(ctx SpecContext) {
 	Expect(fileSystems).To(Equal(map[string]string{namespace + "/files": "xfs", namespace + "/block": ""}))
 	Expect(cluster.Run(ctx, "get", "pv,logicalvolume,pvc", "-A", "-o", "name")).To(BeEmpty(),
 		"nothing is imported unasked")
-	approveImport(ctx)
+	reportTimes(named, adopted+approveImport(ctx))
 	for _, w := range volumes {
 		w.isBound(ctx)
 		w.isReadAgain(ctx, node)

@@ -94,6 +94,12 @@ spec:
       thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
 `
 
+// reportTimes reports how long after a disaster the status named it, and how long the action took.
+func reportTimes(status, action time.Duration) {
+	AddReportEntry(fmt.Sprintf("disaster: status after %s, action took %s, in which the agent was not killed",
+		status.Round(time.Second), action.Round(time.Second)))
+}
+
 // createClasses creates the LVMCluster, and waits until it is ready.
 func createClasses(ctx context.Context, manifest string) {
 	GinkgoHelper()

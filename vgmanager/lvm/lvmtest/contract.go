@@ -558,6 +558,19 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 	if _, vg := look(t, b); vg.LV("later") != nil || vg.LV("thin") == nil {
 		t.Fatalf("got %+v", vg.LVs)
 	}
+	// The number of changes goes on from the one of the restored metadata. FindMetadata still finds what was replaced.
+	present, err := l.ReadMetadata(ctx, b.Disks[0])
+	ok(t, err)
+	replaced, _, err := l.FindMetadata(ctx, contractGroup, func(m *lvm.Metadata) string {
+		if m.UUID == vg.UUID && m.Volume("later") != nil && m.Seqno >= present.Seqno {
+			return ""
+		}
+		return "no"
+	})
+	if ok(t, err); replaced == nil || present.Seqno <= before.Seqno {
+		t.Errorf("the metadata is change %d and was change %d; what was replaced: %+v", present.Seqno, before.Seqno,
+			replaced)
+	}
 	want(t, l.VGActivate(ctx, contractGroup), lvm.ErrTransaction)
 	later := find(true)
 	deactivateAll(t, b)

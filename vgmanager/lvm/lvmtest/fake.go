@@ -59,6 +59,8 @@ type group struct {
 	// spare is the spare metadata volume for pool repair. It has the size of the largest metadata.
 	spare part
 	moves []*move
+	// changes counts the changes of logical volumes.
+	changes uint64
 }
 
 type volume struct {

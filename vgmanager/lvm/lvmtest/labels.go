@@ -18,7 +18,8 @@ func (f *Fake) Overwrite(path string) { f.setDetached(path, true) }
 func (f *Fake) metadataText(vg string) string {
 	g := f.groups[vg]
 	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = 1\nphysical_volumes {\n", vg, g.uuid)
+	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = %d\nphysical_volumes {\n", vg, g.uuid,
+		g.changes+1)
 	for i, path := range g.disks {
 		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
 	}

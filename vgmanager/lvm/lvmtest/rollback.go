@@ -19,16 +19,19 @@ type kernelPool struct {
 
 // earlier is the metadata of a volume group before a change.
 type earlier struct {
-	text string
-	lvs  map[string]*volume
-	tags []string
+	text    string
+	lvs     map[string]*volume
+	tags    []string
+	changes uint64
 }
 
-// save archives the metadata of a volume group.
+// save archives the metadata of a volume group before a change.
 func (f *Fake) save(g *group, vg string) {
 	if f.groups[vg] == g {
-		f.earlier[vg] = append(f.earlier[vg], earlier{f.metadataText(vg), cloned(g.lvs), slices.Clone(g.tags)})
+		f.earlier[vg] = append(f.earlier[vg], earlier{f.metadataText(vg), cloned(g.lvs), slices.Clone(g.tags),
+			g.changes})
 	}
+	g.changes++
 }
 
 func cloned(lvs map[string]*volume) map[string]*volume {
@@ -40,12 +43,15 @@ func cloned(lvs map[string]*volume) map[string]*volume {
 	return copies
 }
 
-// Rollback restores the oldest archived metadata with this number of volumes in the pool, as an administrator does with
-// vgcfgrestore. All volumes must be inactive.
+// Rollback restores the oldest archived metadata with this number of volumes in the pool, or in the group if pool is
+// "", as an administrator does with vgcfgrestore. All volumes must be inactive.
 func (f *Fake) Rollback(vg, pool string, volumes int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := slices.IndexFunc(f.earlier[vg], func(e earlier) bool {
+		if pool == "" {
+			return len(e.lvs) == volumes
+		}
 		return e.lvs[pool] != nil && len((&group{lvs: e.lvs}).inPool(pool)) == volumes
 	})
 	f.save(f.groups[vg], vg)
@@ -68,7 +74,7 @@ func (f *Fake) restore(vg string, e earlier) {
 			v.metadata = before.metadata
 		}
 	}
-	g.lvs, g.tags = lvs, slices.Clone(e.tags)
+	g.lvs, g.tags, g.changes = lvs, slices.Clone(e.tags), e.changes+1
 }
 
 // countTransaction records that a thin volume was added to its pool or removed from it.

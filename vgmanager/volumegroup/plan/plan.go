@@ -268,8 +268,8 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
-	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
-		raidProblems(w, vg), unknownHealth(w, s))
+	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
+		replacedProblems(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
@@ -298,7 +298,8 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
 	}
 	// While the metadata of the volume group may be too old, extents that it calls free can have data.
-	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w))
+	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w)) ||
+		len(s.Replaced.Volumes) > 0
 	if !broken && !outdated {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {
@@ -355,6 +356,11 @@ func poolName(w Desired) string {
 // publication publishes the class if the engine does not have it, or has a different one.
 func publication(w Desired, s NodeState, vg *lvm.VG) Action {
 	class := classOf(w, s.Class, vg.UUID)
+	if len(s.Replaced.Volumes) > 0 {
+		// New volumes could overwrite those that the metadata does not have.
+		class.Closed = fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier "+
+			"time, and space that it calls free can have data", w.Name, w.Node)
+	}
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return Action{}
 	}

@@ -69,6 +69,8 @@ type NodeState struct {
 	Expired   []string
 	// Absent are the volumes of the API that the volume group does not have, if it lacks the thin pool that it had.
 	Absent []string
+	// Replaced is what is known about metadata of the volume group that was replaced with that of an earlier time.
+	Replaced Replaced
 	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
 	// NoRAID is set if the kernel does not support RAID.

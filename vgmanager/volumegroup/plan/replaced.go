@@ -1,0 +1,103 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Replaced is what is known about metadata of a volume group that was replaced with that of an earlier time.
+type Replaced struct {
+	// Volumes are the volumes of the API that the volume group lost with the replacement. File is the file on the node
+	// that has them.
+	Volumes []string
+	File    string
+	// Err is why it is not known whether the metadata was replaced.
+	Err error
+}
+
+// WasReplaced returns a function for lvm.FindMetadata that returns "" for metadata that was replaced with that of an
+// earlier time: it has volumes that the volume group does not have, and an equal or higher number of changes than later
+// metadata without them. LVM increases the number at each change, so no command that removes a volume leads to that.
+// The function must be called with the newest metadata first. absent are volumes that the present metadata does not
+// have.
+func WasReplaced(present *lvm.Metadata, absent []string) func(*lvm.Metadata) string {
+	// lowest is the lowest number of changes of the metadata without a volume that was found so far.
+	lowest := map[string]uint64{}
+	for _, name := range absent {
+		if present.Volume(name) == nil {
+			lowest[name] = present.Seqno
+		}
+	}
+	return func(m *lvm.Metadata) string {
+		if m.UUID != present.UUID {
+			return "another UUID of the volume group"
+		}
+		if len(replacedVolumes(lowest, m)) > 0 {
+			return ""
+		}
+		for name, seqno := range lowest {
+			if m.Volume(name) == nil {
+				lowest[name] = min(seqno, m.Seqno)
+			}
+		}
+		return "no volume of the device class was lost since then"
+	}
+}
+
+// replacedVolumes returns the sorted volumes of metadata that later metadata with the same number of changes, or a
+// lower one, does not have.
+func replacedVolumes(lowest map[string]uint64, m *lvm.Metadata) []string {
+	var names []string
+	for name, seqno := range lowest {
+		if m.Volume(name) != nil && m.Seqno >= seqno {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// NewReplaced returns what is known if metadata was found with WasReplaced, or nil was.
+func NewReplaced(present, found *lvm.Metadata, absent []string) Replaced {
+	if found == nil {
+		return Replaced{}
+	}
+	r := Replaced{File: found.File}
+	for _, name := range absent {
+		if found.Volume(name) != nil && present.Volume(name) == nil {
+			r.Volumes = append(r.Volumes, name)
+		}
+	}
+	slices.Sort(r.Volumes)
+	return r
+}
+
+// replacedProblems reports that the metadata of the volume group was replaced. If a thin pool does not work, its own
+// problem names the action.
+func replacedProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
+	if w.Spec.ThinPoolConfig != nil {
+		if pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name); pool == nil || !works(pool) {
+			return nil
+		}
+	}
+	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
+		Reason: v1alpha1.ReasonVolumesBroken, Volumes: s.Replaced.Volumes}
+	switch {
+	case s.Replaced.Err != nil:
+		p.Event, p.Reason, p.Unknown = EventObserveFailed, v1alpha1.ReasonObservationFailed, true
+		p.Message = fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is "+
+			"not known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node,
+			s.Replaced.Err)
+	case len(s.Replaced.Volumes) > 0:
+		p.Message = fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier "+
+			"time: volumes of the device class that it does not have, but the metadata in %s: %d; to restore the "+
+			"metadata, %s; if these volumes are not needed, delete their claims", w.Name, w.Node, s.Replaced.File,
+			len(s.Replaced.Volumes), rollbackHint(w))
+	default:
+		return nil
+	}
+	return []Problem{p}
+}
