@@ -80,7 +80,7 @@ func (r *Reconciler) readDeletions(ctx context.Context) (map[string]v1alpha1.Del
 		if err := json.Unmarshal([]byte(value), &d); err != nil || d.Volume == "" || d.UID == "" || d.Time.IsZero() ||
 			key != v1alpha1.DeletedVolumeKey(d.Volume) {
 			log.FromContext(ctx).Info("a record of a deleted volume cannot be used", "configMap", object.Name,
-				"key", key)
+				"name", key)
 			continue
 		}
 		records[d.Volume] = d
@@ -122,7 +122,7 @@ func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.N
 	for _, name := range names {
 		d := s.Deletions[name]
 		log.FromContext(ctx).Info("removed the logical volume of a deleted LogicalVolume", "deviceClass", w.Name,
-			"lv", name, "logicalVolume", d.LogicalVolume, "deleted", d.Time)
+			"lv", name, "logicalVolume", d.LogicalVolume)
 	}
 	r.emit(w, corev1.EventTypeNormal, plan.EventDeletedVolumeRemoved, fmt.Sprintf(
 		"logical volumes removed from volume group %s on node %s: %s: their LogicalVolumes were deleted while the "+
