@@ -140,7 +140,7 @@ const (
 // DevicePath is the absolute path of a block device, or of a symbolic link to one.
 //
 // +kubebuilder:validation:MaxLength=512
-// +kubebuilder:validation:Pattern=`^/dev(/[^/.][^/]*)+$`
+// +kubebuilder:validation:Pattern=`^/dev(/+[^/.][^/]*)+$`
 type DevicePath string
 
 // DeviceProperty is a value that is compared with a property of a device.

@@ -19,8 +19,62 @@ type LVMVolumeGroupNodeStatus struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
+	// +optional
+	Spec   LVMVolumeGroupNodeStatusSpec   `json:"spec,omitempty"`
 	Status LVMVolumeGroupNodeStatusStatus `json:"status,omitempty"`
 }
+
+// LVMVolumeGroupNodeStatusSpec is a copy of a part of the status, in the place and with the fields in which upstream
+// LVMS has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in the
+// product reads it; use the status.
+type LVMVolumeGroupNodeStatusSpec struct {
+	// nodeStatus is a copy of status.nodeStatus, sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	NodeStatus []VGSummary `json:"nodeStatus,omitempty"`
+}
+
+// VGSummary is the state of a volume group on a node, with the fields of upstream LVMS.
+type VGSummary struct {
+	// name is the name of the device class and of its volume group.
+	Name string `json:"name"`
+
+	// status is the state: Progressing, Ready, Failed, Degraded or Removed.
+	// +optional
+	Status VGState `json:"status,omitempty"`
+
+	// reason says what is wrong and what to do, for every status except Ready.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// devices is the sorted list of the physical volumes of the volume group.
+	// +optional
+	// +listType=atomic
+	Devices []string `json:"devices,omitempty"`
+
+	// excluded are the devices of the node that the volume group does not use, each with all reasons.
+	// +optional
+	// +listType=atomic
+	Excluded []ExcludedDevice `json:"excluded,omitempty"`
+
+	// deviceDiscoveryPolicy is how devices are found: Preconfigured by paths in the deviceSelector, RuntimeDynamic also
+	// when they appear later, or RuntimeStatic only when the volume group is created.
+	// +kubebuilder:validation:Enum=RuntimeStatic;RuntimeDynamic;Preconfigured
+	// +optional
+	DeviceDiscoveryPolicy string `json:"deviceDiscoveryPolicy,omitempty"`
+
+	// raidStatus is the state of redundancy of a device class with raidConfig.
+	// +optional
+	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
+}
+
+// The values of deviceDiscoveryPolicy in a VGSummary.
+const (
+	DiscoveryRuntimeStatic  = "RuntimeStatic"
+	DiscoveryRuntimeDynamic = "RuntimeDynamic"
+	DiscoveryPreconfigured  = "Preconfigured"
+)
 
 // LVMVolumeGroupNodeStatusList is a list of LVMVolumeGroupNodeStatuses.
 //

@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
+	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
@@ -357,6 +358,9 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	}
 	if err := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}

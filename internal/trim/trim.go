@@ -64,8 +64,25 @@ func NodeStatus(object any) (any, error) {
 		class := &status.Status.NodeStatus[i]
 		class.Name, class.Status, class.Reason = text(class.Name), text(class.Status), text(class.Reason)
 		words(class.Conditions)
+		class.Excluded = excluded(class.Excluded)
+	}
+	for i := range status.Spec.NodeStatus {
+		class := &status.Spec.NodeStatus[i]
+		class.Name, class.Status, class.Reason = text(class.Name), text(class.Status), text(class.Reason)
+		class.DeviceDiscoveryPolicy = text(class.DeviceDiscoveryPolicy)
+		class.Excluded = excluded(class.Excluded)
 	}
 	return status, nil
+}
+
+// excluded deduplicates the strings of excluded devices, which are much the same on all nodes, and twice in each
+// object.
+func excluded(devices []v1alpha1.ExcludedDevice) []v1alpha1.ExcludedDevice {
+	for i := range devices {
+		devices[i].Name = text(devices[i].Name)
+		devices[i].Reasons = shared(devices[i].Reasons)
+	}
+	return devices
 }
 
 // words deduplicates the strings of conditions.

@@ -246,6 +246,36 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 	}
 }
 
+// TestAPathOfAClassForAllNodesAndOfOneForSome: upstream accepts it, because the nodes can differ.
+func TestAPathOfAClassForAllNodesAndOfOneForSome(t *testing.T) {
+	for name, test := range map[string]struct {
+		classes string
+		refused bool
+		want    string
+	}{
+		"some and all": {classes: "[{name: a, deviceSelector: {paths: [/dev/x]}}, {name: b, " + onRack("b") +
+			", deviceSelector: {optionalPaths: [/dev//x]}}]",
+			want: `device classes "a" and "b" both name /dev//x, and one of them selects all nodes`},
+		"all twice": {classes: "[{name: a, deviceSelector: {paths: [/dev/x]}}, {name: b, deviceSelector: {paths: " +
+			"[/dev/x]}}]", refused: true},
+		"the same ones twice": {classes: "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/x]}}, {name: b, " +
+			onRack("b") + ", deviceSelector: {paths: [/dev/x]}}]", refused: true},
+		"different ones": {classes: "[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/x]}}, {name: b, " +
+			onRack("b") + ", deviceSelector: {paths: [/dev/x]}}]"},
+		"other paths": {classes: "[{name: a, deviceSelector: {paths: [/dev/x]}}, {name: b, " + onRack("b") +
+			", deviceSelector: {paths: [/dev/y]}}]"},
+	} {
+		classes := classesOf(t, test.classes)
+		if got := validateUniquePaths(classes); (len(got) > 0) != test.refused {
+			t.Errorf("%s: refused with %v, want a refusal: %t", name, got, test.refused)
+		}
+		got := strings.Join(sharedPaths(classes), "\n")
+		if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+			t.Errorf("%s: got the warning %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestWarningsAboutDevices(t *testing.T) {
 	const a = `device class "a": `
 	tests := map[string]struct {

@@ -161,9 +161,9 @@ func TestRefusals(t *testing.T) {
 			class("vg2", "/dev/sda")), []string{
 			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to only one device class; remove it from one of them`}},
 		"schema: path outside /dev": {newCluster(class("vg1", "sda")), []string{
-			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/+[^/.][^/]*)+$'`}},
 		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
-			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/+[^/.][^/]*)+$'`}},
 		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")),
 			asDefault(class("vg2", "/dev/sdb"))), []string{
 			// Kubernetes 1.30 inserts the type of the value.

@@ -119,7 +119,7 @@ func (u use) clash(seen []use) *field.Error {
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
 				"the device is specified at multiple places in deviceClass %q, also at %s: keep one of them",
 				u.class.Name, other.at))
-		case meet(u.class.NodeSelector, other.class.NodeSelector):
+		case equality.Semantic.DeepEqual(u.class.NodeSelector, other.class.NodeSelector):
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
 				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong "+
 					"to only one device class; remove it from one of them",
@@ -127,6 +127,27 @@ func (u use) clash(seen []use) *field.Error {
 		}
 	}
 	return nil
+}
+
+// sharedPaths returns a warning for each path that a device class for all nodes and one for some nodes name. Upstream
+// accepts that, because the nodes can have different disks.
+func sharedPaths(classes []lvmv1alpha1.DeviceClass) admission.Warnings {
+	var all admission.Warnings
+	var seen []use
+	for _, s := range selections(classes) {
+		for _, u := range usesOf(s) {
+			for _, other := range seen {
+				if path.Clean(u.path) == path.Clean(other.path) && u.class.Name != other.class.Name &&
+					(u.class.NodeSelector == nil) != (other.class.NodeSelector == nil) {
+					all = append(all, fmt.Sprintf("device classes %q and %q both name %s, and one of them selects all "+
+						"nodes: on a node of both, neither uses the device unless it is already in the volume group "+
+						"of one", other.class.Name, u.class.Name, u.path))
+				}
+			}
+			seen = append(seen, u)
+		}
+	}
+	return all
 }
 
 // meet reports whether two node selectors certainly have nodes in common: they are equal, or one of them selects all
@@ -167,7 +188,7 @@ func between(size resource.Quantity, low, high int64) bool {
 // warnings returns warnings for valid settings with surprising effects.
 func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	classes := spec.Storage.DeviceClasses
-	var all admission.Warnings
+	all := sharedPaths(classes)
 	if len(classes) > 0 && !anyDefault(classes) {
 		all = append(all, "no device class is the default: every PersistentVolumeClaim must set storageClassName")
 	}

@@ -74,7 +74,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		}, `an LVMCluster must be created in namespace "openshift-lvm-storage"`),
 		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "DISK1", "/tmp/disk", 1)
-		}, `in body should match '^/dev(/[^/.][^/]*)+$'`),
+		}, `in body should match '^/dev(/+[^/.][^/]*)+$'`),
 		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
 		}, `only one device class can be the default`),
@@ -124,6 +124,12 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.Run(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{
 			"storageclass.storage.k8s.io/lvms-thick-ext4", "storageclass.storage.k8s.io/lvms-thick-xfs",
 			"storageclass.storage.k8s.io/lvms-thin-ext4", "storageclass.storage.k8s.io/lvms-thin-xfs"}, "\n")))
+		// Scripts of upstream's users read the spec.
+		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "lvmvolumegroupnodestatus", "-n",
+			story.OperatorNamespace, "node1", "-o",
+			"jsonpath={range .spec.nodeStatus[*]}{.name} {.status} {.deviceDiscoveryPolicy};{end}").
+			WithTimeout(time.Minute).Should(Equal("thick-ext4 Ready Preconfigured;thin-ext4 Ready Preconfigured;" +
+			"thin-xfs Ready Preconfigured;"))
 	}, NodeTimeout(3*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {

@@ -123,10 +123,9 @@ func (m *mapping) fail(table, folder string) {
 	m.ok(err)
 	defer func() { _ = dir.Close() }()
 	m.replace(table)
-	m.ok(os.Chmod(folder, 0o711)) // in memory
-	if err := dir.Sync(); err == nil {
-		m.Fatal("metadata was written to a device that gives errors")
-	}
+	// Both can succeed or fail: ext4 becomes read-only by itself if it writes in the background, and then has nothing
+	// to sync.
+	_, _ = os.Chmod(folder, 0o711), dir.Sync()
 	// ext4 notices at a later change that its journal was aborted.
 	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())),
 		0o700) == nil; {

@@ -130,7 +130,14 @@ func TestDeletedVolumesThatStay(t *testing.T) {
 		"no orphan":  {retention: "1h", do: func(b *bench) { b.agent.Orphans = nil }},
 		"no records": {retention: "1h", do: func(b *bench) { b.agent.Live = failingReader{b.client} }},
 		"no volumes": {retention: "1h", do: func(b *bench) { b.agent.Live = failingLists{b.client} }},
-		"a recovery": {retention: "1h", do: func(b *bench) { b.requestDeletion("orphans", time.Hour, "b") }},
+		"earlier metadata": {retention: "1h", do: func(b *bench) {
+			// The volume c was created after the metadata that is restored.
+			b.ok(b.lvm.LVCreateThick(b.Context(), lvm.ThickOptions{VG: "vg1", Name: "c", Size: 1 << 20}))
+			b.logicalVolume("c")
+			b.rollBackTo(3)
+		}},
+		"another recovery": {retention: "1h", do: func(b *bench) { b.requestRestore("restore") }},
+		"a recovery":       {retention: "1h", do: func(b *bench) { b.requestDeletion("orphans", time.Hour, "b") }},
 		"a disk is away": {retention: "1h", do: func(b *bench) {
 			b.lvm.Detach("/dev/sdc")
 		}},

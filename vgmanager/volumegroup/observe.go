@@ -74,7 +74,6 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	}
 	s.Owners = r.owners(ctx, w)
 	s.LastMounts = r.lastMounts(ctx, w, s)
-	r.observeDeletions(ctx, w, &s, maxAge)
 	if vg := plan.GroupOf(w, s); vg != nil {
 		absent, err := r.absent(ctx, w, vg)
 		if err != nil {
@@ -84,6 +83,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 			s.Absent = absent
 		}
 	}
+	r.observeDeletions(ctx, w, &s, maxAge)
 	s.Mounted = r.mounted(ctx, w, plan.GroupOf(w, s))
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()

@@ -242,12 +242,16 @@ describe('recoveries', () => {
       phase: 'Running', message: 'waits for the operator', plan: planOf('i', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'xfs' }, { ...volumes[1]!, persistentVolume: 'pvc-1', fromNode: 'node-old' }] }),
       conditions: [{ type: 'ObjectsCreated', status: 'False', reason: 'ObjectsBlocked', message: 'claim shop/database-1 is bound to PersistentVolume pvc-9', lastTransitionTime: now() }],
     });
+    await makeRecovery('import-new', { action: 'ImportVolumes', nodeName: 'node-b' }, {
+      phase: 'AwaitingApproval', message: 'two volumes', plan: planOf('n', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'ext4', created: '2026-01-02T03:04:05Z', lastMountTime: '2026-03-04T05:06:07Z' }, { ...volumes[1]!, persistentVolume: 'pvc-1', created: '2026-01-02T03:04:05Z' }] }),
+    });
     await makeRecovery('check', { action: 'CheckFileSystems', volumes: ['a'] }, { phase: 'AwaitingApproval', message: '1 of 1 file systems has errors', plan: planOf('c', { devices: [], checkedVolumes: [{ ...volumes[0]!, fsType: 'ext4', finding: 'e2fsck: inode 131 has an invalid size; the bitmap of group 3 differs' }] }) });
     const parts: Record<string, RegExp[]> = {
       repair: [/RebuildMetadata.*what can be read is written again/, /Damaged volumes \(1\)/, /3 MiB/],
       labels: [/other devices of the volume group/, /\/dev\/sdc/, /wwn:0x5000c500a2/],
       space: [/Freed space.*2 GiB/, /Possible extension of the thin pool.*8 GiB/, /Volumes to trim \(2\)/],
       import: [/ObjectsBlocked|claim shop\/database-1 is bound to PersistentVolume pvc-9/, /node-old/, /Block/],
+      'import-new': [/Last mounted/, /Age/],
       check: [/inode 131 has an invalid size/, /ext4/],
     };
     for (const [name, texts] of Object.entries(parts)) {

@@ -30,11 +30,12 @@ func RemovalTimes(w Desired, s NodeState) map[string]time.Time {
 }
 
 // Expired returns the names of the logical volumes of deleted LogicalVolumes that are to be removed now. It omits those
-// that must not be removed, for example because they are in use. An open recovery comes first.
+// that must not be removed, for example because they are in use. An open recovery comes first. If the metadata of the
+// volume group may be that of an earlier time, nothing is removed: extents of the logical volume can have other data
+// since, and LVM can discard them.
 func Expired(w Desired, s NodeState, now time.Time) []string {
 	vg := GroupOf(w, s)
-	if vg == nil || w.Deleting || w.Recovery != nil || len(w.Orphans) > 0 || w.Import != nil || w.Check != nil ||
-		deletionProblem(w, s, vg) != "" {
+	if vg == nil || w.Deleting || hasRecovery(w) || s.Replaced.Err != nil || deletionProblem(w, s, vg) != "" {
 		return nil
 	}
 	var names []string
@@ -45,6 +46,12 @@ func Expired(w Desired, s NodeState, now time.Time) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// hasRecovery returns true if a recovery of the volume group is open, approved or not.
+func hasRecovery(w Desired) bool {
+	return w.Recovery != nil || w.RestoringGroup || w.Restoring || w.Repairing || w.FreeingSpace ||
+		len(w.Orphans) > 0 || w.Import != nil || w.Check != nil
 }
 
 // deletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.

@@ -254,6 +254,36 @@ export interface components {
             };
         };
         LVMVolumeGroupNodeStatus: {
+            spec?: {
+                nodeStatus?: {
+                    /** @enum {string} */
+                    deviceDiscoveryPolicy?: "RuntimeStatic" | "RuntimeDynamic" | "Preconfigured";
+                    devices?: string[];
+                    excluded?: {
+                        name: string;
+                        reasons: string[];
+                    }[];
+                    name: string;
+                    raidStatus?: {
+                        /** Format: int32 */
+                        degradedMemberCount: number;
+                        lvHealth?: {
+                            healthStatus?: string;
+                            name: string;
+                            raidType: string;
+                            /** Format: int32 */
+                            syncPercent?: number;
+                        }[];
+                        /** Format: int32 */
+                        memberCount: number;
+                        /** Format: int32 */
+                        minSyncPercent?: number;
+                        status: string;
+                    };
+                    reason?: string;
+                    status?: string;
+                }[];
+            };
             status?: {
                 conditions?: {
                     /** Format: date-time */

@@ -108,7 +108,7 @@ export const specSchema: Schema = {
                     "items": {
                       "type": "string",
                       "maxLength": 512,
-                      "pattern": "^/dev(/[^/.][^/]*)+$"
+                      "pattern": "^/dev(/+[^/.][^/]*)+$"
                     },
                     "maxItems": 128
                   },
@@ -117,7 +117,7 @@ export const specSchema: Schema = {
                     "items": {
                       "type": "string",
                       "maxLength": 512,
-                      "pattern": "^/dev(/[^/.][^/]*)+$"
+                      "pattern": "^/dev(/+[^/.][^/]*)+$"
                     },
                     "maxItems": 128
                   },
@@ -248,7 +248,7 @@ export const specSchema: Schema = {
                       "items": {
                         "type": "string",
                         "maxLength": 512,
-                        "pattern": "^/dev(/[^/.][^/]*)+$"
+                        "pattern": "^/dev(/+[^/.][^/]*)+$"
                       },
                       "maxItems": 128
                     },
@@ -257,7 +257,7 @@ export const specSchema: Schema = {
                       "items": {
                         "type": "string",
                         "maxLength": 512,
-                        "pattern": "^/dev(/[^/.][^/]*)+$"
+                        "pattern": "^/dev(/+[^/.][^/]*)+$"
                       },
                       "maxItems": 128
                     },

@@ -18,6 +18,8 @@ export function PlanTables({ plan, done }: { plan: RecoveryPlan; done: boolean }
   const name = { key: 'name', title: t('Logical volume'), lines: 2 };
   const claimOf = (v: RecoveryVolume) => <ClaimLink claim={v.claim} />;
   const more = unlisted(plan);
+  // How old volumes are matters for those that have no objects, and the node for those that have.
+  const moves = plan.importedVolumes?.some((v) => v.fromNode);
   return (
     <>
       <Section
@@ -42,12 +44,12 @@ export function PlanTables({ plan, done }: { plan: RecoveryPlan; done: boolean }
       />
       <Section
         id="plan-imported" title={t('Volumes to import')} rows={plan.importedVolumes} rowKey={keyOf}
-        columns={[claim, name, bytes, { key: 'pv', title: 'PersistentVolume', width: 11, lines: 2 }, { key: 'fs', title: t('File system'), width: 6 }, { key: 'age', title: t('Age'), width: 5 }, { key: 'mounted', title: t('Last mounted'), width: 6 }, { key: 'from', title: t('From node'), width: 7, lines: 2 }]}
+        columns={[{ ...claim, width: 11 }, name, bytes, { key: 'pv', title: 'PersistentVolume', width: 10, lines: 2 }, { key: 'fs', title: t('File system'), width: 6 }, ...(moves ? [{ key: 'from', title: t('From node'), width: 7, lines: 2 }] : [{ key: 'age', title: t('Age'), width: 5.5 }, { key: 'mounted', title: t('Last mounted'), width: 7 }])]}
         cells={(v) => [
           // They exist after the import, and before it if they only move.
           <ClaimLink key="c" claim={v.claim} plain={!done && !v.fromNode} />, v.name, size(v.size),
           v.persistentVolume && (done || v.fromNode) ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}</Link> : (v.persistentVolume ?? '–'),
-          v.fsType ?? t('Block'), <Age key="a" time={v.created} />, <Age key="m" time={v.lastMountTime} />, v.fromNode ?? '–',
+          v.fsType ?? t('Block'), ...(moves ? [v.fromNode ?? '–'] : [<Age key="a" time={v.created} />, <Age key="m" time={v.lastMountTime} />]),
         ]}
       />
       <Section
