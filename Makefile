@@ -41,11 +41,11 @@ demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## Run a demo on a 
 
 .PHONY: test
 test: ready-tests ## Install the required packages and run every kind of check once. Print the time of each step.
-	@hack/lane test artifacts lint verify test-unit test-fuzz -- test-env test-console test-lab -- test-e2e
+	@hack/lane test artifacts lint verify test-unit test-fips test-fuzz -- test-env test-console test-lab -- test-e2e
 
 .PHONY: test-long
 test-long: ready-tests ## Run every check, with all crash points, host flavors and RAID levels, power cuts and soak. Run it before a release.
-	@hack/lane test-long artifacts lint verify test-unit test-fuzz -- test-env test-env-oldest test-console test-lab -- test-e2e test-e2e-flavors soak
+	@hack/lane test-long artifacts lint verify test-unit test-fips test-arches test-fuzz -- test-env test-env-oldest test-console test-lab -- test-e2e test-e2e-flavors soak
 
 # Find out early whether the machine can run the lab: check its hardware and network, install packages, boot a node.
 # This takes seconds once the packages are installed.
@@ -57,7 +57,7 @@ ready-tests: preflight-image packages-tests boot
 PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies olm-v1 kubernetes-oldest)
 
 .PHONY: artifacts
-artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge console-host
+artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog $(BIN)/helm $(BIN)/bridge console-host
 	@hack/step "programs of the lab" sh -c '"$$0" programs "$$@" >/dev/null' $(LAB) $(PROGRAM_SETS)
 
 # $(call wants,TARGETS): the prerequisites of a test, or nothing if the lane has built them.
@@ -69,20 +69,40 @@ wants = $(if $(LVMS_LANE_BUILT),,$(1))
 test-unit: ## Run the unit tests. They need neither root nor a lab.
 	@hack/step "unit tests" env $(RACE) ./...
 
+# The programs compile for each architecture. The packages that read data of the kernel, or of disks, are tested on those
+# for which QEMU's user emulation is installed (Debian's package qemu-user-static): s390x is big-endian.
+QEMU = $(or $(shell command -v qemu-$(subst arm64,aarch64,$(1))-static),)
+BINARY_PACKAGES := ./vgmanager/devicemapper ./vgmanager/rescue/files ./vgmanager/thinmeta ./vgmanager/uevent
+
+.PHONY: test-arches
+test-arches: $(call wants,console-files) ## Compile the programs for all architectures. Run tests of binary formats in QEMU, if it is installed.
+	@export GOFIPS140=certified; $(foreach arch,$(ARCHES),GOARCH=$(arch) hack/step "compile for $(arch)" go build -o /dev/null ./cmd/lvms && \
+		GOARCH=$(arch) go build -o /dev/null ./must-gather && GOARCH=$(arch) go build -o /dev/null ./console-plugin && ) true
+	@$(foreach arch,$(filter-out amd64,$(ARCHES)),$(if $(call QEMU,$(arch)),GOARCH=$(arch) hack/step "tests on $(arch)" \
+		go test -vet=off -exec $(call QEMU,$(arch)) $(BINARY_PACKAGES) && )) true
+
+# In the mode `only`, Go refuses cryptography that FIPS 140-3 does not allow. Programs with the certified module run in the
+# mode `on`, which also allows SHA-1 in the handshake of WebSockets (RFC 6455).
+CRYPTO_PACKAGES := ./internal/pki/... ./internal/servingcert/... ./internal/tlsprofile/... ./internal/scrape/... ./console-plugin/server/...
+
+.PHONY: test-fips
+test-fips: $(call wants,console-files) ## Run the tests of TLS and certificates with only the cryptography of FIPS 140-3.
+	@GODEBUG=fips140=only hack/step "FIPS tests" env $(RACE) $(CRYPTO_PACKAGES)
+
 .PHONY: test-fuzz
 test-fuzz: ## Run the fuzz tests of all decoders. Set FUZZTIME to a time (1m) or a number of inputs (30000x).
 	@FUZZTIME=$(or $(FUZZTIME),$(if $(LONG),200000x,5000x)) hack/test-fuzz
 
 .PHONY: test-env
-test-env: $(call wants,$(LAB)) ## Test controllers, webhooks and CRDs with a real kube-apiserver and etcd.
+test-env: $(call wants,$(LAB) $(BIN)/helm) ## Test controllers, webhooks and CRDs with a real kube-apiserver and etcd.
 	@$(call test-api,kubernetes,API server tests)
 
 .PHONY: test-env-oldest
-test-env-oldest: $(call wants,$(LAB)) ## Run test-env with the oldest Kubernetes that the bundle supports.
+test-env-oldest: $(call wants,$(LAB) $(BIN)/helm) ## Run test-env with the oldest Kubernetes that the bundle supports.
 	@$(call test-api,kubernetes-oldest,API server tests on the oldest Kubernetes)
 
 # $(call test-api,PROGRAMS,STEP): run the tests with the build tag env. PROGRAMS is the set of lab programs with the API server.
-test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "$(2)" \
+test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m LVMS_HELM=$(BIN)/helm hack/step "$(2)" \
 	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
@@ -90,13 +110,17 @@ test-lab: $(call wants,packages image) ## Test the lab, and the agent with real 
 	@hack/step "lab tests" env $(RACE) $(SHORT) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
 	@hack/test-bare
 
+# A cluster in the lab keeps a processor busy. With more clusters than the machine can run, nodes do not answer for
+# minutes. In a lane, other tests run beside it.
+CLUSTERS := $(shell echo $$(( $$(nproc) < 4 ? 1 : $$(nproc) / 2 )))
+
 # The requests of the product to the API servers of the end-to-end tests.
 RIGHTS := $(LVMS_CACHE)/rights
 
 .PHONY: test-e2e
 test-e2e: $(call wants,packages artifacts) ## Run the end-to-end tests on lab clusters with real LVM.
 	@rm -rf $(RIGHTS) && mkdir -p $(RIGHTS)
-	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) LVMS_HELM=$(BIN)/helm hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -p $(CLUSTERS) -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
 	@LVMS_RIGHTS=$(RIGHTS) hack/step "rights" go test -tags e2e -count 1 ./test/rights
 
 .PHONY: test-previous
@@ -112,12 +136,12 @@ test-console: console-browser $(call wants,console-build $(BIN)/bridge console-h
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
-	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
+	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
 .PHONY: docs-images
 docs-images: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## Update the screenshots of the console in docs/images.
-	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
+	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m \
 		../../hack/step "pictures" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml \
 		node --import tsx browser/pictures.ts $(CURDIR)/docs/images
 
@@ -152,7 +176,7 @@ bench-scrape: ## Measure the time and size of a scrape of the node agent, compar
 
 .PHONY: bench-gather
 bench-gather: $(LAB) ## Measure must-gather with 200 simulated nodes and 4,000 volumes: time and size of each part.
-	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "bench-gather" go test -tags env -run XXX -bench Gather -benchtime 1x -v ./must-gather
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m hack/step "bench-gather" go test -tags env -run XXX -bench Gather -benchtime 1x -v ./must-gather
 
 ##@ Build
 
@@ -172,6 +196,10 @@ rootfs = $(BIN)/rootfs -arch $(1) -update=$(DEBIAN_UPDATE) -cache $(LVMS_CACHE)/
 # $(call write-image,ARCH,PROGRAM,ARCHIVE): write the archive of the image, with its list of components and its provenance next to it.
 write-image = $(BIN)/image -arch $(1) -rootfs $(LVMS_CACHE)/rootfs-$(1) -packages $(LVMS_CACHE)/rootfs-$(1).packages.json \
 	-binary $(2) -version $(VERSION) -revision "$(REVISION)" -out $(3)
+# The version of Go's FIPS 140-3 module in the programs of the images: the certified one in images for all architectures,
+# which releases have, and in the long lane. A program with it runs in FIPS mode. Without it, FIPS mode is off: this needs
+# no second compilation of all packages, and the module of Go 1.26 uses 32 MiB for its entropy source in FIPS mode.
+FIPS_MODULE ?= $(if $(LONG),certified,off)
 # $(call with-console,PROGRAM): the flags that add the server of the console plugin, and the list of npm packages in it.
 with-console = -console $(1) -parts $(CONSOLE_PARTS)
 
@@ -192,9 +220,9 @@ $(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/console
 	@mkdir -p $(dir $@) && $(call rootfs,$*)
 	@$(call write-image,$*,$<,$@) $(call with-console,$(BIN)/console-plugin-$*)
 $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
-	@GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+	@GOFIPS140=certified GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(ARCHES:%=$(BIN)/console-plugin-%): $(BIN)/console-plugin-%: console-files
-	@GOARCH=$* hack/step "build console-plugin for $*" go build -ldflags "-s -w" -o $@ ./console-plugin
+	@GOFIPS140=certified GOARCH=$* hack/step "build console-plugin for $*" go build -ldflags "-s -w" -o $@ ./console-plugin
 
 GATHER_IMAGE := $(LVMS_CACHE)/image/lvms-must-gather.tar
 GATHER_IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-must-gather-%.tar)
@@ -216,7 +244,7 @@ $(GATHER_IMAGES): $(LVMS_CACHE)/image/lvms-must-gather-%.tar: $(BIN)/gather-% $(
 	@mkdir -p $(dir $@) && $(call gather-rootfs,$*)
 	@$(call write-gather-image,$*,$<,$@)
 $(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
-	@GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
+	@GOFIPS140=certified GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 
 .PHONY: console-host
 console-host:
@@ -236,7 +264,7 @@ console-build: $(BIN)/console-plugin ## Build the console plugin and its server,
 console-files:
 	@hack/console build $(CONSOLE_PARTS)
 $(BIN)/console-plugin: console-files
-	@hack/step "build console-plugin" go build -ldflags "-s -w" -o $@ ./console-plugin
+	@GOFIPS140=$(FIPS_MODULE) hack/step "build console-plugin" go build -ldflags "-s -w" -o $@ ./console-plugin
 
 # A fake of upstream's node agent, for the end-to-end test that takes over a cluster from upstream.
 UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
@@ -261,15 +289,15 @@ NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar
 
 .PHONY: next-image
 next-image: image
-	@go build -ldflags "$(LDFLAGS:%$(VERSION)=%$(NEXT_VERSION))" -o $(BIN)/lvms-next ./cmd/lvms
+	@GOFIPS140=$(FIPS_MODULE) go build -ldflags "$(LDFLAGS:%$(VERSION)=%$(NEXT_VERSION))" -o $(BIN)/lvms-next ./cmd/lvms
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # These are phony, because Go itself knows which programs are up to date.
-.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/hugo $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/hugo $(BIN)/bundle $(BIN)/catalog $(BIN)/chart $(BIN)/helm $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
-	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+	@GOFIPS140=$(FIPS_MODULE) hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/gather:
-	@hack/step "build gather" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
+	@GOFIPS140=$(FIPS_MODULE) hack/step "build gather" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 $(BIN)/image:
 	@go build -o $@ ./hack/image
 $(BIN)/rootfs:
@@ -284,6 +312,10 @@ $(BIN)/bundle:
 	@cd hack/bundle && go build -o $@ .
 $(BIN)/catalog:
 	@cd hack/bundle && go build -o $@ ./catalog
+$(BIN)/chart:
+	@cd hack/chart && go build -o $@ .
+$(BIN)/helm:
+	@cd hack/chart && ../step "build helm" go build -o $@ helm.sh/helm/v3/cmd/helm
 $(BIN)/golangci-lint:
 	@cd hack/tools/golangci-lint && ../../step "build golangci-lint" go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(BIN)/vale: # A part of it is written in C.
@@ -292,9 +324,9 @@ $(BIN)/hugo:
 	@cd hack/tools/hugo && ../../step "build hugo" go build -o $@ github.com/gohugoio/hugo
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Generate deep copies, CRDs, RBAC, webhook configuration and rules; from them the bundle, the catalog and console-types.
+generate: $(BIN)/controller-gen ## Generate deep copies, CRDs, RBAC, webhook configuration and rules; from them the bundle, the catalog, the chart and console-types.
 	@hack/generate $(BIN)/controller-gen
-	@$(MAKE) bundle catalog console-types
+	@$(MAKE) bundle catalog chart console-types
 
 # test-console fails if they are stale.
 .PHONY: console-types
@@ -340,6 +372,15 @@ OPM = $$($(LAB) programs olm)/opm
 catalog: $(BIN)/catalog $(LAB) ## Add the bundle to the file-based catalog: make catalog VERSION=X.Y.Z CATALOG_BUNDLE_IMAGE=NAME@sha256:...
 	@$(BIN)/catalog -opm $(OPM) -bundle bundle -image $(CATALOG_BUNDLE_IMAGE) -out catalog
 
+.PHONY: chart
+chart: $(BIN)/chart ## Generate the Helm chart and the page of its values from config/: make chart VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
+	@$(BIN)/chart -version $(VERSION) -image $(BUNDLE_IMAGE)
+
+.PHONY: chart-package
+chart-package: $(BIN)/helm ## Check the Helm chart, and write its archive into .cache/chart.
+	@$(BIN)/helm lint --quiet charts/lvms-operator
+	@$(BIN)/helm package charts/lvms-operator --destination $(LVMS_CACHE)/chart
+
 ##@ Checks
 
 export GOLANGCI_LINT_CACHE := $(LVMS_CACHE)/golangci-lint
@@ -359,20 +400,27 @@ format: $(BIN)/golangci-lint ## Format the Go files.
 	@$(BIN)/golangci-lint fmt ./...
 
 .PHONY: verify
-verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Check that generated files are up to date, that links between documents work, and that OLM's validators accept bundle and catalog.
+verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(BIN)/chart $(LAB) ## Check that generated files are up to date, that links between documents work, and that OLM's validators accept bundle and catalog.
 	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES)
 	@opm=$(OPM) && hack/step "verify catalog" hack/verify-catalog $(BIN)/catalog -opm "$$opm" -bundle bundle -image $(CATALOG_BUNDLE_IMAGE)
 	@cd hack/bundle && ../step "bundle tests" go test ./...
+	@hack/step "verify chart" hack/verify-chart $(BIN)/chart -version $(VERSION) -image $(BUNDLE_IMAGE)
+	@cd hack/chart && ../step "chart tests" go test ./...
 	@hack/step "links of the documents" go test ./docs
 
 ##@ Install without OLM
 
 # On OpenShift, set CONFIG=config/openshift.
 CONFIG ?= config/default
+NAMESPACE ?= openshift-lvm-storage
 
 .PHONY: deploy
-deploy: ## Install the operator on the cluster that kubectl uses: make deploy IMG=registry.example.com/lvms-operator@sha256:...
-	@hack/deploy $(CONFIG) "$(IMG)"
+deploy: ## Install the operator on the cluster that kubectl uses: make deploy IMG=registry.example.com/lvms-operator@sha256:... NAMESPACE=openshift-lvm-storage
+	@NAMESPACE="$(NAMESPACE)" hack/deploy $(CONFIG) "$(IMG)"
+
+.PHONY: undeploy
+undeploy: ## Remove the operator, but not the namespace, after the LVMCluster was deleted: make undeploy NAMESPACE=openshift-lvm-storage
+	@NAMESPACE="$(NAMESPACE)" hack/undeploy $(CONFIG)
 
 ##@ Look around
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
@@ -291,6 +292,10 @@ func nodeReady(node *unstructured.Unstructured) bool {
 // process and is in the namespace of `oc adm must-gather`. Outside of the cluster, it has the operator's image and is
 // in the operator's namespace. Both namespaces allow privileged Pods.
 func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.Helper, error) {
+	layout, err := layoutOf(seen.Pods)
+	if err != nil {
+		return nil, err
+	}
 	if g.pod != "" {
 		namespace, err := os.ReadFile(namespaceFile)
 		if err != nil {
@@ -301,7 +306,7 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.
 			return nil, fmt.Errorf("the image of this Pod: %w", err)
 		}
 		return &nodes.Helper{Namespace: pod.Namespace, Image: pod.Spec.Containers[0].Image,
-			Command: []string{"/usr/bin/gather", "collect"}}, nil
+			Command: []string{"/usr/bin/gather", "collect"}, Layout: layout}, nil
 	}
 	for i := range seen.Pods {
 		name := seen.Pods[i].GetLabels()[nameLabel]
@@ -312,9 +317,31 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.
 		first, _ := containers[0].(map[string]any)
 		if image, _ := first["image"].(string); image != "" {
 			return &nodes.Helper{Namespace: seen.Pods[i].GetNamespace(), Image: image,
-				Command: []string{"/lvms", "collect"}}, nil
+				Command: []string{"/lvms", "collect"}, Layout: layout}, nil
 		}
 	}
 	return nil, errors.New("the image is unknown, because no Pod of LVM Storage was found: nodes without a node " +
 		"agent are not read")
+}
+
+// layoutOf returns the layout of the nodes with which the node agents or the operator were configured, or the default
+// if there are none. A flag of the operator is not read: its agents have the variables.
+func layoutOf(pods []unstructured.Unstructured) (nodelayout.Layout, error) {
+	values := map[string]string{}
+	for i := range pods {
+		if name := pods[i].GetLabels()[nameLabel]; name != operatorName && name != agentName {
+			continue
+		}
+		containers, _, _ := unstructured.NestedSlice(pods[i].Object, "spec", "containers")
+		for _, container := range containers {
+			fields, _ := container.(map[string]any)
+			variables, _, _ := unstructured.NestedSlice(fields, "env")
+			for _, variable := range variables {
+				fields, _ := variable.(map[string]any)
+				name, _ := fields["name"].(string)
+				values[name], _ = fields["value"].(string)
+			}
+		}
+	}
+	return nodelayout.FromEnvironment(func(name string) string { return values[name] })
 }

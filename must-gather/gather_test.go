@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/must-gather/cluster"
 	"github.com/lvm-storage/lvm-operator/must-gather/nodes"
 )
@@ -193,11 +194,40 @@ func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
 			`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
 	got, err := (&gathering{}).helper(t.Context(), seen)
 	if diff := cmp.Diff(&nodes.Helper{Namespace: "ns", Image: "example.com/lvms:1",
-		Command: []string{"/lvms", "collect"}}, got); diff != "" || err != nil {
+		Command: []string{"/lvms", "collect"}}, got, cmp.AllowUnexported(nodelayout.Layout{})); diff != "" ||
+		err != nil {
 		t.Error(diff, err)
 	}
 	if _, err := (&gathering{}).helper(t.Context(), cluster.Inventory{}); err == nil {
 		t.Error("an image came from nowhere")
+	}
+}
+
+func TestTheHelperReadsNodesWithTheLayoutOfTheProduct(t *testing.T) {
+	pod := func(name, env string) unstructured.Unstructured {
+		return object(`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"` + name +
+			`"}},"spec":{"containers":[{"image":"example.com/a:1","env":[` + env + `]}]}}`)
+	}
+	const k0s = `{"name":"KUBELET_ROOT_DIR","value":"/var/lib/k0s/kubelet"}`
+	for name, test := range map[string]struct {
+		pods []unstructured.Unstructured
+		want string
+	}{
+		"of the agents": {[]unstructured.Unstructured{pod("lvms-operator", ""), pod("vg-manager", k0s)},
+			"/var/lib/k0s/kubelet"},
+		"of the operator": {[]unstructured.Unstructured{pod("lvms-operator", k0s)}, "/var/lib/k0s/kubelet"},
+		"of another": {[]unstructured.Unstructured{pod("vg-manager", ""), pod("x", k0s)},
+			nodelayout.DefaultKubeletDir},
+	} {
+		t.Run(name, func(t *testing.T) {
+			helper, err := (&gathering{}).helper(t.Context(), cluster.Inventory{Pods: test.pods})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := helper.Layout.KubeletDir(); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
 	}
 }
 

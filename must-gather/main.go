@@ -62,7 +62,7 @@ func command() *cobra.Command {
 		Short: "Collect support data of LVM Storage, and report problems",
 		Long: "Collect support data of LVM Storage, and report problems in summary.md. " +
 			"MUST_GATHER_SINCE (for example 2h) and MUST_GATHER_SINCE_TIME (RFC 3339) limit the age of logs.",
-		Version:       version.Version,
+		Version:       version.Full(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -2,8 +2,10 @@
 // change devices and mounts. cmd/lvms combines them.
 // In addition to the permissions of its packages, the agent needs these:
 //
-// The UID of kube-system is the identity of the cluster, which is a tag of its volume groups.
+// The cluster ID of OpenShift, or the UID of kube-system, is the identity of the cluster, which is a tag of its volume
+// groups.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
+// +kubebuilder:rbac:groups=config.openshift.io,resources=clusterversions,resourceNames=version,verbs=get
 // The API server authenticates and authorizes clients of the metrics.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get

@@ -108,6 +108,10 @@ type DeviceStatus struct {
 	// +optional
 	VolumeGroup string `json:"volumeGroup,omitempty"`
 
+	// volumeGroupUUID is the UUID of this volume group. adopt and wipeVolumeGroups of a device class accept it.
+	// +optional
+	VolumeGroupUUID string `json:"volumeGroupUUID,omitempty"`
+
 	// pvUUID is the UUID of the physical volume.
 	// +optional
 	PVUUID string `json:"pvUUID,omitempty"`

@@ -15,12 +15,16 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.raidConfig) == has(oldSelf.raidConfig)",message="raidConfig cannot be added to or removed from an existing device class, because it does not apply to existing volumes: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.raidConfig) || !has(self.thinPoolConfig)",message="raidConfig and thinPoolConfig are mutually exclusive: volumes with redundancy are thick"
 // +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors"
+// +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
 type DeviceClass struct {
-	// name is the name of the device class and of its volume group on each node. The name of its StorageClass is lvms-
-	// followed by this name.
+	// name is the name of the device class and, without existingVolumeGroup, of its volume group on each node. The name
+	// of its StorageClass is lvms- followed by this name. It has at most 63 characters.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:MaxLength=245
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 63",message="name can have at most 63 characters: it is the name of an annotation of the Node, without which no volume is created"
 	Name string `json:"name"`
 
 	// default makes the StorageClass of this device class the default StorageClass of the cluster, if there is no other
@@ -38,6 +42,18 @@ type DeviceClass struct {
 	// nodeSelector selects the nodes of this device class. Defaults to all nodes that can run the node agent.
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
+
+	// existingVolumeGroup is the name of a volume group that an administrator created on each selected node. The device
+	// class creates, extends and removes its logical volumes there, and changes nothing else: not the volume group, its
+	// tags, its devices and its other logical volumes. With thinPoolConfig, the thin pool must exist too. The volume
+	// group can have one device class for thick volumes, and one for each thin pool. It stays when the device class is
+	// deleted. It is immutable.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=127
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingVolumeGroup is immutable, because the volumes of the device class are in the volume group: create a new device class"
+	// +optional
+	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
 
 	// deviceSelector selects the devices of this device class. Without deviceSelector and deviceSelectors, the device
 	// class uses every unused device of the node.
@@ -154,6 +170,7 @@ type DeviceProperty string
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || (has(self.models) && self.models.size() > 0) || (has(self.vendors) && self.vendors.size() > 0) || (has(self.serials) && self.serials.size() > 0) || (has(self.transports) && self.transports.size() > 0)",message="set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device"
 // +kubebuilder:validation:XValidation:rule="!has(self.forceWipeDevicesAndDestroyAllData) || !self.forceWipeDevicesAndDestroyAllData || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="forceWipeDevicesAndDestroyAllData requires paths or optionalPaths: only devices that are named there are wiped"
+// +kubebuilder:validation:XValidation:rule="!has(self.wipeVolumeGroups) || self.wipeVolumeGroups.size() == 0 || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="wipeVolumeGroups requires paths or optionalPaths: only volume groups on devices that are named there are destroyed"
 type DeviceSelector struct {
 	// paths are the devices that every node of the device class must have.
 	// +optional
@@ -215,7 +232,23 @@ type DeviceSelector struct {
 	// of this product, is not wiped.
 	// +optional
 	ForceWipeDevicesAndDestroyAllData *bool `json:"forceWipeDevicesAndDestroyAllData,omitempty"`
+
+	// wipeVolumeGroups are names or UUIDs of volume groups on the devices in paths and optionalPaths that are destroyed
+	// with all their logical volumes, so that the device class can use the devices. All devices of the volume group
+	// must be in paths or optionalPaths. A volume group of this cluster must be given by its UUID. A volume group is
+	// not destroyed while one of its logical volumes is in use, or belongs to an object of this cluster.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	WipeVolumeGroups []VolumeGroupReference `json:"wipeVolumeGroups,omitempty"`
 }
+
+// VolumeGroupReference is the name or the UUID of a volume group of LVM.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=127
+// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$`
+type VolumeGroupReference string
 
 // NodeDeviceSelector selects devices on some of the nodes.
 type NodeDeviceSelector struct {
@@ -290,7 +323,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type in ['raid1', 'raid10']",message="mirrors can only be set for raid1 and raid10"
 // +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1",message="mirrors must be 1 for raid10: LVM does not support more"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid1'",message="stripes cannot be set for raid1"
-// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 requires at least 3 stripes"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 requires at least 3 stripes: LVM does not support fewer"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || self.type != 'raid1'",message="stripeSize cannot be set for raid1"
 type RAIDConfig struct {
 	// type is the RAID level. raid1 mirrors data; raid4 and raid5 tolerate the loss of one device, and raid6 of two;
@@ -311,14 +344,29 @@ type RAIDConfig struct {
 	// +optional
 	Stripes *int32 `json:"stripes,omitempty"`
 
-	// stripeSize is the amount of data that is written to one device before the next: a power of two from 4Ki to 4Mi.
-	// Defaults to 64Ki.
+	// stripeSize is the amount of data that is written to one device before the next: a power of two of at least 4Ki.
+	// Above 4Mi, the size of an extent, 4Mi is used. Defaults to 64Ki.
 	// +optional
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 }
 
-// DefaultStripeSize of a RAIDConfig that sets none, in bytes.
-const DefaultStripeSize int64 = 64 << 10
+// The stripe size of a RAIDConfig that sets none, and the largest one that is used, in bytes. LVM reduces a larger one
+// to the size of an extent (lvcreate).
+const (
+	DefaultStripeSize int64 = 64 << 10
+	MaxStripeSize     int64 = 4 << 20
+)
+
+// StripeBytes returns the stripe size that is used, in bytes.
+func (r *RAIDConfig) StripeBytes() int64 {
+	switch {
+	case r.StripeSize == nil:
+		return DefaultStripeSize
+	case r.StripeSize.CmpInt64(MaxStripeSize) > 0:
+		return MaxStripeSize
+	}
+	return r.StripeSize.Value()
+}
 
 // Copies is how many copies of the data there are beside the first one; 0 for the levels with parity.
 func (r *RAIDConfig) Copies() int {
@@ -374,12 +422,10 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name is immutable, because the thin pools already exist: create a new device class"
 // +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent is immutable: to extend existing thin pools, set autoExtend or add devices"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent must not be greater than highWaterMarkPercent: the thin pool would reject new volumes before it is extended"
-// +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize requires chunkSizeCalculationPolicy Static"
-// +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize requires metadataSizeCalculationPolicy Static"
 type ThinPoolConfig struct {
 	// name is the name of the thin pool in the volume group. It is immutable.
 	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:MaxLength=107
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_+.][a-zA-Z0-9_+.-]*$`
 	Name string `json:"name"`
 

@@ -44,6 +44,13 @@ type LVMVolumeGroupSpec struct {
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
+	// existingVolumeGroup is the name of a volume group that an administrator created. Without it, the node agents
+	// create a volume group with the name of the device class.
+	// +kubebuilder:validation:MaxLength=127
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$`
+	// +optional
+	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
+
 	// deviceSelector selects the devices. Without deviceSelector and deviceSelectors, every unused device is used.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`

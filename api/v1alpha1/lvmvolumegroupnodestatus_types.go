@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -99,6 +100,10 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +optional
 	LastObserved *metav1.Time `json:"lastObserved,omitempty"`
 
+	// lvm is the LVM that the node agent uses on this node.
+	// +optional
+	LVM *NodeLVM `json:"lvm,omitempty"`
+
 	// devices are all block devices of the node, used or unused, sorted by name. Logical volumes are not listed.
 	// +optional
 	// +listType=atomic
@@ -115,6 +120,27 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	NodeStatus []VGStatus `json:"nodeStatus,omitempty"`
+}
+
+// LVMSource is whose LVM a node agent uses.
+// +kubebuilder:validation:Enum=Host;Image
+type LVMSource string
+
+// The sources of LVM. Host: the host's. Image: that of the node agent's image, because the host has none.
+const (
+	LVMSourceHost  LVMSource = "Host"
+	LVMSourceImage LVMSource = "Image"
+)
+
+// NodeLVM describes LVM of a node.
+type NodeLVM struct {
+	// source is Host if the node agent uses LVM of the host, or Image if the host has no LVM, so that the node agent
+	// uses LVM, dmsetup and the thin-provisioning tools of its image. The node agent decides this when it starts.
+	Source LVMSource `json:"source"`
+
+	// version is the version of LVM when the node agent started, for example "2.03.16(2) (2022-05-18)".
+	// +optional
+	Version string `json:"version,omitempty"`
 }
 
 const (
@@ -190,8 +216,12 @@ type OrphanStatus struct {
 
 // VGStatus is the state of a volume group on a node.
 type VGStatus struct {
-	// name is the name of the device class and of its volume group.
+	// name is the name of the device class and, without volumeGroup, of its volume group.
 	Name string `json:"name"`
+
+	// volumeGroup is the name of the volume group, if an administrator created it (existingVolumeGroup).
+	// +optional
+	VolumeGroup string `json:"volumeGroup,omitempty"`
 
 	// status is the state: Progressing, Ready, Failed, Degraded or Removed.
 	// +optional
@@ -267,6 +297,9 @@ type VGStatus struct {
 	// +optional
 	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
 }
+
+// Group returns the name of the volume group.
+func (s *VGStatus) Group() string { return cmp.Or(s.VolumeGroup, s.Name) }
 
 // PhysicalVolumeState is the state of a physical volume.
 type PhysicalVolumeState string

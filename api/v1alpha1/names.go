@@ -32,8 +32,8 @@ const (
 	StorageClassPrefix = "lvms-"
 	// OwnerTag is the LVM tag of the volume groups that the product made.
 	OwnerTag = "lvms"
-	// ClusterTagPrefix precedes the UID of the cluster in the LVM tag that says which cluster a volume group belongs
-	// to.
+	// ClusterTagPrefix precedes the identity of the cluster in the LVM tag that says which cluster a volume group
+	// belongs to.
 	ClusterTagPrefix = "lvms.cluster="
 	// ClassTagPrefix precedes the device class in the LVM tag of its volume group.
 	ClassTagPrefix = "lvms.class="
@@ -76,7 +76,7 @@ const (
 	// CreatedByLabel on a LogicalVolume tells who made it.
 	CreatedByLabel      = "app.kubernetes.io/created-by"
 	CreatedByController = "topolvm-controller"
-	// ClusterIDNamespace is the namespace whose UID is the identity of a cluster.
+	// ClusterIDNamespace is the namespace whose UID is the identity of a cluster that is not OpenShift.
 	ClusterIDNamespace = "kube-system"
 
 	// LVMClusterFinalizer keeps an LVMCluster until its operands are gone.

@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -46,7 +47,11 @@ func runLVMd(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	var runner host.Runner = host.NewNamespace()
+	layout, err := nodelayout.FromEnvironment(os.Getenv)
+	if err != nil {
+		return err
+	}
+	var runner host.Runner = host.NewNamespace(layout.HostPath())
 	if len(config.CommandPrefix) > 0 {
 		if runner, err = host.NewPrefixed(config.CommandPrefix); err != nil {
 			return fmt.Errorf("%s: lvm-command-prefix: %w", path, err)

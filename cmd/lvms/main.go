@@ -67,7 +67,7 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lvms",
 		Short:         "LVM Storage provides volumes on the local disks of a cluster's nodes",
-		Version:       version.Version,
+		Version:       version.Full(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

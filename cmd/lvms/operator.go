@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/rights"
@@ -39,6 +41,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
+	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
 
@@ -63,15 +66,19 @@ type operatorOptions struct {
 	volumeMetrics                  int
 	smartInterval                  time.Duration
 	runbooks                       string
+	kubeletDir, hostPath           string
+	layout                         nodelayout.Layout
 }
 
-func operatorCommand() *cobra.Command {
-	var o operatorOptions
+func operatorCommand() *cobra.Command { return (&operatorOptions{}).command() }
+
+// command returns the command whose flags are the options.
+func (o *operatorOptions) command() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "operator",
 		Short: "Run the operator",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return runOperator(ctrl.SetupSignalHandler(), o) },
+		RunE:  func(*cobra.Command, []string) error { return runOperator(ctrl.SetupSignalHandler(), *o) },
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics server (HTTPS)")
@@ -85,6 +92,13 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.runbooks, "runbook-base-url", "",
 		"prefix of runbook_url in the alerts; empty for "+alertrules.DefaultRunbooks+
 			". The environment variable "+runbooksVariable+", which a Subscription can set, overrides this flag")
+	flags.StringVar(&o.kubeletDir, "kubelet-root-dir", nodelayout.DefaultKubeletDir,
+		"the kubelet's directory on all nodes, which is its --root-dir. The environment variable "+
+			nodelayout.KubeletDirVariable+", which a Subscription can set, overrides this flag")
+	flags.StringVar(&o.hostPath, "host-path", nodelayout.DefaultHostPath,
+		"directories with the programs of the nodes, separated by colons, in the order of the search. Only root may "+
+			"be able to write to them. The environment variable "+nodelayout.HostPathVariable+
+			", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for profiling (net/http/pprof); 0 to disable")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook (HTTPS)")
@@ -155,6 +169,9 @@ func (o *operatorOptions) complete() (err error) {
 	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
 		return err
 	}
+	if o.layout, err = nodelayout.Parse(o.kubeletDir, o.hostPath, os.Getenv); err != nil {
+		return err
+	}
 	o.runbooks, err = runbooks(o.runbooks)
 	return err
 }
@@ -193,7 +210,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	if o.found, err = platform.Detect(ctx, o.apis, o.direct); err != nil {
 		return nil, fmt.Errorf("detect the platform: %w", err)
 	}
-	ctrl.Log.Info("starting the operator", "platform", o.found, "namespace", o.namespace)
+	ctrl.Log.Info("starting the operator", "version", version.Full(), "platform", o.found, "namespace", o.namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, o.namespace, o.found.Absent()...)
 	if err != nil {
 		return nil, err
@@ -342,7 +359,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		lvmcluster.Options{Namespace: namespace, Rights: watch, UpgradeGate: gate,
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
-				SmartInterval: o.smartInterval}})
+				SmartInterval: o.smartInterval, Layout: o.layout}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -24,18 +26,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
+	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -51,8 +57,6 @@ const (
 	stateDir           = "/etc/topolvm"
 	lvmdConfig         = stateDir + "/lvmd.yaml"
 	registrationSocket = "/registration/topolvm.io-reg.sock"
-	// csiEndpoint is the path of csiSocket on the host, which the kubelet uses.
-	csiEndpoint = "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock"
 )
 
 // vgmanagerOptions are the flags of `lvms vgmanager`.
@@ -61,6 +65,7 @@ type vgmanagerOptions struct {
 	pprofPort                                     uint16
 	volumeMetrics                                 int
 	smartInterval                                 time.Duration
+	layout                                        nodelayout.Layout
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -88,10 +93,15 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return fmt.Errorf("invalid --smart-interval %s: must be at least %s, or 0 for never", o.smartInterval,
 			smart.MinInterval)
 	}
+	var err error
+	if o.layout, err = nodelayout.FromEnvironment(os.Getenv); err != nil {
+		return err
+	}
 	nodeName, err := environment(nodeNameVariable)
 	if err != nil {
 		return err
 	}
+	ctrl.Log.Info("starting the node agent", "version", version.Full(), "node", nodeName)
 	namespace, err := environment(namespaceVariable)
 	if err != nil {
 		return err
@@ -109,7 +119,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := clusterID(ctx, live)
+	cluster, err := clusterid.Read(ctx, live)
 	if err != nil {
 		return err
 	}
@@ -123,7 +133,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(mgr, nodeName, cluster, engine, local, fileSystems); err != nil {
+	if err := addVolumes(mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -195,14 +205,16 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 // addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events. local runs the
 // programs of the image.
 func addVolumeGroups(
-	ctx context.Context, mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local,
+	ctx context.Context, mgr ctrl.Manager, nodeName, namespace string, cluster clusterid.Identity, local *host.Local,
 	fileSystems sharedFileSystems,
 	o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
-	runner := host.NewNamespace()
-	if err := metrics.Registry.Register(nodemetrics.Commands{runner.Started(), local.Started()}); err != nil {
+	node, image := host.NewNamespace(o.layout.HostPath()), host.NewImage()
+	if err := metrics.Registry.Register(nodemetrics.Commands{node.Started(), image.Started(),
+		local.Started()}); err != nil {
 		return nil, err
 	}
+	runner := lvmsource.New(node, image, ctrl.Log.WithName("lvm"))
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return nil, err
 	}
@@ -215,19 +227,20 @@ func addVolumeGroups(
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatch(volumes, kernel)
+	watch := newWatch(volumes, kernel, engine.UsesExisting)
 	list := inventory.New(inventory.Options{
-		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes,
-		Devices: devices, Health: watch,
+		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster.ID,
+		FormerCluster: cluster.Former, LVM: volumes,
+		Devices: devices, Health: watch, Source: runner.Source,
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, States: engine,
 		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
 		FileSystems: fileSystems,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
-		Node: nodeName, Namespace: namespace, Cluster: cluster,
+		Node: nodeName, Namespace: namespace, Cluster: cluster.ID, FormerCluster: cluster.Former,
 		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		FileSystems: fileSystems,
 		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local),
@@ -279,20 +292,10 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 	return errors.Join(metrics.Registry.Register(monitor), mgr.Add(monitor))
 }
 
-// clusterID returns the identity of the cluster, with which volume groups are marked.
-func clusterID(ctx context.Context, reader client.Reader) (string, error) {
-	namespace := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.ClusterIDNamespace}, namespace); err != nil {
-		return "", fmt.Errorf("read the UID of namespace %s, which identifies the cluster: %w",
-			lvmv1alpha1.ClusterIDNamespace, err)
-	}
-	return string(namespace.UID), nil
-}
-
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, local *host.Local,
-	fileSystems sharedFileSystems) error {
+	fileSystems sharedFileSystems, layout nodelayout.Layout) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -314,7 +317,8 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 		return err
 	}
 	registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{
-		Driver: lvmv1alpha1.DriverName, Socket: registrationSocket, Endpoint: csiEndpoint, CSISocket: csiSocket,
+		Driver: lvmv1alpha1.DriverName, Socket: registrationSocket, Endpoint: csiEndpoint(layout),
+		CSISocket: csiSocket,
 	})
 	if err := mgr.Add(registrar); err != nil {
 		return err
@@ -323,4 +327,9 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 		return err
 	}
 	return mgr.AddReadyzCheck("kubelet-registration", registrar.Ready)
+}
+
+// csiEndpoint returns the path of csiSocket on the node, which the kubelet uses.
+func csiEndpoint(layout nodelayout.Layout) string {
+	return filepath.Join(layout.NodeSocketDir(), filepath.Base(csiSocket))
 }

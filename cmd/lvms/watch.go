@@ -26,8 +26,9 @@ const reportAge = 10 * time.Minute
 // reportWait is the timeout of a report, so that an LVM command that hangs does not delay the check.
 const reportWait = 2 * time.Second
 
-// newWatch returns a watch that checks the physical volumes of this product's volume groups.
-func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
+// newWatch returns a watch that checks the physical volumes of this product's volume groups, and of the volume groups
+// of administrators for which usesExisting returns true.
+func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader, usesExisting func(vg string) bool) *watch {
 	pulse := device.NewPulse()
 	known := map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
@@ -40,7 +41,7 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 			report = &lvm.Report{}
 		}
 		failing := map[string]error{}
-		for number, err := range pulse.Check(ctx, beats(report, known)) {
+		for number, err := range pulse.Check(ctx, beats(report, known, usesExisting)) {
 			failing[string(number)] = err
 		}
 		return failing
@@ -49,14 +50,17 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 		Metadata: pulse.Starts, Own: volumes.Changes})}
 }
 
-// beats returns the devices of this product's volume groups. LVM no longer lists a volume group if none of its devices
-// can be read, so known keeps devices that were listed before as long as the kernel has them.
-func beats(report *lvm.Report, known map[device.Number]string) []device.Beat {
+// beats returns the devices of the volume groups that this product uses. LVM no longer lists a volume group if none of
+// its devices can be read, so known keeps devices that were listed before as long as the kernel has them.
+func beats(report *lvm.Report, known map[device.Number]string, usesExisting func(vg string) bool) []device.Beat {
 	for i := range report.VGs {
-		for _, pv := range report.VGs[i].PVs {
-			if number := device.NewNumber(pv.Major,
-				pv.Minor); pv.Major != 0 && report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
-				known[number] = pv.Name
+		vg := &report.VGs[i]
+		if !vg.HasTag(lvmv1alpha1.OwnerTag) && !usesExisting(vg.Name) {
+			continue
+		}
+		for _, pv := range vg.PVs {
+			if pv.Major != 0 {
+				known[device.NewNumber(pv.Major, pv.Minor)] = pv.Name
 			}
 		}
 	}

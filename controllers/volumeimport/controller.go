@@ -228,6 +228,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		recovery, is := object.(*v1alpha1.LVMRecovery)
 		return is && recovery.Spec.Action == v1alpha1.RecoveryImportVolumes
 	})
+	if err := (restores{c}).setupWithManager(mgr); err != nil {
+		return err
+	}
 	if err := (moves{c}).setupWithManager(mgr); err != nil {
 		return err
 	}

@@ -233,8 +233,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 		}
 	}
 	for _, mode := range csv.Spec.InstallModes {
-		own := mode.Type == v1alpha1.InstallModeTypeOwnNamespace || mode.Type == v1alpha1.InstallModeTypeAllNamespaces
-		if mode.Supported != own {
+		if supported := mode.Type != v1alpha1.InstallModeTypeMultiNamespace; mode.Supported != supported {
 			t.Errorf("install mode %+v", mode)
 		}
 	}
@@ -333,6 +332,37 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" ||
 		len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
 		t.Errorf("got %+v", webhooks)
+	}
+}
+
+// The labels let OperatorHub hide the operator from clusters on whose nodes it cannot run.
+func TestTheBundleIsForTheArchitecturesOfTheImage(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := regexp.MustCompile(`(?m)^ARCHES := (.+)$`).FindStringSubmatch(string(makefile))
+	if built == nil {
+		t.Fatal("the Makefile has no ARCHES")
+	}
+	want := strings.Fields(built[1])
+	if !slices.Equal(want, []string{"amd64", "arm64", "ppc64le", "s390x"}) {
+		t.Errorf("make images builds %q", want)
+	}
+	_, bundle := newBundle(t)
+	labels := map[string]string{"operatorframework.io/os.linux": "supported"}
+	for _, arch := range want {
+		labels["operatorframework.io/arch."+arch] = "supported"
+	}
+	if !maps.Equal(bundle.CSV.Labels, labels) {
+		t.Errorf("got labels %v, want %v", bundle.CSV.Labels, labels)
+	}
+	pod := bundle.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec
+	terms := pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 2 ||
+		!slices.Equal(terms[0].MatchExpressions[0].Values, want) ||
+		!slices.Equal(terms[0].MatchExpressions[1].Values, []string{"linux"}) {
+		t.Errorf("got %+v", terms)
 	}
 }
 

@@ -36,9 +36,6 @@ const (
 	olmCertificates = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// architectures are those with released images, on which the operator is supported. `make images` also builds others.
-var architectures = []string{"amd64", "arm64"}
-
 var (
 	//go:embed description.md
 	description string
@@ -64,9 +61,9 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]string{"operatorframework.io/os.linux": "supported"}
-	for _, arch := range architectures {
-		labels["operatorframework.io/arch."+arch] = "supported"
+	labels, err := platformLabels(s)
+	if err != nil {
+		return nil, err
 	}
 	return &v1alpha1.ClusterServiceVersion{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.ClusterServiceVersionAPIVersion,
@@ -105,11 +102,12 @@ func relatedImages(o options) []v1alpha1.RelatedImage {
 	return images
 }
 
-// installModes returns the supported install modes. The operator manages only its own namespace.
+// installModes returns the supported install modes. In each of them, the operator manages only its own namespace: with
+// SingleNamespace, an OperatorGroup may name another one, as that of upstream may.
 func installModes() []v1alpha1.InstallMode {
 	return []v1alpha1.InstallMode{
 		{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true},
-		{Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: false},
+		{Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: true},
 		{Type: v1alpha1.InstallModeTypeMultiNamespace, Supported: false},
 		{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true},
 	}
@@ -124,7 +122,6 @@ func newInstall(o options, s *source) (v1alpha1.NamedInstallStrategy, error) {
 	container := &deployment.Spec.Template.Spec.Containers[0]
 	container.Image = o.image
 	container.Args = append(container.Args, "--webhook-cert-dir="+olmCertificates)
-	deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: runsOn(architectures...)}
 	details := v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: operator,
 		Label: deployment.Labels, Spec: deployment.Spec}}}
 	for _, account := range []string{operator, agent} {
@@ -175,15 +172,34 @@ func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, 
 	return here, everywhere, nil
 }
 
-// runsOn returns a node affinity for the architectures with an image.
-func runsOn(architectures ...string) *corev1.NodeAffinity {
-	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-			MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
-				{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}},
-			},
-		}}}}
+// platformLabels returns the labels for the operating systems and architectures of the nodes on which the operator can
+// run: those of the node affinity in its Deployment.
+func platformLabels(s *source) (map[string]string, error) {
+	deployment, err := find[appsv1.Deployment](s.manager, "Deployment", operator)
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{}
+	affinity := deployment.Spec.Template.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil ||
+		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil, fmt.Errorf("Deployment %s has no required node affinity", operator)
+	}
+	prefixes := map[string]string{corev1.LabelArchStable: "operatorframework.io/arch.",
+		corev1.LabelOSStable: "operatorframework.io/os."}
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, requirement := range term.MatchExpressions {
+			prefix, known := prefixes[requirement.Key]
+			if !known || requirement.Operator != corev1.NodeSelectorOpIn {
+				return nil, fmt.Errorf("node affinity of Deployment %s: %s %s is neither an architecture nor an "+
+					"operating system", operator, requirement.Key, requirement.Operator)
+			}
+			for _, value := range requirement.Values {
+				labels[prefix+value] = "supported"
+			}
+		}
+	}
+	return labels, nil
 }
 
 // newWebhooks converts the webhooks of config/webhook to OLM's format. OLM creates their Service and certificate.

@@ -42,10 +42,13 @@ type content struct {
 // contents are the contents of our images, by name.
 var contents = map[string]content{
 	"operator": {
-		roots: []string{"base-files", "e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"},
+		roots: []string{"base-files", "dmsetup", "e2fsprogs", "lvm2", "mount", "smartmontools",
+			"thin-provisioning-tools", "util-linux", "xfsprogs"},
 		programs: []string{
 			// LVM runs in the host's namespaces.
 			"nsenter",
+			// For hosts without LVM. LVM starts thin_check and thin_repair.
+			"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair",
 			// Programs to publish a volume.
 			"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
 			// Programs to create a file system.
@@ -58,7 +61,8 @@ var contents = map[string]content{
 			"smartctl",
 		},
 		configuration: []string{"etc/mke2fs.conf"},
-		folders:       []string{"run/topolvm", "registration", "var/lib/kubelet", "var/lock"},
+		folders: []string{"etc/lvm", "registration", "run/lock/lvm", "run/lvm", "run/topolvm", "run/udev",
+			"var/lib/kubelet", "var/lock"},
 	},
 	"must-gather": {
 		roots: []string{"base-files", "bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed",

@@ -3,6 +3,7 @@
 package tlsprofile
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"fmt"
 	"slices"
@@ -99,7 +100,21 @@ var suites = map[string]uint16{
 	"AES256-SHA":                    tls.TLS_RSA_WITH_AES_256_CBC_SHA,
 }
 
-// translate returns the Go settings for a profile. It ignores ciphers that Go does not have.
+// approved reports whether FIPS mode is off, or allows a cipher suite of TLS 1.2 (crypto/tls, defaults_fips140.go).
+func approved(suite uint16) bool {
+	if !fips140.Enabled() {
+		return true
+	}
+	switch suite {
+	case tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384:
+		return true
+	}
+	return false
+}
+
+// translate returns the Go settings for a profile. It ignores ciphers that Go does not have, or does not allow in FIPS
+// mode.
 func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	version, known := versions[spec.MinTLSVersion]
 	if !known {
@@ -107,14 +122,21 @@ func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	}
 	next := &settings{minVersion: version, spec: spec}
 	for _, name := range spec.Ciphers {
-		if suite, known := suites[name]; known {
+		if suite, known := suites[name]; known && approved(suite) {
 			next.cipherSuites = append(next.cipherSuites, suite)
 		}
 	}
 	// With an empty list Go would choose the cipher suites itself, contrary to the profile.
 	if version < tls.VersionTLS13 && len(next.cipherSuites) == 0 {
-		return nil, fmt.Errorf("TLS profile: none of the ciphers %q is supported with TLS 1.2: use other ciphers, "+
-			"or minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
+		return nil, fmt.Errorf("TLS profile: none of the ciphers %q is supported with TLS 1.2%s: use other ciphers, "+
+			"or minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers), inFIPSMode())
 	}
 	return next, nil
+}
+
+func inFIPSMode() string {
+	if fips140.Enabled() {
+		return " in FIPS mode"
+	}
+	return ""
 }

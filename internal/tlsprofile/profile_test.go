@@ -1,6 +1,7 @@
 package tlsprofile
 
 import (
+	"crypto/fips140"
 	"crypto/tls"
 	"net"
 	"strings"
@@ -91,13 +92,15 @@ func TestServerFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("at first", false, true, true, true)
+	// FIPS mode allows neither TLS 1.1 nor weak suites, whatever the profile says (make test-fips).
+	weakest := !fips140.Enabled()
+	check("at first", false, true, true, weakest)
 	set(nil)
 	check("OpenShift's default", false, true, true, false)
 	set(&configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType})
 	check("Modern", false, false, false, false)
 	set(&configv1.TLSSecurityProfile{Type: configv1.TLSProfileOldType})
-	check("Old", true, true, true, true)
+	check("Old", weakest, true, true, weakest)
 	set(custom(configv1.VersionTLS12, "ECDHE-RSA-AES128-GCM-SHA256", "DHE-RSA-AES128-GCM-SHA256"))
 	check("Custom", false, true, false, false)
 	for says, p := range map[string]*configv1.TLSSecurityProfile{
@@ -113,4 +116,25 @@ func TestServerFollows(t *testing.T) {
 	check("Custom with TLS 1.3", false, false, false, false)
 	set(&configv1.TLSSecurityProfile{Type: "Newest"})
 	check("a type that is not known", false, true, true, false)
+}
+
+// TestFIPSModeKeepsTheLastProfile: with the suites of a profile that FIPS mode does not allow, no client could connect.
+func TestFIPSModeKeepsTheLastProfile(t *testing.T) {
+	f := New()
+	if err := f.Set(custom(configv1.VersionTLS12, "ECDHE-RSA-AES128-GCM-SHA256")); err != nil {
+		t.Fatal(err)
+	}
+	err := f.Set(custom(configv1.VersionTLS12, "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-SHA"))
+	if !fips140.Enabled() {
+		if err != nil {
+			t.Errorf("without FIPS mode: %v", err)
+		}
+		return
+	}
+	if err == nil || !strings.Contains(err.Error(), "with TLS 1.2 in FIPS mode: use other ciphers") {
+		t.Errorf("got %v", err)
+	}
+	if got := f.Spec().Ciphers; len(got) != 1 || got[0] != "ECDHE-RSA-AES128-GCM-SHA256" {
+		t.Errorf("it serves %q", got)
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -98,12 +99,34 @@ func propertiesDiffer(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// minStripeSize and maxStripeSize limit the size of stripes, in bytes, which must be a power of two (lvcreate(8)). The
-// minimum is a page. A stripe larger than the maximum exceeds an extent.
-const (
-	minStripeSize int64 = 4 << 10
-	maxStripeSize int64 = 4 << 20
-)
+// adoptedAndWiped refuses volume groups that a device class both adopts and destroys.
+func adoptedAndWiped(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for _, s := range selections(classes) {
+		for i, group := range s.selector.WipeVolumeGroups {
+			if slices.ContainsFunc(s.class.Adopt, func(a lvmv1alpha1.VolumeGroupAdoption) bool {
+				return a.VolumeGroupUUID == string(group)
+			}) {
+				violations = append(violations, field.Invalid(s.at.Child("wipeVolumeGroups").Index(i), string(group),
+					fmt.Sprintf("device class %q adopts this volume group: remove it from adopt to destroy it with "+
+						"its volumes, or from here to use it", s.class.Name)))
+			}
+		}
+	}
+	return violations
+}
+
+func joined(groups []lvmv1alpha1.VolumeGroupReference) string {
+	var names []string
+	for _, g := range groups {
+		names = append(names, string(g))
+	}
+	return strings.Join(names, ", ")
+}
+
+// minStripeSize is the minimum size of a stripe, in bytes: a page (lvcreate(8)). There is no maximum, because LVM
+// reduces the size to that of an extent.
+const minStripeSize int64 = 4 << 10
 
 // raidPossible checks that enough devices are named for the RAID level, and that LVM supports the stripe size.
 func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
@@ -115,9 +138,9 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 			continue
 		}
 		if size := raid.StripeSize; size != nil &&
-			(!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
+			(size.CmpInt64(minStripeSize) < 0 || bits.OnesCount64(uint64(size.Value())) != 1) {
 			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(),
-				"must be a power of two from 4Ki to 4Mi; remove it for the default of 64Ki"))
+				"must be a power of two of at least 4Ki; remove it for the default of 64Ki"))
 		}
 		if !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
@@ -130,6 +153,20 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		}
 	}
 	return violations
+}
+
+// stripesReduced returns a warning for each stripe size that is larger than the one that is used.
+func stripesReduced(classes []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for _, class := range classes {
+		if raid := class.RAIDConfig; raid != nil && raid.StripeSize != nil &&
+			raid.StripeSize.CmpInt64(raid.StripeBytes()) > 0 {
+			all = append(all, fmt.Sprintf("device class %q: raidConfig.stripeSize %s is larger than an extent: "+
+				"stripes of %s are used", class.Name, raid.StripeSize,
+				resource.NewQuantity(raid.StripeBytes(), resource.BinarySI)))
+		}
+	}
+	return all
 }
 
 // devicesAt returns the field with the devices of a device class.
@@ -216,6 +253,11 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 						"use",
 					s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
 		}
+		if groups := s.selector.WipeVolumeGroups; len(groups) > 0 {
+			all = append(all, fmt.Sprintf("device class %q: volume groups on %s will be destroyed with all their "+
+				"logical volumes, unless one is in use: %s", s.class.Name, strings.Join(pathsOf(s.selector), ", "),
+				joined(groups)))
+		}
 	}
 	for _, class := range after {
 		if pool := class.ThinPoolConfig; pool != nil && pool.AutoExtend != nil && pool.SizePercent == 100 {
@@ -223,8 +265,8 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 				"is added, because sizePercent is 100", class.Name))
 		}
 	}
-	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after),
-		known.stillNamed(after),
+	return slices.Concat(all, stripesReduced(after), sizesIgnored(after), known.tooFewForRAID(after),
+		known.unusable(after), known.unknownNodes(after), known.stillNamed(after),
 		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after),
 		known.nodesLeft(before, after))
 }

@@ -51,6 +51,10 @@ func TestRulesAboutDevices(t *testing.T) {
 			[]string{"must not be less than minSize, which is 2Gi"}},
 		"unknown transport": {"[{name: a, deviceSelectors: [{transports: [nvme, pigeon]}]}]",
 			[]string{`deviceSelectors[0].transports[1]: Unsupported value: "pigeon"`}},
+		"a volume group that is adopted and destroyed": {
+			"[{name: a, adopt: [{node: n1, volumeGroupUUID: u1}], deviceSelector: {paths: [/dev/x], " +
+				"wipeVolumeGroups: [old, u1]}}]",
+			[]string{`deviceSelector.wipeVolumeGroups[1]: Invalid value: "u1": device class "a" adopts this volume group`}},
 		"the same properties twice": {
 			"[{name: a, deviceSelector: {minSize: 1Gi}}, {name: b, deviceSelector: {minSize: 1024Mi}}]",
 			[]string{
@@ -75,7 +79,7 @@ func TestRulesAboutDevices(t *testing.T) {
 			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{paths: [/dev/a]}, {minSize: 1Gi}]}]", nil},
 		"devices nobody can count": {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
 		"a crooked stripe": {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]",
-			[]string{"must be a power of two from 4Ki to 4Mi"}},
+			[]string{"must be a power of two of at least 4Ki"}},
 		"several without devices": {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]",
 			[]string{
 				`deviceClasses[0].deviceSelector: Required value: device class "a" would use every unused device`}},
@@ -288,6 +292,9 @@ func TestWarningsAboutDevices(t *testing.T) {
 			"forceWipeDevicesAndDestroyAllData: true}}]",
 			[]string{a + "all data on /dev/x, /dev/y will be destroyed, once for each disk, unless the disk is in " +
 				"use"}},
+		"a volume group that is destroyed": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc], " +
+			"wipeVolumeGroups: [a, b]}}]", []string{`device class "b": volume groups on /dev/sdc will be destroyed with ` +
+			"all their logical volumes, unless one is in use: a, b"}},
 		"a pool that cannot grow": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, " +
 			"overprovisionRatio: 1, sizePercent: 100, autoExtend: {}}}]",
 			[]string{a + "thinPoolConfig.autoExtend has no effect"}},

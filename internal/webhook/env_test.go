@@ -178,9 +178,9 @@ func TestRefusals(t *testing.T) {
 			})), []string{
 			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki from 64Ki to 1Gi; remove it for a default that depends on the size of the thin pool`,
 			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; remove it for the default of 1Gi`}},
-		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"),
+		"metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"),
 			func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
-			`metadataSize requires metadataSizeCalculationPolicy Static`}},
+			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "1Gi": metadataSize requires metadataSizeCalculationPolicy Static: with Host, LVM chooses the size`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := testClient.Create(t.Context(), test.cluster)

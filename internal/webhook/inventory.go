@@ -228,13 +228,17 @@ var (
 )
 
 // obstacle returns why a device that a selector names cannot be used, or "".
-func obstacle(d *lvmv1alpha1.DeviceStatus, class string, wiped bool) string {
+func obstacle(d *lvmv1alpha1.DeviceStatus, class string, selector *lvmv1alpha1.DeviceSelector) string {
 	if d.State == lvmv1alpha1.DeviceAvailable || d.VolumeGroup == class {
 		return ""
 	}
-	codes := obstacles
-	if !wiped {
-		codes = slices.Concat(obstacles, contents)
+	codes := slices.Clone(obstacles)
+	if !wipes(selector) {
+		codes = append(codes, contents...)
+	}
+	if len(selector.WipeVolumeGroups) > 0 && d.VolumeGroup != "" {
+		// The logical volumes of a volume group hold its devices.
+		codes = slices.DeleteFunc(codes, func(c string) bool { return c == "InVolumeGroup" || c == "HasHolders" })
 	}
 	for _, code := range codes {
 		for _, reason := range d.Reasons {
@@ -275,7 +279,7 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 				found[u.at.String()] = f
 				order = append(order, u.at.String())
 			}
-			reason := obstacle(device, u.class.Name, wipes(u.selector))
+			reason := obstacle(device, u.class.Name, u.selector)
 			if reason == "" {
 				f.usable = true
 				continue

@@ -3,6 +3,7 @@ package webhook
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,6 +64,86 @@ func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "metadataSize"),
 				is.String(), fmt.Sprintf(
 					"was %s: the metadata of a thin pool cannot be reduced", was.String())))
+		}
+	}
+	return violations
+}
+
+// unusedSize is a size of a thin pool that its calculation policy does not use.
+type unusedSize struct {
+	name  string
+	value *resource.Quantity
+}
+
+// unusedSizes returns the sizes that LVM chooses although they are set. An unset policy for chunks is Static, and an
+// unset policy for metadata is Host.
+func unusedSizes(pool *lvmv1alpha1.ThinPoolConfig) []unusedSize {
+	var unused []unusedSize
+	if pool == nil {
+		return nil
+	}
+	if pool.ChunkSize != nil && pool.ChunkSizeCalculationPolicy == lvmv1alpha1.SizeCalculationHost {
+		unused = append(unused, unusedSize{"chunkSize", pool.ChunkSize})
+	}
+	if pool.MetadataSize != nil && pool.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic {
+		unused = append(unused, unusedSize{"metadataSize", pool.MetadataSize})
+	}
+	return unused
+}
+
+// sizesUsed refuses to set a size that the calculation policy does not use. It allows a size that the device class had
+// before, because upstream checks the policy only when an LVMCluster is created.
+func sizesUsed(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for n, class := range after {
+		var old *lvmv1alpha1.ThinPoolConfig
+		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
+		if at >= 0 {
+			old = before[at].ThinPoolConfig
+		}
+		for _, size := range unusedSizes(class.ThinPoolConfig) {
+			if old != nil && (equality.Semantic.DeepEqual(size.value, old.ChunkSize) && size.name == "chunkSize" ||
+				equality.Semantic.DeepEqual(size.value, old.MetadataSize) && size.name == "metadataSize") {
+				continue
+			}
+			violations = append(violations, field.Invalid(
+				classesPath.Index(n).Child("thinPoolConfig", size.name), size.value.String(), fmt.Sprintf(
+					"%s requires %sCalculationPolicy Static: with Host, LVM chooses the size", size.name, size.name)))
+		}
+	}
+	return violations
+}
+
+// sizesIgnored returns a warning for each size that the calculation policy does not use.
+func sizesIgnored(classes []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for _, class := range classes {
+		for _, size := range unusedSizes(class.ThinPoolConfig) {
+			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.%s %s has no effect, because "+
+				"%sCalculationPolicy is Host", class.Name, size.name, size.value, size.name))
+		}
+	}
+	return all
+}
+
+// maxDeviceName is the maximum length of the name of a device-mapper device (DM_NAME_LEN in linux/dm-ioctl.h, without
+// the final zero).
+const maxDeviceName = 127
+
+// poolNamesPossible checks that the devices of the thin pools can have the names that LVM gives them: VG-POOL-tpool,
+// VG-POOL_tdata and VG-POOL_tmeta, with each hyphen of a name doubled.
+func poolNamesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for n, class := range classes {
+		if class.ThinPoolConfig == nil || class.ExistingVolumeGroup != "" {
+			continue
+		}
+		name := class.ThinPoolConfig.Name
+		length := len(strings.ReplaceAll(class.Name+name, "-", "--")) + len("-") + len("-tpool")
+		if length > maxDeviceName {
+			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "name"), name,
+				fmt.Sprintf("is too long: with the name of the device class, the device of the thin pool would have a "+
+					"name of %d characters, and the kernel allows %d: choose a shorter name", length, maxDeviceName)))
 		}
 	}
 	return violations

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -145,4 +146,71 @@ func TestMetadataOnlyGrows(t *testing.T) {
 	for name, tt := range tests {
 		check(t, name, metadataKept(classesOf(t, of(tt.before)), classesOf(t, of(tt.after))), tt.want...)
 	}
+}
+
+// TestASizeThatIsNotUsedIsRefusedIfItIsNew: upstream checks the calculation policy only on creation, so that stored
+// objects can have a size with Host.
+func TestASizeThatIsNotUsedIsRefusedIfItIsNew(t *testing.T) {
+	const static, host = "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, metadataSize: 1Gi, " +
+		"metadataSizeCalculationPolicy: Static, chunkSize: 64Ki}}]",
+		"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, metadataSize: 1Gi, " +
+			"metadataSizeCalculationPolicy: Host, chunkSize: 64Ki, chunkSizeCalculationPolicy: Host}}]"
+	const chunk, metadata = "deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: \"64Ki\": chunkSize requires",
+		"deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: \"1Gi\": metadataSize requires"
+	for name, test := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"created":                 {"[]", host, []string{chunk, metadata}},
+		"another device class":    {strings.Replace(host, "name: a", "name: b", 1), host, []string{chunk, metadata}},
+		"only the policy changes": {static, host, nil},
+		"kept":                    {host, strings.Replace(host, "Ratio: 10", "Ratio: 11", 1), nil},
+		"another size": {host, strings.Replace(host, "metadataSize: 1Gi", "metadataSize: 2Gi", 1),
+			[]string{strings.Replace(metadata, "1Gi", "2Gi", 1)}},
+		"the size of the other field": {strings.Replace(host, "chunkSize: 64Ki", "chunkSize: 1Gi", 1),
+			strings.Replace(host, "chunkSize: 64Ki, ", "", 1), nil},
+		"used": {"[]", static, nil},
+	} {
+		check(t, name, sizesUsed(classesOf(t, test.before), classesOf(t, test.after)), test.want...)
+	}
+	want := []string{
+		`device class "a": thinPoolConfig.chunkSize 64Ki has no effect, because chunkSizeCalculationPolicy is Host`,
+		`device class "a": thinPoolConfig.metadataSize 1Gi has no effect, because metadataSizeCalculationPolicy is Host`,
+	}
+	if diff := cmp.Diff(want, sizesIgnored(classesOf(t, host))); diff != "" {
+		t.Error(diff)
+	}
+	if got := sizesIgnored(classesOf(t, static)); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
+func TestStripesLargerThanAnExtentAreReduced(t *testing.T) {
+	classes := classesOf(t, "[{name: a, raidConfig: {type: raid5, stripeSize: 8Mi}}, "+
+		"{name: b, raidConfig: {type: raid5, stripeSize: 4Mi}}, {name: c, raidConfig: {type: raid5}}, {name: d}]")
+	check(t, "sizes", raidPossible(classes))
+	want := []string{
+		`device class "a": raidConfig.stripeSize 8Mi is larger than an extent: stripes of 4Mi are used`}
+	if diff := cmp.Diff(want, stripesReduced(classes)); diff != "" {
+		t.Error(diff)
+	}
+	for i, want := range []int64{4 << 20, 4 << 20, 64 << 10} {
+		if got := classes[i].RAIDConfig.StripeBytes(); got != want {
+			t.Errorf("device class %s: stripes of %d bytes, want %d", classes[i].Name, got, want)
+		}
+	}
+}
+
+func TestNamesOfThinPoolsFitTheDeviceMapper(t *testing.T) {
+	pool := func(class string, length int) []lvmv1alpha1.DeviceClass {
+		return []lvmv1alpha1.DeviceClass{{Name: class,
+			ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: strings.Repeat("p", length)}}, {Name: "thick"}}
+	}
+	// 127 characters: vg1, a hyphen, the name of the thin pool, and "-tpool".
+	check(t, "the longest name", poolNamesPossible(pool("vg1", 117)))
+	check(t, "too long", poolNamesPossible(pool("vg1", 118)),
+		"deviceClasses[0].thinPoolConfig.name: Invalid value: \""+strings.Repeat("p", 118)+"\": is too long: with the "+
+			"name of the device class, the device of the thin pool would have a name of 128 characters")
+	check(t, "LVM doubles hyphens", poolNamesPossible(pool("v-1", 117)), "128 characters")
+	check(t, "and no longer", poolNamesPossible(pool("v-1", 116)))
 }

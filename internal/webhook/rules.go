@@ -32,7 +32,8 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
 	return slices.Concat(devicesNamed(classes), validateUniquePaths(classes), propertiesPossible(classes),
-		propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
+		propertiesDiffer(classes), adoptedAndWiped(classes), raidPossible(classes), sizesPossible(classes),
+		poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes))
 }
 
 // inNamespace requires the operator's namespace: the operator watches no other one.
@@ -61,12 +62,18 @@ func validateSingleton(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVM
 // devicesNamed requires device selectors if there are several device classes: a class without one uses every unused
 // device, including those of the other classes.
 func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
-	if len(classes) < 2 {
+	managed := 0
+	for _, class := range classes {
+		if class.ExistingVolumeGroup == "" {
+			managed++
+		}
+	}
+	if managed < 2 {
 		return nil
 	}
 	var violations field.ErrorList
 	for i, class := range classes {
-		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
+		if usesUnused(class) {
 			violations = append(violations, field.Required(classesPath.Index(i).Child("deviceSelector"), fmt.Sprintf(
 				"device class %q would use every unused device, including those for other device classes: select "+
 					"its devices by paths, optionalPaths or properties",
@@ -74,6 +81,11 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		}
 	}
 	return violations
+}
+
+// usesUnused reports whether a device class uses every unused device.
+func usesUnused(class lvmv1alpha1.DeviceClass) bool {
+	return class.ExistingVolumeGroup == "" && class.DeviceSelector == nil && len(class.DeviceSelectors) == 0
 }
 
 // use is a path with the field that contains it.
@@ -193,12 +205,13 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 		all = append(all, "no device class is the default: every PersistentVolumeClaim must set storageClassName")
 	}
 	for _, class := range classes {
-		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
+		if usesUnused(class) {
 			all = append(all,
 				fmt.Sprintf("device class %q has no deviceSelector: it will use every unused device of its nodes%s",
 					class.Name, later(class)))
 		}
-		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {
+		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent &&
+			class.ExistingVolumeGroup == "" {
 			all = append(all, fmt.Sprintf(
 				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: "+
 					"above %d, there may be no space to extend the metadata of the thin pool, which fails if its "+

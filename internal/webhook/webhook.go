@@ -63,6 +63,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 		return nil, err
 	}
 	classes := cluster.Spec.Storage.DeviceClasses
+	violations = append(violations, sizesUsed(nil, classes)...)
 	violations = append(violations, known.validateUniqueDevices(nil, classes)...)
 	return append(warnings(cluster.Spec), deviceWarnings(nil, classes, known)...), refuse(cluster, violations)
 }
@@ -119,7 +120,7 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	old := before.Spec.Storage.DeviceClasses
 	classes := after.Spec.Storage.DeviceClasses
 	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes),
-		optionsKept(old, classes, present.Items), metadataKept(old, classes),
+		optionsKept(old, classes, present.Items), metadataKept(old, classes), sizesUsed(old, classes),
 		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known),
 		known.validateUniqueDevices(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 )
 
 const (
@@ -45,6 +47,8 @@ type Helper struct {
 	// Image has the program and nsenter. Command is the program.
 	Image   string
 	Command []string
+	// Layout is the layout of the nodes.
+	Layout nodelayout.Layout
 }
 
 // Cluster reads nodes through their agents. If a node has no agent, or the agent does not answer, it creates a Pod for
@@ -195,6 +199,10 @@ func (h *Helper) pod(node string) *corev1.Pod {
 	no := false
 	life := int64(podLife.Seconds())
 	root := int64(0)
+	var env []corev1.EnvVar
+	for _, variable := range h.Layout.Environment() {
+		env = append(env, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "lvms-collect-",
 			Labels: map[string]string{"app.kubernetes.io/name": "lvms-collect",
@@ -208,7 +216,7 @@ func (h *Helper) pod(node string) *corev1.Pod {
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: container, Image: h.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command: append(slices.Clone(h.Command), "--hold="+podLife.String()),
+				Command: append(slices.Clone(h.Command), "--hold="+podLife.String()), Env: env,
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root,
 					ReadOnlyRootFilesystem: &yes},
 			}},

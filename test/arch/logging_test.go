@@ -20,7 +20,8 @@ var logKeys = []string{
 	"api", "certificate", "claim", "configMap", "deviceClass", "groupVersion", "kind", "lock", "logicalVolume", "name",
 	"namespace", "node", "object", "secret", "account", "user",
 	// on a node
-	"command", "device", "devices", "exitCode", "id", "lv", "lvs", "physicalVolumes", "size", "source", "stderr", "vg",
+	"command", "device", "devices", "exitCode", "id", "lv", "lvs", "physicalVolumes", "size", "source", "stderr",
+	"version", "vg",
 	// calls and results
 	"action", "address", "cause", "code", "driver", "dropped", "finalizers", "from", "platform", "socket", "to", "took",
 	"volume",

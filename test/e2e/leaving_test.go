@@ -41,9 +41,9 @@ func leavesANode(ctx SpecContext) {
 
 	By("deselecting the node")
 	without(node)
-	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(
+	Eventually(reason).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
 		ContainSubstring("no longer selects node " + node))
-	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(20 * time.Second).
+	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(time.Minute).
 		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 
@@ -63,7 +63,7 @@ func leavesANode(ctx SpecContext) {
 	cluster.Run(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
 	Eventually(func() string { return cluster.OnNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
-		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
 	By("deleting the last volume of the node")

@@ -36,7 +36,7 @@ func comesBack(ctx SpecContext) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: node},
 			&lvmv1alpha1.LVMVolumeGroupNodeStatus{})
 		return apierrors.IsNotFound(err)
-	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
+	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
 	Consistently(func() string {
 		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o", "jsonpath={.status.phase}")
 	}).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).Should(Equal("Bound"), "its claim stays")

@@ -55,7 +55,7 @@ func takesOver(ctx SpecContext) {
 	}
 	Expect(node.PowerCut(ctx)).To(Succeed())
 	start := time.Now()
-	Eventually(leader).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).ShouldNot(
+	Eventually(leader).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(200 * time.Millisecond).ShouldNot(
 		BeElementOf(first, ""))
 	AddReportEntry("from the power cut to another operator that leads",
 		time.Since(start).Round(100*time.Millisecond).String())
@@ -68,7 +68,7 @@ func takesOver(ctx SpecContext) {
 	}
 	Eventually(bound).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(HaveLen(claims))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3*time.Minute).
 		Should(HaveLen(claims), "one logical volume for each claim")
 
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")

@@ -63,25 +63,25 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		cluster.Run(ctx, "create", "namespace", namespace)
 		before = objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	DescribeTable("refuses", func(ctx SpecContext, change func(string) string, message string) {
 		Expect(cluster.ApplyManifest(ctx, withDisks(change(classes)))).To(
 			MatchError(ContainSubstring(withDisks(message))))
 	},
-		Entry("an LVMCluster in another namespace", NodeTimeout(time.Minute), func(s string) string {
+		Entry("an LVMCluster in another namespace", NodeTimeout(2*time.Minute), func(s string) string {
 			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
 		}, `an LVMCluster must be created in namespace "openshift-lvm-storage"`),
-		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
+		Entry("a path that is not under /dev", NodeTimeout(2*time.Minute), func(s string) string {
 			return strings.Replace(s, "DISK1", "/tmp/disk", 1)
 		}, `in body should match '^/dev(/+[^/.][^/]*)+$'`),
-		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
+		Entry("two defaults", NodeTimeout(2*time.Minute), func(s string) string {
 			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
 		}, `only one device class can be the default`),
-		Entry("a device in two classes", NodeTimeout(time.Minute), func(s string) string {
+		Entry("a device in two classes", NodeTimeout(2*time.Minute), func(s string) string {
 			return strings.Replace(s, "DISK2", "DISK1", 1)
 		}, `DISK1`),
-		Entry("a chunk size that LVM cannot have", NodeTimeout(time.Minute), func(s string) string {
+		Entry("a chunk size that LVM cannot have", NodeTimeout(2*time.Minute), func(s string) string {
 			return strings.Replace(s, "overprovisionRatio: 10", "overprovisionRatio: 10, chunkSize: 1Ki", 1)
 		}, `chunkSize`),
 	)
@@ -93,7 +93,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 			return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
 				`jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
 		}
-		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
 			ContainSubstring(disks[0]+" Available"), ContainSubstring(disks[1]+" Available"),
 			ContainSubstring(disks[2]+" Available")))
 		node, err := cluster.Lab.Node("node2")
@@ -101,14 +101,14 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		disk, err := node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: 100 * lab.MiB})
 		Expect(err).NotTo(HaveOccurred())
 		start := time.Now()
-		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).Should(
+		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(200 * time.Millisecond).Should(
 			ContainSubstring(disk.Device + " Available"))
 		AddReportEntry("from a new disk to the status", time.Since(start).Round(100*time.Millisecond).String())
 		Expect(node.RemoveDisk(ctx, disk.Name)).To(Succeed())
-		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(ContainSubstring(disk.Device))
+		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).ShouldNot(ContainSubstring(disk.Device))
 		Expect(groups(ctx, "node1")).To(BeEmpty())
 		Expect(groups(ctx, "node2")).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("creates the volume group of each class on the nodes that the class selects", func(ctx SpecContext) {
 		start := time.Now()
@@ -128,34 +128,34 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "lvmvolumegroupnodestatus", "-n",
 			story.OperatorNamespace, "node1", "-o",
 			"jsonpath={range .spec.nodeStatus[*]}{.name} {.status} {.deviceDiscoveryPolicy};{end}").
-			WithTimeout(time.Minute).Should(Equal("thick-ext4 Ready Preconfigured;thin-ext4 Ready Preconfigured;" +
+			WithTimeout(3 * time.Minute).Should(Equal("thick-ext4 Ready Preconfigured;thin-ext4 Ready Preconfigured;" +
 			"thin-xfs Ready Preconfigured;"))
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
 		Expect(cluster.ApplyManifest(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(
 			MatchError(ContainSubstring(`e2e`)))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
-		Entry("thin, xfs", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
-		Entry("thin, ext4", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
-		Entry("thin, Block", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
-		Entry("thick, ext4", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
-		Entry("thick, xfs", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
-		Entry("thick, Block", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
+		Entry("thin, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
+		Entry("thin, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
+		Entry("thin, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
+		Entry("thick, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
+		Entry("thick, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
+		Entry("thick, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
 	)
 
 	volumeStories()
 
-	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(10*time.Minute))
+	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(20*time.Minute))
 
-	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(10*time.Minute))
+	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))
 
 	It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
-		NodeTimeout(8*time.Minute))
+		NodeTimeout(16*time.Minute))
 
-	It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(2*time.Minute))
+	It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(4*time.Minute))
 
 	It("keeps the data of a Pod when its node reboots and when it loses power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
@@ -178,7 +178,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.StopPod(ctx, namespace, "reboot")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(16*time.Minute))
 
 	It("reports which path is missing on which node, and serves the other nodes", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "partial")
@@ -194,7 +194,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
 		Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
 		removeDisk(ctx, "node1", "partial")
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
 	It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "occupied")
@@ -214,9 +214,9 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
 		removeDisk(ctx, "node1", "occupied")
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
-	It("recovers from a disk that is lost, after the loss was approved", losesADisk, NodeTimeout(10*time.Minute))
+	It("recovers from a disk that is lost, after the loss was approved", losesADisk, NodeTimeout(20*time.Minute))
 
 	It("keeps the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "keeps-it", Class: "lvms-thick-ext4", Size: "256Mi"}
@@ -226,15 +226,15 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 
 		cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--wait=false")
-		Eventually(condition).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+		Eventually(condition).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
 			ContainSubstring(lvmv1alpha1.ReasonDeletionPending), ContainSubstring(namespace+"/keeps-it")))
 		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", story.OperatorNamespace).
-			WithTimeout(time.Minute).Should(ContainSubstring(namespace + "/keeps-it"))
+			WithTimeout(3 * time.Minute).Should(ContainSubstring(namespace + "/keeps-it"))
 		Expect(sameData(ctx, v, "keeps-it")).To(Equal(sum))
 
 		Expect(cluster.StopPod(ctx, namespace, "keeps-it")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("leaves no object behind, and blank disks, when it is removed", func(ctx SpecContext) {
 		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
@@ -247,8 +247,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 			Expect(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
 		}
 		Expect(cluster.Uninstall(ctx, image)).To(Succeed())
-		Eventually(objects).WithContext(ctx).WithTimeout(time.Minute).Should(ConsistOf(before))
-	}, NodeTimeout(6*time.Minute))
+		Eventually(objects).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConsistOf(before))
+	}, NodeTimeout(12*time.Minute))
 })
 
 func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
@@ -409,7 +409,7 @@ func change(ctx context.Context, edit func(*lvmv1alpha1.Storage)) {
 			StopTrying("change the LVMCluster").Wrap(err).Now()
 		}
 		g.Expect(err).NotTo(HaveOccurred())
-	}).WithContext(ctx).WithTimeout(30 * time.Second).WithPolling(time.Second).Should(Succeed())
+	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
 }
 
 // waitStatus waits until a device class has a status on a node, and returns it.
@@ -429,7 +429,7 @@ func waitStatus(ctx context.Context, class, node string, want lvmv1alpha1.VGStat
 			}
 		}
 		return found.Status
-	}).WithContext(ctx).WithTimeout(90*time.Second).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v",
+	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v",
 		class, node, &found)
 	return found
 }

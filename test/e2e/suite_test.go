@@ -47,9 +47,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	for _, node := range cluster.Lab.Nodes() {
 		hostGroups[node.Name()] = allGroups(ctx, node.Name())
 	}
-}, NodeTimeout(10*time.Minute))
+}, NodeTimeout(20*time.Minute))
 
-var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster.Cluster) }, NodeTimeout(2*time.Minute))
+var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster.Cluster) }, NodeTimeout(4*time.Minute))
 
 // dataDisks returns the paths of the requested disks, whose names may differ between host flavors.
 func dataDisks(ctx context.Context, l *lab.Lab) []string {

@@ -30,13 +30,13 @@ import (
 // volumeStories test the path from a claim to lvcreate. They use the device classes of the other tests.
 func volumeStories() {
 	It("gives 50 claims at once the available capacity and no more while Pods of the product are killed", givesWhatThereIs,
-		NodeTimeout(15*time.Minute))
+		NodeTimeout(30*time.Minute))
 	It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
-		NodeTimeout(8*time.Minute))
-	It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
+		NodeTimeout(16*time.Minute))
+	It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(10*time.Minute))
 	It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
-		survivesAFullPool, NodeTimeout(8*time.Minute))
-	It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
+		survivesAFullPool, NodeTimeout(16*time.Minute))
+	It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(60*time.Minute))
 }
 
 const raceClass = "race"
@@ -55,7 +55,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
 			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
 		Should(BeEmpty())
 	free := map[string]int64{}
 	for _, node := range []string{"node1", "node2"} {
@@ -117,7 +117,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		time.Minute).Should(Equal(before))
 	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(
 		time.Minute).Should(Equal(before))
-	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeEmpty())
 	cluster.Run(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 }
@@ -266,7 +266,7 @@ func servesEveryKind(ctx SpecContext) {
 	Expect(in("clone", "echo $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) / 1048576 > 400 ))")).To(Equal("1"),
 		"the file system has the size of the clone")
 	Eventually(func() string { return cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).
-		WithTimeout(time.Minute).
+		WithTimeout(3*time.Minute).
 		Should(Equal("persistentvolumeclaim/clone"), "the ephemeral volume went with its Pod")
 	Expect(cluster.StopPod(ctx, namespace, "clone")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
@@ -288,7 +288,7 @@ func recoversFromALargeRequest(ctx SpecContext) {
 	ask("500Gi")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector",
 		"involvedObject.name=greedy").
-		WithTimeout(time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"),
+		WithTimeout(3 * time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"),
 		ContainSubstring("are free in volume group thick-ext4")))
 	ask("256Mi")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o",
@@ -348,7 +348,7 @@ func survivesAFullPool(ctx SpecContext) {
 		return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
 			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
 	}
-	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	Eventually(poolCondition).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).
 		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbor"),
 			Not(ContainSubstring(namespace+"/other"))))
 	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
@@ -363,9 +363,9 @@ func survivesAFullPool(ctx SpecContext) {
 		selector.Paths = append(selector.Paths, lvmv1alpha1.DevicePath(second.Device))
 	})
 	for range full {
-		Eventually(written).WithContext(ctx).WithTimeout(90*time.Second).Should(Receive(Succeed()), "the writes go on")
+		Eventually(written).WithContext(ctx).WithTimeout(3*time.Minute).Should(Receive(Succeed()), "the writes go on")
 	}
-	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).Should(HavePrefix("True"))
+	Eventually(poolCondition).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HavePrefix("True"))
 	for _, v := range full {
 		Expect(cluster.Checksum(ctx, v, v.Name)).To(Equal(sums[v.Name]))
 	}

@@ -64,6 +64,12 @@ func TestWhatOlderVersionsAcceptedCanBeChanged(t *testing.T) {
 		"stripes": `{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripeSize: 8Mi}}]}`,
 		"name":    `{deviceClasses: [{name: ` + long + `}]}`,
 		"path":    `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/.hidden]}}]}`,
+		"copies":  `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 10}}]}`,
+		"width":   `{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 61}}]}`,
+		"pool":    `{deviceClasses: [{name: vg1, thinPoolConfig: {name: thin pool, overprovisionRatio: 10}}]}`,
+		"ratio":   `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 200}}]}`,
+		"host": `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 10, chunkSize: 64Ki, ` +
+			`chunkSizeCalculationPolicy: Host, metadataSize: 1Gi, metadataSizeCalculationPolicy: Host}}]}`,
 	}
 	ctx := context.Background()
 	schema := withSchema(t, map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true})
@@ -104,7 +110,12 @@ func TestWhatOlderVersionsAcceptedCanBeChanged(t *testing.T) {
 	for name, c := range objects {
 		t.Run(name, func(t *testing.T) {
 			changed := c.DeepCopy()
-			changed.Spec.Storage.DeviceClasses[0].Default = true
+			class := &changed.Spec.Storage.DeviceClasses[0]
+			class.Default = true
+			class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{AdditionalLabels: map[string]string{"a": "b"}}
+			if class.ThinPoolConfig != nil { // another field of the same object
+				class.ThinPoolConfig.HighWaterMarkPercent = 90
+			}
 			changed.Spec.Storage.DeviceClasses = append(changed.Spec.Storage.DeviceClasses,
 				lvmv1alpha1.DeviceClass{Name: "another"})
 			if err := server.Client.Update(ctx, changed); err != nil {

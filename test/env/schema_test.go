@@ -57,6 +57,8 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"name with a capital": {`{deviceClasses: [{name: VG1}]}`,
 			`spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
 		"name beyond an annotation": {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`,
+			`name can have at most 63 characters: it is the name of an annotation of the Node`},
+		"name beyond a StorageClass": {`{deviceClasses: [{name: ` + strings.Repeat("a", 246) + `}]}`,
 			`deviceClasses[0].name: Too long: may not be`},
 		"unknown reclaim policy": {`{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Recycle}}]}`,
 			`supported values: "Delete", "Retain"`},
@@ -65,6 +67,23 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`supported values: "WaitForFirstConsumer", "Immediate"`},
 		"seventeen labels": {
 			`{deviceClasses: [{name: vg1, storageClassOptions: {additionalLabels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `additionalLabels: Too many: 17`},
+		"a selector for an existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, deviceSelector: {paths: [/dev/sdb]}}]}`,
+			`cannot be set together with existingVolumeGroup: the volume group and its devices are not changed`},
+		"redundancy in an existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, raidConfig: {type: raid1}}]}`,
+			`cannot be set together with existingVolumeGroup`},
+		"a request for a device of an existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, deviceRequests: [{node: n, device: /dev/sdb, action: Drain}]}]}`,
+			`cannot be set together with existingVolumeGroup`},
+		"an existing pool that grows": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {}}}]}`,
+			`the thin pool must exist and is not changed`},
+		"metadata of an existing pool": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSizeCalculationPolicy: Static}}]}`,
+			`the thin pool must exist and is not changed`},
+		"no name of an existing group": {`{deviceClasses: [{name: vg1, existingVolumeGroup: "-x"}]}`,
+			`deviceClasses[0].existingVolumeGroup: Invalid value: "-x"`},
 		"unknown file system": {`{deviceClasses: [{name: vg1, fstype: btrfs}]}`,
 			`supported values: "xfs", "ext4"`},
 		"no overprovision ratio": {
@@ -79,9 +98,6 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"size percent of 5": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`,
 			`should be greater than or equal to 10`},
-		"metadata size with Host": {
-			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSize: 1Gi}}]}`,
-			`metadataSize requires metadataSizeCalculationPolicy Static`},
 		"selector and selectors": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: [{paths: [/dev/sdb]}]}]}`,
 			`deviceSelector and deviceSelectors are mutually exclusive`},
@@ -152,8 +168,6 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 101}}}]}`, `should be less than or equal to 100`},
 		"growth from 10 percent": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
-		"chunk size with Host": {
-			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize requires chunkSizeCalculationPolicy Static`},
 	}
 	ctx := context.Background()
 	before := cluster(t, `{deviceClasses: [{name: other}]}`)
@@ -180,6 +194,7 @@ func TestAccepted(t *testing.T) {
 		"every property":        `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
 		"a StorageClass":        `{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {a: b}, additionalLabels: {c: d}}}]}`,
 		"one property":          `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
+		"an existing group":     `{deviceClasses: [{name: vg1, existingVolumeGroup: Data_1, thinPoolConfig: {name: p, overprovisionRatio: 1}}, {name: vg2, existingVolumeGroup: Data_1}]}`,
 		"a mirror":              `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 9}}]}`,
 		"raid4":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid4, stripes: 60, stripeSize: 4Ki}}]}`,
 		"raid6":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 3}}]}`,
@@ -284,6 +299,26 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 		Action: lvmv1alpha1.DeviceActionDrain}}
 	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
 		t.Errorf("a request for a device: %v", err)
+	}
+}
+
+func TestAnExistingVolumeGroupCannotBeChanged(t *testing.T) {
+	ctx := context.Background()
+	c := cluster(t, `{deviceClasses: [{name: vg1, existingVolumeGroup: data}, {name: vg2}]}`)
+	if err := server.Client.Create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
+	for want, change := range map[string]func([]lvmv1alpha1.DeviceClass){
+		"existingVolumeGroup is immutable": func(c []lvmv1alpha1.DeviceClass) { c[0].ExistingVolumeGroup = "other" },
+		"existingVolumeGroup cannot be added to": func(c []lvmv1alpha1.DeviceClass) {
+			c[1].ExistingVolumeGroup = "data"
+		},
+		"or removed from an existing device class": func(c []lvmv1alpha1.DeviceClass) { c[0].ExistingVolumeGroup = "" },
+	} {
+		changed := c.DeepCopy()
+		change(changed.Spec.Storage.DeviceClasses)
+		wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), want)
 	}
 }
 

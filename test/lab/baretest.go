@@ -15,7 +15,7 @@ import (
 )
 
 // bootLimit is the timeout for the boot of an idle node, which takes 3 seconds.
-const bootLimit = 2 * time.Minute
+const bootLimit = 5 * time.Minute
 
 // TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error
 // contains the end of the node's console.

@@ -45,9 +45,10 @@ func TestCluster(t *testing.T) {
 	ctx := testContext(t)
 	t.Run("API by REST config", func(t *testing.T) { testRESTConfig(t, l) })
 	t.Run("resources", func(t *testing.T) {
-		out := l.kubectl(ctx, t, "get", "crd,infrastructures,apiservers.config.openshift.io", "-o", "name")
+		out := l.kubectl(ctx, t, "get", "crd,infrastructures,apiservers.config.openshift.io,clusterversions",
+			"-o", "name")
 		for _, want := range []string{"securitycontextconstraints.", "consoleplugins.",
-			"volumesnapshots.", "/cluster"} {
+			"volumesnapshots.", "/cluster", "clusterversion.config.openshift.io/version"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %s in %s", want, out)
 			}

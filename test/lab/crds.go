@@ -20,6 +20,7 @@ var openShiftCRDs = []string{
 	"payload-manifests/crds/*_config-operator_01_securitycontextconstraints.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_apiservers-Default.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_infrastructures-Default.crd.yaml",
+	"config/v1/zz_generated.crd-manifests/*_clusterversions-Default.crd.yaml",
 	"console/v1/zz_generated.crd-manifests/*_consoleplugins.crd.yaml",
 	"console/v1/zz_generated.crd-manifests/*_consolequickstarts.crd.yaml",
 }

@@ -102,6 +102,15 @@ func listed() []Flavor {
 			},
 		},
 		{
+			Name:        "no-lvm",
+			Description: "no LVM, dmsetup, thin-provisioning-tools and their rules for udev: the image's are used",
+			node: spec.Flavor{Without: []string{"/usr/sbin/lv*", "/usr/sbin/pv*", "/usr/sbin/vg*", "/usr/sbin/dmsetup",
+				"/usr/sbin/dmstats", "/usr/sbin/dmeventd", "/usr/sbin/thin_*", "/usr/sbin/pdata_tools",
+				"/etc/lvm/lvm.conf", "/etc/lvm/profile", "/usr/lib/udev/rules.d/*-dm.rules",
+				"/usr/lib/udev/rules.d/*-dm-notify.rules",
+				"/usr/lib/udev/rules.d/*-lvm.rules"}},
+		},
+		{
 			Name: "many-disks", Description: fmt.Sprintf("%d further SCSI disks", manyDisks),
 			disks: furtherDisks(manyDisks),
 			Excluded: []Exclusion{

@@ -36,6 +36,7 @@ func TestFlavors(t *testing.T) {
 		"multipath":          "multipathd=1 disk=512_mpath disks=3",
 		"readonly-usr":       "usr=read-only",
 		"no-thin-tools":      "thin_check=",
+		"no-lvm":             "lvm= use_devicesfile= thin_check=",
 		"many-disks":         "disks=42",
 		"lvm31":              "kernel=6.12 lvm=2.03.31(2)",
 		"lvm31-devicesfile":  "kernel=6.12 lvm=2.03.31(2) use_devicesfile=1 devicesfile=empty",

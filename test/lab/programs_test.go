@@ -109,7 +109,7 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints",
-		"infrastructures-Default", "apiservers-Default", "consoleplugins", "consolequickstarts",
+		"infrastructures-Default", "apiservers-Default", "clusterversions-Default", "consoleplugins", "consolequickstarts",
 		"clusterserviceversions", "catalogsources"} {
 		if !strings.Contains(strings.Join(files, "\n"), want) {
 			t.Errorf("no %s in %v", want, files)

@@ -29,3 +29,23 @@ func TestRotate(t *testing.T) {
 		t.Errorf("of none: %v", got)
 	}
 }
+
+func TestTurns(t *testing.T) {
+	for _, rotation := range []string{"", "x", "7", "626"} {
+		turns := 0
+		for turn := range 2 {
+			if isTurn(true, rotation, turn, 2) {
+				turns++
+			}
+			if !isTurn(false, rotation, turn, 2) {
+				t.Errorf("the long lane omits turn %d with %q", turn, rotation)
+			}
+		}
+		if turns != 1 {
+			t.Errorf("with %q, %d of 2 tests run", rotation, turns)
+		}
+	}
+	if !isTurn(true, "626", 0, 2) || !isTurn(true, "7", 1, 2) {
+		t.Error("another test has its turn")
+	}
+}

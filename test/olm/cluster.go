@@ -30,10 +30,11 @@ type Cluster struct{ *story.Cluster }
 // Mode is an install mode of OLM.
 type Mode string
 
-// The install modes of the bundle.
+// The install modes of the bundle. With SingleNamespace, the OperatorGroup selects the namespace default.
 const (
-	OwnNamespace  Mode = "OwnNamespace"
-	AllNamespaces Mode = "AllNamespaces"
+	OwnNamespace    Mode = "OwnNamespace"
+	SingleNamespace Mode = "SingleNamespace"
+	AllNamespaces   Mode = "AllNamespaces"
 )
 
 // Serve creates the catalog Source with an image, or updates its image, and waits until OLM reads it.
@@ -98,8 +99,12 @@ func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error
 // Group creates the operator's namespace and its OperatorGroup.
 func (c Cluster) Group(ctx context.Context, mode Mode) error {
 	target := "{}"
-	if mode == OwnNamespace {
-		target = "{targetNamespaces: [" + story.OperatorNamespace + "]}"
+	switch mode {
+	case OwnNamespace:
+		target = "{targetNamespaces: [" + c.InstallNamespace() + "]}"
+	case SingleNamespace:
+		target = "{targetNamespaces: [default]}"
+	case AllNamespaces:
 	}
 	return c.ApplyManifest(ctx, fmt.Sprintf(`
 apiVersion: v1
@@ -110,7 +115,7 @@ apiVersion: operators.coreos.com/v1
 kind: OperatorGroup
 metadata: {name: lvms, namespace: %[1]s}
 spec: %[2]s
-`, story.OperatorNamespace, target))
+`, c.InstallNamespace(), target))
 }
 
 // SubscribeTo subscribes to a channel of a catalog in an existing namespace.
@@ -120,7 +125,7 @@ apiVersion: operators.coreos.com/v1alpha1
 kind: Subscription
 metadata: {name: %[1]s, namespace: %[2]s}
 spec: {name: %[1]s, channel: %[3]s, source: %[4]s, sourceNamespace: %[5]s, installPlanApproval: Automatic}
-`, PackageName, story.OperatorNamespace, channel, source, catalogNamespace))
+`, PackageName, c.InstallNamespace(), channel, source, catalogNamespace))
 }
 
 // WaitInstalled waits until a version is installed, and is the only one.
@@ -136,7 +141,7 @@ func (c Cluster) WaitInstalled(ctx context.Context, version string) error {
 func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen string, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kindOf("ClusterServiceVersionList"))
-	if err := c.List(ctx, list, client.InNamespace(story.OperatorNamespace)); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(c.InstallNamespace())); err != nil {
 		return nil, "", err
 	}
 	phases = map[string]string{}
@@ -146,7 +151,7 @@ func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen s
 		phases[csv.GetName()] = phase
 		seen += fmt.Sprintf("%s %s: %s; ", csv.GetName(), phase, message)
 	}
-	subscription, err := c.read(ctx, "Subscription", story.OperatorNamespace, PackageName)
+	subscription, err := c.read(ctx, "Subscription", c.InstallNamespace(), PackageName)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, "", err
 	}
@@ -163,13 +168,13 @@ func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen s
 func (c Cluster) Unsubscribe(ctx context.Context) error {
 	for _, kind := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com",
 		"operatorgroups.operators.coreos.com"} {
-		if _, err := c.Kubectl(ctx, nil, "delete", kind, "--all", "-n", story.OperatorNamespace,
+		if _, err := c.Kubectl(ctx, nil, "delete", kind, "--all", "-n", c.InstallNamespace(),
 			"--timeout=60s"); err != nil {
 			return err
 		}
 	}
 	_, err := c.Kubectl(ctx, nil, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=lvms-operator", "-n",
-		story.OperatorNamespace, "--timeout=60s")
+		c.InstallNamespace(), "--timeout=60s")
 	return err
 }
 
@@ -183,7 +188,7 @@ func kindOf(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: kind}
 }
 
-// Objects returns all objects of the API server, as RESOURCE NAMESPACE/NAME, except those that the server itself, nodes
+// Objects returns all objects of the API server, as RESOURCE NAMESPACE/NAME, except those that Kubernetes itself, nodes
 // and OLM create.
 func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	resources, err := c.Clientset.Discovery().ServerPreferredResources()
@@ -209,6 +214,9 @@ func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
 			}
 			for _, object := range list.Items {
+				if resource.Name == "serviceaccounts" && object.GetName() == "default" {
+					continue // Kubernetes creates it some time after its namespace.
+				}
 				all[resource.Name+" "+object.GetNamespace()+"/"+object.GetName()] = true
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 
 	"github.com/lvm-storage/lvm-operator/test/env"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
@@ -33,8 +33,8 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	if len(disks) < 4 {
 		t.Fatal("LVMS_TEST_DISKS must name four blank disks of a lab node")
 	}
-	runner := host.NewLocal()
-	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand()) })
+	runner := nodelvm.New()
+	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand()) })
 	storage := lvm.New(runner)
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
 		raidClass: disks[2:4]} {

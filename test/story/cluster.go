@@ -4,6 +4,7 @@ package story
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,12 @@ type Cluster struct {
 	client.Client
 	Clientset kubernetes.Interface
 	Lab       *lab.Lab
+	// Namespace is where the operator is installed. The default is OperatorNamespace.
+	Namespace string
 }
+
+// InstallNamespace returns the namespace in which the operator is installed.
+func (c *Cluster) InstallNamespace() string { return cmp.Or(c.Namespace, OperatorNamespace) }
 
 // Open returns access to the cluster of a lab.
 func Open(l *lab.Lab) (*Cluster, error) {
@@ -90,17 +96,10 @@ func (c *Cluster) InstallFrom(ctx context.Context, config, archive string) error
 	if err != nil {
 		return err
 	}
-	root, err := lab.Root()
+	command, err := c.script(ctx, "deploy", config, image)
 	if err != nil {
 		return err
 	}
-	cache, err := lab.CacheDir()
-	if err != nil {
-		return err
-	}
-	command := exec.CommandContext(ctx, filepath.Join(root, "hack", "deploy"), config, image)
-	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+
-		c.Lab.State()+" --")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("hack/deploy: %w\n%s", err, out)
 	}
@@ -114,6 +113,35 @@ func (c *Cluster) push(ctx context.Context, archive string) (string, error) {
 		return "", fmt.Errorf("push %s: %w", archive, err)
 	}
 	return image, nil
+}
+
+// Undeploy removes the operator like `make undeploy`. It returns what hack/undeploy prints.
+func (c *Cluster) Undeploy(ctx context.Context) (string, error) {
+	command, err := c.script(ctx, "undeploy", "config/default")
+	if err != nil {
+		return "", err
+	}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("hack/undeploy: %w\n%s", err, out)
+	}
+	return string(out), err
+}
+
+// script returns a command for a script of the folder hack that uses kubectl.
+func (c *Cluster) script(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	root, err := lab.Root()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, filepath.Join(root, "hack", name), args...)
+	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+
+		c.Lab.State()+" --", "NAMESPACE="+c.InstallNamespace())
+	return command, nil
 }
 
 // Uninstall deletes what Install applied and waits until it no longer exists.
@@ -145,7 +173,8 @@ func (c *Cluster) manifests(ctx context.Context, archive string) (string, error)
 	if !strings.Contains(rendered, placeholder) {
 		return "", errors.New("config/default has no " + placeholder)
 	}
-	return strings.ReplaceAll(rendered, placeholder, "image: "+image), nil
+	replacer := strings.NewReplacer(placeholder, "image: "+image, OperatorNamespace, c.InstallNamespace())
+	return replacer.Replace(rendered), nil
 }
 
 // ApplyManifest applies a manifest and returns the error of kubectl, as an administrator sees it.
@@ -192,7 +221,7 @@ func Wait(ctx context.Context, what string, check func(context.Context) (done bo
 func (c *Cluster) WaitReady(ctx context.Context, name string) error {
 	return Wait(ctx, "LVMCluster "+name+" Ready", func(ctx context.Context) (bool, string, error) {
 		var cluster lvmv1alpha1.LVMCluster
-		if err := c.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: name}, &cluster); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Namespace: c.InstallNamespace(), Name: name}, &cluster); err != nil {
 			return false, "", err
 		}
 		status := cluster.Status

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Timeouts of a step. A lab's node has one slow CPU.
+// Timeouts of a step. They only end what would never end: a lab node has one slow CPU, and machines differ.
 const (
-	podLimit    = 3 * time.Minute
-	volumeLimit = 2 * time.Minute
+	podLimit    = 6 * time.Minute
+	volumeLimit = 4 * time.Minute
 )
 
 // Volume is a claim of a user.

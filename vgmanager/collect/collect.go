@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Runner runs programs on the node.
 	Runner host.Runner
 	Own    Own
+	// Layout is the layout of the node.
+	Layout nodelayout.Layout
 	// Since is the start time for logs.
 	Since time.Time
 	// MaxBytes is the maximum size of one file.
@@ -86,7 +89,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 		return fmt.Errorf("invalid size limit of a file: %d: must be greater than 0", o.MaxBytes)
 	}
 	c := &collection{Options: o, tar: tar.NewWriter(w), index: Index{Began: time.Now().UTC()}}
-	c.run(ctx, Items(o.Since))
+	c.run(ctx, Items(o.Layout, o.Since))
 	c.run(ctx, c.further(ctx))
 	c.index.Seconds = time.Since(c.index.Began).Seconds()
 	index, err := json.MarshalIndent(c.index, "", "  ")
@@ -225,7 +228,8 @@ func absent(err error) bool {
 		return false
 	}
 	// grep reports a missing file only by its exit code.
-	nothing := strings.HasPrefix(failure.Command, grep) && failure.ExitCode == 1 && failure.Stderr == ""
+	program, _, _ := strings.Cut(failure.Command, " ")
+	nothing := filepath.Base(program) == filepath.Base(grep) && failure.ExitCode == 1 && failure.Stderr == ""
 	return nothing || missing.MatchString(failure.Stderr)
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -90,7 +91,7 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result
 func TestEveryItemIsInTheTarAndInItsIndex(t *testing.T) {
 	files, results := collected(t.Context(), t,
 		node{"/usr/bin/lsblk --nodeps": prints("/dev/sda disk\n/dev/sdb disk\n/dev/sr0 rom\n/dev/dm-0 lvm\n")})
-	for _, item := range Items(time.Unix(0, 0)) {
+	for _, item := range Items(nodelayout.Layout{}, time.Unix(0, 0)) {
 		if files[item.File] == "" || results[item.File].Bytes != len(files[item.File]) ||
 			results[item.File].Error != "" {
 			t.Errorf("%s: %q, %+v", item.File, files[item.File], results[item.File])
@@ -111,10 +112,10 @@ func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 			Stderr: "locked", Err: errors.New("exit status 5")}),
 		"/usr/sbin/lvm fullreport --readonly": prints("{}"),
 		"/usr/sbin/multipath": fails(&host.Error{Command: "multipath", ExitCode: 127,
-			Stderr: "nsenter: failed to execute /usr/sbin/multipath: No such file or directory",
+			Stderr: "nsenter: failed to execute multipath: No such file or directory",
 			Err:    errors.New("exit status 127")}),
 		"/usr/bin/cat /proc/mdstat": fails(&host.Error{Command: "cat", ExitCode: -1, Err: fs.ErrNotExist}),
-		"/usr/bin/grep -rH --include=*.json": fails(&host.Error{Command: "/usr/bin/grep -rH", ExitCode: 1,
+		"/usr/bin/grep -rH --include=*.json": fails(&host.Error{Command: "grep -rH", ExitCode: 1,
 			Err: errors.New("exit status 1")}),
 		"/usr/sbin/smartctl --version": fails(errors.New("fork: out of memory")),
 		"/usr/bin/uname":               fails(fs.ErrNotExist),
@@ -187,7 +188,7 @@ func TestWhatIsNotReachedInTimeIsNoted(t *testing.T) {
 	if len(files) != 1 {
 		t.Errorf("got %d files", len(files))
 	}
-	for _, item := range Items(time.Time{}) {
+	for _, item := range Items(nodelayout.Layout{}, time.Time{}) {
 		if !strings.Contains(results[item.File].Error, "not read") {
 			t.Errorf("%s: %+v", item.File, results[item.File])
 		}
@@ -239,7 +240,7 @@ func TestNoItemChangesAnything(t *testing.T) {
 		"dmsetup status": true, "dmsetup table": true, "dmsetup info": true, "dmsetup deps": true,
 		"lvm fullreport": true, "lvm version": true, "lvm lvmconfig": true}
 	files := map[string]bool{}
-	for _, item := range append(Items(time.Now()), fallback, smart("/dev/sda", "sda")) {
+	for _, item := range append(Items(nodelayout.Layout{}, time.Now()), fallback, smart("/dev/sda", "sda")) {
 		program := item.Command[0][strings.LastIndex(item.Command[0], "/")+1:]
 		if !readers[program] && !readers[program+" "+item.Command[1]] {
 			t.Errorf("%s: %s is not known to change nothing", item.File, item.Command)

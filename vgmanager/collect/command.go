@@ -10,7 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 )
 
 // Command returns the command `collect` for the programs of the operator and of must-gather. It requires a privileged
@@ -33,10 +35,15 @@ func Command() *cobra.Command {
 			if hold > 0 {
 				return sleep(ctx, hold)
 			}
+			layout, err := nodelayout.FromEnvironment(os.Getenv)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			return Write(ctx, c.OutOrStdout(), Options{Runner: host.NewNamespace(), Own: host.NewLocal(), Since: since,
-				MaxBytes: maxBytes})
+			runner := lvmsource.NewReadOnly(host.NewNamespace(layout.HostPath()), host.NewImage())
+			return Write(ctx, c.OutOrStdout(), Options{Runner: runner, Own: host.NewLocal(), Layout: layout,
+				Since: since, MaxBytes: maxBytes})
 		},
 	}
 	flags := command.Flags()

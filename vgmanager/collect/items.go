@@ -3,13 +3,15 @@ package collect
 import (
 	"strconv"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 )
 
 // Item is one command that reads from the node.
 type Item struct {
 	// File is the file in the archive for the output.
 	File string
-	// Command has the absolute path of a program on the node, and its arguments.
+	// Command has the path of a program, and its arguments. host.Runner defines how the path is used.
 	Command []string
 	// Limit is the time limit.
 	Limit time.Duration
@@ -34,7 +36,7 @@ const (
 // The commands change nothing. LVM only gets commands for reports and configuration, with metadata backups disabled.
 // Its fallback is --readonly, which takes no lock. `dmsetup status` gets --noflush, because a thin pool would write
 // its metadata otherwise. `dmsetup table` does not get --showkeys. smartctl does not wake a disk.
-func Items(since time.Time) []Item {
+func Items(layout nodelayout.Layout, since time.Time) []Item {
 	from := "--since=@" + strconv.FormatInt(since.Unix(), 10)
 	journal := func(file string, selection ...string) Item {
 		command := append([]string{"/usr/bin/journalctl", "--no-pager", "--utc", "--output=short-iso",
@@ -64,8 +66,8 @@ func Items(since time.Time) []Item {
 		files("topolvm-files.txt", "/etc/topolvm"),
 		{File: "topolvm-notes.txt", Command: []string{grep, "-rH", "--include=*.json", "", "/etc/topolvm"},
 			Limit: short, Optional: true},
-		files("csi-files.txt", "/var/lib/kubelet/plugins/topolvm.io"),
-		files("csi-registry-files.txt", "/var/lib/kubelet/plugins_registry"),
+		files("csi-files.txt", layout.DriverDir()),
+		files("csi-registry-files.txt", layout.RegistryDir()),
 		{File: "lvm-version.txt", Command: lvm("version"), Limit: short},
 		{File: "lvm-config-diff.txt", Command: lvm("lvmconfig", "--typeconfig", "diff"), Limit: short},
 		{File: "lvm-devices.txt", Command: []string{"/usr/bin/cat", "/etc/lvm/devices/system.devices"}, Limit: short,

@@ -14,7 +14,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -59,7 +59,7 @@ func newLab(t *testing.T) *lab {
 	if len(disks) < 3 {
 		t.Fatal("LVMS_TEST_DISKS must name three blank disks of a lab node")
 	}
-	l := &lab{T: t, runner: &editedRunner{Runner: host.NewLocal()}, disk: disks[0]}
+	l := &lab{T: t, runner: &editedRunner{Runner: nodelvm.New()}, disk: disks[0]}
 	l.n = New(l.runner)
 	sums := map[string]string{}
 	for _, other := range disks[1:3] {
@@ -91,7 +91,7 @@ func (l *lab) each(name string, part func(l *lab)) {
 
 func (l *lab) sh(name string, args ...string) string {
 	l.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
+	out, err := nodelvm.Command(name, args...).CombinedOutput()
 	if err != nil {
 		l.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 	}
@@ -399,7 +399,7 @@ func (l *lab) wantBlank() {
 		l.Errorf("there are still %v (%v)", nodes, err)
 	}
 	// Warnings are ignored: the devices file keeps the entry of a removed physical volume.
-	out, err := exec.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S",
+	out, err := nodelvm.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S",
 		"pv_name="+l.disk+"&&pv_uuid!=\"\"").Output()
 	l.ok(err)
 	if name := strings.TrimSpace(string(out)); name != "" {
@@ -553,7 +553,7 @@ func (l *lab) exclusively(disk string) {
 // background starts a program, waits until it is ready, and ends it with the test.
 func (l *lab) background(name string, args ...string) {
 	l.Helper()
-	cmd := exec.Command(name, args...)
+	cmd := nodelvm.Command(name, args...)
 	out, err := cmd.StdoutPipe()
 	l.ok(err)
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}

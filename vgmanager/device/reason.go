@@ -194,8 +194,8 @@ func Messages(reasons []Reason) string {
 // PV is LVM's information about a device.
 type PV struct {
 	UUID string
-	// Group is the volume group, or empty if there is none.
-	Group string
+	// Group is the volume group, and GroupUUID its UUID. They are empty if there is none.
+	Group, GroupUUID string
 	// InUse: according to the label it belongs to a volume group, even if LVM cannot find the group.
 	InUse bool
 }

@@ -52,7 +52,8 @@ func (k *kernel) ioctl(_, code uintptr, buffer []byte) error {
 	if k.err != nil {
 		return k.err
 	}
-	if got := binary.NativeEndian.Uint32(buffer[atDataSize:]); int(got) != len(buffer) || buffer[0] != 4 {
+	if got := binary.NativeEndian.Uint32(buffer[atDataSize:]); int(got) != len(buffer) ||
+		binary.NativeEndian.Uint32(buffer) != 4 {
 		return unix.EINVAL
 	}
 	if code == commandList.code() {

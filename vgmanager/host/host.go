@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -35,10 +36,15 @@ const (
 // ErrOutputTooLong is returned if a command prints more than maxOutput to stdout. The output is then incomplete.
 var ErrOutputTooLong = errors.New("output is longer than the limit of 32 MiB")
 
+// ErrNoProgram is returned if none of the directories of a Namespace has a program with this name. It is not returned
+// if there is one that cannot be executed.
+var ErrNoProgram = errors.New("the node does not have the program")
+
 // Runner runs one program and returns its stdout.
 //
-// The name is an absolute path. Run returns an *Error and no output if the program does not start, exits with a code
-// other than 0, reaches its time limit or prints too much. The output of a failed command must not be used.
+// The name is an absolute path, of which Namespace uses only the last element. Run returns an *Error and no output if
+// the program does not start, exits with a code other than 0, reaches its time limit or prints too much. The output of
+// a failed command must not be used.
 type Runner interface {
 	Run(ctx context.Context, name string, args ...string) ([]byte, error)
 }
@@ -86,7 +92,7 @@ func NewLocal() *Local { return &Local{} }
 
 // Run implements Runner.
 func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	out, _, err := run(ctx, &l.started, nil, success, name, args)
+	out, _, err := run(ctx, way{counter: &l.started}, success, name, args)
 	return out, err
 }
 
@@ -94,7 +100,7 @@ func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, e
 // true is not an error. RunAccepting returns the exit code.
 func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string,
 	args ...string) ([]byte, int, error) {
-	return run(ctx, &l.started, nil, accepted, name, args)
+	return run(ctx, way{counter: &l.started}, accepted, name, args)
 }
 
 // RunReporting is RunAccepting for a program whose stdout and stderr are a report for people, such as e2fsck. It
@@ -102,46 +108,96 @@ func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, 
 func (l *Local) RunReporting(ctx context.Context, accepted func(code int) bool, name string,
 	args ...string) (string, int, error) {
 	out := &report{bounded{limit: maxReport}}
-	code, err := runTo(ctx, &l.started, nil, accepted, out, name, args)
+	code, err := runTo(ctx, way{counter: &l.started}, accepted, out, name, args)
 	return out.kept.String(), code, err
 }
 
 // Stream implements Streamer.
 func (l *Local) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
-	_, err := runTo(ctx, &l.started, nil, success, out, name, args)
+	_, err := runTo(ctx, way{counter: &l.started}, success, out, name, args)
 	return err
 }
 
 // Started returns the counter of started processes.
 func (l *Local) Started() *Counter { return &l.started }
 
-// Namespace runs the node's own programs from a privileged container with hostPID.
+// Namespace runs the node's own programs from a privileged container with hostPID. Nodes differ in where they have
+// them, so it looks for the last element of a program's path in its own list of directories.
 type Namespace struct {
-	started Counter
+	started     Counter
+	enter       []string
+	directories []string
 }
 
-// NewNamespace returns a Runner for a privileged container with hostPID.
-func NewNamespace() *Namespace { return &Namespace{} }
+// NewNamespace returns a Runner for a privileged container with hostPID. directories has the directories of the node
+// with programs, in the order of the search.
+func NewNamespace(directories []string) *Namespace {
+	return &Namespace{enter: enterHost, directories: directories}
+}
 
 // enterHost enters the mount, UTS, IPC and network namespaces of PID 1 of the node. It does not use -p: with hostPID
 // the container already is in the PID namespace of the node. With -p, nsenter forks and waits, so SIGTERM at the time
-// limit ends nsenter and leaves LVM running. Without -p, nsenter execs the program.
-var enterHost = []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
+// limit ends nsenter and leaves LVM running. Without -p, nsenter execs the program. If its name has no slash, nsenter
+// looks for it in the directories of the variable PATH (execvp(3)), after it has entered the namespaces. So the search
+// needs no access to the files of the node from outside, where absolute symbolic links lead elsewhere, and no other
+// process.
+var enterHost = []string{nsenter, "-t", "1", "-m", "-u", "-i", "-n", "--"}
+
+const nsenter = "/usr/bin/nsenter"
 
 // Run implements Runner.
 func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	out, _, err := run(ctx, &n.started, enterHost, success, name, args)
+	out, _, err := run(ctx, n.way(), success, name, args)
 	return out, err
 }
 
 // Stream implements Streamer.
 func (n *Namespace) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
-	_, err := runTo(ctx, &n.started, enterHost, success, out, name, args)
+	_, err := runTo(ctx, n.way(), success, out, name, args)
 	return err
+}
+
+func (n *Namespace) way() way {
+	return way{counter: &n.started, prefix: n.enter, directories: n.directories}
 }
 
 // Started returns the counter of started processes.
 func (n *Namespace) Started() *Counter { return &n.started }
+
+// Image runs programs of the agent's image that manage devices of the node and would otherwise be the node's own. It
+// uses the devices and directories that are mounted in the container.
+type Image struct {
+	started Counter
+	prefix  []string
+}
+
+// NewImage returns a Runner for a privileged container with hostPID. The programs run in the UTS namespace of the node:
+// LVM records the name of the host in its metadata.
+func NewImage() *Image { return &Image{prefix: []string{nsenter, "-t", "1", "-u", "--"}} }
+
+// NewImageIn returns a Runner for the files of the image in a directory, for a process that runs directly on a node.
+func NewImageIn(root string) *Image { return &Image{prefix: []string{"/usr/sbin/chroot", root}} }
+
+// Run implements Runner.
+func (i *Image) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	out, _, err := run(ctx, i.way(), success, name, args)
+	return out, err
+}
+
+// Stream implements Streamer.
+func (i *Image) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
+	_, err := runTo(ctx, i.way(), success, out, name, args)
+	return err
+}
+
+// Started returns the counter of started processes.
+func (i *Image) Started() *Counter { return &i.started }
+
+// way has DM_DISABLE_UDEV: LVM and dmsetup then create the nodes and links in /dev themselves, and do not wait for the
+// node's udev, which without the rules of the package dmsetup would never answer (dmsetup(8)).
+func (i *Image) way() way {
+	return way{counter: &i.started, prefix: i.prefix, environment: []string{"DM_DISABLE_UDEV=1"}}
+}
 
 // Prefixed runs one configured command for every program and appends the arguments of the program to it. It is for
 // configurations that specify how to run LVM.
@@ -161,27 +217,69 @@ func NewPrefixed(command []string) (*Prefixed, error) {
 
 // Run implements Runner. It ignores the name and runs the configured command.
 func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, error) {
-	out, _, err := run(ctx, &p.started, p.command[:len(p.command)-1], success, p.command[len(p.command)-1], args)
+	last := len(p.command) - 1
+	out, _, err := run(ctx, way{counter: &p.started, prefix: p.command[:last]}, success, p.command[last], args)
 	return out, err
 }
 
 // success accepts no exit code besides 0, which is always accepted.
 func success(int) bool { return false }
 
-func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string,
-	args []string) ([]byte, int, error) {
+// way is how programs are started.
+type way struct {
+	counter *Counter
+	// prefix is the command line before the program. Without one, the path of the program must be absolute.
+	prefix []string
+	// directories are those in which the last command of the prefix looks for the program. Without any, it runs the
+	// path that it is given.
+	directories []string
+	// environment has further environment variables of the program.
+	environment []string
+}
+
+// name returns the name of a program on the command line.
+func (w way) name(path string) string {
+	if len(w.directories) == 0 {
+		return path
+	}
+	return filepath.Base(path)
+}
+
+// notExecuted is what nsenter writes if it cannot execute a program, before the program's name.
+const notExecuted = "nsenter: failed to execute "
+
+// explain adds the directories to the error of a program that is in none of them.
+func (w way) explain(failure *Error, name string) {
+	if len(w.directories) == 0 || !strings.HasPrefix(failure.Stderr, notExecuted+name+": ") {
+		return
+	}
+	failure.Err = fmt.Errorf("the node has no executable program %s in %s (HOST_PATH): %w", name,
+		strings.Join(w.directories, ":"), failure.Err)
+	if failure.Stderr == notExecuted+name+": No such file or directory" {
+		failure.Err = noProgram{failure.Err}
+	}
+}
+
+// noProgram is an error that wraps ErrNoProgram too, with its own text only.
+type noProgram struct{ error }
+
+// Unwrap returns both errors.
+func (e noProgram) Unwrap() []error { return []error{ErrNoProgram, e.error} }
+
+func run(ctx context.Context, w way, accepted func(int) bool, name string, args []string) ([]byte, int, error) {
 	stdout := &bounded{limit: maxOutput}
-	code, err := runTo(ctx, counter, prefix, accepted, stdout, name, args)
+	code, err := runTo(ctx, w, accepted, stdout, name, args)
 	if err != nil {
 		return nil, code, err
 	}
 	return stdout.kept.Bytes(), code, nil
 }
 
-func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, out io.Writer, name string,
+func runTo(ctx context.Context, w way, accepted func(int) bool, out io.Writer, path string,
 	args []string) (int, error) {
+	name := w.name(path)
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
-	if len(prefix) == 0 && !filepath.IsAbs(name) {
+	if len(w.prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
 		return failure.ExitCode, failure
 	}
@@ -192,7 +290,7 @@ func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func
 	}
 	stdout, _ := out.(*bounded)
 	stderr := &bounded{limit: maxStderr}
-	cmd := command(ctx, prefix, name, args)
+	cmd := w.command(ctx, name, args)
 	cmd.Stdout = out
 	cmd.Stderr = stderr
 	both, reports := out.(*report)
@@ -204,11 +302,11 @@ func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func
 	command := label(name, args)
 	err := cmd.Start()
 	if err == nil {
-		counter.started(command)
+		w.counter.started(command)
 		if err = wait(ctx, cmd, accepted); err == nil && stdout != nil && stdout.overflow {
 			err = ErrOutputTooLong
 		}
-		counter.ended(command, time.Since(begun), err != nil)
+		w.counter.ended(command, time.Since(begun), err != nil)
 	}
 	logger := loggerOf(ctx).WithName("host").WithValues("command", failure.Command, "took",
 		time.Since(begun).Round(time.Millisecond).String())
@@ -227,6 +325,7 @@ func runTo(ctx context.Context, counter *Counter, prefix []string, accepted func
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}
+	w.explain(failure, name)
 	logger.Info("command failed", "exitCode", failure.ExitCode, "cause", failure.Err.Error(), "stderr", failure.Stderr)
 	return failure.ExitCode, failure
 }
@@ -247,12 +346,19 @@ func loggerOf(ctx context.Context) logr.Logger {
 	return logr.Discard()
 }
 
+// ownPath has the directories of the image with programs.
+const ownPath = "/usr/sbin:/usr/bin:/sbin:/bin"
+
 // command returns a command without stdin. If LVM asks a question and has no stdin, it takes "no" as the answer.
-func command(ctx context.Context, prefix []string, name string, args []string) *exec.Cmd {
-	argv := append(append(append([]string{}, prefix...), name), args...)
+func (w way) command(ctx context.Context, name string, args []string) *exec.Cmd {
+	argv := slices.Concat(w.prefix, []string{name}, args)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// The environment of the container does not apply to the node's programs. Callers parse messages in the C locale.
-	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
+	cmd.Env = []string{"LC_ALL=C", "PATH=" + ownPath, "HOME=/"}
+	if len(w.directories) > 0 {
+		cmd.Env[1] = "PATH=" + strings.Join(w.directories, ":")
+	}
+	cmd.Env = append(cmd.Env, w.environment...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	return cmd

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,10 +112,118 @@ func TestCounterCountsByCommand(t *testing.T) {
 }
 
 func TestNamespaceEntersWithoutForking(t *testing.T) {
-	cmd := command(t.Context(), enterHost, "/usr/sbin/lvm", []string{"vgs"})
-	want := []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--", "/usr/sbin/lvm", "vgs"}
+	w := NewNamespace([]string{"/run/current-system/sw/bin", "/usr/sbin"}).way()
+	cmd := w.command(t.Context(), w.name("/usr/sbin/lvm"), []string{"vgs"})
+	want := []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--", "lvm", "vgs"}
 	if diff := cmp.Diff(want, cmd.Args); diff != "" {
 		t.Error(diff)
+	}
+	if !slices.Contains(cmd.Env, "PATH=/run/current-system/sw/bin:/usr/sbin") {
+		t.Errorf("got %q", cmd.Env)
+	}
+}
+
+// sameNamespaces returns a Namespace that runs nsenter without entering namespaces, which needs no privileges.
+func sameNamespaces(directories ...string) *Namespace {
+	return &Namespace{enter: []string{"/usr/bin/nsenter", "--"}, directories: directories}
+}
+
+func TestNamespaceRunsTheFirstProgramOfItsDirectories(t *testing.T) {
+	first, second, store := t.TempDir(), t.TempDir(), t.TempDir()
+	write := func(directory, name, output string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(directory, name), []byte("#!/bin/sh\necho "+output+" $PATH\n"),
+			mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(first, "both", "first", 0o755)
+	write(second, "both", "second", 0o755)
+	write(second, "one", "second", 0o755)
+	write(first, "unusable", "first", 0o644)
+	write(second, "unusable", "second", 0o755)
+	write(store, "linked", "store", 0o755)
+	if err := os.Symlink(filepath.Join(store, "linked"), filepath.Join(first, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	absent := filepath.Join(first, "absent")
+	path := strings.Join([]string{absent, first, second}, ":")
+	node := sameNamespaces(absent, first, second)
+	for name, want := range map[string]string{"both": "first", "one": "second", "unusable": "second",
+		"linked": "store"} {
+		out, err := node.Run(t.Context(), "/usr/sbin/"+name)
+		if err != nil || string(out) != want+" "+path+"\n" {
+			t.Errorf("%s: got %q, %v, want %s", name, out, err, want)
+		}
+	}
+	if diff := cmp.Diff(map[string]uint64{"both": 1, "one": 1, "unusable": 1, "linked": 1},
+		node.Started().ByCommand()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNamespaceSaysWhereItLookedForAProgram(t *testing.T) {
+	empty, unusable := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(unusable, "lvm"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, directories := range [][]string{{empty}, {empty, unusable}} {
+		_, err := sameNamespaces(directories...).Run(t.Context(), "/usr/sbin/lvm", "fullreport")
+		want := "lvm fullreport: the node has no executable program lvm in " + strings.Join(directories, ":") +
+			" (HOST_PATH): "
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if failure := (*Error)(nil); !errors.As(err, &failure) || !strings.HasPrefix(failure.Stderr,
+			"nsenter: failed to execute lvm: ") {
+			t.Errorf("got %+v", failure)
+		}
+		if errors.Is(err, os.ErrNotExist) {
+			t.Error("a missing program is taken for a missing file")
+		}
+		if none := len(directories) == 1; errors.Is(err, ErrNoProgram) != none {
+			t.Errorf("no program in %v: got %v", directories, !none)
+		}
+	}
+	// The program's own failure is not explained.
+	if _, err := sameNamespaces("/usr/bin").Run(t.Context(), "/bin/false"); err == nil ||
+		strings.Contains(err.Error(), "no executable program") || errors.Is(err, ErrNoProgram) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAProgramThatCannotBeLookedForIsNotMissing(t *testing.T) {
+	node := sameNamespaces(t.TempDir())
+	node.enter = []string{"/usr/bin/nsenter", "-t", "1", "--mount=/absent", "--"}
+	for name, run := range map[string]func() error{
+		"no namespace": func() error { _, err := node.Run(t.Context(), "/usr/sbin/lvm"); return err },
+		"no nsenter": func() error {
+			node.enter = []string{"/absent/nsenter"}
+			_, err := node.Run(t.Context(), "/usr/sbin/lvm")
+			return err
+		},
+	} {
+		if err := run(); err == nil || errors.Is(err, ErrNoProgram) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// Programs of the image do not wait for rules of udev that the node may not have.
+func TestImageDisablesUdev(t *testing.T) {
+	image := NewImage()
+	image.prefix = []string{"/usr/bin/env"}
+	out, err := image.Run(t.Context(), "/usr/bin/env")
+	if err != nil || !strings.Contains(string(out), "DM_DISABLE_UDEV=1\n") || !strings.Contains(string(out),
+		"PATH="+ownPath+"\n") {
+		t.Errorf("got %q, %v", out, err)
+	}
+	var streamed strings.Builder
+	if err := image.Stream(t.Context(), &streamed, "/bin/echo", "a"); err != nil || streamed.String() != "a\n" {
+		t.Errorf("got %q, %v", streamed.String(), err)
+	}
+	if got := image.Started().Total(); got != 2 {
+		t.Errorf("%d processes are counted", got)
 	}
 }
 

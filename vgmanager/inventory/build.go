@@ -79,6 +79,7 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	var known *device.PV
 	if pv, ok := b.pvs[d.Number]; ok {
 		entry.VolumeGroup = pv.Group
+		entry.VolumeGroupUUID = pv.GroupUUID
 		entry.PVUUID = pv.UUID
 		known = &pv
 	}
@@ -97,6 +98,11 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 	for _, r := range b.Probed[d.Number] {
 		if !slices.ContainsFunc(reasons, func(o device.Reason) bool { return o.Code == r.Code }) {
 			reasons = append(reasons, r)
+		}
+	}
+	for i := range reasons {
+		if reasons[i].Code == device.InVolumeGroup && !d.OSDisk {
+			reasons[i].Message += plan.Ways(b.Classes, b.pvs[d.Number])
 		}
 	}
 	if err := b.Failing[d.Number]; err != nil {

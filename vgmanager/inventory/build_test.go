@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,7 +114,7 @@ func TestListOfDevices(t *testing.T) {
 		t.Fatal(diff)
 	}
 	b := find(t, first, "/dev/sdb")
-	if b.VolumeGroup != "vg1" || b.PVUUID != "pv-b" || b.ID != "serial:serial-b" ||
+	if b.VolumeGroup != "vg1" || b.VolumeGroupUUID != "vg" || b.PVUUID != "pv-b" || b.ID != "serial:serial-b" ||
 		!slices.Equal(b.ByID, []string{"ata-b"}) || b.FirstSeen == nil {
 		t.Errorf("got %+v", b)
 	}
@@ -214,6 +215,34 @@ func TestEligibility(t *testing.T) {
 	for name, eligibility := range want {
 		if diff := cmp.Diff(eligibility, find(t, list, name).Eligibility); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// TestTheListNamesTheWaysForAVolumeGroupOfNobody: a volume group that a device class uses needs no advice, and one of
+// the operating system must get none.
+func TestTheListNamesTheWaysForAVolumeGroupOfNobody(t *testing.T) {
+	vg := ours()
+	used := plan.ClassState{Desired: plan.Desired{Name: "vg1", Node: "n1"},
+		Node: plan.NodeState{Report: &lvm.Report{VGs: []lvm.VG{vg}}}}
+	system := edit(disk("b"), func(d *device.Device) { d.OSDisk = true })
+	for name, tt := range map[string]struct {
+		device  device.Device
+		classes []plan.ClassState
+		want    bool
+	}{
+		"no device class":  {disk("b"), nil, true},
+		"a device class":   {disk("b"), []plan.ClassState{used}, false},
+		"operating system": {system, nil, false},
+	} {
+		list, _ := Build(Input{Devices: []device.Device{tt.device}, Report: &lvm.Report{VGs: []lvm.VG{vg}},
+			Classes: tt.classes})
+		said := ""
+		for _, r := range find(t, list, "/dev/sdb").Reasons {
+			said += r.Message
+		}
+		if strings.Contains(said, "add the UUID to wipeVolumeGroups") != tt.want {
+			t.Errorf("%s: got %q", name, said)
 		}
 	}
 }

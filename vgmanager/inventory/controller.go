@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
@@ -50,11 +51,14 @@ type Options struct {
 	Node string
 	// Namespace is the namespace of the product's objects.
 	Namespace string
-	// Cluster is the identity of the Kubernetes cluster.
-	Cluster string
-	LVM     Reports
-	Devices Devices
-	Health  Health
+	// Cluster is the identity of the Kubernetes cluster. FormerCluster is the one with which an earlier version tagged
+	// volume groups, or "".
+	Cluster, FormerCluster string
+	LVM                    Reports
+	Devices                Devices
+	Health                 Health
+	// Source returns whose LVM is used.
+	Source func(ctx context.Context) (lvmsource.Source, error)
 }
 
 // Reconciler keeps the list of devices in the node status up to date.
@@ -175,6 +179,12 @@ func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 // update updates the devices in the status. If the node cannot be observed, the list stays and a condition reports the
 // error.
 func (r *Reconciler) update(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
+	source, err := r.Source(ctx)
+	if err != nil {
+		r.markFailed(nodeStatus, err)
+		return err
+	}
+	nodeStatus.Status.LVM = describe(source)
 	in, err := r.observe(ctx)
 	if err != nil {
 		r.markFailed(nodeStatus, err)
@@ -183,13 +193,21 @@ func (r *Reconciler) update(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeG
 	in.Before = nodeStatus.Status.Devices
 	in.Known = map[string][]v1alpha1.PhysicalVolumeStatus{}
 	for _, entry := range nodeStatus.Status.NodeStatus {
-		in.Known[entry.Name] = entry.PhysicalVolumes
+		in.Known[entry.Group()] = entry.PhysicalVolumes
 	}
 	nodeStatus.Status.Devices, nodeStatus.Status.DevicesOmitted = Build(in)
 	meta.SetStatusCondition(&nodeStatus.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesObserved,
 	})
 	return nil
+}
+
+func describe(source lvmsource.Source) *v1alpha1.NodeLVM {
+	status := &v1alpha1.NodeLVM{Source: v1alpha1.LVMSourceHost, Version: source.Version}
+	if source.Image {
+		status.Source = v1alpha1.LVMSourceImage
+	}
+	return status
 }
 
 func (r *Reconciler) markFailed(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, err error) {
@@ -247,6 +265,7 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 		if err != nil {
 			return nil, err
 		}
+		w.FormerCluster = r.FormerCluster
 		classes = append(classes, plan.ClassState{Desired: w, Node: seen.For(w)})
 	}
 	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Desired.Name, b.Desired.Name) })

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -73,6 +74,9 @@ type bench struct {
 	writes int
 	r      *Reconciler
 	clock  time.Time
+	// source is whose LVM is used, unless sourceErr is set.
+	source    lvmsource.Source
+	sourceErr error
 }
 
 func newBench(t *testing.T) *bench {
@@ -94,7 +98,9 @@ func newBench(t *testing.T) *bench {
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}},
 	).Build()
 	b.r = New(Options{Client: b.client, Node: "n1", Namespace: "ns", Cluster: "c1", LVM: reports{b.node},
-		Devices: disks{b.node}, Health: b.node})
+		Devices: disks{b.node}, Health: b.node, Source: func(context.Context) (lvmsource.Source, error) {
+			return b.source, b.sourceErr
+		}})
 	b.r.now = func() time.Time { return b.clock }
 	return b
 }
@@ -123,6 +129,38 @@ func TestDiscoveryListsTheDevices(t *testing.T) {
 	if len(s.Devices) != 2 || s.Devices[0].State != v1alpha1.DeviceAvailable ||
 		!meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
 		t.Errorf("got %+v", s)
+	}
+}
+
+func TestStatusSaysWhoseLVMIsUsed(t *testing.T) {
+	b := newBench(t)
+	for _, test := range []struct {
+		source lvmsource.Source
+		want   v1alpha1.NodeLVM
+	}{
+		{lvmsource.Source{Version: "2.03.16(2)"},
+			v1alpha1.NodeLVM{Source: v1alpha1.LVMSourceHost, Version: "2.03.16(2)"}},
+		{lvmsource.Source{Image: true, Version: "2.03.31(2)"},
+			v1alpha1.NodeLVM{Source: v1alpha1.LVMSourceImage, Version: "2.03.31(2)"}},
+	} {
+		b.source = test.source
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.status().LVM; got == nil || *got != test.want {
+			t.Errorf("got %+v, want %+v", got, test.want)
+		}
+	}
+	// A failed check changes nothing but the condition.
+	b.sourceErr = errors.New("check whether the host has LVM: permission denied")
+	if err := b.reconcile(); !errors.Is(err, b.sourceErr) {
+		t.Errorf("got %v", err)
+	}
+	s := b.status()
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionDevicesObserved)
+	if s.LVM == nil || s.LVM.Source != v1alpha1.LVMSourceImage || c.Status != metav1.ConditionFalse ||
+		!strings.Contains(c.Message, b.sourceErr.Error()) {
+		t.Errorf("got %+v, %+v", s.LVM, c)
 	}
 }
 

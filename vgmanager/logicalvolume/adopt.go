@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,20 +17,27 @@ import (
 // maxAdopted is the maximum number of volumes to tag in one audit. Each one requires a command.
 const maxAdopted = 10
 
-// adopt tags the logical volumes that an older version created without tags.
+// adopt tags the logical volumes that an older version created without tags, or whose tags name another UID or cluster:
+// the object was restored from a backup, or the cluster has another identity since. It leaves a logical volume alone
+// that two objects name, because one of them is wrong.
 func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
 	owners := map[string]*topolvmv1.LogicalVolume{}
 	for i := range objects {
-		if lv := &objects[i]; lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero() {
-			owners[lv.Status.VolumeID] = lv
+		lv := &objects[i]
+		if lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+			continue
 		}
+		volume := lv.Status.VolumeID
+		if _, another := owners[volume]; another {
+			lv = nil
+		}
+		owners[volume] = lv
 	}
 	adopted := 0
 	for _, v := range volumes {
 		owner := owners[v.Name]
-		tagged := slices.ContainsFunc(v.Tags,
-			func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.VolumeUIDTagPrefix) })
-		if owner == nil || tagged {
+		if owner == nil || slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
+			slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
 			continue
 		}
 		if adopted++; adopted > maxAdopted {
@@ -42,10 +48,14 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 		if err != nil {
 			return err
 		}
-		if err := a.States.TagLV(ctx, v.Class, v.Name, tagsOf(owner, a.Cluster, claim), nil); err != nil {
+		if claim == "" {
+			claim = claimOf(v.Tags)
+		}
+		add, remove := changedTags(v.Tags, tagsOf(owner, a.Cluster, claim))
+		if err := a.States.TagLV(ctx, v.Class, v.Name, add, remove); err != nil {
 			return fmt.Errorf("tag logical volume %s: %w", v.Name, err)
 		}
-		log.FromContext(ctx).Info("tagged a logical volume of an older version", "deviceClass", v.Class, "lv",
+		log.FromContext(ctx).Info("tagged a logical volume with its object", "deviceClass", v.Class, "lv",
 			v.Name, "claim", claim)
 	}
 	return nil

@@ -25,8 +25,9 @@ var (
 	importFailed = event.Warning("ImportFailed", "Import", "node %s cannot use the existing logical volume %s: %s")
 )
 
-// take makes an existing logical volume the volume of an object that the operator created for it. It creates nothing.
-// The tags on the disk are written before the status, so that a process that is killed in between can continue.
+// take makes an existing logical volume the volume of an object that was created or restored for it. It creates
+// nothing. The tags on the disk are written before the status, so that a process that is killed in between can
+// continue.
 func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	volume := lv.Annotations[v1alpha1.ImportAnnotation]
 	size, err := r.takeVolume(ctx, lv, volume)
@@ -34,7 +35,7 @@ func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctr
 		r.events.Emit(lv, importFailed, r.Node, volume, message(err))
 		return r.fail(ctx, lv, err)
 	}
-	r.events.Clear(lv, importFailed.Reason)
+	r.events.Clear(lv, importFailed.Reason, createFailed.Reason)
 	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
 		lv.Annotations[v1alpha1.ClaimAnnotation])
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
@@ -57,24 +58,28 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if err != nil {
 		return 0, status.Errorf(codes.Unavailable, "%s", message(err))
 	}
-	wanted := tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])
-	var add, remove []string
-	for _, tag := range wanted {
-		if !slices.Contains(found.GetTags(), tag) {
-			add = append(add, tag)
-		}
-	}
-	for _, tag := range found.GetTags() {
-		if isOwnerTag(tag) && !slices.Contains(wanted, tag) {
-			remove = append(remove, tag)
-		}
-	}
+	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
 	if len(add)+len(remove) > 0 {
 		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
 		}
 	}
 	return found.GetSizeBytes(), nil
+}
+
+// changedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.
+func changedTags(present, wanted []string) (add, remove []string) {
+	for _, tag := range wanted {
+		if !slices.Contains(present, tag) {
+			add = append(add, tag)
+		}
+	}
+	for _, tag := range present {
+		if isOwnerTag(tag) && !slices.Contains(wanted, tag) {
+			remove = append(remove, tag)
+		}
+	}
+	return add, remove
 }
 
 // isOwnerTag returns true for tags that tagsOf sets.

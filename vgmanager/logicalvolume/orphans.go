@@ -31,6 +31,8 @@ type orphan struct {
 	class string
 	// object is the name of the LogicalVolume for which the logical volume was created, according to its tags.
 	object string
+	// existingGroup: an administrator created the volume group, so LVMRecoveries have no effect.
+	existingGroup bool
 	v1alpha1.OrphanStatus
 }
 
@@ -55,6 +57,7 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 			Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
 		}}
 		o.object = objectOf(v.Tags)
+		o.existingGroup = v.ExistingVolumeGroup
 		if !v.Created.IsZero() {
 			o.Created = &metav1.Time{Time: v.Created}
 		}
@@ -202,13 +205,11 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 var (
 	// orphanVolume is a Warning event on the Node: a logical volume of this cluster has no LogicalVolume object, and
 	// takes up space.
-	// What to do: if its data is not needed, create an LVMRecovery with `action: DeleteOrphans`; see [how to remove
-	// orphans](../how-to/orphans.md).
+	// What to do: if its data is not needed, create an LVMRecovery with `action: DeleteOrphans`, or in an
+	// `existingVolumeGroup` run the command in the note; see [how to remove orphans](../how-to/orphans.md).
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
 		"logical volume %s on node %s (%s%s) has no LogicalVolume object: it takes up space, and nothing in this "+
-			"cluster uses it: if its data is not needed, create an LVMRecovery "+
-			"{nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, which lists what it deletes, and deletes "+
-			"nothing until it is approved")
+			"cluster uses it: if its data is not needed, %s")
 	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed
 	// manually, or its disks were replaced.
 	// What to do: restore the data from a backup into a new claim, then delete this one.
@@ -255,6 +256,12 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 	if o.Claim != "" {
 		claim = ", created for " + o.Claim
 	}
+	remedy := fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s, volumes: [%s]}, "+
+		"which lists what it deletes, and deletes nothing until it is approved", a.Node, o.class,
+		v1alpha1.RecoveryDeleteOrphans, name)
+	if o.existingGroup {
+		remedy = "run on the node: lvremove " + o.Name
+	}
 	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name,
-		a.Node, o.Size, claim, a.Node, o.class, v1alpha1.RecoveryDeleteOrphans, name)
+		a.Node, o.Size, claim, remedy)
 }

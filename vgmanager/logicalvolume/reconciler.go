@@ -36,6 +36,8 @@ type Volumes interface {
 	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error)
 	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	// Tagged returns the volumes of a class that have a tag.
+	Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error)
 	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
@@ -143,12 +145,11 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	}
 	switch {
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
-		// The status has the result. The client deletes the object or requests something else.
-		return ctrl.Result{}, nil
+		return r.refused(ctx, lv)
 	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
 		return r.take(ctx, lv)
 	case lv.Status.VolumeID == "":
-		return r.create(ctx, lv)
+		return r.createUnlessRestored(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
 		return r.expand(ctx, lv)
 	}

@@ -162,7 +162,7 @@ var patterns = []struct {
 	{
 		regexp.MustCompile(
 			`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
-	// nsenter: failed to execute /usr/sbin/lvm: No such file or directory
+	// nsenter: failed to execute lvm: No such file or directory
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }
 

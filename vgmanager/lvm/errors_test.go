@@ -158,7 +158,7 @@ var recordedErrors = []struct {
 		"Insufficient free space: 2048 extents needed, but only 178 available", ErrNoSpace},
 	{"lvextend --poolmetadatasize of a linear volume",
 		"--poolmetadatasize can be used only with thin pools.", ErrInvalid},
-	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory",
+	{"nsenter to a node without LVM", "nsenter: failed to execute lvm: No such file or directory",
 		ErrNotInstalled},
 	{"a lock that is not given",
 		"Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.\n  Cannot process volume group vg1",

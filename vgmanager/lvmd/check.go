@@ -58,7 +58,8 @@ var (
 	anOption = &kind{want: "an object", fields: map[string]*kind{"name": aText, "options": texts}}
 
 	classFields = map[string]*kind{
-		"name": aText, "volume-group": aText, "volume-group-uuid": aText, "default": aFlag, "spare-gb": manyGB,
+		"name": aText, "volume-group": aText, "volume-group-uuid": aText,
+		"existing-volume-group": aFlag, "default": aFlag, "spare-gb": manyGB,
 		"stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
 	}

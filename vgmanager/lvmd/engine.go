@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Reader reads the state of the volume groups on the node.
@@ -115,6 +116,12 @@ func (e *Engine) Class(name string) (DeviceClass, bool) {
 		return DeviceClass{}, false
 	}
 	return *c, true
+}
+
+// UsesExisting returns true if a published class uses a volume group with this name that an administrator created.
+func (e *Engine) UsesExisting(vg string) bool {
+	return slices.ContainsFunc(e.classes.Load().classes,
+		func(c DeviceClass) bool { return c.ExistingVolumeGroup && c.VolumeGroup == vg })
 }
 
 // Publish adds or replaces a class, in the file and for all requests that start afterwards. If the class is the
@@ -298,10 +305,15 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (classView, 
 // volume returns a volume of the volume group by name. Thick and thin volumes of a volume group share one name space.
 func (l classView) volume(name string) *lvm.LV {
 	lv := l.vg.LV(name)
-	if lv == nil || lv.Attr.IsThinPool() {
+	if lv == nil || lv.Attr.IsThinPool() || !l.mayUse(lv) {
 		return nil
 	}
 	return lv
+}
+
+// mayUse returns false for a logical volume of somebody else in a volume group that an administrator created.
+func (l classView) mayUse(lv *lvm.LV) bool {
+	return !l.class.ExistingVolumeGroup || deviceclass.IsClaimed(lv.Name, lv.Tags)
 }
 
 // statusOf adds the gRPC code of codeTable to an error of LVM. The result wraps the error.
@@ -323,4 +335,6 @@ func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
 
 // GRPCStatus returns the status for gRPC.
-func (e *codedError) GRPCStatus() *status.Status { return status.New(e.code, e.err.Error()) }
+func (e *codedError) GRPCStatus() *status.Status {
+	return status.New(e.code, status.Convert(e.err).Message()) // without the code of another status
+}

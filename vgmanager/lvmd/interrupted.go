@@ -28,6 +28,10 @@ func (e *Engine) present(ctx context.Context, l classView, name string) (*lvm.LV
 	if lv == nil {
 		return nil, nil
 	}
+	if !l.mayUse(lv) {
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists, and was not created for "+
+			"a LogicalVolume", l.vg.Name, name)
+	}
 	missing, err := e.notInPool(ctx, l, lv)
 	if err != nil || !missing {
 		return lv, err

@@ -3,6 +3,7 @@ package lvmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -63,6 +64,21 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 		var err error
 		found, err = e.complete(ctx, l, lv)
 		return err
+	})
+	return found, err
+}
+
+// Tagged returns the volumes of a class that have a tag, which may be none. The report can be as old as viewAge.
+func (e *Engine) Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error) {
+	var found []*proto.LogicalVolume
+	err := e.withFreshRetry(ctx, class, func(l classView) error {
+		found = nil
+		for i := range l.vg.LVs {
+			if lv := &l.vg.LVs[i]; l.has(lv) && slices.Contains(lv.Tags, tag) {
+				found = append(found, message(lv))
+			}
+		}
+		return nil
 	})
 	return found, err
 }
@@ -136,6 +152,9 @@ func (e *Engine) number(ctx context.Context, l classView, lv *proto.LogicalVolum
 
 // has returns true if a volume belongs to the class.
 func (l classView) has(lv *lvm.LV) bool {
+	if !l.mayUse(lv) {
+		return false
+	}
 	if l.pool != nil {
 		return lv.PoolName == l.pool.Name
 	}

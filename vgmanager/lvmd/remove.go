@@ -143,11 +143,15 @@ func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) er
 }
 
 // removable returns an error for volumes with which lvremove --yes removes other volumes: a thin pool, and the origin
-// of a thick snapshot.
+// of a thick snapshot. It also returns an error for logical volumes of others in a volume group of an administrator.
 func (l classView) removable(name string) error {
 	lv := l.vg.LV(name)
 	if lv == nil {
 		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+	}
+	if !l.mayUse(lv) {
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s was not created for a LogicalVolume, and "+
+			"an administrator created its volume group: it is not removed", l.vg.Name, name)
 	}
 	if lv.Attr.IsThinPool() {
 		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume",

@@ -80,6 +80,8 @@ type VolumeState struct {
 	// active.
 	DataPercent *float64
 	ReadOnly    bool
+	// ExistingVolumeGroup: an administrator created the volume group.
+	ExistingVolumeGroup bool
 }
 
 // Volumes returns the volumes of all classes. It also returns every class, with an error if the class is not
@@ -110,6 +112,7 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size),
 				Tags: lv.Tags, Created: lv.Created,
 				Condition: l.condition(lv), DataPercent: lv.DataPercent, ReadOnly: lv.Attr.ReadOnly(),
+				ExistingVolumeGroup: l.class.ExistingVolumeGroup,
 			})
 		}
 	}

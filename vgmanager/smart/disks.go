@@ -24,7 +24,7 @@ func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Dis
 	devices := status.Devices
 	ours := map[string]bool{}
 	for i := range status.NodeStatus {
-		ours[status.NodeStatus[i].Name] = true
+		ours[status.NodeStatus[i].Group()] = true
 	}
 	ids := map[string]string{}
 	for i := range devices {

@@ -17,14 +17,16 @@ import (
 
 // act performs one action. Its plan must come from an observation of the node in the same reconcile.
 func (r *Reconciler) act(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Name)
+	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Group())
 	if len(a.Devices) > 0 {
 		logger = logger.WithValues("devices", device.Names(a.Devices))
 	}
 	if len(a.PVs) > 0 {
 		logger = logger.WithValues("physicalVolumes", lvm.PVNames(a.PVs))
 	}
-	r.LVM.AcceptLoss(w.Name, plan.AcceptedLosses(w, s))
+	if !w.UsesExisting() {
+		r.LVM.AcceptLoss(w.Name, plan.AcceptedLosses(w, s))
+	}
 	if err := r.perform(ctx, w, s, a); err != nil {
 		return err
 	}
@@ -36,6 +38,8 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	switch a.Kind {
 	case plan.WipeDevice:
 		return r.wipe(ctx, w, s, a.Wipe)
+	case plan.DeactivateVG:
+		return r.deactivateGroup(ctx, w, a)
 	case plan.CreateVG:
 		return r.createVG(ctx, w, s, a)
 	case plan.UnhideVG:
@@ -142,6 +146,9 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
 		return err
 	}
+	if err := r.wipes.completed(w, s, a.Devices); err != nil {
+		return err
+	}
 	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
 		// The new group has another UUID. It is only created if the removal of each device of the old group was
 		// requested.
@@ -157,6 +164,9 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 
 func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
+		return err
+	}
+	if err := r.wipes.completed(w, s, a.Devices); err != nil {
 		return err
 	}
 	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices)})

@@ -44,6 +44,7 @@ type fakeDevices struct {
 	content map[string][]device.Signature
 	// wiped are the names of the wiped devices. wipeErr makes a wipe fail.
 	wiped   []string
+	onWipe  func(path string)
 	wipeErr error
 	// below are the devices to which the kernel maps volumes.
 	below    map[device.Number][]device.Number
@@ -109,6 +110,9 @@ func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.Wipe
 		return device.WipeResult{}, f.found[o.Device.Name], f.wipeErr
 	}
 	result := device.WipeResult{}
+	if f.onWipe != nil {
+		f.onWipe(o.Device.Name)
+	}
 	for i := range f.list {
 		if f.list[i].Number == o.Device.Number {
 			result.Found = []device.Signature{{Type: f.list[i].Signature, UUID: f.list[i].UUID}}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
@@ -20,7 +20,7 @@ import (
 func TestLabCapacity(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	_, thin := capacityCases(t)
-	l := lvm.New(host.NewLocal())
+	l := lvm.New(nodelvm.New())
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

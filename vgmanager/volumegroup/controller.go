@@ -92,6 +92,8 @@ type Moves interface {
 type Labels interface {
 	// ReadLabels reads the labels directly from the devices, even if LVM does not list the devices.
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
+	// ReadDevices reads the volume groups on the devices in the same way.
+	ReadDevices(ctx context.Context, devices ...string) (*lvm.Report, error)
 	PVRemove(ctx context.Context, device string) error
 	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
 	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
@@ -102,6 +104,8 @@ type Labels interface {
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
 	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
+	GroupDeactivate(ctx context.Context, g lvm.OtherGroup) error
+	GroupBackup(ctx context.Context, g lvm.OtherGroup, file string) error
 	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 }
@@ -157,8 +161,9 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Node is the name of this node.
 	Node string
-	// Cluster is the identity of the Kubernetes cluster.
-	Cluster string
+	// Cluster is the identity of the Kubernetes cluster. FormerCluster is the one with which an earlier version tagged
+	// volume groups, or "".
+	Cluster, FormerCluster string
 	// Namespace is the namespace of the product's objects.
 	Namespace string
 	LVM       LVM
@@ -349,6 +354,12 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if w.UsesExisting() {
+		if err := r.rejectRecoveries(ctx, w.Name, plan.NoRecovery(w)); err != nil {
+			return ctrl.Result{}, err
+		}
+		recoveries = nil
+	}
 	if len(recoveries) > 0 {
 		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
 		w.RestoringGroup = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreMetadata
@@ -364,9 +375,12 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
-	r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
-		len(o.Plan.Problems) == 0)
-	r.LVM.AcceptLoss(w.Name, o.accepted(w))
+	// The devices of a volume group of an administrator can change at any time, so LVM always looks for them.
+	if !w.UsesExisting() {
+		r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+			len(o.Plan.Problems) == 0)
+		r.LVM.AcceptLoss(w.Name, o.accepted(w))
+	}
 	// A recovery that cannot be reported must not keep the status of the volume group from being written.
 	reported := r.reportRecoveries(ctx, w, recoveries, o)
 	if o.Plan.Finished {
@@ -388,7 +402,9 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		return plan.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	return plan.NewDesired(object, list.Items, node, r.Cluster)
+	w, err := plan.NewDesired(object, list.Items, node, r.Cluster)
+	w.FormerCluster = r.FormerCluster
+	return w, err
 }
 
 // additions are the changes that remove nothing.

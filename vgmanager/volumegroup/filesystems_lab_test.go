@@ -22,12 +22,12 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // crashingPrograms ends the agent at one of its programs that use a file system: after it, or in the middle of it.
 type crashingPrograms struct {
-	*host.Local
+	*nodelvm.Runner
 	mu   sync.Mutex
 	mode string
 	// next is the number of the program at which the agent is killed.
@@ -76,13 +76,13 @@ func (c *crashingPrograms) Run(ctx context.Context, name string, args ...string)
 	if dead, _ := c.isDead(); dead {
 		return nil, errCrash
 	}
-	return c.Local.Run(ctx, name, args...)
+	return c.Runner.Run(ctx, name, args...)
 }
 
 func (c *crashingPrograms) RunAccepting(ctx context.Context, accepted func(int) bool, name string,
 	args ...string) (out []byte, code int, err error) {
 	err = c.crash(name, args, func() (err error) {
-		out, code, err = c.Local.RunAccepting(ctx, accepted, name, args...)
+		out, code, err = c.Runner.RunAccepting(ctx, accepted, name, args...)
 		return err
 	})
 	return out, code, err
@@ -91,7 +91,7 @@ func (c *crashingPrograms) RunAccepting(ctx context.Context, accepted func(int) 
 func (c *crashingPrograms) RunReporting(ctx context.Context, accepted func(int) bool, name string,
 	args ...string) (out string, code int, err error) {
 	err = c.crash(name, args, func() (err error) {
-		out, code, err = c.Local.RunReporting(ctx, accepted, name, args...)
+		out, code, err = c.Runner.RunReporting(ctx, accepted, name, args...)
 		return err
 	})
 	return out, code, err
@@ -231,7 +231,7 @@ func (s *scene) killPrograms(mode string, phase v1alpha1.RecoveryPhase) []string
 	s.Helper()
 	var killed []string
 	boot := func() *crashingPrograms {
-		c := &crashingPrograms{Local: s.runner, mode: mode, next: len(killed) + 1}
+		c := &crashingPrograms{Runner: s.runner, mode: mode, next: len(killed) + 1}
 		s.programs = c
 		s.bootOver(c)
 		return c
@@ -310,7 +310,7 @@ func TestSceneAPodStartsDuringARepair(t *testing.T) {
 	s.ok(os.Mkdir(filepath.Join(at, "files"), 0o700))
 	s.sh("/usr/bin/umount", at)
 	s.sh("/usr/sbin/debugfs", "-w", "-R", "clri /files", "/dev/vg1/broken")
-	slow := &slowPrograms{Local: s.runner, begun: make(chan struct{}), end: make(chan struct{})}
+	slow := &slowPrograms{Runner: s.runner, begun: make(chan struct{}), end: make(chan struct{})}
 	s.programs = slow
 	s.boot()
 	s.requestCheck("broken")
@@ -351,7 +351,7 @@ func TestSceneAPodStartsDuringARepair(t *testing.T) {
 
 // slowPrograms holds the first e2fsck.
 type slowPrograms struct {
-	*host.Local
+	*nodelvm.Runner
 	once       sync.Once
 	begun, end chan struct{}
 }
@@ -362,5 +362,5 @@ func (p *slowPrograms) RunReporting(ctx context.Context, accepted func(int) bool
 		close(p.begun)
 		<-p.end
 	})
-	return p.Local.RunReporting(ctx, accepted, name, args...)
+	return p.Runner.RunReporting(ctx, accepted, name, args...)
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -18,7 +18,7 @@ import (
 // because the kernel also flushes for a thin one.
 func TestLabChangesAreFlushed(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[:2]
-	runner := host.NewLocal()
+	runner := nodelvm.New()
 	l := lvm.New(runner)
 	l.FlushWith(device.New(runner).Flush)
 	ctx := t.Context()

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -31,7 +31,7 @@ func (s *scene) hide(vg string, disks ...string) {
 	s.onAnotherHost("vgchange", "--activate", "n", vg)
 	if s.hasDevicesFile() {
 		for _, d := range disks {
-			_ = exec.Command("/usr/sbin/lvm", "lvmdevices", "--deldev", kernelName(d)).Run()
+			_ = nodelvm.Command("/usr/sbin/lvm", "lvmdevices", "--deldev", kernelName(d)).Run()
 		}
 	} else {
 		s.onAnotherHost("vgchange", "--yes", "--systemid", "elsewhere", vg)

@@ -66,7 +66,7 @@ func TestHiddenGroupThatCannotBeReadIsNotWiped(t *testing.T) {
 // TestWipeReadsTheDeviceItself checks changes since the plan was computed.
 func TestWipeReadsTheDeviceItself(t *testing.T) {
 	b := hiddenBench(t, "vg9", "lvms")
-	carried := b.agent.carried(plan.Desired{Name: "vg1", Node: nodeName, Spec: forced("/dev/sdb")})
+	carried := b.agent.carried(plan.Desired{Name: "vg1", Node: nodeName, Spec: forced("/dev/sdb")}, plan.WipeTarget{})
 	ask := func(d device.Device, labeled bool) string {
 		t.Helper()
 		why, err := carried(b.Context(), d, labeled)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -31,7 +32,7 @@ import (
 // labBench is the agent on a real node. Only the API server is simulated.
 type labBench struct {
 	*bench
-	runner *host.Local
+	runner *nodelvm.Runner
 	real   *lvm.LVM
 	disks  []string
 	before map[string]uint64
@@ -46,7 +47,7 @@ func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroup
 	if len(disks) < 3 {
 		t.Fatal("LVMS_TEST_DISKS must name three blank disks of a lab node")
 	}
-	l := &labBench{runner: host.NewLocal(), disks: disks}
+	l := &labBench{runner: nodelvm.New(), disks: disks}
 	l.bench = newBench(t, spec(disks))
 	l.boot()
 	return l
@@ -90,7 +91,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 // count logs and returns the processes since the last call.
 func (l *labBench) count(what string) map[string]uint64 {
 	l.Helper()
-	now := l.runner.Started().ByCommand()
+	now := l.runner.ByCommand()
 	since := map[string]uint64{}
 	for command, n := range now {
 		if n > l.before[command] {
@@ -104,7 +105,7 @@ func (l *labBench) count(what string) map[string]uint64 {
 
 func (l *labBench) sh(name string, args ...string) {
 	l.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+	if out, err := nodelvm.Command(name, args...).CombinedOutput(); err != nil {
 		l.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 	}
 }
@@ -274,8 +275,6 @@ func excludedFor(entry v1alpha1.VGStatus, disk, says string) bool {
 }
 
 func (l *labBench) settleUdev() { l.sh("/usr/bin/udevadm", "settle") }
-
-func newRunner() *host.Local { return host.NewLocal() }
 
 func TestLabDisksThatAreNotBlank(t *testing.T) {
 	l := newLabBench(t, firstTwo(thinOf(80)))

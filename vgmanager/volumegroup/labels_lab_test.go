@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // eraser overwrites the beginning of a disk.
@@ -93,7 +94,7 @@ func (e eraser) run(t *testing.T, class keptClass, mode string, erased int) {
 	if got := s.output("vgs", "--noheadings", "-o", "seqno", "vg1"); got != seqno {
 		t.Errorf("the volume group was changed: its seqno was %s and is %s", seqno, got)
 	}
-	out, err := exec.Command("/usr/sbin/vgck", "vg1").CombinedOutput()
+	out, err := nodelvm.Command("/usr/sbin/vgck", "vg1").CombinedOutput()
 	if err != nil || strings.Contains(string(out), "WARNING") {
 		t.Errorf("vgck: %v: %s", err, out)
 	}

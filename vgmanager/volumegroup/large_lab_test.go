@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
@@ -25,12 +25,12 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 		{"create", name + "-zero", "--table", fmt.Sprintf("0 %d zero", sectors)},
 		{"create", name, "--table", fmt.Sprintf("0 %d snapshot /dev/mapper/%s-zero %s P 8", sectors, name, disk)},
 	} {
-		if out, err := exec.Command("/usr/sbin/dmsetup", args...).CombinedOutput(); err != nil {
+		if out, err := nodelvm.Command("/usr/sbin/dmsetup", args...).CombinedOutput(); err != nil {
 			t.Fatalf("dmsetup %v: %v: %s", args, err, out)
 		}
 	}
 	t.Cleanup(func() {
-		out, err := exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name, name+"-zero").CombinedOutput()
+		out, err := nodelvm.Command("/usr/sbin/dmsetup", "remove", "--retry", name, name+"-zero").CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
@@ -48,7 +48,7 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 	const tib = 1 << 40
 	chunk := func(size string) *resource.Quantity { q := resource.MustParse(size); return &q }
-	l := lvm.New(host.NewLocal())
+	l := lvm.New(nodelvm.New())
 	disk := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[0]
 	cases := []struct {
 		size    lvm.Bytes

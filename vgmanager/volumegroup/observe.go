@@ -41,6 +41,9 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		s.Class = &class
 	}
 	r.remember(s.Report)
+	if w.UsesExisting() {
+		return r.observeExisting(ctx, w, s, maxAge)
+	}
 	s.Unattended = r.unattended(plan.GroupOf(w, s))
 	if vg := plan.GroupOf(w, s); w.Deleting && (vg == nil || vg.MissingPVs == 0) {
 		// A removal does not depend on devices, unless some are missing.
@@ -93,6 +96,23 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}
 	r.observeFileSystems(ctx, w, &s)
+	return s, nil
+}
+
+// observeExisting completes the observation for a volume group that an administrator created. What the agent would need
+// to change the group is not read.
+func (r *Reconciler) observeExisting(ctx context.Context, w plan.Desired, s plan.NodeState,
+	maxAge time.Duration) (plan.NodeState, error) {
+	if w.Deleting {
+		return s, nil
+	}
+	var err error
+	if s.Devices, err = r.list(ctx, maxAge); err != nil {
+		return s, err
+	}
+	s.Identities = device.Identities(s.Devices)
+	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
+	s.HealthUnknown = r.Health.Unknown(w.Group())
 	return s, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // TestSceneOrphansAreDeletedWithApproval deletes two of three orphans while one of them is in use at first. The agent
@@ -124,7 +124,7 @@ func TestSceneDeletedVolumesAreRemoved(t *testing.T) {
 		}
 		s.agent.Orphans = func(string) []v1alpha1.OrphanStatus { return orphans }
 		return unix.Access("/dev/vg1/long-ago", unix.F_OK) == unix.ENOENT &&
-			exec.Command("/usr/sbin/lvs", "vg1/long-ago").Run() != nil
+			nodelvm.Command("/usr/sbin/lvs", "vg1/long-ago").Run() != nil
 	})
 	t.Logf("killed in the middle of %v", killed)
 	if len(killed) == 0 {

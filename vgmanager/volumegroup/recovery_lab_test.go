@@ -4,7 +4,6 @@ package volumegroup
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // disaster is the loss of devices for good.
@@ -130,7 +130,7 @@ func (d disaster) run(t *testing.T, mode string) {
 		t.Errorf("got the devices %v", e.Devices)
 	}
 	for name := range d.volumes {
-		_, err := exec.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
+		_, err := nodelvm.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
 		lost := slices.Contains(d.lost, name) || len(d.pulled) == d.disks
 		if (err != nil) != lost {
 			t.Errorf("volume %s: lost %t, want %t", name, err != nil, lost)
@@ -158,6 +158,9 @@ func (s *scene) plan(action v1alpha1.RecoveryAction) *v1alpha1.LVMRecovery {
 		if status.Message != last {
 			last = status.Message
 			s.Logf("%s: %s", status.Phase, last)
+		}
+		if strings.Contains(last, "install thin-provisioning-tools") {
+			s.installThinTools()
 		}
 		return status.Phase == v1alpha1.RecoveryAwaitingApproval
 	})

@@ -10,16 +10,18 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // metadataBlock is the size of a block of thin metadata in bytes (drivers/md/dm-thin-metadata.h).
@@ -157,6 +159,9 @@ func (d damage) run(t *testing.T, mode string) {
 		s.fill(s.volume(name, 48<<20), 48<<20)
 		before[name] = s.content("/dev/vg1/" + name)
 	}
+	if d.reason == v1alpha1.ReasonThinPoolFailed {
+		s.installThinTools() // Without thin_check, LVM activates such a pool.
+	}
 	s.disaster()
 	s.damageMetadata(d.do)
 	s.says(v1alpha1.ConditionThinPoolHealthy, d.reason, "LVMRecovery", string(v1alpha1.RecoveryRepairThinPool))
@@ -243,7 +248,7 @@ func TestSceneBlankMetadataIsNotActivated(t *testing.T) {
 func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []byte) {
 	s.Helper()
 	named := func(v v1alpha1.RecoveryVolume) bool { return v.Name == name }
-	_, err := exec.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
+	_, err := nodelvm.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
 	if lost := slices.ContainsFunc(p.LostVolumes, named); (err != nil) != lost {
 		s.Errorf("volume %s: lost %t, predicted %t", name, err != nil, lost)
 	}
@@ -298,6 +303,23 @@ func (s *scene) damageMetadata(do func(*testing.T, [][]byte)) {
 	_, err = f.WriteAt(data, offset)
 	s.ok(err)
 	s.sh("/usr/sbin/blockdev", "--flushbufs", disk)
+}
+
+// installThinTools installs the tools for thin pools if the node's flavor lacks them: it copies them from the machine,
+// as if the administrator installed their package.
+func (s *scene) installThinTools() {
+	s.Helper()
+	const all = "/usr/sbin/pdata_tools"
+	if _, err := os.Stat(all); err == nil {
+		return
+	}
+	machine := s.TempDir()
+	s.ok(unix.Mount("hostfs", machine, "hostfs", unix.MS_RDONLY, filepath.Dir(all)))
+	defer func() { s.ok(unix.Unmount(machine, 0)) }()
+	s.sh("/usr/bin/cp", filepath.Join(machine, filepath.Base(all)), all)
+	for _, tool := range []string{"check", "dump", "repair", "ls"} {
+		s.ok(os.Symlink(filepath.Base(all), "/usr/sbin/thin_"+tool))
+	}
 }
 
 func (s *scene) number(text string) int64 {

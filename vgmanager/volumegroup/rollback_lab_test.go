@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
 
 // restoreCommands is the number of the commands up to vgcfgrestore: each of two reads of the metadata of the pool has
@@ -94,7 +94,7 @@ func (r rolledBack) run(t *testing.T) {
 		s.unchanged("/dev/vg1/"+name, sum)
 	}
 	for _, name := range lost {
-		if out, err := exec.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput(); err == nil {
+		if out, err := nodelvm.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput(); err == nil {
 			t.Errorf("volume %s is still there: %s", name, out)
 		}
 	}

@@ -32,6 +32,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -57,7 +58,7 @@ func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *sc
 	s.writeRandom(s.bystander)
 	s.sum = s.hash(s.bystander)
 	s.labBench.bench = newBench(t, spec(s))
-	s.runner = newRunner()
+	s.runner = nodelvm.New()
 	s.boot()
 	t.Cleanup(func() {
 		if s.hash(s.bystander) != s.sum {
@@ -95,7 +96,7 @@ func scsiDisks(t *testing.T) []string {
 func (s *scene) clearDisks() {
 	s.Helper()
 	rescan()
-	_ = exec.Command("/usr/sbin/lvm", "pvmove", "--abort").Run()
+	_ = nodelvm.Command("/usr/sbin/lvm", "pvmove", "--abort").Run()
 	for range 3 {
 		removeMappings()
 	}
@@ -109,14 +110,14 @@ func (s *scene) clearDisks() {
 // removeMappings removes all mapped devices except those of the host: its own volume group, and the multipath
 // devices.
 func removeMappings() {
-	list, _ := exec.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options",
+	list, _ := nodelvm.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options",
 		"name,uuid").Output()
 	for line := range strings.Lines(string(list)) {
 		name, uuid, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == "" || strings.HasPrefix(name, "host-") || strings.HasPrefix(uuid, "mpath-") {
 			continue
 		}
-		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--force", name).Run()
+		_ = nodelvm.Command("/usr/sbin/dmsetup", "remove", "--force", name).Run()
 	}
 }
 
@@ -855,15 +856,15 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 		name := fmt.Sprintf("extra%d", i)
 		id := strconv.Itoa(i)
 		s.sh("/usr/sbin/dmsetup", "suspend", "vg1-a")
-		_ = exec.Command("/usr/sbin/dmsetup", "message", "vg1-pool-tpool", "0", "create_snap "+id+" "+table[4]).Run()
+		_ = nodelvm.Command("/usr/sbin/dmsetup", "message", "vg1-pool-tpool", "0", "create_snap "+id+" "+table[4]).Run()
 		s.sh("/usr/sbin/dmsetup", "resume", "vg1-a")
-		if exec.Command("/usr/sbin/dmsetup", "create", name, "--table",
+		if nodelvm.Command("/usr/sbin/dmsetup", "create", name, "--table",
 			strings.Join(append(table[:4:4], id), " ")).Run() != nil {
 			break
 		}
 		// Each of these writes uses blocks of metadata, and almost no data.
 		s.scatter("/dev/mapper/"+name, 16)
-		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name).Run()
+		_ = nodelvm.Command("/usr/sbin/dmsetup", "remove", "--retry", name).Run()
 	}
 	t.Log(s.output("dmsetup", "status", "vg1-pool-tpool"))
 	s.happened()
@@ -910,7 +911,7 @@ func (s *scene) repairFullMetadata(before v1alpha1.VGStatus) {
 
 func (s *scene) output(program string, args ...string) string {
 	s.Helper()
-	out, err := exec.Command("/usr/sbin/"+program, args...).CombinedOutput()
+	out, err := nodelvm.Command("/usr/sbin/"+program, args...).CombinedOutput()
 	s.ok(err)
 	return string(out)
 }
@@ -973,7 +974,11 @@ func (c *crashingRunner) revive() {
 }
 
 func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	dead, now := c.kills(args)
+	subject := args
+	if filepath.Base(name) == "wipefs" && slices.Contains(args, "--all") {
+		subject = []string{"wipefs"}
+	}
+	dead, now := c.kills(subject)
 	if dead {
 		return nil, errCrash
 	}
@@ -984,7 +989,7 @@ func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) (
 	case "after":
 		_, _ = c.real.Run(context.WithoutCancel(ctx), name, args...)
 	case "in the middle of":
-		command := exec.Command(name, args...)
+		command := nodelvm.Command(name, args...)
 		if command.Start() == nil {
 			time.Sleep(time.Duration(20+13*c.count%60) * time.Millisecond)
 			_ = command.Process.Kill()
@@ -997,7 +1002,7 @@ func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) (
 func changes(command string) bool {
 	return slices.Contains([]string{
 		"vgcreate", "vgextend", "vgchange", "vgreduce", "vgremove", "pvremove", "pvchange", "pvmove", "lvcreate",
-		"lvextend", "lvremove", "lvchange", "lvconvert", "pvck", "vgcfgrestore",
+		"lvextend", "lvremove", "lvchange", "lvconvert", "pvck", "vgcfgrestore", "wipefs",
 	}, command)
 }
 

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -26,7 +26,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	sh := func(name string, args ...string) {
 		t.Helper()
-		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		if out, err := nodelvm.Command(name, args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 		}
 	}
@@ -44,7 +44,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $$ >>"+program+".log\nsleep 180\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l := lvm.New(&checking{Runner: host.NewLocal(), program: program})
+	l := lvm.New(&checking{Runner: nodelvm.New(), program: program})
 
 	// Reports continue before the call has ended, too.
 	during := make(chan error, 1)

@@ -3,7 +3,9 @@ package volumegroup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
@@ -34,35 +37,61 @@ func (r wipeRecords) put(class string, record plan.WipeRecord) error {
 	return r.write(class, append(list, record))
 }
 
+// completed marks the wipes of devices as done that are blank now: an agent that was killed after a wipe did not. It is
+// called before the devices are used.
+func (r wipeRecords) completed(w plan.Desired, s plan.NodeState, devices []device.Device) error {
+	for _, record := range s.Wiped {
+		if record.Done || record.Class != string(w.UID) ||
+			!slices.ContainsFunc(devices, func(d device.Device) bool { return record.IsOf(s, d) }) {
+			continue
+		}
+		record.Done = true
+		if err := r.put(w.Name, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // carried returns a function that reads a device right before it is wiped.
-func (r *Reconciler) carried(w plan.Desired) func(context.Context, device.Device, bool) (string, error) {
+func (r *Reconciler) carried(w plan.Desired,
+	target plan.WipeTarget) func(context.Context, device.Device, bool) (string, error) {
 	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
 		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
 		if err != nil {
 			return "", err
 		}
-		return plan.ProtectedByLabels(w, pvs, d.Number, labeled), nil
+		return plan.ProtectedByLabels(w, target, pvs, d.Number, labeled), nil
 	}
 }
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
 func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState, target plan.WipeTarget) error {
 	key := target.Key(s)
-	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
+	if !target.IsNamed() {
+		if err := r.notWipedElsewhere(ctx, w, key); err != nil {
+			return err
+		}
+	}
+	volumes, err := r.checkGroups(ctx, w, target)
+	if err != nil {
 		return err
 	}
 	now := r.now()
 	record := plan.WipeRecord{
-		Class: string(w.UID), ID: key, Name: target.Path, Found: target.Found(), Time: now,
+		Class: string(w.UID), ID: key, Name: target.Path, Found: append(target.Found(), volumes...), Time: now,
 		Backup: filepath.Join(r.StateDir, "wiped", w.Name+"-"+now.UTC().Format("20060102-150405.000")),
 	}
 	if err := r.wipes.put(w.Name, record); err != nil {
 		return err
 	}
+	if err := r.backUpGroups(ctx, target, record.Backup); err != nil {
+		return err
+	}
 	result, reasons, err := r.Devices.Wipe(ctx, device.WipeOptions{
 		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
-		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, pv) },
-		Carried:   r.carried(w),
+		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
+		Carried:   r.carried(w, target),
 	})
 	if len(reasons) > 0 {
 		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, device.Messages(reasons))
@@ -74,11 +103,74 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 	if err := r.wipes.put(w.Name, record); err != nil {
 		return err
 	}
+	allowed := "forceWipeDevicesAndDestroyAllData allows"
+	if len(target.Groups) > 0 {
+		allowed = "wipeVolumeGroups allows"
+	}
+	contained := append(describeAll(result.Found), volumes...)
 	r.emit(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
-		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData allows: "+
-			"it contained %s; a backup of the overwritten data is in %s on the node",
-		target.Path, key, w.Node, w.Name, strings.Join(describeAll(result.Found), ", "), record.Backup))
+		"device %s (%s) of node %s was wiped for device class %s, as %s: it contained %s; a backup of the overwritten "+
+			"data is in %s on the node",
+		target.Path, key, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
 	return nil
+}
+
+// deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
+func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, a plan.Action) error {
+	if _, err := r.checkGroups(ctx, w, a.Wipe); err != nil {
+		return err
+	}
+	for _, g := range a.Wipe.Groups {
+		if g.UUID == a.VGUUID {
+			return r.LVM.GroupDeactivate(ctx, otherGroup(g))
+		}
+	}
+	return fmt.Errorf("volume group %s is not on device %s of node %s", a.VGUUID, a.Wipe.Path, w.Node)
+}
+
+// checkGroups reads the volume groups that a wipe destroys again, from their devices, and the objects of the cluster.
+// It returns an error if one of the groups must not be destroyed, and otherwise descriptions of the groups.
+func (r *Reconciler) checkGroups(ctx context.Context, w plan.Desired, target plan.WipeTarget) ([]string, error) {
+	if len(target.Groups) == 0 {
+		return nil, nil
+	}
+	owners := r.readOwners(ctx)
+	var described []string
+	for _, g := range target.Groups {
+		report, err := r.LVM.ReadDevices(ctx, device.Names(g.Devices)...)
+		if err != nil {
+			return nil, fmt.Errorf("check volume group %s of node %s before it is destroyed: %w", g.Name, w.Node, err)
+		}
+		at := slices.IndexFunc(report.VGs, func(vg lvm.VG) bool { return vg.UUID == g.UUID })
+		if at < 0 {
+			return nil, errors.New(plan.DestructionProblem(g, nil, owners))
+		}
+		if problem := plan.DestructionProblem(g, &report.VGs[at], owners); problem != "" {
+			return nil, fmt.Errorf("device %s of node %s was not wiped: %s", target.Path, w.Node, problem)
+		}
+		described = append(described, plan.DescribeDestroyed(&report.VGs[at]))
+	}
+	return described, nil
+}
+
+// backUpGroups saves the metadata of the volume groups that a wipe destroys.
+func (r *Reconciler) backUpGroups(ctx context.Context, target plan.WipeTarget, dir string) error {
+	if len(target.Groups) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("back up the metadata of volume groups before a wipe: %w", err)
+	}
+	for _, g := range target.Groups {
+		if err := r.LVM.GroupBackup(ctx, otherGroup(g), filepath.Join(dir, g.UUID+".vg")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func otherGroup(g plan.PresentGroup) lvm.OtherGroup {
+	return lvm.OtherGroup{Name: g.Name, UUID: g.UUID, Devices: device.Names(g.Devices)}
 }
 
 func describeAll(signatures []device.Signature) []string {

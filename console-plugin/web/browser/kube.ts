@@ -161,3 +161,13 @@ export const carrying = (name: string, n: string, type = 'xfs', label = 'old-dat
 
 export const mounted = (name: string, n: string): Device =>
   blank(name, n, 50 * GiB, { state: 'InUse', mountPoints: ['/var/data'], signatures: [{ type: 'ext4' }], reasons: [{ code: 'Mounted', message: 'is mounted on /var/data' }, { code: 'HasSignature', message: 'carries ext4' }] });
+
+/** A disk in a volume group that no device class has, with an active logical volume. */
+export const grouped = (name: string, n: string, group: string, uuid: string): Device =>
+  blank(name, n, 200 * GiB, {
+    state: 'InUse', volumeGroup: group, volumeGroupUUID: uuid, pvUUID: `${n}-uuid`, holders: [`/dev/mapper/${group}-data`],
+    reasons: [
+      { code: 'HasHolders', message: `is used by /dev/mapper/${group}-data (lvm)` },
+      { code: 'InVolumeGroup', message: `is a physical volume of the volume group ${group} (${uuid}), which no device class uses: to use it with its volumes, add the UUID to adopt of a device class; to destroy it with its volumes, add the UUID to wipeVolumeGroups of the deviceSelector` },
+    ],
+  });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMCluster } from '../src/api/types';
-import { blank, carrying, clean, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
+import { blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
 import { accessible, close, fits, launch, open, picture, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
@@ -186,6 +186,44 @@ describe('wizard', () => {
     assert.deepEqual(made?.spec?.storage?.deviceClasses?.[0]?.deviceSelectors, [
       { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] },
       { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50003'], forceWipeDevicesAndDestroyAllData: true },
+    ]);
+    await close(page);
+  });
+
+  it('destroys a volume group of an earlier installation, with all of its disks, after a confirmation', async () => {
+    await discovered();
+    const uuid = 'qJ2hQx-7XhG-8cRk-1Zl5-vC3p-Yt0N-w4uEbS';
+    await tell('node-a', [system('sda', '00'), blank('sdb', '01'), grouped('sdf', '05', 'data', uuid), grouped('sdg', '06', 'data', uuid)]);
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await at(page, 'devices');
+    await page.getByText('In volume group data, which no device class uses').first().waitFor();
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50005 on node node-a').check();
+    assert.match(await test(page, 'ticked').innerText(), /^3 /);
+    await accessible(page);
+    await picture(page, 'wizard-3-devices-group');
+    await next(page);
+    await next(page);
+    await at(page, 'protection');
+    assert.match(await test(page, 'groups').innerText(), /Volume groups to destroy: data/);
+    await fits(page, 'wizard-protection-group');
+    await page.locator('[id="protection.confirm"]').fill('vg1');
+    await test(page, 'confirmed').waitFor();
+    await accessible(page);
+    await picture(page, 'wizard-5-protection-group');
+    await next(page);
+    await at(page, 'review');
+    await test(page, 'warnings').waitFor();
+    assert.match(await test(page, 'warnings').innerText(), new RegExp(`${uuid}|data`));
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [made] = await clusters();
+    assert.deepEqual(made?.spec?.storage?.deviceClasses?.[0]?.deviceSelectors, [
+      { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] },
+      { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50005', '/dev/disk/by-id/wwn-0x5000c50006'], wipeVolumeGroups: [uuid] },
     ]);
     await close(page);
   });

@@ -14,6 +14,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
@@ -34,8 +35,6 @@ const (
 
 	managementAnnotation = "target.workload.openshift.io/management"
 	managementEffect     = `{"effect": "PreferredDuringScheduling"}`
-
-	kubeletDir = "/var/lib/kubelet"
 
 	// certificateSecret is the Secret in which OpenShift's service CA creates the certificate of the metrics Service.
 	// On other platforms the Secret does not exist, and the agent uses a self-signed certificate.
@@ -86,7 +85,7 @@ func newPodSpec(placement observe.Placement, options Options) *applycorev1.PodSp
 		WithHostPID(true).
 		WithTerminationGracePeriodSeconds(gracePeriod).
 		WithContainers(newContainer(options)).
-		WithVolumes(newVolumes()...)
+		WithVolumes(newVolumes(options.Layout)...)
 	return spec.
 		WithTolerations(applycorev1.Toleration().WithOperator(corev1.TolerationOpExists)).
 		WithAffinity(newAffinity(placement.Terms()))
@@ -102,17 +101,24 @@ func priorityClass(kind platform.Kind) string {
 }
 
 func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
+	env := []*applycorev1.EnvVarApplyConfiguration{
+		fieldEnv("NODE_NAME", "spec.nodeName"),
+		fieldEnv("NAMESPACE", "metadata.namespace"),
+		applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
+		// For administrators who run LVM of the image in this container: it must not wait for udev of a node without
+		// the rules for it. Programs that the agent starts have their own environment.
+		applycorev1.EnvVar().WithName("DM_DISABLE_UDEV").WithValue("1"),
+	}
+	for _, variable := range options.Layout.Environment() {
+		env = append(env, applycorev1.EnvVar().WithName(variable.Name).WithValue(variable.Value))
+	}
 	return applycorev1.Container().
 		WithName(AgentName).
 		WithImage(options.Image).
 		WithImagePullPolicy(corev1.PullIfNotPresent).
 		WithCommand("/lvms", "vgmanager").
 		WithArgs(newArguments(options)...).
-		WithEnv(
-			fieldEnv("NODE_NAME", "spec.nodeName"),
-			fieldEnv("NAMESPACE", "metadata.namespace"),
-			applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
-		).
+		WithEnv(env...).
 		WithPorts(
 			applycorev1.ContainerPort().WithName("healthz").WithContainerPort(healthPort).WithProtocol(
 				corev1.ProtocolTCP),
@@ -131,7 +137,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithLivenessProbe(newProbe("/healthz", 30, 6)).
 		WithReadinessProbe(newProbe("/readyz", 10, 3)).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithVolumeMounts(newVolumeMounts()...)
+		WithVolumeMounts(newVolumeMounts(options.Layout)...)
 }
 
 func newArguments(options Options) []string {
@@ -164,25 +170,32 @@ type hostPath struct {
 	shared bool
 }
 
-// hostPaths lists the directories of the node that the agent can access.
-var hostPaths = []hostPath{
-	{name: "registration", host: kubeletDir + "/plugins_registry", container: "/registration"},
-	{name: "csi-socket", host: kubeletDir + "/plugins/topolvm.io/node", container: "/run/topolvm", create: true},
-	{name: "csi-plugins", host: kubeletDir + "/plugins/kubernetes.io/csi",
-		container: kubeletDir + "/plugins/kubernetes.io/csi", create: true, shared: true},
-	{name: "pods", host: kubeletDir + "/pods", container: kubeletDir + "/pods", shared: true},
-	{name: "lvmd-config", host: "/etc/topolvm", container: "/etc/topolvm", create: true},
-	{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
-	{name: "dev", host: "/dev", container: "/dev"},
-	{name: "udev", host: "/run/udev", container: "/run/udev"},
-	{name: "sys", host: "/sys", container: "/sys"},
+// hostPaths returns the directories of the node that the agent can access. The paths of volumes are the same in its
+// container, because the kubelet passes them to the CSI node service.
+func hostPaths(layout nodelayout.Layout) []hostPath {
+	return []hostPath{
+		{name: "registration", host: layout.RegistryDir(), container: "/registration"},
+		{name: "csi-socket", host: layout.NodeSocketDir(), container: "/run/topolvm", create: true},
+		{name: "csi-plugins", host: layout.CSIPluginsDir(), container: layout.CSIPluginsDir(), create: true,
+			shared: true},
+		{name: "pods", host: layout.PodsDir(), container: layout.PodsDir(), shared: true},
+		{name: "lvmd-config", host: "/etc/topolvm", container: "/etc/topolvm", create: true},
+		{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
+		{name: "dev", host: "/dev", container: "/dev"},
+		{name: "udev", host: "/run/udev", container: "/run/udev"},
+		{name: "sys", host: "/sys", container: "/sys"},
+		// For LVM of the image, on nodes without LVM: its configuration, devices file, backups, locks and caches.
+		{name: "lvm-config", host: "/etc/lvm", container: "/etc/lvm", create: true},
+		{name: "lvm-lock", host: "/run/lock/lvm", container: "/run/lock/lvm", create: true},
+		{name: "lvm-run", host: "/run/lvm", container: "/run/lvm", create: true},
+	}
 }
 
 const tmpVolume = "tmp"
 
-func newVolumes() []*applycorev1.VolumeApplyConfiguration {
+func newVolumes(layout nodelayout.Layout) []*applycorev1.VolumeApplyConfiguration {
 	var volumes []*applycorev1.VolumeApplyConfiguration
-	for _, path := range hostPaths {
+	for _, path := range hostPaths(layout) {
 		pathType := corev1.HostPathDirectory
 		if path.create {
 			pathType = corev1.HostPathDirectoryOrCreate
@@ -195,9 +208,9 @@ func newVolumes() []*applycorev1.VolumeApplyConfiguration {
 			WithSecret(applycorev1.SecretVolumeSource().WithSecretName(certificateSecret).WithOptional(true)))
 }
 
-func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
+func newVolumeMounts(layout nodelayout.Layout) []*applycorev1.VolumeMountApplyConfiguration {
 	var mounts []*applycorev1.VolumeMountApplyConfiguration
-	for _, path := range hostPaths {
+	for _, path := range hostPaths(layout) {
 		mount := applycorev1.VolumeMount().WithName(path.name).WithMountPath(path.container)
 		if path.shared {
 			mount.WithMountPropagation(corev1.MountPropagationBidirectional)

@@ -11,6 +11,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
@@ -46,6 +47,8 @@ type Options struct {
 	VolumeMetrics int
 	// SmartInterval is the interval at which agents read the S.M.A.R.T. health of disks; 0 for never.
 	SmartInterval time.Duration
+	// Layout is where the nodes have the directory of the kubelet and their programs.
+	Layout nodelayout.Layout
 }
 
 // Managers returns the managers in the order of creation.

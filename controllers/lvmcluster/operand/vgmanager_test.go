@@ -5,9 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 )
 
 // Only the events of a DaemonSet report Pods that Pod Security refuses: the message says where to look.
@@ -85,6 +90,61 @@ func TestTheAgentIsToldHowOftenToAskDisks(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %q, want %q", interval, got, want)
 		}
+	}
+}
+
+// The kubelet passes paths of its own directory to the agent, so they are the same in the agent's container.
+func TestTheAgentHasTheLayoutOfTheNodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		kubeletDir, hostPath string
+		env                  map[string]string
+	}{
+		"the defaults": {kubeletDir: "/var/lib/kubelet", hostPath: nodelayout.DefaultHostPath},
+		"k0s": {kubeletDir: "/var/lib/k0s/kubelet",
+			env: map[string]string{"KUBELET_ROOT_DIR": "/var/lib/k0s/kubelet"}},
+		"NixOS": {kubeletDir: "/var/lib/kubelet", hostPath: "/run/current-system/sw/bin",
+			env: map[string]string{"HOST_PATH": "/run/current-system/sw/bin"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layout, err := nodelayout.Parse(test.kubeletDir, test.hostPath, func(string) string { return "" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := newPodSpec(observe.State{}.Placement(fixture.Cluster(fixture.Thin("vg1"))), Options{Layout: layout})
+			sources := map[string]string{}
+			for _, volume := range spec.Volumes {
+				if volume.HostPath != nil {
+					sources[*volume.Name] = *volume.HostPath.Path
+				}
+			}
+			mounts := map[string]string{}
+			for _, mount := range spec.Containers[0].VolumeMounts {
+				if source, ofHost := sources[*mount.Name]; ofHost {
+					mounts[source] = *mount.MountPath
+				}
+			}
+			want := map[string]string{"/dev": "/dev", "/sys": "/sys", "/run/udev": "/run/udev",
+				"/etc/lvm": "/etc/lvm", "/run/lock/lvm": "/run/lock/lvm", "/run/lvm": "/run/lvm",
+				"/etc/topolvm": "/etc/topolvm", "/var/lock/vgmanager": "/var/lock/vgmanager",
+				test.kubeletDir + "/plugins_registry":          "/registration",
+				test.kubeletDir + "/plugins/topolvm.io/node":   "/run/topolvm",
+				test.kubeletDir + "/plugins/kubernetes.io/csi": test.kubeletDir + "/plugins/kubernetes.io/csi",
+				test.kubeletDir + "/pods":                      test.kubeletDir + "/pods"}
+			if diff := cmp.Diff(want, mounts); diff != "" {
+				t.Error(diff)
+			}
+			for _, name := range []string{"KUBELET_ROOT_DIR", "HOST_PATH"} {
+				got := ""
+				for _, variable := range spec.Containers[0].Env {
+					if *variable.Name == name {
+						got = *variable.Value
+					}
+				}
+				if got != test.env[name] {
+					t.Errorf("%s: got %q, want %q", name, got, test.env[name])
+				}
+			}
+		})
 	}
 }
 

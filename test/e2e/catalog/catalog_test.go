@@ -69,13 +69,13 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		before, err = c.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		disks = cluster.ContentOfDisks(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	JustAfterEach(func(ctx SpecContext) {
 		suite.ReportFailure(ctx, c.Cluster, "get role,clusterrole -A -o name",
 			"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get jobs -A -o wide",
 			"describe csv -n "+story.OperatorNamespace)
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(4*time.Minute))
 
 	publish := func(ctx context.Context, releases ...olm.Release) {
 		GinkgoHelper()
@@ -103,7 +103,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			By("using a catalog that does not exist")
 			Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
 			Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
-			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
 				ContainSubstring("targeted catalogsource olm/nosuch missing"),
 				ContainSubstring(
 					"no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
@@ -111,7 +111,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 			By("subscribing without an OperatorGroup")
 			Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
-			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
 				ContainSubstring("all available catalogsources are healthy"))
 			plans := func() (string, error) {
 				return c.Kubectl(ctx, nil, "get", "installplans,csv", "-n", story.OperatorNamespace, "-o", "name")
@@ -128,7 +128,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Eventually(func() string {
 				return cluster.Run(ctx, "get", "operatorgroup", "second", "-n",
 					story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
-			}).WithContext(ctx).WithTimeout(time.Minute).Should(
+			}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
 				Equal("Multiple OperatorGroup found in the same namespace"))
 			Expect(plans()).To(BeEmpty())
 
@@ -141,14 +141,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
 				And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
 			Expect(c.Unsubscribe(ctx)).To(Succeed())
-		}, NodeTimeout(6*time.Minute))
+		}, NodeTimeout(12*time.Minute))
 
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(3*time.Minute).Should(
 			HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
 		By("forbidding privileged Pods in the namespace")
@@ -158,7 +158,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
-		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
 			ContainSubstring("DaemonSet vg-manager: 0 of 1 Pods are created: the Pod Security level of namespace "+
 				"openshift-lvm-storage does not allow privileged Pods"),
 			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage "+
@@ -169,11 +169,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() (string, error) {
 			return c.Kubectl(ctx, nil, "get", "operatorconditions", "-n", story.OperatorNamespace, "-o",
 				`jsonpath={range .items[*].spec.conditions[*]}{.type}={.status} {end}`)
-		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(ContainSubstring("Upgradeable=True"))
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("Upgradeable=True"))
 		Expect(c.Claim(ctx, data)).To(Succeed())
 		cluster.StartWriting(ctx, data.Name)
 		cluster.StillWrites(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(16*time.Minute))
 
 	It("creates its alerts, with the runbook address of the Subscription", func(ctx SpecContext) {
 		runbook := func() (string, error) {
@@ -197,7 +197,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		is(alertrules.DefaultRunbooks)
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		cluster.StillWrites(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	// If an operator is installed for its own namespace, OLM limits its webhook to that namespace. A policy refuses
 	// LVMClusters in other namespaces.
@@ -211,7 +211,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 					`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
   spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`)).To(MatchError(ContainSubstring(answer)))
 			}
-		}, NodeTimeout(time.Minute))
+		}, NodeTimeout(2*time.Minute))
 
 	It("reports a missing permission, and continues when it is restored", Label("long"),
 		func(ctx SpecContext) {
@@ -239,7 +239,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			giveAgents()
 			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
-		}, NodeTimeout(6*time.Minute))
+		}, NodeTimeout(12*time.Minute))
 
 	It("is upgraded through its channel while a Pod writes and a volume is created", func(ctx SpecContext) {
 		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
@@ -271,7 +271,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.3.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(3*time.Minute).Should(
 			Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
@@ -289,7 +289,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		// The kubelet doubles the time between its attempts, so the Pod waits about as long again as the agent was
 		// absent, but not for minutes.
 		Expect(waited.pod).To(BeNumerically("<=", 3*waited.agent+usual+30*time.Second))
-	}, NodeTimeout(15*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	// A version whose program exits at start has the same effect: the Deployment does not become ready, and the old Pod
 	// stays.
@@ -306,13 +306,13 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() string {
 			return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
 				"app.kubernetes.io/name=lvms-operator", "--no-headers")
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
+		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
 		cluster.StillWrites(ctx)
 		broken = during
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 
 	// OLM does not upgrade from a version that was never installed. The administrator deletes the Subscription and the
 	// versions, which also uninstalls an operator, and subscribes again.
@@ -337,7 +337,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			cluster.Run(ctx, "patch", "pv", kept, "--type=merge",
 				`--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			Expect(c.Unclaim(ctx, again)).To(Succeed())
-		}, NodeTimeout(6*time.Minute))
+		}, NodeTimeout(12*time.Minute))
 
 	It("keeps the LVMCluster while a volume exists, and then leaves nothing behind", func(ctx SpecContext) {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
@@ -347,12 +347,13 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func(g Gomega) string {
 			g.Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 			return messages(lvmCluster)
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
+		}).WithContext(ctx).WithTimeout(3*time.Minute).Should(ContainSubstring("default/data"),
+			"what keeps it is named")
 		cluster.StillWrites(ctx)
 
 		Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
-		Expect(c.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
+		Expect(c.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
 		// OLM does not delete the CRDs of an operator. The administrator deletes them and the catalog.
 		for _, args := range []string{
@@ -369,7 +370,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
 		Expect(cluster.ContentOfDisks(ctx)).To(Equal(disks))
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(16*time.Minute))
 })
 
 // release deletes the Pod and claim of a volume, and keeps its PersistentVolume (Retain) for another claim. It returns

@@ -1,7 +1,8 @@
 //go:build e2e
 
 // Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from
-// an older backup, disks were moved to another node, the whole cluster was lost, or a Node was deleted with its claims.
+// an older backup, disks were moved to another node, the whole cluster was lost, a Node was deleted with its claims, or
+// an image-based upgrade replaced etcd.
 package comeback
 
 import (
@@ -59,14 +60,15 @@ var _ = Describe("Volumes come back", func() {
 		tale{"when their disks are moved to another node", areMoved},
 		tale{"in a new cluster when the whole cluster is lost", isLost},
 		tale{"when their node was deleted with its claims", areDeleted},
+		tale{"in a new system with the cluster ID and the restored objects of the former one", areRestoredAsObjects},
 	) {
-		It(t.text, t.tell, NodeTimeout(20*time.Minute))
+		It(t.text, t.tell, NodeTimeout(40*time.Minute))
 	}
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get lvmrecovery -A -o yaml")
-}, NodeTimeout(2*time.Minute))
+}, NodeTimeout(4*time.Minute))
 
 // bringUp starts a cluster for the current story, and installs the operator.
 func bringUp(ctx context.Context, o lab.Options) {

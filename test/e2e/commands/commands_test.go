@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -45,7 +46,8 @@ type world struct {
 // A reader copies commands into a shell and replaces the words in capitals with names. Each command must do what its
 // page says.
 func TestCommandsOfThePagesWork(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	lane.Turn(t, 0, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)
 	all, err := Read()

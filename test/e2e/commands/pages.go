@@ -24,7 +24,7 @@ type Command struct {
 
 var (
 	variable = regexp.MustCompile(`^(NODE|CLASS|AGENT)=`)
-	program  = regexp.MustCompile(`^(kubectl|oc|make|skopeo|lsblk|\.cache/bin/gather|jq|diff) `)
+	program  = regexp.MustCompile(`^(kubectl|oc|make|helm|skopeo|lsblk|\.cache/bin/gather|jq|diff) `)
 	comment  = regexp.MustCompile(` +# .*$`)
 )
 

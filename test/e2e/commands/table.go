@@ -129,6 +129,7 @@ var (
 	analyzes  = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
 	builds    = [2]string{"Makefile", "artifacts: image must-gather-image"}
 	lostNodes = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
+	helm      = [2]string{"test/e2e/namespace/helm_test.go", "installs, upgrades and removes it with Helm"}
 	removes   = [2]string{"test/e2e/storage_test.go", "leaves no object behind, and blank disks, when it is removed"}
 	uninstall = [2]string{"test/story/cluster.go", "func (c *Cluster) Uninstall"}
 	bySub     = [2]string{"test/e2e/catalog/catalog_test.go", "RUNBOOK_BASE_URL"}
@@ -147,6 +148,20 @@ var elsewhere = map[string][2]string{
 	"make image": builds, "make must-gather-image": builds,
 	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go",
 		"installs it as `make deploy` does"},
+	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default NAMESPACE=openshift-storage": {
+		"test/e2e/namespace/story_test.go", "cluster.Install(ctx"},
+	"kubectl create namespace openshift-lvm-storage":                                                  helm,
+	"kubectl label namespace openshift-lvm-storage pod-security.kubernetes.io/enforce=privileged":     helm,
+	helmIn + "install lvms charts/lvms-operator " + helmImage:                                         helm,
+	helmIn + "install lvms charts/lvms-operator --take-ownership " + helmImage:                        helm,
+	helmIn + "upgrade lvms charts/lvms-operator --reset-then-reuse-values --set-string image.tag=NEW": helm,
+	helmIn + "uninstall lvms":         helm,
+	helmIn + "history lvms":           helm,
+	helmIn + "rollback lvms REVISION": helm,
+	"kubectl delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io " +
+		"lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io logicalvolumes.topolvm.io": helm,
+	"make undeploy CONFIG=config/default NAMESPACE=openshift-storage": {"test/e2e/namespace/story_test.go",
+		"cluster.Undeploy(ctx"},
 	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml": {"test/e2e/catalog/catalog_test.go",
 		`"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
 	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true": lostNodes,
@@ -196,6 +211,12 @@ var elsewhere = map[string][2]string{
 	".cache/bin/gather check":                            analyzes,
 	".cache/bin/gather analyze must-gather.local.123456": analyzes,
 }
+
+// The beginning of commands of Helm, and the values for an image.
+const (
+	helmIn    = "helm -n openshift-lvm-storage "
+	helmImage = "--set image.repository=registry.example.com/lvms-operator --set-string image.tag=0.2.0"
+)
 
 // subscription is the beginning of commands that set an environment variable of the operator.
 const subscription = `-n openshift-lvm-storage patch subscription lvms-operator --type merge -p '{"spec":{"config":{"env":[{"name":`

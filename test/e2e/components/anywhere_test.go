@@ -40,11 +40,11 @@ var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", L
 		image = suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("is scraped with a token after kubectl apply -k monitoring/prometheus-operator", func(ctx SpecContext) {
 		isScrapedWithAToken(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(16*time.Minute))
 })
 
 func isScrapedWithAToken(ctx context.Context) {

@@ -89,7 +89,7 @@ func outcome(ctx context.Context, from where, line string) string {
 // expect retries until the outcome is the expected one, because the policies are enforced with a delay.
 func expect(ctx context.Context, want, what string, try func() string) {
 	GinkgoHelper()
-	Eventually(try).WithContext(ctx).WithTimeout(30*time.Second).WithPolling(time.Second).Should(Equal(want), what)
+	Eventually(try).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Equal(want), what)
 }
 
 func letsIn(ctx context.Context) {

@@ -50,7 +50,7 @@ kind: ConfigMap
 metadata: {name: trusted, namespace: default, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}
 `
 
-const soon = time.Minute
+const soon = 3 * time.Minute
 
 // installs installs config/openshift and creates an LVMCluster, which the webhook must admit.
 func installs(ctx context.Context) {

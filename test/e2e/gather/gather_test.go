@@ -28,6 +28,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -56,7 +57,8 @@ type world struct {
 }
 
 func TestMustGatherNamesEachCause(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	lane.Turn(t, 0, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)
 	w.storage(ctx)
@@ -107,7 +109,7 @@ func (w *world) storage(ctx context.Context) {
 	disks, err := w.node("node1").Disks(ctx)
 	w.Must(err)
 	w.Must(w.ApplyManifest(ctx, strings.Replace(classes, "LOOSE", disks[1].Device, 1)))
-	w.Must(w.WaitReady(suite.Limited(ctx, 3*time.Minute), "my-lvmcluster"))
+	w.Must(w.WaitReady(suite.Limited(ctx, 6*time.Minute), "my-lvmcluster"))
 	for name, at := range map[string]struct {
 		class, node string
 		block       bool
@@ -138,7 +140,7 @@ func other(node string) string {
 func (w *world) healthy(ctx context.Context) {
 	w.Helper()
 	folder := filepath.Join(w.TempDir(), "must-gather")
-	command, err := w.Lab.Command(suite.Limited(ctx, 2*time.Minute), w.Environment("LVMS_GATHER"), "--dest-dir", folder)
+	command, err := w.Lab.Command(suite.Limited(ctx, 4*time.Minute), w.Environment("LVMS_GATHER"), "--dest-dir", folder)
 	w.Must(err)
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -178,7 +180,7 @@ func (w *world) breakThings(ctx context.Context) {
 		"dd if=/dev/zero of=/dev/data bs=1M count=880 conv=notrunc,fsync 2>&1; true")
 	w.Logf("%s: node2 is off, a pool is filled: %s, %v", w.Since(), strings.TrimSpace(out), err)
 	w.Must(w.node("node1").RemoveDisk(ctx, "disk2"))
-	w.Must(story.Wait(suite.Limited(ctx, 2*time.Minute), "node1 tells of pool and disk",
+	w.Must(story.Wait(suite.Limited(ctx, 4*time.Minute), "node1 tells of pool and disk",
 		func(ctx context.Context) (bool, string, error) {
 			var status lvmv1alpha1.LVMVolumeGroupNodeStatus
 			if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"},
@@ -236,7 +238,7 @@ func (w *world) breakThings(ctx context.Context) {
 
 func (w *world) waits(ctx context.Context, what, command, want string) {
 	w.Helper()
-	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), what, func(ctx context.Context) (bool, string, error) {
+	w.Must(story.Wait(suite.Limited(ctx, 6*time.Minute), what, func(ctx context.Context) (bool, string, error) {
 		out, err := w.Kubectl(ctx, nil, strings.Fields(command)...)
 		return strings.TrimSpace(out) == want, out, err
 	}))
@@ -271,7 +273,7 @@ func (w *world) gather(ctx context.Context) string {
 		"get serviceaccount default -n "+namespace+" -o jsonpath={.metadata.name}", "default")
 	w.Must(w.Create(ctx, pod(image)))
 	begun := time.Now()
-	w.Must(story.Wait(suite.Limited(ctx, 9*time.Minute), "the gathering ends",
+	w.Must(story.Wait(suite.Limited(ctx, 18*time.Minute), "the gathering ends",
 		func(ctx context.Context) (bool, string, error) {
 			var p corev1.Pod
 			if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "must-gather"}, &p); err != nil {

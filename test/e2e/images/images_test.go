@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,11 +132,25 @@ func goModules(t *testing.T, root string, programs []string) map[string]string {
 		if info.Main.Path != ourModule {
 			t.Errorf("/%s is of module %q, want %s", name, info.Main.Path, ourModule)
 		}
+		// Images of a release have the certified module of Go, and so have those of the long lane.
+		if module := setting(info, "GOFIPS140"); os.Getenv("LVMS_LANE") == "test-long" && (module == "" ||
+			!strings.Contains(setting(info, "DefaultGODEBUG"), "fips140=on")) {
+			t.Errorf("/%s does not run in FIPS mode: module %q, %v", name, module, info.Settings)
+		}
 		for _, m := range info.Deps {
 			found[m.Path] = m.Version
 		}
 	}
 	return found
+}
+
+// setting returns a setting of a build, or "".
+func setting(info *debug.BuildInfo, key string) string {
+	at := slices.IndexFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == key })
+	if at < 0 {
+		return ""
+	}
+	return info.Settings[at].Value
 }
 
 // unpack writes the files of the image in an OCI archive to root, and the layers to another directory.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -60,7 +61,8 @@ type world struct {
 }
 
 func TestAlertsOfRealFaults(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	lane.Turn(t, 1, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)
 	w.Logf("%s: Prometheus scrapes all, and no alert is there", w.Since())
@@ -118,7 +120,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 		}
 		w.prometheus.Stop()
 	})
-	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), "all targets are scraped",
+	w.Must(story.Wait(suite.Limited(ctx, 6*time.Minute), "all targets are scraped",
 		func(ctx context.Context) (bool, string, error) {
 			down, up, err := w.prometheus.Down(ctx)
 			// The targets are two agents, the operator and one on standby.
@@ -135,7 +137,7 @@ func (w *world) storage(ctx context.Context) {
 		w.on(ctx, "node2").path(ctx, "disk2"),
 	).Replace(classes)
 	w.Must(w.ApplyManifest(ctx, named))
-	w.Must(w.WaitReady(suite.Limited(ctx, 3*time.Minute), "my-lvmcluster"))
+	w.Must(w.WaitReady(suite.Limited(ctx, 6*time.Minute), "my-lvmcluster"))
 	for _, v := range []story.Volume{
 		{Namespace: "default", Name: "thin", Class: "lvms-thin", Size: "2Gi", Block: true},
 		{Namespace: "default", Name: "mirror", Class: "lvms-mirror", Size: "64Mi"},
@@ -150,7 +152,7 @@ func (w *world) storage(ctx context.Context) {
 // others report no health, but are listed.
 func (w *world) answers(ctx context.Context, well int) {
 	w.Helper()
-	w.Must(story.Wait(suite.Limited(ctx, 3*time.Minute), "the disks are asked for their health",
+	w.Must(story.Wait(suite.Limited(ctx, 6*time.Minute), "the disks are asked for their health",
 		func(ctx context.Context) (bool, string, error) {
 			answers, err := w.prometheus.Query(ctx, "lvms_device_smart_healthy == 1")
 			if err != nil {

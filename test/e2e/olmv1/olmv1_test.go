@@ -50,7 +50,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		before, err = cluster.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		disks = base.ContentOfDisks(ctx)
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("is not installed without a version or a permission, and OLM v1 reports why", func(ctx SpecContext) {
 		By("requesting a version that the catalog does not have")
@@ -65,7 +65,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 			ContainSubstring("system:serviceaccount:"+namespace+":lvms-installer")))
 		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
 		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(8*time.Minute))
 
 	It("is installed with the manifest of the documentation, and serves volumes", func(ctx SpecContext) {
 		Expect(cluster.Apply(ctx, documented)).To(Succeed())
@@ -83,14 +83,14 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.Claim(ctx, data)).To(Succeed())
 		sum = startWriting(ctx)
 		base.StillWrites(ctx)
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("has an admission webhook with a certificate of the service CA", func(ctx SpecContext) {
 		second := `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster,
   metadata: {name: second, namespace: ` + namespace +
 			`}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
 		Expect(cluster.ApplyManifest(ctx, second)).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
-	}, NodeTimeout(time.Minute))
+	}, NodeTimeout(2*time.Minute))
 
 	It("is upgraded to the next minor version while a Pod writes", func(ctx SpecContext) {
 		catalog := publish(ctx, next)
@@ -111,7 +111,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.StartPod(ctx, during, during.Name)).To(Succeed(), "the next version serves volumes too")
 		Expect(cluster.StopPod(ctx, during.Namespace, during.Name)).To(Succeed())
 		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("keeps its volumes if the ClusterExtension is deleted too early, and serves them again",
 		func(ctx SpecContext) {
@@ -145,7 +145,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 			base.StillWrites(ctx)
 			Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
 			Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
-		}, NodeTimeout(8*time.Minute))
+		}, NodeTimeout(16*time.Minute))
 
 	It("leaves nothing of the bundle behind when it is removed after its LVMCluster", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
@@ -153,8 +153,8 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
 		lvmCluster.Namespace = namespace
 		lvmCluster.Name = clusterName
-		Expect(cluster.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
-		Expect(cluster.Remove(ctx, extensionOf(documented), 2*time.Minute)).To(Succeed())
+		Expect(cluster.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
+		Expect(cluster.Remove(ctx, extensionOf(documented), 4*time.Minute)).To(Succeed())
 		base.Run(ctx, "delete", "clusterrolebinding", "lvms-installer")
 		Eventually(func() ([]string, error) {
 			after, err := cluster.Objects(ctx)
@@ -162,7 +162,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
 		Expect(base.ContentOfDisks(ctx)).To(Equal(disks))
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 })
 
 // Without a service CA, the lab leaves the feature gate for webhooks disabled.
@@ -176,7 +176,7 @@ var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("
 			ContainSubstring("Installed=False"),
 			ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
 		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 })
 
 // extensionOf returns a copy of the ClusterExtension.

@@ -46,7 +46,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		GinkgoHelper()
 		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
 			Name: "my-lvmcluster"}}
-		Expect(openshift.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
+		Expect(openshift.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 		scc := &metav1.PartialObjectMetadata{}
 		scc.SetGroupVersionKind(securityv1.GroupVersion.WithKind("SecurityContextConstraints"))
 		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc))).To(BeTrue())
@@ -61,9 +61,9 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
 		})
 		openshift.PrepareOpenShift(ctx)
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(10*time.Minute))
 
-	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(2*time.Minute))
+	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(4*time.Minute))
 
 	It("takes over the objects and volumes of upstream while a Pod writes", func(ctx SpecContext) {
 		takesUpstreamOver(ctx, openshift)
@@ -71,12 +71,12 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
 		Expect(openshift.Uninstall(ctx, image)).To(Succeed())
 		goneWithTheOperator(ctx, openshift)
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
 		servesThePlugin(ctx, openshift)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("creates its SecurityContextConstraints, and serves volumes", func(ctx SpecContext) {
 		Expect(openshift.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
@@ -95,16 +95,27 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Claim(ctx, v)).To(Succeed())
 		Expect(openshift.StartPod(ctx, v, "data")).To(Succeed())
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
-	}, NodeTimeout(5*time.Minute))
+	}, NodeTimeout(10*time.Minute))
+
+	It("replaces the cluster tag of version 0.1", func(ctx SpecContext) {
+		id := openshift.Run(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.spec.clusterID}")
+		uid := openshift.Run(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
+		openshift.OnNode1(ctx, "lvm vgchange --deltag lvms.cluster="+id+" --addtag lvms.cluster="+uid+" vg1")
+		openshift.Run(ctx, "-n", story.OperatorNamespace, "delete", "pod", "-l", "app.kubernetes.io/name=vg-manager")
+		Eventually(func() string { return openshift.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1") }).
+			WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(And(
+			ContainSubstring("lvms.cluster="+id), Not(ContainSubstring(uid))))
+		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	}, NodeTimeout(6*time.Minute))
 
 	It("follows the TLS profile of the cluster without a restart", func(ctx SpecContext) {
 		followsTheProfile(ctx, openshift)
-	}, NodeTimeout(3*time.Minute))
+	}, NodeTimeout(6*time.Minute))
 
 	It("is upgraded while a Pod writes", func(ctx SpecContext) {
 		upgrades(ctx, openshift)
 		removeCluster(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(12*time.Minute))
 })
 
 // followsTheProfile changes the TLS profile, and connects to the webhook and to the metrics of operator and agent with
@@ -148,10 +159,10 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 		"lvms-console-plugin https": true}
 	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false,
 		"lvms-console-plugin https": false}
-	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(all))
+	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(all))
 	Expect(c.ApplyManifest(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
 		"{tlsSecurityProfile: {type: Modern, modern: {}}}}")).To(Succeed())
-	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(none))
+	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
 	c.Run(ctx, "delete", "apiserver.config.openshift.io", "cluster")
 	Expect(pods()).To(Equal(before), "nothing was restarted")
@@ -193,7 +204,7 @@ func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	service := &corev1.Service{}
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}
-	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(time.Minute).
+	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(3 * time.Minute).
 		Should(Succeed())
 	ca, err := story.NewServiceCA()
 	Expect(err).NotTo(HaveOccurred())
@@ -268,6 +279,6 @@ func goneWithTheOperator(ctx SpecContext, openshift suite.Cluster) {
 			list.SetGroupVersionKind(consolev1.GroupVersion.WithKind(kind + "List"))
 			err := openshift.List(ctx, list)
 			return list.Items, err
-		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	}
 }

@@ -115,7 +115,7 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
 		return node.Spec.Drivers
-	}).WithContext(ctx).WithTimeout(time.Minute).Should(HaveLen(1))
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(1))
 }
 
 // volumeOfUpstream creates a volume like upstream's controller and provisioner, bound to a claim.
@@ -132,7 +132,7 @@ func volumeOfUpstream(ctx context.Context, c suite.Cluster, v story.Volume) {
 	Eventually(func() string {
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(lv), lv)).To(Succeed())
 		return lv.Status.VolumeID
-	}).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(BeEmpty(), "TopoLVM makes the logical volume")
+	}).WithContext(ctx).WithTimeout(3*time.Minute).ShouldNot(BeEmpty(), "TopoLVM makes the logical volume")
 	mode := corev1.PersistentVolumeFilesystem
 	fsType := "xfs"
 	if v.Block {
@@ -190,7 +190,9 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	c.StillWrites(ctx)
 	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
 	Expect(c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
-	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="),
+	id := c.Run(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.spec.clusterID}")
+	Expect(id).NotTo(BeEmpty())
+	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="+id),
 		ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
 	agents := &appsv1.DaemonSet{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
@@ -218,14 +220,14 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
 	Eventually(func() string { return c.OnNode1(ctx, "grep -c topolvm.io /proc/mounts || true") }).
-		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Equal("0"), "no mount is left")
+		WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(Equal("0"), "no mount is left")
 
 	By("deleting them")
 	for _, v := range []story.Volume{files, block, written} {
 		Expect(c.Unclaim(ctx, v)).To(Succeed())
 	}
 	Eventually(func() string { return c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).
-		WithTimeout(time.Minute).WithPolling(time.Second).
+		WithTimeout(3 * time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"}, status)).To(Succeed())

@@ -115,18 +115,18 @@ var _ = Describe("The upgrade from the previous version", Label("long"), Ordered
 		u.objects, err = u.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		u.disks = u.base.ContentOfDisks(ctx)
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	JustAfterEach(func(ctx SpecContext) {
 		suite.ReportFailure(ctx, u.base.Cluster, "get catalogsources,subscriptions,installplans,csv -A -o wide")
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(4*time.Minute))
 
-	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(15*time.Minute))
-	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(8*time.Minute))
-	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(5*time.Minute))
-	It("expands, snapshots, restores and clones the existing volumes", u.operates, NodeTimeout(15*time.Minute))
-	It("mounts the existing volumes again, with their data", u.mounts, NodeTimeout(10*time.Minute))
-	It("deletes the volumes, and leaves nothing behind when it is removed", u.removes, NodeTimeout(12*time.Minute))
+	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(30*time.Minute))
+	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(16*time.Minute))
+	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(10*time.Minute))
+	It("expands, snapshots, restores and clones the existing volumes", u.operates, NodeTimeout(30*time.Minute))
+	It("mounts the existing volumes again, with their data", u.mounts, NodeTimeout(20*time.Minute))
+	It("deletes the volumes, and leaves nothing behind when it is removed", u.removes, NodeTimeout(24*time.Minute))
 })
 
 // withPublishedImage publishes an image archive as the operator's image of a bundle, and returns a copy of the bundle
@@ -216,7 +216,7 @@ func (u *upgrade) upgrades(ctx SpecContext) {
 	Eventually(func() (string, error) {
 		return u.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace,
 			"-o", "jsonpath={.metadata.ownerReferences[*].kind}")
-	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).
 		Should(Equal("ServiceMonitor"), "the alerts, which came with the previous bundle, are the operator's")
 	AddReportEntry("from the new version in the catalog to Ready", time.Since(start).Round(time.Second).String())
 	u.stillWrite(ctx)
@@ -226,7 +226,8 @@ func (u *upgrade) keeps(ctx SpecContext) {
 	for _, v := range u.volumes {
 		Expect(u.Checksum(ctx, v.Volume, v.Name)).To(Equal(v.sum), v.Name)
 	}
-	Eventually(u.state).WithContext(ctx).WithTimeout(time.Minute).WithPolling(2 * time.Second).Should(Equal(u.before))
+	Eventually(u.state).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(2 * time.Second).Should(
+		Equal(u.before))
 	u.checkOwnership(ctx)
 }
 
@@ -289,12 +290,12 @@ func (u *upgrade) removes(ctx SpecContext) {
 	}
 	u.volumes = nil
 	Expect(u.RemoveSnapshot(ctx, namespace, "snapshot")).To(Succeed())
-	Eventually(u.logicalVolumes).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	Eventually(u.logicalVolumes).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeEmpty())
 
 	lvmCluster := &lvmv1alpha1.LVMCluster{}
 	lvmCluster.Namespace = story.OperatorNamespace
 	lvmCluster.Name = clusterName
-	Expect(u.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
+	Expect(u.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 	Expect(u.Unsubscribe(ctx)).To(Succeed())
 	u.base.Run(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")
 	u.base.Run(ctx, "delete", "--timeout=60s", "crd", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",

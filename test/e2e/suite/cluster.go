@@ -134,7 +134,7 @@ func (c Cluster) StillWrites(ctx context.Context) {
 		return n
 	}
 	var first int
-	gomega.Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(20 * time.Second).
+	gomega.Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(time.Minute).
 		Should(gomega.BeNumerically(">", 0))
-	gomega.Eventually(count).WithContext(ctx).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", first))
+	gomega.Eventually(count).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.BeNumerically(">", first))
 }

@@ -83,6 +83,7 @@ func (w *World) report(ctx context.Context) {
 		"get nodes", "get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A",
 		"get events -A --field-selector=type=Warning",
 		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/part-of=lvms --tail=30 --prefix",
+		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=30 --prefix",
 	} {
 		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
 		w.Logf("--- kubectl %s\n%.12000s\n%v", args, out, err)

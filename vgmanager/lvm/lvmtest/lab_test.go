@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
@@ -19,7 +19,7 @@ import (
 // command runs a program of the lab node that the product does not use.
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+	if out, err := nodelvm.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
 	}
 }
@@ -35,13 +35,13 @@ func labDisks(t *testing.T) [3]string {
 }
 
 func TestRealLVMFulfilsTheContract(t *testing.T) {
-	runner := host.NewLocal()
+	runner := nodelvm.New()
 	lvmtest.Contract(t, lvmtest.Bench{
 		LVM: lvm.New(runner), Disks: labDisks(t),
 		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
 		Clear: func(t *testing.T, disk string) { command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk) },
 	})
-	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
+	t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand())
 }
 
 // mapped returns devices on the lab's disks that can fail and become slow. They omit the beginning of a disk, so that
@@ -91,7 +91,7 @@ func table(t *testing.T, disk, kind string) string {
 // tabled runs dmsetup with a table.
 func tabled(t *testing.T, table string, args ...string) {
 	t.Helper()
-	cmd := exec.Command("/usr/sbin/dmsetup", args...)
+	cmd := nodelvm.Command("/usr/sbin/dmsetup", args...)
 	cmd.Stdin = strings.NewReader(table)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("dmsetup %s: %v: %s", strings.Join(args, " "), err, out)
@@ -109,7 +109,7 @@ func reload(t *testing.T, path, kind string) {
 }
 
 func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
-	runner := host.NewLocal()
+	runner := nodelvm.New()
 	l := lvm.New(runner)
 	disks := mapped(t)
 	t.Cleanup(func() { unmap(t, disks) })
@@ -126,7 +126,7 @@ func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 		},
 		Copied: func(t *testing.T, group string) { waitUntilCopied(t, l, group) },
 	})
-	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
+	t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand())
 }
 
 // unmap also removes the labels: if a detached disk returned with old metadata, udev's rules would activate a group

@@ -3,13 +3,16 @@
 package deviceclass
 
 import (
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 )
 
 // Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
-// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd ignores.
+// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and four additional keys, which TopoLVM's lvmd ignores.
 type Class struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -26,6 +29,9 @@ type Class struct {
 	// VolumeGroupUUID is the UUID of the volume group. If it is set, another volume group with the same name is not
 	// used. If it is empty, any volume group with the name is used. TopoLVM does not have this key.
 	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
+	// ExistingVolumeGroup: an administrator created the volume group, which can also have logical volumes of others.
+	// The engine only uses the logical volumes for which IsClaimed returns true. TopoLVM does not have this key.
+	ExistingVolumeGroup bool `json:"existing-volume-group,omitempty"`
 	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
 	// accepts them. TopoLVM does not have this key.
 	Closed string `json:"closed,omitempty"`
@@ -44,6 +50,21 @@ type ThinPool struct {
 // DefaultHighWaterMark is the default usage in percent of a pool's data or metadata at which the pool refuses new
 // volumes, snapshots and expansion. The remaining space is for the existing volumes.
 const DefaultHighWaterMark = 95
+
+// claimTagPrefix is VolumeUIDTagPrefix of the API, which the engine does not import.
+const claimTagPrefix = "lvms.uid="
+
+// uidPattern matches a Kubernetes UID.
+var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// IsClaimed returns true if a logical volume with this name and these tags was created for a LogicalVolume, here or by
+// TopoLVM. TopoLVM sets no tags; its names are the UIDs of LogicalVolumes. In a volume group that an administrator
+// created, other logical volumes are not used.
+func IsClaimed(name string, tags []string) bool {
+	return uidPattern.MatchString(name) || slices.ContainsFunc(tags, func(tag string) bool {
+		return strings.HasPrefix(tag, claimTagPrefix)
+	})
+}
 
 // RAIDOptions returns the lvcreate options for volumes with redundancy, in the format of existing configurations.
 // level is LVM's type, for example "raid1". mirrors is the number of additional copies. stripes is the number of

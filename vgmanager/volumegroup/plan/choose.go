@@ -46,11 +46,17 @@ func choose(w Desired, s NodeState, vg *lvm.VG) choice {
 // PhysicalVolumes returns LVM's information about the devices, by number.
 func PhysicalVolumes(report *lvm.Report) map[device.Number]device.PV {
 	pvs := map[device.Number]device.PV{}
-	for _, pv := range report.PVs() {
-		if number := NumberOf(pv); number != "" {
-			pvs[number] = device.PV{UUID: pv.UUID, Group: pv.VGName, InUse: pv.InUse}
+	add := func(list []lvm.PV, group string) {
+		for _, pv := range list {
+			if number := NumberOf(pv); number != "" {
+				pvs[number] = device.PV{UUID: pv.UUID, Group: pv.VGName, GroupUUID: group, InUse: pv.InUse}
+			}
 		}
 	}
+	for i := range report.VGs {
+		add(report.VGs[i].PVs, report.VGs[i].UUID)
+	}
+	add(report.Unassigned, "")
 	return pvs
 }
 
@@ -74,28 +80,64 @@ func (c *choice) named(w Desired, s NodeState, pvs map[device.Number]device.PV) 
 			continue
 		}
 		taken[path.Number] = true
-		if pvs[path.Number].Group != w.Name {
+		if !isOwnPV(w, s, pvs[path.Number]) {
 			c.judgeNamed(w, s, pvs, path)
 		}
 	}
+	c.keepWhole(w)
 	return taken
 }
 
+// isOwnPV returns true for a physical volume of the group with the name of the device class, unless it is to be
+// destroyed.
+func isOwnPV(w Desired, s NodeState, pv device.PV) bool {
+	return pv.Group == w.Group() && slices.ContainsFunc(namedGroups(w, s.Report),
+		func(vg *lvm.VG) bool { return vg.UUID == pv.GroupUUID })
+}
+
+// keepWhole drops the wipes of volume groups of which another device cannot be wiped.
+func (c *choice) keepWhole(w Desired) {
+	wiped := func(d device.Device) bool {
+		return slices.ContainsFunc(c.wipes, func(t WipeTarget) bool { return isOn(d, t.Device) })
+	}
+	var whole []WipeTarget
+	for _, t := range c.wipes {
+		var left []string
+		for _, g := range t.Groups {
+			for _, d := range g.Devices {
+				if !wiped(d) {
+					left = append(left, d.Name)
+				}
+			}
+		}
+		if len(left) == 0 {
+			whole = append(whole, t)
+			continue
+		}
+		reasons := append(t.Reasons, device.Reason{Code: device.NotWiped, Message: fmt.Sprintf(
+			"is not wiped: other devices of its volume group cannot be wiped: %s", joined(left))})
+		c.exclude(t.Path, reasons)
+		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s", t.Path,
+			w.Node, w.Name, device.Messages(reasons))
+	}
+	c.wipes = whole
+}
+
 func (c *choice) judgeNamed(w Desired, s NodeState, pvs map[device.Number]device.PV, path Path) {
-	selector := selectorAt(w, path.Selector)
 	d, reasons := namedReasons(w, s, pvs, path)
 	if len(reasons) == 0 {
 		c.candidates = append(c.candidates, d)
 		return
 	}
-	if mayWipe(&selector) && onlyContent(reasons) {
-		target := WipeTarget{Device: d, Path: path.Path, Reasons: reasons}
+	if target, ok := newWipeTarget(w, s, path, d, reasons); ok {
 		refusal := wipeRefusal(w, s, target)
 		if refusal == "" {
 			c.wipes = append(c.wipes, target)
 			return
 		}
 		reasons = append(reasons, device.Reason{Code: device.NotWiped, Message: "is not wiped: " + refusal})
+	} else {
+		reasons = withWays(w, s, d, reasons)
 	}
 	c.exclude(path.Path, reasons)
 	if onlyContent(reasons) {
@@ -204,7 +246,7 @@ func (c *choice) unresolved(w Desired, path Path) {
 func (c *choice) discovered(w Desired, s NodeState, pvs map[device.Number]device.PV, exists bool,
 	named map[device.Number]bool) {
 	for _, d := range s.Devices {
-		if named[d.Number] || pvs[d.Number].Group == w.Name {
+		if named[d.Number] || isOwnPV(w, s, pvs[d.Number]) {
 			continue
 		}
 		reasons, ok := discoveredReasons(w, s, pvs, d, exists)

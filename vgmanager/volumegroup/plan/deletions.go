@@ -22,7 +22,7 @@ func RemovalTimes(w Desired, s NodeState) map[string]time.Time {
 		lv := &vg.LVs[i]
 		record, deleted := s.Deletions[lv.Name]
 		if deleted && tagOf(lv, v1alpha1.VolumeUIDTagPrefix) == string(record.UID) &&
-			tagOf(lv, v1alpha1.ClusterTagPrefix) == w.Cluster {
+			w.isThisCluster(tagOf(lv, v1alpha1.ClusterTagPrefix)) {
 			times[lv.Name] = record.Time.Add(retention)
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -17,21 +18,25 @@ import (
 
 // Desired is the desired state of a LVMVolumeGroup on this node.
 type Desired struct {
-	// Name is the name of the device class and of its volume group.
+	// Name is the name of the device class and, unless it uses an existing volume group, of its volume group (Group).
 	Name string
 	// UID is the UID of the LVMVolumeGroup. Consent to wipe is valid for one UID: a recreated object is a new
 	// consent.
 	UID types.UID
 	// Node is the name of this node, for messages and tags.
 	Node string
-	// Cluster is the identity of the Kubernetes cluster, for tags.
-	Cluster    string
-	Generation int64
-	Spec       v1alpha1.LVMVolumeGroupSpec
+	// Cluster is the identity of the Kubernetes cluster, for tags. FormerCluster is the one that tags of an earlier
+	// version have, or "".
+	Cluster       string
+	FormerCluster string
+	Generation    int64
+	Spec          v1alpha1.LVMVolumeGroupSpec
 	// Selectors are the selectors that apply to this node. If empty, every unused device is selected.
 	Selectors []v1alpha1.DeviceSelector
 	// Others are the other device classes of this node.
 	Others []Other
+	// Sharers are the other device classes of this node that use existing volume groups.
+	Sharers []Sharer
 	// WipedBefore: another version of the product already wiped devices for this device class on this node.
 	WipedBefore bool
 	// Deleting: the volume group must be removed from the node.
@@ -85,6 +90,11 @@ func NewDesired(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, 
 		if err != nil {
 			return w, fmt.Errorf("LVMVolumeGroup %s: %w", all[i].Name, err)
 		}
+		if other := &all[i]; applies && other.Name != object.Name && other.Spec.ExistingVolumeGroup != "" {
+			w.Sharers = append(w.Sharers, Sharer{Name: other.Name, Group: other.Spec.ExistingVolumeGroup,
+				Pool: poolOf(&other.Spec)})
+			continue
+		}
 		if applies && all[i].Name != object.Name && all[i].DeletionTimestamp.IsZero() {
 			w.Others = append(w.Others, Other{Name: all[i].Name, Selectors: selectors})
 		}
@@ -97,6 +107,26 @@ type Other struct {
 	Name      string
 	Selectors []v1alpha1.DeviceSelector
 }
+
+// Sharer is another device class of this node that uses an existing volume group.
+type Sharer struct {
+	// Name is the name of the device class. Group is the name of the volume group. Pool is the name of the thin pool,
+	// or "" for thick volumes.
+	Name, Group, Pool string
+}
+
+func poolOf(spec *v1alpha1.LVMVolumeGroupSpec) string {
+	if spec.ThinPoolConfig == nil {
+		return ""
+	}
+	return spec.ThinPoolConfig.Name
+}
+
+// UsesExisting returns true if an administrator created the volume group of the device class.
+func (w Desired) UsesExisting() bool { return w.Spec.ExistingVolumeGroup != "" }
+
+// Group returns the name of the volume group.
+func (w Desired) Group() string { return cmp.Or(w.Spec.ExistingVolumeGroup, w.Name) }
 
 // Applies returns whether a LVMVolumeGroup applies to a node, and its selectors for that node.
 func Applies(spec *v1alpha1.LVMVolumeGroupSpec, node *corev1.Node) ([]v1alpha1.DeviceSelector, bool, error) {

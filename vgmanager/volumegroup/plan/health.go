@@ -111,7 +111,7 @@ func failing(w Desired, s NodeState, vg *lvm.VG) []Problem {
 			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
 				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
 					"save the data, and replace the device",
-				pv.Name, pv.UUID, w.Name, w.Node, err), vg.VolumesOn(pv.UUID)))
+				pv.Name, pv.UUID, w.Group(), w.Node, err), vg.VolumesOn(pv.UUID)))
 		}
 	}
 	return problems
@@ -313,7 +313,7 @@ func unknownHealth(w Desired, s NodeState) []Problem {
 		problems = append(problems, Problem{
 			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
 			Message: fmt.Sprintf("the health of volume group %s on node %s is unknown: %v: see the kernel's log "+
-				"and the log of the node agent", w.Name, w.Node, s.HealthUnknown),
+				"and the log of the node agent", w.Group(), w.Node, s.HealthUnknown),
 		})
 	}
 	return problems

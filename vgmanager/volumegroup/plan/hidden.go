@@ -20,7 +20,7 @@ type Hidden struct {
 }
 
 // protected returns why a device with a label that LVM does not list is not wiped, or "".
-func (h Hidden) protected(w Desired, number device.Number) string {
+func (h Hidden) protected(w Desired, target WipeTarget, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
 	case h.Err != nil:
@@ -29,7 +29,7 @@ func (h Hidden) protected(w Desired, number device.Number) string {
 	case !known:
 		return unresolvedPV
 	}
-	return protectedLabel(w, pv)
+	return protectedLabel(w, target, pv)
 }
 
 // deviceOf returns the device of a hidden physical volume.
@@ -56,7 +56,8 @@ func LabelsToRead(w Desired, s NodeState) []device.Device {
 func needsHidden(w Desired, s NodeState) bool {
 	vg := GroupOf(w, s)
 	return vg == nil || vg.MissingPVs > 0 ||
-		slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
+		slices.ContainsFunc(w.Selectors,
+			func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) || len(d.WipeVolumeGroups) > 0 })
 }
 
 // hiddenDevices returns the devices with the label of a physical volume that LVM does not list, sorted by name. It
@@ -93,7 +94,8 @@ func hiddenGroup(w Desired, s NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
 		pv, ok := s.Hidden.PVs[d.Number]
-		if !ok || pv.VGName != w.Name && !adopted(w, &lvm.VG{UUID: pv.VGUUID}) || !isOfProduct(pv.VGTags) {
+		if !ok || pv.VGName != w.Name && !adopted(w, &lvm.VG{UUID: pv.VGUUID}) || !isOfProduct(pv.VGTags) ||
+			toBeDestroyed(w, PresentGroup{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}) {
 			continue
 		}
 		at := slices.IndexFunc(groups, func(g hiddenVG) bool { return g.UUID == pv.VGUUID })

@@ -22,7 +22,7 @@ func recordedUUID(s NodeState) string {
 // if there is only one.
 func GroupOf(w Desired, s NodeState) *lvm.VG {
 	recorded := recordedUUID(s)
-	named := s.Report.Named(w.Name)
+	named := namedGroups(w, s.Report)
 	for _, vg := range named {
 		if vg.UUID == recorded {
 			return vg
@@ -37,7 +37,7 @@ func GroupOf(w Desired, s NodeState) *lvm.VG {
 // namesakes reports other volume groups with the name of the device class. If several exist, LVM does not change any
 // of them by name. A single one could be confused with the missing one.
 func namesakes(w Desired, s NodeState) []Problem {
-	named := s.Report.Named(w.Name)
+	named := namedGroups(w, s.Report)
 	recorded := recordedUUID(s)
 	if len(named) > 1 {
 		return duplicates(w, s)
@@ -54,7 +54,7 @@ func namesakes(w Desired, s NodeState) []Problem {
 
 // duplicates reports several volume groups with the name of the device class.
 func duplicates(w Desired, s NodeState) []Problem {
-	named := s.Report.Named(w.Name)
+	named := namedGroups(w, s.Report)
 	recorded := recordedUUID(s)
 	if len(named) < 2 {
 		return nil

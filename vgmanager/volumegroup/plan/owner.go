@@ -17,6 +17,11 @@ func OwnerTags(w Desired) []string {
 	}
 }
 
+// isThisCluster returns true if the value of a tag is an identity of this cluster.
+func (w Desired) isThisCluster(id string) bool {
+	return id == w.Cluster || w.FormerCluster != "" && id == w.FormerCluster
+}
+
 // tagValue returns the value of the tag with a prefix.
 func tagValue(vg *lvm.VG, prefix string) string {
 	for _, tag := range vg.Tags {
@@ -46,25 +51,39 @@ func notOurs(w Desired, vg *lvm.VG) string {
 	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
 	node := tagValue(vg, v1alpha1.NodeTagPrefix)
 	switch {
+	case !vg.HasTag(v1alpha1.OwnerTag) && sharerOf(w, vg.Name) != "":
+		return fmt.Sprintf("volume group %s exists on node %s, and device class %s uses it (existingVolumeGroup): "+
+			"rename device class %s", vg.Name, w.Node, sharerOf(w, vg.Name), w.Name)
 	case !vg.HasTag(v1alpha1.OwnerTag):
 		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so LVMS does not manage it: "+
 			"remove it or rename the device class; to use it with its volumes, run on the node: "+
-			"vgchange --addtag %s %s",
-			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
-	case cluster != "" && cluster != w.Cluster && !adopted(w, vg):
+			"vgchange --addtag %s %s; to use it without changing it, create a device class with "+
+			"existingVolumeGroup: %s; %s",
+			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name, w.Name, wipeHint(w, vg.UUID))
+	case cluster != "" && !w.isThisCluster(cluster) && !adopted(w, vg):
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
 			"uses the disks, to use the group here with its volumes, add to the device class: "+
-			"adopt: [{node: %s, volumeGroupUUID: %s}]",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID)
+			"adopt: [{node: %s, volumeGroupUUID: %s}]; %s",
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, wipeHint(w, vg.UUID))
 	case node != "" && node != w.Node && !adopted(w, vg):
 		return fmt.Sprintf(
 			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
 				"Attach the disks to %s again; or, to use the group here with its volumes, add to the device "+
-				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
-			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID)
+				"class: adopt: [{node: %s, volumeGroupUUID: %s}]; %s",
+			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID, wipeHint(w, vg.UUID))
 	}
 	return ""
+}
+
+// sharerOf returns the name of another device class of this node that uses an existing volume group with this name, or
+// "".
+func sharerOf(w Desired, group string) string {
+	at := slices.IndexFunc(w.Sharers, func(o Sharer) bool { return o.Group == group })
+	if at < 0 {
+		return ""
+	}
+	return w.Sharers[at].Name
 }
 
 func adopted(w Desired, vg *lvm.VG) bool {
@@ -99,7 +118,7 @@ func notRenamed(w Desired, g *lvm.VG) string {
 	where := fmt.Sprintf(
 		"volume group %s (%s) on node %s, which device class %s adopts,", g.Name, g.UUID, w.Node, w.Name)
 	class := tagValue(g, v1alpha1.ClassTagPrefix)
-	here := tagValue(g, v1alpha1.ClusterTagPrefix) == w.Cluster && tagValue(g, v1alpha1.NodeTagPrefix) == w.Node
+	here := w.isThisCluster(tagValue(g, v1alpha1.ClusterTagPrefix)) && tagValue(g, v1alpha1.NodeTagPrefix) == w.Node
 	switch {
 	case !g.HasTag(v1alpha1.OwnerTag):
 		return fmt.Sprintf("%s is not renamed, because it does not have the tag %q: to use it, run on the node: "+
@@ -108,6 +127,9 @@ func notRenamed(w Desired, g *lvm.VG) string {
 		return fmt.Sprintf(
 			"%s is not renamed, because it belongs to device class %s of this node: remove it from adopt",
 			where, class)
+	case sharerOf(w, g.Name) != "":
+		return fmt.Sprintf("%s is not renamed, because device class %s of this node uses it (existingVolumeGroup): "+
+			"remove it from adopt", where, sharerOf(w, g.Name))
 	case g.MissingPVs > 0:
 		return fmt.Sprintf("%s is not renamed while physical volumes are missing: %d. Attach them", where, g.MissingPVs)
 	}

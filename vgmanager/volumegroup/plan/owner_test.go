@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -54,5 +55,34 @@ func TestAnAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 		if p.Action.Kind == RenameVG && p.Action.VGUUID != "moved" {
 			t.Errorf("%s: renames %s", name, p.Action.VGUUID)
 		}
+	}
+}
+
+// TestTheTagOfAnEarlierVersionIsReplaced: on OpenShift, the identity of the cluster is another one since version 0.2.
+func TestTheTagOfAnEarlierVersionIsReplaced(t *testing.T) {
+	for name, test := range map[string]struct {
+		tag, former string
+		want        string
+		add, remove string
+		says        []string
+	}{
+		"current":       {tag: "c1", former: "ns", want: "Ready"},
+		"former":        {tag: "ns", former: "ns", want: "Progressing TagVolumeGroup", add: "lvms.cluster=c1", remove: "lvms.cluster=ns"},
+		"another":       {tag: "c2", former: "ns", want: "Failed", says: []string{"OtherClusterVG"}},
+		"no former one": {tag: "ns", want: "Failed", says: []string{"OtherClusterVG"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vg := edit(group("b"), func(vg *lvm.VG) {
+				vg.UUID, vg.Tags = "vg", []string{"lvms", "lvms.cluster=" + test.tag, "lvms.class=vg1", "lvms.node=n1"}
+			})
+			s := NodeState{Report: report(vg), Devices: []device.Device{}, Class: thickDone}
+			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+			w.FormerCluster = test.former
+			p := New(w, s)
+			checkPlan(t, name, p, test.want, test.says)
+			if strings.Join(p.Action.AddTags, " ") != test.add || strings.Join(p.Action.RemoveTags, " ") != test.remove {
+				t.Errorf("got the action %+v", p.Action)
+			}
+		})
 	}
 }

@@ -9,10 +9,12 @@
 //   - desired.go, state.go: the arguments: desired state and observation
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
+//   - destroy.go: volume groups that are destroyed with consent
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
 //   - recovery.go, repair.go, freespace.go, recovery_status.go: approved recoveries and their status
 //   - filesystems.go: the check and the repair of file systems, and its status
 //   - deleted.go, rollback.go, extents.go: earlier metadata of a volume group, and what its restore changes
+//   - existing.go: device classes on volume groups that an administrator created
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - removal.go: the removal of the volume group
@@ -40,6 +42,7 @@ type Kind string
 // Types of changes.
 const (
 	Nothing      Kind = ""
+	DeactivateVG Kind = "DeactivateVolumeGroup"
 	WipeDevice   Kind = "WipeDevice"
 	CreateVG     Kind = "CreateVolumeGroup"
 	UnhideVG     Kind = "UnhideVolumeGroup"
@@ -93,10 +96,10 @@ type Action struct {
 	Kind Kind
 	// Devices are the blank devices of CreateVG and ExtendVG.
 	Devices []device.Device
-	// Hidden are the devices of UnhideVG. VGUUID is its volume group, and that of RenameVG.
+	// Hidden are the devices of UnhideVG. VGUUID is its volume group, and that of RenameVG and DeactivateVG.
 	Hidden []device.Device
 	VGUUID string
-	// Wipe is the device of WipeDevice.
+	// Wipe is the device of WipeDevice, and the one for which DeactivateVG deactivates a volume group.
 	Wipe WipeTarget
 	// Size is the new size of the pool for ExtendPool, the size to add to its metadata for ExtendMeta, and the free
 	// space of the group for CreatePool.
@@ -182,10 +185,15 @@ func (p Plan) messages() []string {
 // because requests must find its volumes. Removal starts when no volume is left.
 func New(w Desired, s NodeState) Plan {
 	switch {
+	case w.UsesExisting():
+		return planExisting(w, s)
 	case w.Deleting:
 		return planRemoval(w, s)
 	case w.Leaving:
 		return planLeaving(w, s)
+	}
+	if p := planNamesake(w, s); p != nil {
+		return *p
 	}
 	vg := GroupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
@@ -236,7 +244,7 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		p.Action = Action{Kind: Unmap, Volumes: s.Mapped}
 	case len(c.wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
-		p.Action = Action{Kind: WipeDevice, Wipe: c.wipes[0]}
+		p.Action = wipeAction(c.wipes[0])
 	case len(c.problems) > 0:
 	case len(c.candidates) > 0 && raidProblem(w, s, len(c.candidates)) != "":
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: raidProblem(w, s, len(c.candidates))}}
@@ -303,7 +311,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	if !broken && !outdated {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {
-			due = append(due, Action{Kind: WipeDevice, Wipe: c.wipes[0]})
+			due = append(due, wipeAction(c.wipes[0]))
 		}
 		if len(c.candidates) > 0 {
 			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
@@ -346,12 +354,7 @@ func firstOf(due ...Action) Action {
 }
 
 // poolName returns the name of the thin pool of a device class, or "".
-func poolName(w Desired) string {
-	if w.Spec.ThinPoolConfig == nil {
-		return ""
-	}
-	return w.Spec.ThinPoolConfig.Name
-}
+func poolName(w Desired) string { return poolOf(&w.Spec) }
 
 // publication publishes the class if the engine does not have it, or has a different one.
 func publication(w Desired, s NodeState, vg *lvm.VG) Action {
@@ -376,7 +379,8 @@ func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Cla
 	}
 	class.VolumeGroupUUID = uuid
 	class.Name = w.Name
-	class.VolumeGroup = w.Name
+	class.VolumeGroup = w.Group()
+	class.ExistingVolumeGroup = w.UsesExisting()
 	class.Default = w.Spec.Default && !w.Leaving
 	class.Closed = ""
 	if w.Leaving {

@@ -197,16 +197,27 @@ func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 		return []Problem{poolProblem(nil, v1alpha1.ReasonThinPoolMisconfigured,
 			fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
 	}
+	problems := brokenPool(w, s, pool, poolRemedies{repair: repairHint(w), space: spaceRemedies(w, vg, pool),
+		metadata: "add a device to the device class if the volume group has no free space, and " + repairHint(w),
+		resume:   "the node agent resumes it when no LVM command is working on it"})
+	problems = append(problems, poolFault(w, s, pool)...)
+	return append(problems, cannotGrow(w, vg, pool)...)
+}
+
+// poolRemedies say how to repair a thin pool, how to extend its data and its metadata, and how to resume it.
+type poolRemedies struct{ repair, space, metadata, resume string }
+
+// brokenPool returns the problems of poolRules.
+func brokenPool(w Desired, s NodeState, pool *lvm.ThinPool, r poolRemedies) []Problem {
 	var problems []Problem
 	for _, rule := range poolRules {
 		if rule.broken(s, pool) {
 			problems = append(problems, poolProblem(pool, rule.reason,
-				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name, repairHint(w),
-					spaceRemedies(w, vg, pool)))))
+				fmt.Sprintf("thin pool %s/%s on node %s %s", w.Group(), pool.Name, w.Node,
+					fmt.Sprintf(rule.problem, w.Group(), pool.Name, r.repair, r.space, r.metadata, r.resume))))
 		}
 	}
-	problems = append(problems, poolFault(w, s, pool)...)
-	return append(problems, cannotGrow(w, vg, pool)...)
+	return problems
 }
 
 // cannotGrow reports that autoExtend is due but the group does not have enough free space.
@@ -239,8 +250,7 @@ func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	return problems
 }
 
-// poolRules are sorted by severity. The arguments of their text are the volume group, the pool, repairHint
-// and spaceRemedies.
+// poolRules are sorted by severity. The arguments of their text are the volume group, the pool and the poolRemedies.
 var poolRules = []struct {
 	broken          func(NodeState, *lvm.ThinPool) bool
 	reason, problem string
@@ -260,8 +270,7 @@ var poolRules = []struct {
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, fullPercent) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
-		"has no space left for metadata: add a device to the device class if the volume group has no free space, and " +
-			"%[3]s",
+		"has no space left for metadata: %[5]s",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
 		v1alpha1.ReasonThinPoolReadOnly,
@@ -275,8 +284,7 @@ var poolRules = []struct {
 			return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)]
 		},
 		v1alpha1.ReasonThinPoolFailed,
-		"is suspended, so the I/O of its volumes blocks; the node agent resumes it when no LVM command is working on " +
-			"it (volume group %[1]s, pool %[2]s)",
+		"is suspended, so the I/O of its volumes blocks; %[6]s (volume group %[1]s, pool %[2]s)",
 	}, {
 		func(_ NodeState, p *lvm.ThinPool) bool { return !p.Zeroes },
 		v1alpha1.ReasonThinPoolMisconfigured,

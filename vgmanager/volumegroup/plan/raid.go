@@ -20,10 +20,7 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 	}
 	if raid.Type != v1alpha1.RAIDType1 {
 		stripes = raid.DataStripes()
-		stripeSize = v1alpha1.DefaultStripeSize
-		if raid.StripeSize != nil {
-			stripeSize = raid.StripeSize.Value()
-		}
+		stripeSize = raid.StripeBytes()
 	}
 	return deviceclass.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }

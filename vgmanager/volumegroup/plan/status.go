@@ -46,9 +46,9 @@ func (o Outcome) Entry(w Desired, before v1alpha1.VGStatus, now metav1.Time) v1a
 		return before
 	}
 	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.Plan.Excluded,
-		WipedDevices: wipedDevices(w, o.Node),
-		Status:       o.Plan.State, Reason: strings.Join(o.Plan.messages(), "; "),
+		Name: w.Name, VolumeGroup: w.Spec.ExistingVolumeGroup, ObservedGeneration: w.Generation,
+		Excluded: o.Plan.Excluded, WipedDevices: wipedDevices(w, o.Node),
+		Status: o.Plan.State, Reason: strings.Join(o.Plan.messages(), "; "),
 	}
 	vg := GroupOf(w, o.Node)
 	if o.Plan.Lost {
@@ -64,11 +64,19 @@ func (o Outcome) Entry(w Desired, before v1alpha1.VGStatus, now metav1.Time) v1a
 	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
 		entry.Reason = "in progress: " + string(o.Plan.Action.Kind)
 	}
-	if vg != nil && notOurs(w, vg) == "" {
+	if vg != nil && isUsed(w, o.Node, vg) {
 		addGroup(&entry, w, o, vg)
 		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
 	}
 	return entry
+}
+
+// isUsed returns true if the device class uses the volume group.
+func isUsed(w Desired, s NodeState, vg *lvm.VG) bool {
+	if w.UsesExisting() {
+		return s.Class != nil
+	}
+	return notOurs(w, vg) == ""
 }
 
 // keepLost keeps the last known state of a missing volume group.

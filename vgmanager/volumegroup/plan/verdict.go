@@ -38,14 +38,14 @@ func (c ClassState) reasons(d device.Device) ([]device.Reason, bool) {
 	w := c.Desired
 	s := c.Node
 	pvs := PhysicalVolumes(s.Report)
-	if pvs[d.Number].Group == w.Name {
+	if isOwnPV(w, s, pvs[d.Number]) {
 		return nil, true
 	}
 	if at := slices.IndexFunc(s.Paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }); at >= 0 {
 		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
 		return reasons, true
 	}
-	if !discovers(w.Selectors) {
+	if w.UsesExisting() || !discovers(w.Selectors) {
 		return nil, false
 	}
 	if !finds(w.Selectors, d) {

@@ -36,6 +36,81 @@ type WipeTarget struct {
 	Path string
 	// Reasons are the current reasons against the device.
 	Reasons []device.Reason
+	// Groups are the volume groups with physical volumes on the device or its partitions that are destroyed.
+	Groups []PresentGroup
+	// named: the selector lists the UUID of each of these volume groups, and the device has no other content.
+	named bool
+}
+
+// newWipeTarget returns the device of a path as a target. It returns false if its selector does not allow the device to
+// be wiped, or if its content is not the only reason against it.
+func newWipeTarget(w Desired, s NodeState, path Path, d device.Device, reasons []device.Reason) (WipeTarget, bool) {
+	selector := selectorAt(w, path.Selector)
+	t := WipeTarget{Device: d, Path: path.Path, named: true}
+	for _, g := range groupsOn(s, d) {
+		if listsGroup(w, &selector, g) && toBeDestroyed(w, g) {
+			t.Groups = append(t.Groups, g)
+			t.named = t.named && isByUUID(&selector, g)
+		}
+	}
+	var others []device.Reason
+	for _, r := range reasons {
+		if r.Code == device.HasHolders && t.holdsOnly(s) {
+			continue // The logical volumes are deactivated first.
+		}
+		t.Reasons = append(t.Reasons, r)
+		if !t.coversPV(r) {
+			others = append(others, r)
+		}
+	}
+	t.named = t.named && len(t.Groups) > 0 && len(others) == 0
+	if mayWipe(&selector) {
+		return t, len(others) == 0 || onlyContent(others)
+	}
+	return t, len(t.Groups) > 0 && len(others) == 0
+}
+
+// coversPV returns true for the reason that the device itself is a physical volume of a volume group that is destroyed.
+func (t WipeTarget) coversPV(r device.Reason) bool {
+	return (r.Code == device.InVolumeGroup || r.Code == device.UnknownPV) &&
+		slices.ContainsFunc(t.Groups, func(g PresentGroup) bool { return g.onDevice(t.Device.Number) })
+}
+
+func (g PresentGroup) onDevice(number device.Number) bool {
+	return slices.ContainsFunc(g.Devices, func(d device.Device) bool { return d.Number == number })
+}
+
+// holdsOnly returns true if all devices on the target are logical volumes of the volume groups that are destroyed.
+func (t WipeTarget) holdsOnly(s NodeState) bool {
+	for _, c := range t.Device.Children {
+		if c.Type == "part" {
+			continue
+		}
+		at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return d.Name == c.Name })
+		if at < 0 || !slices.ContainsFunc(t.Groups,
+			func(g PresentGroup) bool { return g.has(s.Devices[at].Number) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsNamed returns true if the consent is for exactly this content: it lists the UUIDs of the volume groups.
+func (t WipeTarget) IsNamed() bool { return t.named }
+
+// destroys returns true if the wipe destroys the volume group with a UUID.
+func (t WipeTarget) destroys(uuid string) bool {
+	return slices.ContainsFunc(t.Groups, func(g PresentGroup) bool { return g.UUID == uuid })
+}
+
+// wipeAction returns the next step of a wipe: logical volumes are deactivated first.
+func wipeAction(t WipeTarget) Action {
+	for _, g := range t.Groups {
+		if g.isActive() {
+			return Action{Kind: DeactivateVG, VGUUID: g.UUID, Wipe: t}
+		}
+	}
+	return Action{Kind: WipeDevice, Wipe: t}
 }
 
 // Key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
@@ -45,6 +120,17 @@ func (t WipeTarget) Key(s NodeState) string {
 		return id
 	}
 	return "path:" + t.Path
+}
+
+// IsOf returns true if the record is for a device.
+func (r WipeRecord) IsOf(s NodeState, d device.Device) bool {
+	if r.ID == s.Identities[d.Number] {
+		return true
+	}
+	path, byPath := strings.CutPrefix(r.ID, "path:")
+	return byPath && slices.ContainsFunc(s.Paths, func(p Path) bool {
+		return p.Err == nil && p.Path == path && p.Number == d.Number
+	})
 }
 
 // Found returns the sorted reasons against the device, for wipe records.
@@ -59,12 +145,20 @@ func (t WipeTarget) Found() []string {
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
 func wipeRefusal(w Desired, s NodeState, target WipeTarget) string {
+	for _, g := range target.Groups {
+		if why := destructionRefusal(w, s, g); why != "" {
+			return why
+		}
+	}
+	if why := protectedOn(w, s, target); why != "" {
+		return why
+	}
+	if target.named {
+		return "" // A UUID stands for this content only, so it is not the content of an earlier consent.
+	}
 	if w.WipedBefore {
 		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
 			"second time"
-	}
-	if why := protectedOn(w, s, target.Device); why != "" {
-		return why
 	}
 	key := target.Key(s)
 	for _, record := range s.Wiped {
@@ -85,17 +179,17 @@ const unresolvedPV = "it is a physical volume, and LVM cannot determine its volu
 
 // protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
 // "".
-func protectedOn(w Desired, s NodeState, d device.Device) string {
+func protectedOn(w Desired, s NodeState, target WipeTarget) string {
 	pvs := PhysicalVolumes(s.Report)
 	for _, part := range s.Devices {
-		if part.Number != d.Number && !slices.Contains(d.Partitions, part.Name) {
+		if !isOn(part, target.Device) {
 			continue
 		}
 		why := ""
 		if pv, listed := pvs[part.Number]; listed {
-			why = Protected(w, s.Report, pv)
+			why = Protected(w, s.Report, target, pv)
 		} else if part.Signature == device.SignatureLVM {
-			why = s.Hidden.protected(w, part.Number)
+			why = s.Hidden.protected(w, target, part.Number)
 		}
 		if why != "" {
 			return why
@@ -105,7 +199,10 @@ func protectedOn(w Desired, s NodeState, d device.Device) string {
 }
 
 // Protected returns why a physical volume that LVM lists is not wiped, or "".
-func Protected(w Desired, report *lvm.Report, pv device.PV) string {
+func Protected(w Desired, report *lvm.Report, target WipeTarget, pv device.PV) string {
+	if pv.Group != "" && target.destroys(pv.GroupUUID) {
+		return ""
+	}
 	if pv.Group == "" {
 		if pv.InUse {
 			return unresolvedPV
@@ -121,11 +218,11 @@ func Protected(w Desired, report *lvm.Report, pv device.PV) string {
 
 // ProtectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
 // labeled: the device has the signature of a physical volume.
-func ProtectedByLabels(w Desired, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
+func ProtectedByLabels(w Desired, target WipeTarget, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
 	at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == number })
 	switch {
 	case at >= 0:
-		return protectedLabel(w, pvs[at])
+		return protectedLabel(w, target, pvs[at])
 	case labeled:
 		return unresolvedPV
 	}
@@ -133,8 +230,10 @@ func ProtectedByLabels(w Desired, pvs []lvm.LabeledPV, number device.Number, lab
 }
 
 // protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
-func protectedLabel(w Desired, pv lvm.LabeledPV) string {
+func protectedLabel(w Desired, target WipeTarget, pv lvm.LabeledPV) string {
 	switch {
+	case pv.VGUUID != "" && target.destroys(pv.VGUUID):
+		return ""
 	case pv.Unresolved:
 		return unresolvedPV
 	case pv.VGName == "":
@@ -150,6 +249,9 @@ func protectedGroup(w Desired, name string, tags []string) string {
 	case isOfProduct(tags):
 		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
 			strings.Join(tags, ", "))
+	case sharerOf(w, name) != "":
+		return fmt.Sprintf("it is a physical volume of volume group %s, which device class %s uses "+
+			"(existingVolumeGroup)", name, sharerOf(w, name))
 	case name == w.Name:
 		return fmt.Sprintf("it is a physical volume of volume group %s, which has the name of the device class", name)
 	}

@@ -31,6 +31,7 @@ export interface components {
                             serials?: string[];
                             transports?: string[];
                             vendors?: string[];
+                            wipeVolumeGroups?: string[];
                         };
                         deviceSelectors?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;
@@ -58,7 +59,9 @@ export interface components {
                             serials?: string[];
                             transports?: string[];
                             vendors?: string[];
+                            wipeVolumeGroups?: string[];
                         }[];
+                        existingVolumeGroup?: string;
                         /**
                          * @default xfs
                          * @enum {string}
@@ -234,6 +237,7 @@ export interface components {
                             virtualSize?: number | string;
                         };
                         uuid?: string;
+                        volumeGroup?: string;
                         wipedDevices?: {
                             backup?: string;
                             found?: string[];
@@ -336,12 +340,18 @@ export interface components {
                     type?: string;
                     vendor?: string;
                     volumeGroup?: string;
+                    volumeGroupUUID?: string;
                     wwn?: string;
                 }[];
                 /** Format: int32 */
                 devicesOmitted?: number;
                 /** Format: date-time */
                 lastObserved?: string;
+                lvm?: {
+                    /** @enum {string} */
+                    source: "Host" | "Image";
+                    version?: string;
+                };
                 nodeStatus?: {
                     conditions?: {
                         /** Format: date-time */
@@ -420,6 +430,7 @@ export interface components {
                         virtualSize?: number | string;
                     };
                     uuid?: string;
+                    volumeGroup?: string;
                     wipedDevices?: {
                         backup?: string;
                         found?: string[];

@@ -153,6 +153,16 @@ export const specSchema: Schema = {
                       "minLength": 1
                     },
                     "maxItems": 32
+                  },
+                  "wipeVolumeGroups": {
+                    "type": "array",
+                    "items": {
+                      "type": "string",
+                      "maxLength": 127,
+                      "minLength": 1,
+                      "pattern": "^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$"
+                    },
+                    "maxItems": 32
                   }
                 }
               },
@@ -293,10 +303,26 @@ export const specSchema: Schema = {
                         "minLength": 1
                       },
                       "maxItems": 32
+                    },
+                    "wipeVolumeGroups": {
+                      "type": "array",
+                      "items": {
+                        "type": "string",
+                        "maxLength": 127,
+                        "minLength": 1,
+                        "pattern": "^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$"
+                      },
+                      "maxItems": 32
                     }
                   }
                 },
                 "maxItems": 16
+              },
+              "existingVolumeGroup": {
+                "type": "string",
+                "maxLength": 127,
+                "minLength": 1,
+                "pattern": "^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$"
               },
               "fstype": {
                 "type": "string",
@@ -307,7 +333,7 @@ export const specSchema: Schema = {
               },
               "name": {
                 "type": "string",
-                "maxLength": 63,
+                "maxLength": 245,
                 "minLength": 1,
                 "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
               },
@@ -482,7 +508,7 @@ export const specSchema: Schema = {
                   },
                   "name": {
                     "type": "string",
-                    "maxLength": 63,
+                    "maxLength": 107,
                     "minLength": 1,
                     "pattern": "^[a-zA-Z0-9_+.][a-zA-Z0-9_+.-]*$"
                   },
@@ -562,6 +588,7 @@ export const DEFAULTS = {
 
 /** Fields of a device class that cannot change once they are set. */
 export const IMMUTABLE = [
+  "existingVolumeGroup",
   "fstype",
   "raidConfig",
   "storageClassOptions.additionalParameters",

@@ -6,20 +6,26 @@ import { reasonsOf } from './reasons';
 
 /** A wipe does away with these. */
 const wipeable = new Set(['HasPartitions', 'HasSignature', 'RAIDMember', 'UnknownPV', 'LUKSLocked', 'CephBlueStore']);
+/** The reasons that a volume group is: it may have active logical volumes. Those that are in use prevent its destruction on the node. */
+const ofGroup = new Set(['InVolumeGroup', 'HasHolders']);
 /** A device that is named is used in spite of these. */
 const byName = new Set(['Removable', 'UnassignedPV', 'NoStablePath', 'NotSelected', 'NotAtCreation', 'TooYoung']);
 
 /**
- * usable: nothing is against it; named: it has to be named; wipe: it carries something that has to be destroyed first; ours: a device class
- * has it; blocked: it cannot be used, whatever anybody consents to.
+ * usable: nothing is against it; named: it has to be named; wipe: it carries something that has to be destroyed first; group: it is in a volume
+ * group that no device class has, which has to be destroyed first; ours: a device class has it; blocked: it cannot be used, whatever anybody
+ * consents to.
  */
-export type Verdict = 'usable' | 'named' | 'wipe' | 'ours' | 'blocked';
+export type Verdict = 'usable' | 'named' | 'wipe' | 'group' | 'ours' | 'blocked';
 
 export function verdictOf(device: Device, ourGroups: ReadonlySet<string> = new Set()): Verdict {
   if (device.volumeGroup && ourGroups.has(device.volumeGroup)) return 'ours';
   if (device.state === 'Available') return 'usable';
   if (device.state !== 'InUse' && device.state !== 'Excluded') return 'blocked';
-  const codes = (device.reasons ?? []).map((r) => r.code);
+  const all = (device.reasons ?? []).map((r) => r.code);
+  const inGroup = all.includes('InVolumeGroup') && !!device.volumeGroupUUID;
+  const codes = inGroup ? all.filter((c) => !ofGroup.has(c)) : all;
+  if (inGroup) return codes.every((c) => byName.has(c)) ? 'group' : 'blocked';
   // A state without a reason is one that this version does not know how to judge.
   if (codes.length === 0 || codes.some((c) => !wipeable.has(c) && !byName.has(c))) return 'blocked';
   return codes.some((c) => wipeable.has(c)) ? 'wipe' : 'named';
@@ -101,4 +107,4 @@ export function observed(status: NodeStatus | undefined): { ok: boolean; message
 }
 
 /** The volume groups that device classes have, by node status. */
-export const ourGroups = (status: NodeStatus | undefined): Set<string> => new Set((status?.status?.nodeStatus ?? []).map((g) => g.name));
+export const ourGroups = (status: NodeStatus | undefined): Set<string> => new Set((status?.status?.nodeStatus ?? []).map((g) => g.volumeGroup ?? g.name));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Device, DeviceClass, Node, NodeDeviceSelector } from '../api/types';
 import { inEnglish, type Message } from './message';
-import { allPaths, alsoTaken, carriersOf, chosenOn, isNamed, modeOf, seenOf, sharedNames, tick, trapOf, untick, wipedPaths, withMode, withSelectors, withWipe, type Seen } from './selection';
+import { allPaths, alsoTaken, carriersOf, chosenOn, consentOf, exceeds, isNamed, modeOf, sameGroup, seenOf, sharedNames, tick, trapOf, untick, verdictOn, withCarriers, withConsent, withMode, withSelectors, without, type Seen } from './selection';
 
 const dev = (n: string, more: Partial<Device> = {}): Device => ({ name: `/dev/sd${n}`, state: 'Available', size: '1Gi', byID: [`wwn-${n}`], byPath: [`slot-${n}`], ...more });
 const full = (n: string): Device => dev(n, { state: 'Excluded', reasons: [{ code: 'HasSignature' }] });
@@ -11,6 +11,9 @@ const seen = (name: string, devices: Device[], groups: string[] = []): Seen => {
 };
 const empty: DeviceClass = { name: 'vg1', deviceSelector: { optionalPaths: [] } };
 const id = (n: string) => `/dev/disk/by-id/wwn-${n}`;
+
+/** Consent to wipe some paths. */
+const withWipe = (c: DeviceClass, paths: Set<string>): DeviceClass => withConsent(c, { paths, groups: new Set() }, []);
 
 const a = seen('a', [dev('b'), dev('c')]);
 const b = seen('b', [dev('d')]);
@@ -148,7 +151,7 @@ describe('consent', () => {
     expect(carriersOf(named, [a]).map((x) => x.path)).toEqual([id('c')]);
     const c = withWipe(named, new Set([id('c')]));
     expect(c.deviceSelectors).toEqual([{ optionalPaths: [id('b')] }, { optionalPaths: [id('c')], forceWipeDevicesAndDestroyAllData: true }]);
-    expect([...wipedPaths(c)]).toEqual([id('c')]);
+    expect([...consentOf(c).paths]).toEqual([id('c')]);
   });
   it('can be taken back', () => expect(withWipe(withWipe(named, new Set([id('c')])), new Set())).toEqual(named));
   it('for all disks stays one selector', () =>
@@ -166,4 +169,63 @@ describe('consent', () => {
     expect(allPaths(withWipe(c, new Set(['/dev/y'])))).toEqual(['/dev/x', '/dev/y']);
   });
   it('without names is not kept', () => expect(withSelectors({ name: 'x' }, [{ minSize: '1Gi', forceWipeDevicesAndDestroyAllData: true }]).deviceSelector).toEqual({ minSize: '1Gi' }));
+});
+
+describe('volume groups that no device class has', () => {
+  const grouped = (n: string, uuid = 'U-1', ...more: string[]): Device =>
+    dev(n, { state: 'InUse', volumeGroup: 'old', volumeGroupUUID: uuid, reasons: ['InVolumeGroup', ...more].map((code) => ({ code })) });
+  const node = seen('a', [grouped('b'), grouped('c', 'U-1', 'HasHolders'), full('d'), dev('e'), grouped('f', 'U-2', 'Mounted')]);
+  const all = [node];
+  const c: DeviceClass = { name: 'vg1', deviceSelector: { paths: ['b', 'c', 'd', 'e'].map(id) } };
+  const none = { paths: new Set<string>(), groups: new Set<string>() };
+  const carriers = carriersOf(c, all);
+
+  it('are carriers, unless something else is against the disk', () => {
+    expect(carriers.map((x) => [x.path, x.verdict])).toEqual([[id('b'), 'group'], [id('c'), 'group'], [id('d'), 'wipe']]);
+    expect(carriersOf({ name: 'vg1', deviceSelector: { paths: [id('f')] } }, all)).toEqual([]);
+    expect(chosenOn(c, node).map((d) => d.name)).toEqual(['/dev/sdb', '/dev/sdc', '/dev/sdd', '/dev/sde']);
+  });
+  it('cannot be destroyed if one of their disks cannot be used', () => {
+    const root = seen('a', [grouped('b'), grouped('c', 'U-1', 'HasHolders', 'IsOSDisk')]);
+    expect(root.devices.map((d) => verdictOn(root, d))).toEqual(['blocked', 'blocked']);
+    expect(carriersOf({ name: 'vg1', deviceSelector: { paths: [id('b')] } }, [root])).toEqual([]);
+  });
+  it('have all of their disks selected together', () => {
+    expect(sameGroup(node, node.devices[0] as Device).map((d) => d.name)).toEqual(['/dev/sdb', '/dev/sdc']);
+    expect(sameGroup(node, node.devices[3] as Device).map((d) => d.name)).toEqual(['/dev/sde']);
+  });
+  it('are consented to by UUID, apart from other content and from blank disks', () => {
+    const consent = withCarriers(none, carriers);
+    const next = withConsent(c, consent, carriers);
+    expect(next.deviceSelectors).toEqual([
+      { paths: [id('e')] }, { paths: [id('d')], forceWipeDevicesAndDestroyAllData: true }, { paths: [id('b'), id('c')], wipeVolumeGroups: ['U-1'] },
+    ]);
+    expect(withConsent(next, consent, carriers)).toEqual(next);
+    expect(consentOf(next)).toEqual(consent);
+    expect(without(consent, carriers)).toEqual([]);
+    expect([exceeds(consent, none), exceeds(none, consent), exceeds(consent, consent)]).toEqual([true, false, false]);
+    expect(allPaths(withConsent(next, none, carriers)).sort()).toEqual(allPaths(c).sort());
+    expect(withConsent(next, none, carriers).deviceSelector).toBeDefined();
+  });
+  it('keep a consent by name that was there before', () => {
+    const was: DeviceClass = { name: 'vg1', deviceSelector: { paths: [id('b'), id('c')], wipeVolumeGroups: ['old'] } };
+    const consent = consentOf(was);
+    expect(without(consent, carriersOf(was, all))).toEqual([]);
+    const wider = withConsent(was, withCarriers(consent, []), carriersOf(was, all));
+    expect(wider.deviceSelector).toEqual({ paths: [id('b'), id('c')], wipeVolumeGroups: ['old'] });
+  });
+  it('are not consented to by a rule, or without disks', () =>
+    expect(withSelectors({ name: 'x' }, [{ minSize: '1Gi', wipeVolumeGroups: ['U-1'] }]).deviceSelector).toEqual({ minSize: '1Gi' }));
+  it('do not get a blank disk into their selector', () => {
+    const next = tick(withConsent(c, withCarriers(none, carriers), carriers), node, dev('g'), all);
+    expect(next.deviceSelectors?.at(-1)).toEqual({ paths: [id('b'), id('c')], wipeVolumeGroups: ['U-1'] });
+  });
+});
+
+describe('a volume group that an administrator created', () => {
+  const c: DeviceClass = { name: 'vg1', existingVolumeGroup: 'myvg' };
+  it('has no disks to select, and takes none', () => {
+    expect(modeOf(c)).toBe('group');
+    expect(chosenOn(c, a)).toEqual([]);
+  });
 });

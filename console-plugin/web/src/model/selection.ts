@@ -1,27 +1,34 @@
 // Ticks ⇄ deviceSelector. The device class itself is what is edited: no second list of what is ticked.
 import type { Device, DeviceClass, DeviceSelector, Node, NodeDeviceSelector, NodeStatus } from '../api/types';
-import { devicesOf, foundBy, hasProperties, lookupOf, namesOf, ourGroups, stablePath, verdictOf, type Lookup } from './devices';
+import { devicesOf, foundBy, hasProperties, lookupOf, namesOf, ourGroups, stablePath, verdictOf, type Lookup, type Verdict } from './devices';
 import { msg, type Message } from './message';
 import { onlyNode, selects } from './nodes';
 
-/** all: every unused device; paths: those that are ticked or named; rules: those with certain properties. */
-export type Mode = 'all' | 'paths' | 'rules';
+/**
+ * all: every unused device; paths: those that are ticked or named; rules: those with certain properties; group: none, because the class uses a
+ * volume group that an administrator created.
+ */
+export type Mode = 'all' | 'paths' | 'rules' | 'group';
 
 export const selectorsOf = (c: DeviceClass): NodeDeviceSelector[] => (c.deviceSelector ? [c.deviceSelector] : (c.deviceSelectors ?? []));
 export const pathsOf = (s: DeviceSelector): string[] => [...(s.paths ?? []), ...(s.optionalPaths ?? [])];
 export const allPaths = (c: DeviceClass): string[] => selectorsOf(c).flatMap(pathsOf);
 
 export function modeOf(c: DeviceClass): Mode {
+  if (c.existingVolumeGroup) return 'group';
   const all = selectorsOf(c);
   if (all.length === 0) return 'all';
   return all.some((s) => s.paths !== undefined || s.optionalPaths !== undefined) ? 'paths' : 'rules';
 }
 
+/** The fields of a selector that consent to destroy something. */
+const ofConsent = new Set(['forceWipeDevicesAndDestroyAllData', 'wipeVolumeGroups']);
+
 /** Puts selectors into a class: one alone, several as a list, none that names nothing beside others. */
 export function withSelectors(c: DeviceClass, list: NodeDeviceSelector[]): DeviceClass {
   const { deviceSelector: _, deviceSelectors: __, ...rest } = c;
   const kept = list.map(tidy);
-  const full = kept.filter((s) => Object.keys(s).some((k) => k !== 'forceWipeDevicesAndDestroyAllData' && k !== 'nodeSelector'));
+  const full = kept.filter((s) => Object.keys(s).some((k) => !ofConsent.has(k) && k !== 'nodeSelector'));
   if (full.length > 1 || full[0]?.nodeSelector) return { ...rest, deviceSelectors: full };
   // An empty list of names is kept: without any selector every unused device would be taken, which nobody asked for.
   return { ...rest, deviceSelector: full[0] ?? { optionalPaths: [] } };
@@ -33,6 +40,7 @@ function tidy(s: NodeDeviceSelector): NodeDeviceSelector {
   if (!copy.paths?.length) delete copy.paths;
   if (!copy.optionalPaths?.length) delete copy.optionalPaths;
   if (copy.forceWipeDevicesAndDestroyAllData === false || !(copy.paths || copy.optionalPaths)) delete copy.forceWipeDevicesAndDestroyAllData;
+  if (!copy.wipeVolumeGroups?.length || !(copy.paths || copy.optionalPaths)) delete copy.wipeVolumeGroups;
   return copy;
 }
 
@@ -56,6 +64,13 @@ export const seenOf = (node: Node, status: NodeStatus | undefined): Seen => {
   return { node, status, devices, lookup: lookupOf(devices), groups: ourGroups(status) };
 };
 
+/** What a class can do with a device of a node. A volume group of which one device cannot be used cannot be destroyed. */
+export function verdictOn(seen: Seen, d: Device): Verdict {
+  const verdict = verdictOf(d, seen.groups);
+  const others = verdict === 'group' ? seen.devices.filter((x) => x.volumeGroupUUID === d.volumeGroupUUID) : [];
+  return others.some((x) => verdictOf(x, seen.groups) !== 'group') ? 'blocked' : verdict;
+}
+
 /** The selectors that hold on a node. */
 const holding = (c: DeviceClass, node: Node): NodeDeviceSelector[] =>
   selects(c.nodeSelector, node) ? selectorsOf(c).filter((s) => selects(s.nodeSelector, node)) : [];
@@ -65,8 +80,11 @@ export function chosenOn(c: DeviceClass, seen: Seen): Device[] {
   if (!selects(c.nodeSelector, seen.node)) return [];
   const own = seen.devices.filter((d) => d.volumeGroup === c.name && seen.groups.has(c.name));
   const list = holding(c, seen.node);
-  const found = selectorsOf(c).length === 0 ? seen.devices.filter((d) => foundBy(undefined, d)) : list.flatMap((s) => chosenBy(s, seen));
-  return [...new Set([...own, ...found])].filter((d) => verdictOf(d, seen.groups) !== 'blocked' && (!d.volumeGroup || d.volumeGroup === c.name));
+  const found = modeOf(c) === 'all' ? seen.devices.filter((d) => foundBy(undefined, d)) : list.flatMap((s) => chosenBy(s, seen));
+  return [...new Set([...own, ...found])].filter((d) => {
+    const verdict = verdictOn(seen, d);
+    return verdict === 'group' || (verdict !== 'blocked' && (!d.volumeGroup || d.volumeGroup === c.name));
+  });
 }
 
 const chosenBy = (s: NodeDeviceSelector, seen: Seen): Device[] =>
@@ -85,10 +103,10 @@ export function untick(c: DeviceClass, seen: Seen, d: Device): DeviceClass {
 }
 
 /** Whether a selector is for devices that are found by their properties alone. */
-const isRule = (s: NodeDeviceSelector): boolean => pathsOf(s).length === 0 && Object.keys(tidy(s)).some((k) => k !== 'nodeSelector' && k !== 'forceWipeDevicesAndDestroyAllData');
+const isRule = (s: NodeDeviceSelector): boolean => pathsOf(s).length === 0 && Object.keys(tidy(s)).some((k) => k !== 'nodeSelector' && !ofConsent.has(k));
 
 /** Whether a device can be named in a selector: not among those that are wiped, not in a rule, and with the properties that its devices have to have. */
-const canName = (s: NodeDeviceSelector, d: Device): boolean => !s.forceWipeDevicesAndDestroyAllData && !isRule(s) && hasProperties(s, d);
+const canName = (s: NodeDeviceSelector, d: Device): boolean => !s.forceWipeDevicesAndDestroyAllData && !s.wipeVolumeGroups?.length && !isRule(s) && hasProperties(s, d);
 
 /**
  * Names a device of a node. Where the class has a selector for certain nodes, the name goes into one that is for this node, the narrowest there is,
@@ -119,7 +137,7 @@ export function alsoTaken(before: DeviceClass, after: DeviceClass, node: string 
     const old = new Set(pathsOn(before, seen));
     return pathsOn(after, seen).some((p) => {
       const d = old.has(p) ? undefined : seen.lookup(p);
-      return d !== undefined && !isNamed(before, seen, d) && ['usable', 'named'].includes(verdictOf(d, seen.groups));
+      return d !== undefined && !isNamed(before, seen, d) && ['usable', 'named'].includes(verdictOn(seen, d));
     });
   };
   return nodes.filter(isNew).map((seen) => seen.node.metadata.name ?? '');
@@ -145,7 +163,7 @@ export function sharedNames(c: DeviceClass, nodes: Seen[]): Message[] {
   for (const seen of nodes)
     for (const path of new Set(holding(c, seen.node).flatMap(pathsOf))) {
       const d = seen.lookup(path);
-      const verdict = d && verdictOf(d, seen.groups);
+      const verdict = d && verdictOn(seen, d);
       if (!verdict || verdict === 'blocked' || (verdict === 'ours' && d.volumeGroup !== c.name)) continue;
       const known = found.get(path) ?? { nodes: [], fresh: false };
       found.set(path, { nodes: [...known.nodes, seen.node.metadata.name ?? ''], fresh: known.fresh || verdict !== 'ours' });
@@ -155,40 +173,76 @@ export function sharedNames(c: DeviceClass, nodes: Seen[]): Message[] {
     .map(([path, f]) => msg('{{path}} matches disks of several nodes, and the device class uses all of them: {{nodes}}. A disk with a serial number has a unique name.', { path, nodes: some(f.nodes) }));
 }
 
+/** What may be destroyed: the content of devices, by path, and volume groups, by UUID or name. */
+export interface Consent {
+  paths: ReadonlySet<string>;
+  groups: ReadonlySet<string>;
+}
+
+export const consentOf = (c: DeviceClass): Consent => ({
+  paths: new Set(selectorsOf(c).filter((s) => s.forceWipeDevicesAndDestroyAllData).flatMap(pathsOf)),
+  groups: new Set(selectorsOf(c).flatMap((s) => s.wipeVolumeGroups ?? [])),
+});
+
+/** Whether a consent has something that another one does not have. */
+export const exceeds = (a: Consent, b: Consent): boolean => [...a.paths].some((p) => !b.paths.has(p)) || [...a.groups].some((g) => !b.groups.has(g));
+
+const hasConsent = ({ paths, groups }: Consent, { path, device, verdict }: Carrier): boolean =>
+  verdict === 'group' ? groups.has(device.volumeGroupUUID ?? '') || groups.has(device.volumeGroup ?? '') : paths.has(path);
+
+/** Those of the carriers that a consent does not have. */
+export const without = (consent: Consent, carriers: Carrier[]): Carrier[] => carriers.filter((x) => !hasConsent(consent, x));
+
+/** A consent, and that for some carriers: volume groups by UUID, because another one can have the same name. */
+export const withCarriers = ({ paths, groups }: Consent, carriers: Carrier[]): Consent => ({
+  paths: new Set([...paths, ...carriers.filter((x) => x.verdict === 'wipe').map((x) => x.path)]),
+  groups: new Set([...groups, ...carriers.filter((x) => x.verdict === 'group').map((x) => x.device.volumeGroupUUID ?? '')]),
+});
+
 /**
- * Consents to the wipe of some paths, and of no others: they get a selector of their own, so that the consent does not reach the
- * disks that are blank or in use by the class already. An empty set takes the consent back.
+ * Consents to what is given, and to nothing else: the paths get a selector of their own, so that the consent does not reach the disks that are
+ * blank or in use by the class already. carriers are the devices that are named and have something on them.
  */
-export function withWipe(c: DeviceClass, wiped: ReadonlySet<string>): DeviceClass {
+export function withConsent(c: DeviceClass, consent: Consent, carriers: Carrier[]): DeviceClass {
+  const entryOf = ({ volumeGroupUUID = '', volumeGroup = '' }: Device) => (consent.groups.has(volumeGroupUUID) ? volumeGroupUUID : volumeGroup);
+  const groupOf = new Map(carriers.filter((x) => x.verdict === 'group' && hasConsent(consent, x)).map((x) => [x.path, entryOf(x.device)]));
+  const partOf = (path: string) => (groupOf.has(path) ? 'group' : consent.paths.has(path) ? 'wipe' : 'blank');
   // Selectors that differ in nothing but names and consent become one before they are split.
-  const groups = new Map<string, { rest: NodeDeviceSelector; rule: boolean; paths: string[]; optionalPaths: string[] }>();
-  for (const { paths = [], optionalPaths = [], forceWipeDevicesAndDestroyAllData: _, ...rest } of selectorsOf(c)) {
+  const same = new Map<string, { rest: NodeDeviceSelector; rule: boolean; paths: string[]; optionalPaths: string[] }>();
+  for (const { paths = [], optionalPaths = [], forceWipeDevicesAndDestroyAllData: _, wipeVolumeGroups = [], ...others } of selectorsOf(c)) {
+    const kept = wipeVolumeGroups.filter((g) => consent.groups.has(g) && ![...groupOf.values()].includes(g));
+    const rest = kept.length > 0 ? { ...others, wipeVolumeGroups: kept } : others;
     const rule = paths.length + optionalPaths.length === 0;
     const key = JSON.stringify([rest, rule]);
-    const group = groups.get(key) ?? { rest, rule, paths: [], optionalPaths: [] };
-    groups.set(key, { ...group, paths: [...group.paths, ...paths], optionalPaths: [...group.optionalPaths, ...optionalPaths] });
+    const known = same.get(key) ?? { rest, rule, paths: [], optionalPaths: [] };
+    same.set(key, { ...known, paths: [...known.paths, ...paths], optionalPaths: [...known.optionalPaths, ...optionalPaths] });
   }
   const list: NodeDeviceSelector[] = [];
-  for (const g of groups.values()) {
-    const part = (is: boolean): NodeDeviceSelector => ({
-      ...g.rest, paths: g.paths.filter((p) => wiped.has(p) === is), optionalPaths: g.optionalPaths.filter((p) => wiped.has(p) === is),
+  for (const g of same.values()) {
+    const part = (is: 'blank' | 'wipe' | 'group'): NodeDeviceSelector => ({
+      ...g.rest, paths: g.paths.filter((p) => partOf(p) === is), optionalPaths: g.optionalPaths.filter((p) => partOf(p) === is),
     });
-    const [blank, carrying] = [part(false), part(true)];
+    const [blank, wiped, grouped] = [part('blank'), part('wipe'), part('group')];
     if (g.rule || pathsOf(blank).length > 0) list.push(blank);
-    if (pathsOf(carrying).length > 0) list.push({ ...carrying, forceWipeDevicesAndDestroyAllData: true });
+    if (pathsOf(wiped).length > 0) list.push({ ...wiped, forceWipeDevicesAndDestroyAllData: true });
+    if (pathsOf(grouped).length > 0) {
+      const entries = pathsOf(grouped).map((p) => groupOf.get(p) ?? '');
+      list.push({ ...grouped, wipeVolumeGroups: [...new Set([...(g.rest.wipeVolumeGroups ?? []), ...entries])] });
+    }
   }
   return withSelectors(c, list);
 }
 
-/** The paths for whose devices there is consent to destroy what is on them. */
-export const wipedPaths = (c: DeviceClass): Set<string> =>
-  new Set(selectorsOf(c).filter((s) => s.forceWipeDevicesAndDestroyAllData).flatMap(pathsOf));
+/** The devices of a node that are in the same volume group as one of it: such a group is destroyed with all of its devices, or not at all. */
+export const sameGroup = (seen: Seen, d: Device): Device[] =>
+  verdictOn(seen, d) === 'group' ? seen.devices.filter((x) => x.volumeGroupUUID === d.volumeGroupUUID) : [d];
 
 /** A device that is named and carries something. */
 export interface Carrier {
   seen: Seen;
   device: Device;
   path: string;
+  verdict: 'wipe' | 'group';
 }
 
 /** The devices that are named and can only be used when what is on them is destroyed. */
@@ -196,7 +250,10 @@ export function carriersOf(c: DeviceClass, nodes: Seen[]): Carrier[] {
   return nodes.flatMap((seen) =>
     holding(c, seen.node)
       .flatMap(pathsOf)
-      .map((path) => ({ seen, path, device: seen.lookup(path) }))
-      .filter((x): x is Carrier => x.device !== undefined && verdictOf(x.device, seen.groups) === 'wipe'),
+      .flatMap((path): Carrier[] => {
+        const device = seen.lookup(path);
+        const verdict = device && verdictOn(seen, device);
+        return device && (verdict === 'wipe' || verdict === 'group') ? [{ seen, path, device, verdict }] : [];
+      }),
   );
 }

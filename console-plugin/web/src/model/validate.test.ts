@@ -12,7 +12,7 @@ const selector = (s: object): DeviceClass => ({ ...good, deviceSelector: s });
 const raid = (config: object, paths = ['/dev/a', '/dev/b', '/dev/c', '/dev/d', '/dev/e']): DeviceClass => ({ name: 'r', default: true, deviceSelector: { paths }, raidConfig: config as never });
 
 it('accepts what the API server accepts', () => {
-  for (const c of [good, pool({ chunkSize: '128Ki', metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi', autoExtend: { thresholdPercent: 80, stepPercent: 20 } }), selector({ minSize: '16Mi', transports: ['NVMe'] }), raid({ type: 'raid6', stripeSize: '64Ki' }), { name: 'a' }])
+  for (const c of [good, pool({ chunkSize: '128Ki', metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi', autoExtend: { thresholdPercent: 80, stepPercent: 20 } }), selector({ minSize: '16Mi', transports: ['NVMe'] }), raid({ type: 'raid6', stripeSize: '64Ki' }), raid({ type: 'raid6', stripeSize: '8Mi' }), { ...good, name: 'a'.repeat(63) }, pool({ name: 'p'.repeat(107) }), { name: 'a' }])
     expect(fields(of(c))).toEqual([]);
   expect(fields(newCluster('ns'))).toEqual([]);
 });
@@ -49,6 +49,7 @@ describe('refuses', () => {
     ['an empty model', of(selector({ models: [''] })), '[0].deviceSelector.models[0]'], ['a request without a node', of({ ...good, deviceRequests: [{ device: '/dev/sdb', action: 'Drain' } as never] }), '[0].deviceRequests[0].node'],
     ['a request without an action', of({ ...good, deviceRequests: [{ device: '/dev/sdb', node: 'a' } as never] }), '[0].deviceRequests[0].action'],
     ['ten copies', of(raid({ type: 'raid1', mirrors: 10 })), '[0].raidConfig.mirrors'], ['stripes of raid1', of(raid({ type: 'raid1', stripes: 2 })), '[0].raidConfig.stripes'],
+    ['a name of 64 characters', of({ ...good, name: 'a'.repeat(64) }), '[0].name'], ['a name of 246 characters', of({ ...good, name: 'a'.repeat(246) }), '[0].name'],
     ['the same name', of(good, { name: 'vg1', deviceSelector: { paths: ['/dev/x'] } }), '[1].name'], ['two defaults', of(good, { ...good, name: 'b', deviceSelector: { paths: ['/dev/x'] } }), '[1].default'],
     ['every disk beside another class', of(good, { name: 'b' }), '[1].deviceSelector'], ['a disk of two classes', of(good, { name: 'b', deviceSelector: { paths: ['/dev/sdb'] } }), '[1].deviceSelector.paths[0]'],
   ])('%s', (_, c, field) => expect(fields(c)).toContain(field));

@@ -6,7 +6,7 @@ import { minimumDevices } from './capacity';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
 import { deviceClassesSchema, isMap, violations, type Schema, type Violation } from './schema';
-import { pathsOf, selectorsOf } from './selection';
+import { modeOf, pathsOf, selectorsOf } from './selection';
 
 /** What is wrong, and where: a path of fields as the API server names it. */
 export interface Problem {
@@ -27,10 +27,12 @@ type Check = (c: DeviceClass, at: string, i: number, all: DeviceClass[]) => Prob
 const problem = (field: string, key: string, values?: Message['values']): Problem => ({ field, message: msg(key, values) });
 const when = (holds: boolean, ...args: Parameters<typeof problem>): Problem[] => (holds ? [problem(...args)] : []);
 
+const nameMessage = (): Message => msg('The name must have 1 to 63 lowercase letters, digits or hyphens, and must not start or end with a hyphen.');
+
 /** The messages of fields whose limits need words of their own. */
 const limitMessages: Record<string, (v: Violation) => Message> = {
-  name: () => msg('The name must have 1 to 63 lowercase letters, digits or hyphens, and must not start or end with a hyphen.'),
-  'thinPoolConfig.name': () => msg('The thin pool name must have 1 to 63 letters, digits or the characters _ + . -, and must not start with a hyphen.'),
+  name: nameMessage,
+  'thinPoolConfig.name': () => msg('The thin pool name must have 1 to 107 letters, digits or the characters _ + . -, and must not start with a hyphen.'),
   deviceSelectors: ({ value, schema }) => msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.', { have: lengthOf(value), max: schema.maxItems ?? 0 }),
   paths: ({ value, schema }) => msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.', { count: lengthOf(value), max: schema.maxItems ?? 0 }),
   'paths[]': ({ value }) => msg('{{path}} is not a device path: it must start with /dev/, and no part may start with a dot.', { path: String(value) }),
@@ -51,7 +53,11 @@ function limitMessage(v: Violation): Message {
 
 const limits: Check = (c, at) => violations(c, deviceClassesSchema.items as Schema, at).map((v) => ({ field: v.field, message: limitMessage(v) }));
 
+/** The maximum length of a name, which is a rule of the schema. A name above maxLength violates the schema already. */
+const [maxName, maxLengthOfName] = [63, 245];
+
 const names: Check = (c, at, i, all) => [
+  ...when((c.name ?? '').length > maxName && (c.name ?? '').length <= maxLengthOfName, `${at}.name`, nameMessage().key),
   ...when(all.findIndex((o) => o.name === c.name) < i, `${at}.name`, msg('Two device classes are named {{name}}: choose another name.').key, { name: c.name }),
 ];
 
@@ -69,7 +75,7 @@ const nodesOf: Check = (c, at) => {
 
 const devices: Check = (c, at, _, all) => [
   ...when(
-    selectorsOf(c).length === 0 && all.length > 1, `${at}.deviceSelector`,
+    modeOf(c) === 'all' && all.filter((o) => modeOf(o) !== 'group').length > 1, `${at}.deviceSelector`,
     msg('Device class {{name}} would use every unused device, including those for other device classes: select its disks by path or by properties.').key, { name: c.name },
   ),
   ...when(!!c.deviceSelector && !!c.deviceSelectors?.length, `${at}.deviceSelectors`, msg('deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors.').key),
@@ -145,7 +151,7 @@ function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
     ...when(r.type === 'raid10' && r.mirrors !== undefined && r.mirrors !== 1, `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) must be 1 for raid10.').key),
     ...when(r.stripes !== undefined && r.type === 'raid1', `${at}.raidConfig.stripes`, msg('Stripes cannot be set for raid1.').key),
     ...when(r.stripes !== undefined && r.type === 'raid6' && r.stripes < 3, `${at}.raidConfig.stripes`, msg('raid6 requires at least 3 stripes.').key),
-    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || size > 4 * MiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two from 4Ki to 4Mi, and cannot be set for raid1.').key),
+    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki, and cannot be set for raid1.').key),
     ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
   ];
 }
@@ -163,6 +169,7 @@ export const immutable: Record<string, Message> & Record<(typeof IMMUTABLE)[numb
   name: msg('The name is immutable, because the volume groups and the StorageClass already use it: create a new device class.'),
   fstype: msg('The file system is immutable, because StorageClass parameters are: create a new device class.'),
   provisioning: msg('The volume type is immutable, because the volume groups are already thin or thick: create a new device class.'),
+  existingVolumeGroup: msg('The volume group is immutable, because the volumes of the device class are in it: create a new device class.'),
   'thinPoolConfig.name': msg('The thin pool name is immutable, because the thin pools already exist: create a new device class.'),
   'thinPoolConfig.sizePercent': msg('Immutable: to extend existing thin pools, use automatic extension or add devices.'),
   'thinPoolConfig.chunkSize': msg('The chunk size of a thin pool cannot be changed.'),

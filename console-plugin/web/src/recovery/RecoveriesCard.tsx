@@ -27,7 +27,9 @@ export function RecoveriesCard({ namespace, cluster, name, statuses, recoveries 
   const rights = useRecoveryRights(namespace);
   const [chosen, setChosen] = useState<Suggestion | 'any'>();
   const all = useMemo(() => statuses.data.flatMap((s) => suggestionsOf(s, name)), [statuses.data, name]);
-  const problems = byProblem(openSuggestions(all, name, recoveries.data));
+  // What was started is not suggested again, so the suggestions wait for the recoveries.
+  const known = recoveries.loaded || recoveries.error;
+  const problems = byProblem(known ? openSuggestions(all, name, recoveries.data) : []);
   const forbidden = rights.loaded && !rights.create;
   return (
     <Card data-test="recoveries">

@@ -5,11 +5,11 @@ import { DeviceName, Second, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { withField } from '../model/cluster';
-import { contentOf, foundBy, isStable, observed, stablePath, verdictOf, type Verdict } from '../model/devices';
+import { contentOf, foundBy, isStable, observed, stablePath, type Verdict } from '../model/devices';
 import type { Message } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { reasonsOf } from '../model/reasons';
-import { allPaths, isNamed, modeOf, selectorsOf, tick, trapOf, untick, withMode, type Mode, type Seen } from '../model/selection';
+import { allPaths, isNamed, modeOf, sameGroup, selectorsOf, tick, trapOf, untick, verdictOn, withMode, type Mode, type Seen } from '../model/selection';
 import { TRANSPORTS } from '../model/validate';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
@@ -28,6 +28,12 @@ export function DevicesStep() {
     { value: 'rules', label: t('Disks with specific properties'), description: t('All unused disks with these properties, on all selected nodes.') },
     { value: 'all', label: t('All unused disks'), description: t('Only possible if the LVMCluster has a single device class.') },
   ];
+  if (mode === 'group')
+    return (
+      <Alert isInline variant="info" title={t('No disks to select')} data-test="existing-group">
+        {t('The device class uses the volume group {{name}}, which an administrator created on the nodes. It adds no disks to it.', { name: c.existingVolumeGroup ?? '' })}
+      </Alert>
+    );
   return (
     <Stack hasGutter>
       <Form>
@@ -102,12 +108,12 @@ function DeviceTable({ mode }: { mode: Mode }) {
   const [text, setText] = useState('');
   const [onlyUsable, setOnlyUsable] = useState(false);
   const rows = useMemo(() => rowsOf(chosen, text, onlyUsable), [chosen, text, onlyUsable]);
-  const toggle = (seen: Seen, device: Device, on: boolean) => setDevices(on ? tick(c, seen, device, nodes, was) : untick(c, seen, device));
+  const toggle = (seen: Seen, device: Device, on: boolean) => setDevices(sameGroup(seen, device).reduce((next, x) => (on ? tick(next, seen, x, nodes, was) : untick(next, seen, x)), c));
   const tickAll = (list: [Seen, Device][]) => setDevices(list.reduce((next, [seen, x]) => tick(next, seen, x, nodes, was), c));
-  const usable = (seen: Seen) => seen.devices.filter((x) => verdictOf(x, seen.groups) === 'usable').map((x): [Seen, Device] => [seen, x]);
+  const usable = (seen: Seen) => seen.devices.filter((x) => verdictOn(seen, x) === 'usable').map((x): [Seen, Device] => [seen, x]);
   const alike = (device: Device) => chosen.flatMap((seen) => usable(seen).filter(([, x]) => x.model === device.model && bytesOf(x.size) === bytesOf(device.size)));
   const trap = ({ seen, device, verdict }: Extract<Row, { kind: 'device' }>) =>
-    mode === 'paths' && ['usable', 'named', 'wipe'].includes(verdict) && !isNamed(c, seen, device) ? trapOf(c, seen, device, chosen, was) : undefined;
+    mode === 'paths' && ['usable', 'named', 'wipe', 'group'].includes(verdict) && !isNamed(c, seen, device) ? trapOf(c, seen, device, chosen, was) : undefined;
   const count = chosen.reduce((n, seen) => n + seen.devices.filter((x) => isNamed(c, seen, x)).length, 0);
   return (
     <>
@@ -182,7 +188,7 @@ function rowsOf(chosen: Seen[], text: string, onlyUsable: boolean): Row[] {
   for (const seen of chosen) {
     const node = seen.node.metadata.name ?? '';
     const devices = seen.devices
-      .map((device) => ({ kind: 'device' as const, seen, device, verdict: verdictOf(device, seen.groups) }))
+      .map((device) => ({ kind: 'device' as const, seen, device, verdict: verdictOn(seen, device) }))
       .filter((r) => !onlyUsable || r.verdict !== 'blocked')
       .filter(({ device: x }) => !wanted || [node, x.name, x.id, x.model, x.vendor, x.serial, ...(x.byID ?? [])].some((v) => v?.toLowerCase().includes(wanted)));
     if (devices.length || !wanted) rows.push({ kind: 'node', seen }, ...devices);
@@ -203,7 +209,10 @@ const kindOf = (d: Device, t: T): string =>
 
 function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
-  const reasons = verdict === 'wipe' ? t('Contains {{content}}: must be wiped', { content: contentOf(device, m) }) : reasonsOf(device).map(m).join('; ');
+  const reasons =
+    verdict === 'wipe' ? t('Contains {{content}}: must be wiped', { content: contentOf(device, m) })
+    : verdict === 'group' ? t('In volume group {{name}}, which no device class uses: must be destroyed', { name: device.volumeGroup ?? '' })
+    : reasonsOf(device).map(m).join('; ');
   return [trap && m(trap), reasons].filter(Boolean).join(' ');
 }
 
@@ -214,7 +223,7 @@ function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'de
   const own = verdict === 'ours' && device.volumeGroup === c.name;
   if (mode !== 'paths') {
     const found = own || (selectorsOf(c).length === 0 ? foundBy(undefined, device) : selectorsOf(c).some((s) => foundBy(s, device)));
-    return <>{found && verdict !== 'blocked' ? t('Yes') : t('No')}</>;
+    return <>{found && verdict !== 'blocked' && verdict !== 'group' ? t('Yes') : t('No')}</>;
   }
   const ticked = isNamed(c, seen, device);
   return (

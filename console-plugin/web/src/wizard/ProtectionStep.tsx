@@ -5,7 +5,7 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { contentOf } from '../model/devices';
 import { bytesOf, formatBytes } from '../model/quantity';
-import { untick } from '../model/selection';
+import { sameGroup, untick } from '../model/selection';
 import { useDraft } from './draft';
 import { useErrors } from './fields';
 
@@ -14,7 +14,8 @@ export function ProtectionStep() {
   const { t, m, locale } = useT();
   const { c, carriers, confirmed, confirm, setDevices, at } = useDraft();
   const [typed, setTyped] = useState('');
-  const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
+  const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`), ...useErrors(`${at}.deviceSelector.wipeVolumeGroups`)];
+  const groups = [...new Set(carriers.filter((x) => x.verdict === 'group').map((x) => x.device.volumeGroup ?? ''))];
   if (carriers.length === 0)
     return (
       <Alert isInline variant="success" title={t('No data will be destroyed')} data-test="nothing-destroyed">
@@ -26,6 +27,11 @@ export function ProtectionStep() {
       <Alert isInline variant="danger" title={t('{{count}} of the selected disks contain data', { count: carriers.length })}>
         {t('The data is destroyed before the disk is used, once for each disk. The node keeps a backup of only the first and last MiB, and of the areas of other signatures.')}
       </Alert>
+      {groups.length > 0 && (
+        <Alert isInline variant="warning" title={t('Volume groups to destroy: {{names}}', { names: groups.join(', ') })} data-test="groups">
+          {t('They are destroyed with all their logical volumes, unless one of these is in use. The node keeps a backup of their metadata. To use a volume group with its volumes instead, deselect its disks and add its UUID to "adopt" of the device class in the YAML view.')}
+        </Alert>
+      )}
       <VirtualTable
         label={t('Disks to wipe')}
         rows={carriers}
@@ -36,8 +42,9 @@ export function ProtectionStep() {
           { key: 'content', title: t('Content'), lines: 2 }, { key: 'out', title: t('Action'), width: 7 },
         ]}
         cells={(x) => [
-          x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device, m),
-          <Button key="o" variant="link" isInline aria-label={t('Deselect {{name}} on node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
+          x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), 
+          x.verdict === 'group' ? <span key="c" title={x.device.volumeGroupUUID}>{t('In volume group {{name}}', { name: x.device.volumeGroup ?? '' })}</span> : contentOf(x.device, m),
+          <Button key="o" variant="link" isInline aria-label={t('Deselect {{name}} on node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(sameGroup(x.seen, x.device).reduce((next, d) => untick(next, x.seen, d), c))}>
             {t('Deselect')}
           </Button>,
         ]}

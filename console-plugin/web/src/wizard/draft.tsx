@@ -6,7 +6,7 @@ import type { Rights } from '../kube/watch';
 import { newClass, withClass, withClasses } from '../model/cluster';
 import { msg, type Message } from '../model/message';
 import { intolerable, selects } from '../model/nodes';
-import { carriersOf, seenOf, wipedPaths, withWipe, type Carrier, type Seen } from '../model/selection';
+import { carriersOf, consentOf, exceeds, seenOf, withCarriers, withConsent, without, type Carrier, type Consent, type Seen } from '../model/selection';
 import { classField, validate, validateChange, type Problem } from '../model/validate';
 import { problemsOf, YAML_FIELD, type StepId } from './steps';
 
@@ -89,8 +89,8 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
   const was = classesOf(before).find((o) => o.name === c.name);
   const at = classField(Math.min(index, Math.max(0, classes.length - 1)));
   const chosen = useMemo(() => seen.filter((s) => selects(c.nodeSelector, s.node) && intolerable(s.node, cluster.spec?.tolerations).length === 0), [seen, c.nodeSelector, cluster.spec?.tolerations]);
-  const consented = useMemo(() => (was ? wipedPaths(was) : new Set<string>()), [was]);
-  const carriers = useMemo(() => carriersOf(c, seen).filter((x) => !consented.has(x.path)), [c, seen, consented]);
+  const consented = useMemo<Consent>(() => (was ? consentOf(was) : { paths: new Set(), groups: new Set() }), [was]);
+  const carriers = useMemo(() => without(consented, carriersOf(c, seen)), [c, seen, consented]);
   const key = keyOf(carriers);
   const confirmed = carriers.length > 0 && confirmedKey === key;
 
@@ -98,24 +98,24 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
   const setDevices = useCallback(
     (next: DeviceClass) => {
       setConfirmedKey(undefined);
-      setClass([...wipedPaths(next)].some((p) => !consented.has(p)) ? withWipe(next, consented) : next);
+      setClass(exceeds(consentOf(next), consented) ? withConsent(next, consented, carriersOf(next, seen)) : next);
     },
-    [setClass, consented],
+    [setClass, consented, seen],
   );
   const confirm = useCallback(
     (yes: boolean) => {
       setConfirmedKey(yes ? key : undefined);
-      setClass(withWipe(c, yes ? new Set([...consented, ...carriers.map((x) => x.path)]) : consented));
+      setClass(withConsent(c, yes ? withCarriers(consented, carriers) : consented, carriersOf(c, seen)));
     },
-    [key, c, consented, carriers, setClass],
+    [key, c, consented, carriers, seen, setClass],
   );
   // What is on the disks changed after somebody consented to destroy it: that consent was for something else.
   useEffect(() => {
     if (confirmedKey !== undefined && confirmedKey !== key) {
       setConfirmedKey(undefined);
-      setClass(withWipe(c, consented));
+      setClass(withConsent(c, consented, carriersOf(c, seen)));
     }
-  }, [confirmedKey, key, c, consented, setClass]);
+  }, [confirmedKey, key, c, consented, seen, setClass]);
 
   const problems = useMemo(() => {
     const all = [...validate(cluster), ...(before ? validateChange(before, cluster) : [])];

@@ -9,7 +9,7 @@ export const YAML_FIELD = 'review.yaml';
 export function stepOf(field: string): StepId {
   if (field === YAML_FIELD) return 'review';
   if (field === '' || field.startsWith('metadata') || field === 'spec.storage.deviceClasses') return 'start';
-  if (/forceWipe|^protection/.test(field)) return 'protection';
+  if (/forceWipe|wipeVolumeGroups|^protection/.test(field)) return 'protection';
   if (/deviceSelector|deviceDiscoveryPolicy|deviceRequests|adopt/.test(field)) return 'devices';
   if (/nodeSelector|tolerations/.test(field)) return 'nodes';
   return 'class';

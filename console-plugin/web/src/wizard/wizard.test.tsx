@@ -105,6 +105,25 @@ describe('wizard', () => {
     await waitFor(() => expect(has('nothing-destroyed')).not.toBeNull());
   });
 
+  it('selects all disks of a volume group that no device class has, and destroys it after a typed name only', async () => {
+    const grouped = (n: string) => dev(n, { state: 'InUse', volumeGroup: 'old', volumeGroupUUID: 'U-1', reasons: [{ code: 'InVolumeGroup' }] });
+    const { done } = show({ statuses: [status('a', grouped('x'), grouped('y')), status('b', dev('d'))] });
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-x on node a'));
+    expect(has('ticked')?.textContent).toMatch(/^2 /);
+    await go('class', 'protection');
+    expect(has('groups')?.textContent).toMatch(/Volume groups to destroy: old/);
+    await user.type(document.getElementById('protection.confirm') as HTMLInputElement, 'vg1');
+    await waitFor(() => expect(has('confirmed')).not.toBeNull());
+    await go('review');
+    await waitFor(() => expect(document.querySelector('[data-test=dry-run][data-state=accepted]')).not.toBeNull());
+    await next();
+    await waitFor(() => expect(done).toHaveBeenCalled());
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]?.deviceSelector).toEqual({
+      optionalPaths: ['/dev/disk/by-id/wwn-x', '/dev/disk/by-id/wwn-y'], wipeVolumeGroups: ['U-1'],
+    });
+  });
+
   it('ticks alike, all of a node, and all', async () => {
     show();
     await go('nodes', 'devices');

@@ -19,7 +19,7 @@ const (
 	devicesFile = "/etc/lvm/devices/system.devices"
 	// multipathConf is the configuration that mpathconf writes on RHEL.
 	multipathConf  = "defaults {\n\tuser_friendly_names yes\n\tfind_multipaths yes\n}\n"
-	multipathLimit = 20 * time.Second
+	multipathLimit = 2 * time.Minute
 
 	hostVGName = "host"
 	hostLV     = "/dev/" + hostVGName + "/root"
@@ -55,7 +55,7 @@ func (m *machine) applyFlavor() error {
 	return nil
 }
 
-// removeFiles removes files from the node. The machine keeps them.
+// removeFiles removes files and directories from the node. The machine keeps them.
 func removeFiles(patterns []string) error {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
@@ -63,7 +63,7 @@ func removeFiles(patterns []string) error {
 			return err
 		}
 		for _, file := range files {
-			if err := os.Remove(file); err != nil {
+			if err := os.RemoveAll(file); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 const (
 	containerdSocket = "/run/containerd/containerd.sock"
-	containerdLimit  = 60 * time.Second
+	containerdLimit  = 3 * time.Minute
 	restartPause     = time.Second
 )
 

@@ -11,7 +11,7 @@ import (
 
 const (
 	divertFile  = "/etc/kubernetes/network-policies.iptables"
-	divertLimit = 20 * time.Second
+	divertLimit = 2 * time.Minute
 )
 
 // divertRules send the first packet of each connection from or to a Pod to the queue of kube-network-policies, which

@@ -23,7 +23,7 @@ const (
 	scsiHBA    = scsiTarget + "/loopback/naa.5001405000000001"
 	scsiCore   = scsiTarget + "/core/fileio_0"
 	scsiDir    = labDir + "/scsi"
-	scsiLimit  = 10 * time.Second
+	scsiLimit  = 2 * time.Minute
 )
 
 // scsi manages the node's SCSI disks: the kernel's own SCSI target, looped back to the kernel's own SCSI initiator,

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const udevLimit = 20 * time.Second
+const udevLimit = 2 * time.Minute
 
 // udev starts the daemon and triggers events only for block devices: "udevadm trigger" would process two hundred
 // devices, and the node uses no other kind.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/url"
 	"os"
@@ -86,7 +87,7 @@ func (s *supervisor) snapshotController(context.Context) error {
 	return err
 }
 
-// openShift creates the two objects with which an operator detects OpenShift and the topology of the cluster.
+// openShift creates the objects with which an operator detects OpenShift, the identity and the topology of the cluster.
 func (s *supervisor) openShift(ctx context.Context) error {
 	topology := "HighlyAvailable"
 	if len(s.Nodes) == 1 {
@@ -104,5 +105,19 @@ func (s *supervisor) openShift(ctx context.Context) error {
 	if err := s.kube.merge(ctx, base+"infrastructures/cluster/status", status); err != nil {
 		return err
 	}
-	return s.kube.apply(ctx, base+"apiservers/cluster", []byte(apiServer))
+	if err := s.kube.apply(ctx, base+"apiservers/cluster", []byte(apiServer)); err != nil {
+		return err
+	}
+	version := fmt.Sprintf(`{"apiVersion":"config.openshift.io/v1","kind":"ClusterVersion","metadata":{"name":"version"},`+
+		`"spec":{"clusterID":%q}}`, clusterID(s.Name))
+	return s.kube.apply(ctx, base+"clusterversions/version", []byte(version))
+}
+
+// clusterID returns the cluster ID of the lab with a name. A later lab of this name has the same one, like a cluster
+// after an image-based upgrade.
+func clusterID(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	id := []byte(fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]))
+	id[14], id[19] = '4', '8' // a UUID of version 4
+	return string(id)
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	nodeReadyLimit = 4 * time.Minute
-	addonLimit     = 2 * time.Minute
+	nodeReadyLimit = 10 * time.Minute
+	addonLimit     = 5 * time.Minute
 )
 
 // bringUp starts everything, and independent parts at the same time.

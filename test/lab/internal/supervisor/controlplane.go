@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	apiServerLimit = 2 * time.Minute
+	apiServerLimit = 5 * time.Minute
 	etcdURL        = "http://127.0.0.1:2379"
 	// etcdDir is the folder with the data of etcd, relative to the state folder.
 	etcdDir = "etcd"

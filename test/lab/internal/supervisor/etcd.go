@@ -18,7 +18,7 @@ import (
 
 const (
 	etcdLimit     = time.Minute
-	etcdCallLimit = 10 * time.Second
+	etcdCallLimit = time.Minute
 	// revisionKey is overwritten to increase the revision of etcd.
 	revisionKey = "lab/revision"
 )

@@ -26,7 +26,7 @@ import (
 
 const (
 	rootDiskBytes = 40 << 30 // sparse
-	bootLimit     = 90 * time.Second
+	bootLimit     = 5 * time.Minute
 	powerOffLimit = 60 * time.Second
 	cutLimit      = 20 * time.Second
 )
@@ -257,7 +257,7 @@ func (n *node) bootID(ctx context.Context) (string, error) {
 // answers returns an error unless the agent of a booting node accepts a connection. The timeout is short: packets that
 // are sent before the node's network is up are lost, and TCP sends them again only after seconds.
 func (n *node) answers(ctx context.Context) error {
-	conn, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).DialContext(ctx, "tcp", n.spec.Agent())
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", n.spec.Agent())
 	if err != nil {
 		return err
 	}

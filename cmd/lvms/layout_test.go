@@ -1,0 +1,67 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+)
+
+func TestTheOperatorTakesTheLayoutOfNodesFromFlagsOrTheEnvironment(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags, environment []string // pairs
+		want               []nodelayout.Variable
+	}{
+		"the defaults": {},
+		"flags": {flags: []string{"kubelet-root-dir", "/a", "host-path", "/b:/c"},
+			want: []nodelayout.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/a"}, {Name: "HOST_PATH", Value: "/b:/c"}}},
+		"the environment overrides them": {flags: []string{"kubelet-root-dir", "/a", "host-path", "/b:/c"},
+			environment: []string{"KUBELET_ROOT_DIR", "/d", "HOST_PATH", "/e"},
+			want: []nodelayout.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/d"},
+				{Name: "HOST_PATH", Value: "/e"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := 0; i < len(test.environment); i += 2 {
+				t.Setenv(test.environment[i], test.environment[i+1])
+			}
+			var o operatorOptions
+			flags := o.command().Flags()
+			for i := 0; i < len(test.flags); i += 2 {
+				if err := flags.Set(test.flags[i], test.flags[i+1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := o.complete(); err != nil {
+				t.Fatal(err)
+			}
+			got := o.layout.Environment()
+			if len(got) != len(test.want) || len(got) == 2 && (got[0] != test.want[0] || got[1] != test.want[1]) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestTheOperatorDoesNotStartWithAnInvalidLayout(t *testing.T) {
+	t.Setenv("HOST_PATH", "bin")
+	o := operatorOptions{kubeletDir: nodelayout.DefaultKubeletDir, hostPath: nodelayout.DefaultHostPath}
+	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "HOST_PATH") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheKubeletFindsTheSocketInItsOwnDirectory(t *testing.T) {
+	for directory, want := range map[string]string{
+		"":                     "/var/lib/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
+		"/var/lib/k0s/kubelet": "/var/lib/k0s/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
+	} {
+		layout, err := nodelayout.Parse(directory, "", func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := csiEndpoint(layout); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

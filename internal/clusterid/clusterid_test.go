@@ -1,0 +1,67 @@
+package clusterid
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	configv1 "github.com/openshift/api/config/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestIdentity(t *testing.T) {
+	kubeSystem := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "ns"}}
+	version := func(id configv1.ClusterID) *configv1.ClusterVersion {
+		return &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: "version"},
+			Spec: configv1.ClusterVersionSpec{ClusterID: id}}
+	}
+	noKind := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "config.openshift.io", Kind: "ClusterVersion"}}
+	for name, test := range map[string]struct {
+		objects []client.Object
+		// versionErr is the error for the ClusterVersion, and namespaceErr that for the namespace.
+		versionErr, namespaceErr error
+		want                     Identity
+		says                     string
+	}{
+		"Kubernetes":                 {objects: []client.Object{kubeSystem}, versionErr: noKind, want: Identity{ID: "ns"}},
+		"without a ClusterVersion":   {objects: []client.Object{kubeSystem}, want: Identity{ID: "ns"}},
+		"OpenShift":                  {objects: []client.Object{kubeSystem, version("id")}, want: Identity{ID: "id", Former: "ns"}},
+		"no cluster ID":              {objects: []client.Object{kubeSystem, version("")}, says: "no clusterID"},
+		"ClusterVersion unreadable":  {objects: []client.Object{kubeSystem}, versionErr: errors.New("no answer"), says: "no answer"},
+		"kube-system unreadable":     {objects: []client.Object{version("id")}, namespaceErr: errors.New("no answer"), says: "kube-system"},
+		"kube-system does not exist": {objects: []client.Object{version("id")}, says: "kube-system"},
+		"kube-system without a UID": {objects: []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}}, says: "has no UID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme := runtime.NewScheme()
+			if err := errors.Join(corev1.AddToScheme(scheme), configv1.Install(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.objects...).WithInterceptorFuncs(
+				interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+					o client.Object, options ...client.GetOption) error {
+					_, isVersion := o.(*configv1.ClusterVersion)
+					if err := test.versionErr; isVersion && err != nil {
+						return err
+					}
+					if err := test.namespaceErr; !isVersion && err != nil {
+						return err
+					}
+					return c.Get(ctx, key, o, options...)
+				}}).Build()
+			got, err := Read(t.Context(), reader)
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) || got != test.want {
+				t.Errorf("got %+v, %v, want %+v, %q", got, err, test.want, test.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package logicalvolume
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// createUnlessRestored creates the logical volume of an object, unless the object was restored. An object that Velero
+// or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
+// volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
+// operator choose the logical volume that the PersistentVolume names.
+func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	err := r.restored(ctx, lv)
+	if err == nil {
+		return r.create(ctx, lv)
+	}
+	r.events.Emit(lv, createFailed, r.Node, message(err))
+	return r.fail(ctx, lv, err)
+}
+
+// refused is called for an object whose status has a final error. The client deletes the object, or requests something
+// else. Only a restored object has no client: its error is not final.
+func (r *Reconciler) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	handle, err := r.handle(ctx, lv)
+	if err != nil || handle == "" || handle == string(lv.UID) {
+		return ctrl.Result{}, err
+	}
+	return r.fail(ctx, lv, status.Errorf(codes.Unavailable, "PersistentVolume %s has the logical volume %s, which was "+
+		"created for an earlier LogicalVolume of this name: %s", lv.Name, handle, lv.Status.Message))
+}
+
+// restored returns an error with the code Unavailable if the object was restored, or if this is not known: a logical
+// volume has the name of the object in its tags and was created for an earlier object of this name, or the device class
+// does not exist yet and the PersistentVolume names another logical volume. A logical volume that nobody has used yet
+// has no data and does not count, unless the PersistentVolume names it.
+func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	tagged, err := r.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
+	if err != nil && status.Code(err) != codes.NotFound {
+		return status.Errorf(codes.Unavailable, "%s", message(err))
+	}
+	if err == nil && len(tagged) == 0 {
+		return nil
+	}
+	handle, readErr := r.handle(ctx, lv)
+	switch {
+	case readErr != nil:
+		return readErr
+	case err != nil && handle == "":
+		return nil // The request is refused.
+	case err != nil:
+		return status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the logical "+
+			"volume of PersistentVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
+	}
+	var former []string
+	for _, v := range tagged {
+		switch {
+		case v.GetName() == string(lv.UID):
+			return nil // An earlier process created it.
+		case v.GetName() == handle || !slices.Contains(v.GetTags(), v1alpha1.NewTag):
+			former = append(former, v.GetName())
+		}
+	}
+	if len(former) == 0 {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "device class %s on node %s has a logical volume of an earlier "+
+		"LogicalVolume %s: %s. Nothing is created beside it. It is used if PersistentVolume %s names it; to use it "+
+		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, r.Node, lv.Name,
+		strings.Join(former, ", "), lv.Name, v1alpha1.ImportAnnotation, lv.Name)
+}
+
+// handle returns the volume handle of the PersistentVolume with the name of the object, or "" if there is none of this
+// driver.
+func (r *Reconciler) handle(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+	pv := &corev1.PersistentVolume{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, pv)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", status.Errorf(codes.Unavailable, "read PersistentVolume %s: %v", lv.Name, err)
+	}
+	if pv.Spec.CSI == nil || pv.Spec.CSI.Driver != v1alpha1.DriverName {
+		return "", nil
+	}
+	return pv.Spec.CSI.VolumeHandle, nil
+}

@@ -1,0 +1,193 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// volumeOf creates a logical volume for an earlier object of this name.
+func (w *world) volumeOf(object, name string, tags ...string) {
+	w.Helper()
+	w.must(w.lvm.LVCreateThin(w.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name, VirtualSize: 12 << 20,
+		Tags: append(tags, "lvms.uid="+name, "lvms.pv="+object, "lvms.pvc=ns/"+object, "lvms.cluster=c0")}))
+}
+
+// persistent creates a PersistentVolume.
+func (w *world) persistent(name, handle string) {
+	w.Helper()
+	w.must(w.api.Create(w.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: handle}}}}))
+}
+
+// TestTagsNameTheRestoredObject: Velero restored the status, too, and the cluster has another identity.
+func TestTagsNameTheRestoredObject(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	w.volumeOf("pvc-1", "orphan", "lvms.formatted=xfs")
+	w.ask("pvc-1", thin(12))
+	lv := w.get("pvc-1")
+	lv.Status.VolumeID, lv.Annotations = "orphan", nil
+	w.must(w.api.Status().Update(t.Context(), lv))
+	for range 2 {
+		w.must(a.audit(t.Context()))
+	}
+	want := []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=pvc-1", "lvms.pvc=ns/pvc-1",
+		"lvms.uid=" + string(lv.UID)}
+	if got := w.tags("orphan"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
+		t.Errorf("got the tags %q, %d commands", got, w.fake.Calls()["LVChangeTags"])
+	}
+}
+
+// TestTagsOfAVolumeThatTwoObjectsNameStay: somebody edited a status.
+func TestTagsOfAVolumeThatTwoObjectsNameStay(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	w.volumeOf("pvc-1", "orphan")
+	before := w.tags("orphan")
+	for _, name := range []string{"pvc-1", "pvc-2"} {
+		w.ask(name, thin(12))
+		lv := w.get(name)
+		lv.Status.VolumeID = "orphan"
+		w.must(w.api.Status().Update(t.Context(), lv))
+	}
+	w.must(a.audit(t.Context()))
+	if got := w.tags("orphan"); !slices.Equal(got, before) {
+		t.Errorf("got the tags %q, want %q", got, before)
+	}
+}
+
+// noPersistentVolumes is an API server that does not return PersistentVolumes.
+type noPersistentVolumes struct{ client.Reader }
+
+func (r noPersistentVolumes) Get(ctx context.Context, key client.ObjectKey, o client.Object,
+	options ...client.GetOption) error {
+	if _, ok := o.(*corev1.PersistentVolume); ok {
+		return errors.New("no answer")
+	}
+	return r.Reader.Get(ctx, key, o, options...)
+}
+
+// TestNothingIsCreatedBesideTheVolumeOfARestoredObject: Velero restores a LogicalVolume with another UID and without
+// its status.
+func TestNothingIsCreatedBesideTheVolumeOfARestoredObject(t *testing.T) {
+	for name, test := range map[string]struct {
+		do func(*world)
+		// noLVM and noAPI: LVM or PersistentVolumes cannot be read.
+		noLVM, noAPI bool
+		// says is in the status. If "", a volume is created.
+		says string
+	}{
+		"it is tagged": {do: func(w *world) { w.volumeOf("pvc-1", "old") },
+			says: "has a logical volume of an earlier LogicalVolume pvc-1: old. Nothing is created"},
+		"for another object": {do: func(w *world) { w.volumeOf("pvc-2", "old") }},
+		"two": {do: func(w *world) {
+			w.volumeOf("pvc-1", "old")
+			w.volumeOf("pvc-1", "older")
+		}, says: "pvc-1: old, older. Nothing is created"},
+		"never used": {do: func(w *world) { w.volumeOf("pvc-1", "old", "lvms.new") }},
+		"never used, of the PersistentVolume": {do: func(w *world) {
+			w.volumeOf("pvc-1", "old", "lvms.new")
+			w.persistent("pvc-1", "old")
+		}, says: "pvc-1: old. Nothing is created"},
+		"LVM cannot be read": {do: func(w *world) { w.volumeOf("pvc-1", "old") }, noLVM: true,
+			says: "input/output error"},
+		"the PersistentVolume cannot be read": {do: func(w *world) { w.volumeOf("pvc-1", "old", "lvms.new") }, noAPI: true,
+			says: "read PersistentVolume pvc-1: no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ask("pvc-1", thin(12))
+			test.do(w)
+			before := w.volumes()
+			for range 2 {
+				agent := w.agent()
+				if test.noAPI {
+					agent.Live = noPersistentVolumes{agent.Live}
+				}
+				if test.noLVM {
+					w.fake.Fail("Report", errors.New("input/output error"))
+				}
+				if err := w.run(agent, "pvc-1"); (err != nil) != (test.says != "") {
+					t.Errorf("got %v", err)
+				}
+			}
+			w.fake.Fail("Report", nil)
+			lv := w.get("pvc-1")
+			if test.says == "" {
+				before = append(before, "thin/"+string(lv.UID)+" 12")
+				if lv.Status.VolumeID != string(lv.UID) {
+					t.Errorf("got the status %+v", lv.Status)
+				}
+			} else if lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable ||
+				!strings.Contains(lv.Status.Message, test.says) {
+				t.Errorf("got the status %+v", lv.Status)
+			}
+			w.see("at the end", before...)
+		})
+	}
+}
+
+// TestARestoredObjectWaitsForItsDeviceClass: without a PersistentVolume, the object is refused, so that the claim can
+// get a volume on another node.
+func TestARestoredObjectWaitsForItsDeviceClass(t *testing.T) {
+	for name, test := range map[string]struct {
+		restored bool
+		want     codes.Code
+		says     string
+	}{
+		"new": {want: codes.ResourceExhausted, says: `device class "other" is not set up on this node`},
+		"restored": {restored: true, want: codes.Unavailable,
+			says: "device class other is not set up on node node1 yet, which has the logical volume of PersistentVolume pvc-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			spec := thin(12)
+			spec.DeviceClass = "other"
+			w.ask("pvc-1", spec)
+			if test.restored {
+				w.persistent("pvc-1", "old")
+			}
+			if err := w.run(w.agent(), "pvc-1"); (err != nil) != test.restored {
+				t.Errorf("got %v", err)
+			}
+			if s := w.get("pvc-1").Status; s.Code != test.want || s.Message != test.says || s.VolumeID != "" {
+				t.Errorf("got the status %+v", s)
+			}
+		})
+	}
+}
+
+// TestARestoredObjectIsNotRefusedForEver: it was restored before its device class.
+func TestARestoredObjectIsNotRefusedForEver(t *testing.T) {
+	w := newWorld(t)
+	w.volumeOf("pvc-1", "old")
+	w.ask("pvc-1", thin(12))
+	lv := w.get("pvc-1")
+	lv.Status.Code, lv.Status.Message = codes.NotFound, "device class is not set up on this node"
+	w.must(w.api.Status().Update(t.Context(), lv))
+	w.must(w.run(w.agent(), "pvc-1"))
+	if lv := w.get("pvc-1"); lv.Status.VolumeID != "" || lv.Status.Code != codes.NotFound {
+		t.Errorf("without a PersistentVolume, its client deletes it: %+v", lv.Status)
+	}
+	w.persistent("pvc-1", "old")
+	for range 2 {
+		if err := w.run(w.agent(), "pvc-1"); err == nil {
+			t.Error("it is not tried again")
+		}
+	}
+	if lv := w.get("pvc-1"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable {
+		t.Errorf("got the status %+v", lv.Status)
+	}
+	w.see("at the end", "thin/old 12")
+}
