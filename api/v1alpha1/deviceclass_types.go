@@ -18,6 +18,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
 type DeviceClass struct {
 	// name is the name of the device class and, without existingVolumeGroup, of its volume group on each node. The name
 	// of its StorageClass is lvms- followed by this name. It has at most 63 characters.
@@ -54,6 +56,11 @@ type DeviceClass struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="existingVolumeGroup is immutable, because the volumes of the device class are in the volume group: create a new device class"
 	// +optional
 	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
+
+	// existingVolumeGroupConfig has the settings of a device class with existingVolumeGroup. A change applies to new
+	// volumes.
+	// +optional
+	ExistingVolumeGroupConfig *ExistingVolumeGroupConfig `json:"existingVolumeGroupConfig,omitempty"`
 
 	// deviceSelector selects the devices of this device class. Without deviceSelector and deviceSelectors, the device
 	// class uses every unused device of the node.
@@ -406,6 +413,41 @@ func (r *RAIDConfig) Parity() int {
 // MinimumDevices is how many devices a volume needs (lvmraid(7)).
 func (r *RAIDConfig) MinimumDevices() int {
 	return r.DataStripes()*(r.Copies()+1) + r.Parity()
+}
+
+// ExistingVolumeGroupConfig has the settings of a device class on a volume group that an administrator created. They are
+// the keys spare-gb, stripe, stripe-size and lvcreate-options of TopoLVM's lvmd.yaml.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || has(self.stripes)",message="stripeSize requires stripes"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || !has(self.lvcreateOptions) || !self.lvcreateOptions.exists(o, o.startsWith('--stripes'))",message="stripes and --stripes or --stripesize in lvcreateOptions are mutually exclusive: remove one of them"
+type ExistingVolumeGroupConfig struct {
+	// spareGiB is subtracted from the capacity that the scheduler sees, in GiB, so that this much space stays free for an
+	// administrator or another program. The expansion of volumes and snapshots can use it. Defaults to 0.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048576
+	// +optional
+	SpareGiB int64 `json:"spareGiB,omitempty"`
+
+	// stripes is the number of physical volumes that the data of a new volume is striped over.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=128
+	// +optional
+	Stripes *int32 `json:"stripes,omitempty"`
+
+	// stripeSize is the amount of data that is written to one physical volume before the next: a power of two of at
+	// least 4Ki. LVM reduces it to the size of an extent. Defaults to 64Ki.
+	// +optional
+	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
+
+	// lvcreateOptions are options of lvcreate for new volumes, for example --type=raid1. Allowed are --type (linear,
+	// striped, and the types raid0 to raid10), --mirrors, --stripes, --stripesize, --regionsize, --nosync, --readahead,
+	// --minrecoveryrate and --maxrecoveryrate, each with its value after "=".
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^--(nosync|type=(linear|striped|raid0|raid0_meta|raid1|raid4|raid5(_[a-z]{1,2})?|raid6(_[a-z0-9_]{2,6})?|raid10)|(mirrors|stripes)=[0-9]{1,3}|(stripesize|regionsize|readahead|minrecoveryrate|maxrecoveryrate)=[0-9]{1,12}[a-zA-Z]{0,4}|readahead=(auto|none))$')",message="must be --nosync, or one of --type (linear, striped or a type of RAID), --mirrors, --stripes, --stripesize, --regionsize, --readahead, --minrecoveryrate and --maxrecoveryrate with = and a value, for example --type=raid1"
+	LVCreateOptions []string `json:"lvcreateOptions,omitempty"`
 }
 
 // SizeCalculationPolicy controls how a size is determined.

@@ -51,6 +51,10 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	ExistingVolumeGroup string `json:"existingVolumeGroup,omitempty"`
 
+	// existingVolumeGroupConfig has the settings of a device class with existingVolumeGroup.
+	// +optional
+	ExistingVolumeGroupConfig *ExistingVolumeGroupConfig `json:"existingVolumeGroupConfig,omitempty"`
+
 	// deviceSelector selects the devices. Without deviceSelector and deviceSelectors, every unused device is used.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`

@@ -128,6 +128,15 @@ func joined(groups []lvmv1alpha1.VolumeGroupReference) string {
 // reduces the size to that of an extent.
 const minStripeSize int64 = 4 << 10
 
+// stripeSizePossible checks that LVM supports a stripe size.
+func stripeSizePossible(at *field.Path, size *resource.Quantity) field.ErrorList {
+	if size == nil || size.CmpInt64(minStripeSize) >= 0 && bits.OnesCount64(uint64(size.Value())) == 1 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, size.String(),
+		"must be a power of two of at least 4Ki; remove it for the default of 64Ki")}
+}
+
 // raidPossible checks that enough devices are named for the RAID level, and that LVM supports the stripe size.
 func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
@@ -137,11 +146,7 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if raid == nil {
 			continue
 		}
-		if size := raid.StripeSize; size != nil &&
-			(size.CmpInt64(minStripeSize) < 0 || bits.OnesCount64(uint64(size.Value())) != 1) {
-			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(),
-				"must be a power of two of at least 4Ki; remove it for the default of 64Ki"))
-		}
+		violations = append(violations, stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
 		if !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
 		}

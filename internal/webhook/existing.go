@@ -19,6 +19,10 @@ func existingGroupsPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 			continue
 		}
 		at := classesPath.Index(i).Child("existingVolumeGroup")
+		if config := class.ExistingVolumeGroupConfig; config != nil {
+			violations = append(violations, stripeSizePossible(
+				classesPath.Index(i).Child("existingVolumeGroupConfig", "stripeSize"), config.StripeSize)...)
+		}
 		for j, other := range classes {
 			if i == j || !meet(class.NodeSelector, other.NodeSelector) {
 				continue

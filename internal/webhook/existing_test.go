@@ -20,6 +20,10 @@ func TestExistingGroupsAreSharedSafely(t *testing.T) {
 		"with the name of the class": {"[{name: data, existingVolumeGroup: data}]", nil},
 		"thick and two pools": {"[{name: a, existingVolumeGroup: data}, {name: b, existingVolumeGroup: data, " +
 			thin("p") + "}, {name: c, existingVolumeGroup: data, " + thin("q") + "}]", nil},
+		"stripes": {"[{name: a, existingVolumeGroup: data, existingVolumeGroupConfig: {stripes: 2, stripeSize: 64Ki}}]", nil},
+		"an odd stripe size": {"[{name: a, existingVolumeGroup: data, existingVolumeGroupConfig: {stripes: 2, " +
+			"stripeSize: 65Ki}}]", []string{"deviceClasses[0].existingVolumeGroupConfig.stripeSize: Invalid value: " +
+			"\"65Ki\": must be a power of two of at least 4Ki"}},
 		"beside a class without a selector": {"[{name: a}, {name: b, existingVolumeGroup: data}]", nil},
 		"twice thick": {"[{name: a, existingVolumeGroup: data}, {name: b, existingVolumeGroup: data}]",
 			[]string{"deviceClasses[1].existingVolumeGroup: Invalid value: \"data\": already has device class \"a\""}},

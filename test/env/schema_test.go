@@ -82,6 +82,30 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"metadata of an existing pool": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSizeCalculationPolicy: Static}}]}`,
 			`the thin pool must exist and is not changed`},
+		"settings of no existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroupConfig: {spareGiB: 10}}]}`,
+			`existingVolumeGroupConfig requires existingVolumeGroup`},
+		"stripes of thin volumes": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {stripes: 2}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
+			`cannot be set together with thinPoolConfig: the blocks of thin volumes`},
+		"options for thin volumes": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {lvcreateOptions: [--type=raid1]}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
+			`cannot be set together with thinPoolConfig: the blocks of thin volumes`},
+		"a stripe size without stripes": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {stripeSize: 64Ki}}]}`,
+			`stripeSize requires stripes`},
+		"stripes twice": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {stripes: 2, lvcreateOptions: [--type=raid5, --stripesize=8k]}}]}`,
+			`are mutually exclusive: remove one of them`},
+		"an option that is not allowed": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {lvcreateOptions: [--config=x]}}]}`,
+			`existingVolumeGroupConfig.lvcreateOptions[0]: Invalid value: "--config=x": must be --nosync, or one of --type`},
+		"a type that is not allowed": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {lvcreateOptions: [--type=cache]}}]}`,
+			`must be --nosync, or one of --type (linear, striped or a type of RAID)`},
+		"an option in two words": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {lvcreateOptions: [--type, raid1]}}]}`,
+			`with = and a value, for example --type=raid1`},
 		"no name of an existing group": {`{deviceClasses: [{name: vg1, existingVolumeGroup: "-x"}]}`,
 			`deviceClasses[0].existingVolumeGroup: Invalid value: "-x"`},
 		"unknown file system": {`{deviceClasses: [{name: vg1, fstype: btrfs}]}`,
@@ -189,24 +213,25 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 
 func TestAccepted(t *testing.T) {
 	for name, storage := range map[string]string{
-		"no device class":       `{}`,
-		"two slashes":           `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//disk/by-id//x]}}]}`,
-		"every property":        `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
-		"a StorageClass":        `{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {a: b}, additionalLabels: {c: d}}}]}`,
-		"one property":          `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
-		"an existing group":     `{deviceClasses: [{name: vg1, existingVolumeGroup: Data_1, thinPoolConfig: {name: p, overprovisionRatio: 1}}, {name: vg2, existingVolumeGroup: Data_1}]}`,
-		"a mirror":              `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 9}}]}`,
-		"raid4":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid4, stripes: 60, stripeSize: 4Ki}}]}`,
-		"raid6":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 3}}]}`,
-		"raid10":                `{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 1, stripes: 2, stripeSize: 4Mi}}]}`,
-		"wipe with a name":      `{deviceClasses: [{name: vg1, deviceSelector: {optionalPaths: [/dev/disk/by-id/x], forceWipeDevicesAndDestroyAllData: true}}]}`,
-		"no wipe, no name":      `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: false}}]}`,
-		"growth at the mark":    `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 80, autoExtend: {}}}]}`,
-		"no mark":               `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 100}}]}`,
-		"limits of growth":      `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
-		"least growth":          `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
-		"requests":              `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
-		"empty deviceSelectors": `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
+		"no device class":               `{}`,
+		"two slashes":                   `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//disk/by-id//x]}}]}`,
+		"every property":                `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
+		"a StorageClass":                `{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {a: b}, additionalLabels: {c: d}}}]}`,
+		"one property":                  `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
+		"an existing group":             `{deviceClasses: [{name: vg1, existingVolumeGroup: Data_1, thinPoolConfig: {name: p, overprovisionRatio: 1}}, {name: vg2, existingVolumeGroup: Data_1}]}`,
+		"settings of an existing group": `{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {spareGiB: 10, stripes: 2, stripeSize: 64Ki, lvcreateOptions: [--readahead=auto]}}, {name: vg2, existingVolumeGroup: b, existingVolumeGroupConfig: {lvcreateOptions: [--type=raid6_ls_6, --stripes=3, --stripesize=64k, --regionsize=2M, --nosync, --minrecoveryrate=10, --mirrors=1]}}]}`,
+		"a mirror":                      `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 9}}]}`,
+		"raid4":                         `{deviceClasses: [{name: vg1, raidConfig: {type: raid4, stripes: 60, stripeSize: 4Ki}}]}`,
+		"raid6":                         `{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 3}}]}`,
+		"raid10":                        `{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 1, stripes: 2, stripeSize: 4Mi}}]}`,
+		"wipe with a name":              `{deviceClasses: [{name: vg1, deviceSelector: {optionalPaths: [/dev/disk/by-id/x], forceWipeDevicesAndDestroyAllData: true}}]}`,
+		"no wipe, no name":              `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: false}}]}`,
+		"growth at the mark":            `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 80, autoExtend: {}}}]}`,
+		"no mark":                       `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 100}}]}`,
+		"limits of growth":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
+		"least growth":                  `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
+		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
+		"empty deviceSelectors":         `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
 	} {
 		if err := server.Client.Create(context.Background(), cluster(t, storage), client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", name, err)

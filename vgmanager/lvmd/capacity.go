@@ -17,7 +17,7 @@ func (l classView) freeSpace() lvm.Bytes {
 		return 0
 	}
 	if l.pool == nil {
-		layout, err := lvm.NewLayout(createOptions(l.class))
+		layout, err := lvm.NewLayout(l.class.CreateOptions())
 		if err != nil {
 			return 0
 		}

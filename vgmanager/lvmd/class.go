@@ -57,18 +57,6 @@ func spare(c *DeviceClass) lvm.Bytes {
 // maxSpareGB exceeds the size of any volume group, and its number of bytes does not overflow.
 const maxSpareGB = 1 << 32
 
-// createOptions returns the lvcreate options of a class. An option class replaces them.
-func createOptions(c *DeviceClass) []string {
-	var options []string
-	if c.Stripe != nil && *c.Stripe > 0 {
-		options = append(options, "--stripes", fmt.Sprint(*c.Stripe))
-		if c.StripeSize != "" {
-			options = append(options, "--stripesize", c.StripeSize)
-		}
-	}
-	return append(options, c.LVCreateOptions...)
-}
-
 // classNamePattern and maxClassName are the limits of an annotation key on the Node.
 var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
 

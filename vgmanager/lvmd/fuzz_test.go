@@ -25,7 +25,7 @@ func FuzzReadConfig(f *testing.F) {
 			t.Errorf("a configuration that was read is not valid: %v", err)
 		}
 		for i := range config.DeviceClasses {
-			createOptions(&config.DeviceClasses[i])
+			config.DeviceClasses[i].CreateOptions()
 			target(&config.DeviceClasses[i])
 		}
 	})

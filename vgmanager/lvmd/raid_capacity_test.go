@@ -292,7 +292,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		for i := range config.DeviceClasses {
 			c := &config.DeviceClasses[i]
-			layout, err := lvm.NewLayout(createOptions(c))
+			layout, err := lvm.NewLayout(c.CreateOptions())
 			if err == nil && (layout.Images < 1 || layout.Data < 1) {
 				t.Errorf("got %+v", layout)
 			}

@@ -181,7 +181,7 @@ func existing(l classView, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse,
 // options returns the lvcreate options of the option class if name is set, otherwise those of the device class.
 func (l classView) options(name string) ([]string, error) {
 	if name == "" {
-		return createOptions(l.class), nil
+		return l.class.CreateOptions(), nil
 	}
 	options, ok := l.set.options[name]
 	if !ok {
@@ -231,7 +231,7 @@ func (l classView) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 	if l.pool != nil {
 		return nil, l.admit(more, l.freeSpace())
 	}
-	g := growthOf(l.vg, lv, createOptions(l.class))
+	g := growthOf(l.vg, lv, l.class.CreateOptions())
 	return g.devices, l.admit(more, g.room)
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"maps"
 	"os"
 	"os/exec"
@@ -181,11 +182,17 @@ func (s *scene) writeRandom(disk string) {
 // hash returns a hash of a whole disk, read past the page cache.
 func (s *scene) hash(disk string) string {
 	s.Helper()
+	return s.hashOf(disk, math.MaxInt64)
+}
+
+// hashOf returns a hash of the first bytes of a disk, up to limit.
+func (s *scene) hashOf(disk string, limit int64) string {
+	s.Helper()
 	f, err := os.Open(disk)
 	s.ok(err)
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
-	_, err = io.Copy(h, f)
+	_, err = io.Copy(h, io.LimitReader(f, limit))
 	s.ok(err)
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -151,7 +151,8 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		DeviceRequests:        class.DeviceRequests,
 		Adopt:                 class.Adopt,
 
-		DeletedVolumeRetention: class.DeletedVolumeRetention,
+		DeletedVolumeRetention:    class.DeletedVolumeRetention,
+		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)

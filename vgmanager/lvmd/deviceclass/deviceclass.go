@@ -37,6 +37,18 @@ type Class struct {
 	Closed string `json:"closed,omitempty"`
 }
 
+// CreateOptions returns the lvcreate options of new thick volumes. An option class replaces them.
+func (c *Class) CreateOptions() []string {
+	var options []string
+	if c.Stripe != nil && *c.Stripe > 0 {
+		options = append(options, "--stripes", strconv.FormatUint(uint64(*c.Stripe), 10))
+		if c.StripeSize != "" {
+			options = append(options, "--stripesize", c.StripeSize)
+		}
+	}
+	return append(options, c.LVCreateOptions...)
+}
+
 // ThinPool is the thin pool of a device class and its limits.
 type ThinPool struct {
 	Name string `json:"name"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -28,11 +29,11 @@ func planExisting(w Desired, s NodeState) Plan {
 	switch {
 	case ends && (len(volumes) == 0 || refusal != "" && s.Class == nil) && len(s.Report.Named(w.Group())) < 2:
 		return withdrawn(s, Plan{Finished: true})
-	case !ends && lostSettings(s.Class) != "":
+	case !ends && lostSettings(w, s.Class) != "":
 		return Plan{State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup,
-			Message: fmt.Sprintf("device class %s in %s on node %s has %s, which existingVolumeGroup does not "+
-				"support: nothing is changed; if new volumes can be without it, remove it from the file and delete "+
-				"the Pod of the node agent", w.Name, classesFile, w.Node, lostSettings(s.Class))}}}
+			Message: fmt.Sprintf("device class %s in %s on node %s has %s, which new volumes would lose: nothing is "+
+				"changed: %s; or, if new volumes can be without, remove it from the file and delete the Pod of the "+
+				"node agent", w.Name, classesFile, w.Node, lostSettings(w, s.Class), settingsRemedy(w))}}}
 	case refusal != "" && s.Class == nil:
 		return Plan{State: v1alpha1.VGStatusFailed, Lost: lost,
 			Problems: []Problem{{Event: EventForeignVolumeGroup, Message: refusal}}}
@@ -59,22 +60,57 @@ func planExisting(w Desired, s NodeState) Plan {
 }
 
 // lostSettings returns the settings of a device class of TopoLVM's lvmd.yaml that new volumes would lose, for example
-// their redundancy, or "".
-func lostSettings(class *deviceclass.Class) string {
+// their redundancy, or "". Settings of the LVMCluster replace those of the file.
+func lostSettings(w Desired, class *deviceclass.Class) string {
 	var lost []string
-	if class == nil {
+	if class == nil || class.VolumeGroupUUID != "" { // TopoLVM does not write the UUID: this agent has written the class.
 		return ""
 	}
-	if class.Stripe != nil {
+	config := existingConfig(w)
+	if class.Stripe != nil && config.Stripes == nil {
 		lost = append(lost, fmt.Sprintf("stripe %d", *class.Stripe))
 	}
-	if class.StripeSize != "" {
+	if class.StripeSize != "" && config.StripeSize == nil {
 		lost = append(lost, "stripe-size "+class.StripeSize)
 	}
-	if len(class.LVCreateOptions) > 0 {
+	if len(class.LVCreateOptions) > 0 && len(config.LVCreateOptions) == 0 {
 		lost = append(lost, fmt.Sprintf("lvcreate-options %s", class.LVCreateOptions))
 	}
 	return strings.Join(lost, ", ")
+}
+
+// settingsRemedy says how a device class keeps the settings of TopoLVM's lvmd.yaml.
+func settingsRemedy(w Desired) string {
+	if w.Spec.ThinPoolConfig != nil {
+		return "thin volumes cannot have it"
+	}
+	return "set it in existingVolumeGroupConfig of the device class (stripes, stripeSize, lvcreateOptions)"
+}
+
+// existingConfig returns the settings of the device class, which are empty if it has none.
+func existingConfig(w Desired) v1alpha1.ExistingVolumeGroupConfig {
+	if w.Spec.ExistingVolumeGroupConfig == nil {
+		return v1alpha1.ExistingVolumeGroupConfig{}
+	}
+	return *w.Spec.ExistingVolumeGroupConfig
+}
+
+// existingClass returns the class for a volume group of an administrator. Only the LVMCluster has its settings.
+func existingClass(w Desired, uuid string) deviceclass.Class {
+	class, config := classOf(w, nil, uuid), existingConfig(w)
+	if config.SpareGiB > 0 {
+		spare := uint64(config.SpareGiB)
+		class.SpareGB = &spare
+	}
+	if config.Stripes != nil {
+		stripes := uint(*config.Stripes)
+		class.Stripe = &stripes
+	}
+	if config.StripeSize != nil {
+		class.StripeSize = strconv.FormatInt(config.StripeSize.Value()>>10, 10) + "k"
+	}
+	class.LVCreateOptions = slices.Clone(config.LVCreateOptions)
+	return class
 }
 
 // wasUsed returns true if the device class has used its volume group on this node before.
@@ -83,8 +119,7 @@ func wasUsed(s NodeState) bool { return s.Class != nil || s.Before.UUID != "" }
 // existingPublication publishes the class if the engine does not have it, or has a different one. refusal is why the
 // class accepts no new volumes, or "".
 func existingPublication(w Desired, s NodeState, vg *lvm.VG, refusal string) Action {
-	// The spare space in a file that TopoLVM's lvmd left is not kept: the LVMCluster has the settings of the class.
-	class := classOf(w, nil, vg.UUID)
+	class := existingClass(w, vg.UUID)
 	if refusal != "" {
 		class.Closed = refusal
 	}
@@ -129,7 +164,28 @@ func existingRefusal(w Desired, s NodeState, vg *lvm.VG) string {
 		return fmt.Sprintf("%s on node %s is partial, physical volumes are missing: %d. Attach them, or remove them "+
 			"on the node: vgreduce --removemissing %s", where, w.Node, vg.MissingPVs, w.Group())
 	}
-	return targetRefusal(w, s, vg)
+	if problem := targetRefusal(w, s, vg); problem != "" {
+		return problem
+	}
+	return layoutRefusal(w, vg)
+}
+
+// layoutRefusal returns why no volume with the settings of the device class can be created in the volume group, or "".
+func layoutRefusal(w Desired, vg *lvm.VG) string {
+	if w.Spec.ThinPoolConfig != nil {
+		return ""
+	}
+	class := existingClass(w, vg.UUID)
+	layout, err := lvm.NewLayout(class.CreateOptions())
+	if err != nil {
+		return fmt.Sprintf("existingVolumeGroupConfig of device class %s: %v", w.Name, err)
+	}
+	if layout.Images <= len(vg.PVs) {
+		return ""
+	}
+	return fmt.Sprintf("volume group %s on node %s has %d physical volumes, and a volume of device class %s requires %d "+
+		"(%s): add devices on the node: vgextend %s DEVICE; or change existingVolumeGroupConfig", vg.Name, w.Node,
+		len(vg.PVs), w.Name, layout.Images, layout.Type, vg.Name)
 }
 
 // managedElsewhere returns why the volume group belongs to a device class without existingVolumeGroup, or "".

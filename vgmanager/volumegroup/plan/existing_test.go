@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -62,6 +63,11 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 	// A class of TopoLVM's lvmd.yaml.
 	two := uint(2)
 	mirrored := &deviceclass.Class{Name: "vg1", VolumeGroup: "data", LVCreateOptions: []string{"--type=raid1"}}
+	options := func(list ...string) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data",
+			ExistingVolumeGroupConfig: &v1alpha1.ExistingVolumeGroupConfig{LVCreateOptions: list}}
+	}
+	raid1 := options("--type=raid1")
 	striped := &deviceclass.Class{Name: "vg1", VolumeGroup: "data", Stripe: &two, StripeSize: "64"}
 	tests := map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
@@ -93,6 +99,23 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 			says: []string{"/etc/topolvm/lvmd.yaml on node n1 has lvcreate-options [--type=raid1]", "new volumes"}},
 		"stripes of TopoLVM": {spec: thick, seen: NodeState{Report: report(data("b")), Class: striped},
 			want: "Failed", says: []string{"has stripe 2"}},
+		"options of TopoLVM for a thin pool": {spec: thin,
+			seen: NodeState{Report: report(withPool(data("b"))), Class: mirrored}, want: "Failed",
+			says: []string{"thin volumes cannot have it"}},
+		"options of TopoLVM, and of the LVMCluster": {spec: raid1,
+			seen: NodeState{Report: report(data("b", "c")), Class: mirrored}, want: "Progressing PublishClass"},
+		"stripes of TopoLVM, and options of the LVMCluster": {spec: raid1,
+			seen: NodeState{Report: report(data("b", "c")), Class: striped}, want: "Failed",
+			says: []string{"has stripe 2, stripe-size 64, which new volumes would lose"}},
+		"options of the LVMCluster that were removed": {spec: thick,
+			seen: NodeState{Report: report(data("b", "c")), Class: publishedIn(t, raid1, data("b", "c"))},
+			want: "Progressing PublishClass"},
+		"redundancy on one device": {spec: raid1, seen: NodeState{Report: report(data("b"))}, want: "Failed",
+			says: []string{"has 1 physical volumes, and a volume of device class vg1 requires 2 (raid1)",
+				"vgextend data DEVICE"}},
+		"options that LVM refuses": {spec: options("--type=raid10", "--mirrors=2"),
+			seen: NodeState{Report: report(data("b", "c"))}, want: "Failed",
+			says: []string{"existingVolumeGroupConfig of device class vg1: raid10 has 2 mirrors"}},
 		"options of TopoLVM, removed": {spec: thick, change: func(w *Desired) { w.Deleting = true },
 			seen: NodeState{Report: report(data("b")), Class: mirrored}, want: "Progressing WithdrawClass"},
 		"no group": {spec: thick, seen: NodeState{Report: report()}, want: "Failed",
@@ -231,6 +254,23 @@ func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	p = New(testWanted(spec), NodeState{Report: report(exported), Class: c})
 	if !strings.Contains(p.Action.Class.Closed, "exported") {
 		t.Errorf("new volumes are not refused: %+v", p)
+	}
+}
+
+func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
+	two, size := int32(2), resource.MustParse("128Ki")
+	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data",
+		ExistingVolumeGroupConfig: &v1alpha1.ExistingVolumeGroupConfig{SpareGiB: 7, Stripes: &two, StripeSize: &size,
+			LVCreateOptions: []string{"--readahead=none"}}}
+	c := publishedIn(t, spec, data("b", "c"))
+	if got := strings.Join(c.CreateOptions(), " "); *c.SpareGB != 7 ||
+		got != "--stripes 2 --stripesize 128k --readahead=none" {
+		t.Errorf("got %+v, %s", c, got)
+	}
+	spec.ThinPoolConfig = thinSpec
+	spec.ExistingVolumeGroupConfig = &v1alpha1.ExistingVolumeGroupConfig{SpareGiB: 7}
+	if c = publishedIn(t, spec, withPool(data("b"))); c.SpareGB == nil || *c.SpareGB != 7 {
+		t.Errorf("thin: got %+v", c)
 	}
 }
 
