@@ -16,7 +16,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.raidConfig) || !has(self.thinPoolConfig)",message="raidConfig and thinPoolConfig are mutually exclusive: volumes with redundancy are thick"
 // +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors"
 // +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && (!has(self.adoptClusters) || self.adoptClusters.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
@@ -120,6 +120,14 @@ type DeviceClass struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=64
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
+
+	// adoptClusters are the identities of other clusters, as shown in the reason of a volume group's status. The device
+	// class uses their volume groups that have its name, and that the device class of this name had on a node with the
+	// same name, for example after the cluster was installed again. No other cluster may use the disks.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	AdoptClusters []ClusterIdentity `json:"adoptClusters,omitempty"`
 
 	// deletedVolumeRetention is how long after its deletion a logical volume is kept whose claim or VolumeSnapshot was
 	// deleted while its Node object did not exist. The logical volume is still on the disks when the node returns.
@@ -297,6 +305,13 @@ type DeviceRequest struct {
 	// +kubebuilder:validation:Enum=Cordon;Drain;Remove
 	Action DeviceAction `json:"action"`
 }
+
+// ClusterIdentity is the identity of a cluster, as in the tag lvms.cluster= of its volume groups.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
+type ClusterIdentity string
 
 // VolumeGroupAdoption allows a volume group to be used on a node or in a cluster other than the one where it was
 // created.

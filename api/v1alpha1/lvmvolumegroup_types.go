@@ -95,6 +95,12 @@ type LVMVolumeGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
 
+	// adoptClusters are the identities of other clusters whose volume groups the device class uses.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	AdoptClusters []ClusterIdentity `json:"adoptClusters,omitempty"`
+
 	// deletedVolumeRetention is how long after its deletion a logical volume is kept whose claim or VolumeSnapshot was
 	// deleted while its Node object did not exist. Not set: until an administrator removes it.
 	// +optional

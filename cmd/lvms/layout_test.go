@@ -51,6 +51,30 @@ func TestTheOperatorDoesNotStartWithAnInvalidLayout(t *testing.T) {
 	}
 }
 
+func TestTheOperatorTakesTheIdentityOfTheClusterFromAFlagOrTheEnvironment(t *testing.T) {
+	for name, test := range map[string]struct{ flag, variable, want, says string }{
+		"none":                   {},
+		"the flag":               {flag: "site-7", want: "site-7"},
+		"the environment":        {flag: "site-7", variable: "site-8", want: "site-8"},
+		"one that is not a name": {variable: "site 8", says: "CLUSTER_ID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CLUSTER_ID", test.variable)
+			var o operatorOptions
+			if err := o.command().Flags().Set("cluster-id", test.flag); err != nil {
+				t.Fatal(err)
+			}
+			err := o.complete()
+			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Fatal(err)
+			}
+			if o.clusterID != test.want {
+				t.Errorf("got %q, want %q", o.clusterID, test.want)
+			}
+		})
+	}
+}
+
 func TestTheKubeletFindsTheSocketInItsOwnDirectory(t *testing.T) {
 	for directory, want := range map[string]string{
 		"":                     "/var/lib/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",

@@ -32,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
+	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
@@ -68,6 +69,7 @@ type operatorOptions struct {
 	runbooks                       string
 	kubeletDir, hostPath           string
 	layout                         nodelayout.Layout
+	clusterID                      string
 }
 
 func operatorCommand() *cobra.Command { return (&operatorOptions{}).command() }
@@ -99,6 +101,10 @@ func (o *operatorOptions) command() *cobra.Command {
 		"directories with the programs of the nodes, separated by colons, in the order of the search. Only root may "+
 			"be able to write to them. The environment variable "+nodelayout.HostPathVariable+
 			", which a Subscription can set, overrides this flag")
+	flags.StringVar(&o.clusterID, "cluster-id", "",
+		"identity of a cluster that is not OpenShift, with which its volume groups are tagged; empty for the UID of "+
+			"the namespace kube-system, which a new cluster does not have. No two clusters may have the same. The "+
+			"environment variable "+clusterid.Variable+", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for profiling (net/http/pprof); 0 to disable")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook (HTTPS)")
@@ -172,6 +178,9 @@ func (o *operatorOptions) complete() (err error) {
 	if o.layout, err = nodelayout.Parse(o.kubeletDir, o.hostPath, os.Getenv); err != nil {
 		return err
 	}
+	if o.clusterID, err = clusterid.Declared(o.clusterID, os.Getenv); err != nil {
+		return err
+	}
 	o.runbooks, err = runbooks(o.runbooks)
 	return err
 }
@@ -209,6 +218,10 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	}
 	if o.found, err = platform.Detect(ctx, o.apis, o.direct); err != nil {
 		return nil, fmt.Errorf("detect the platform: %w", err)
+	}
+	if o.clusterID != "" && o.found.Kind == platform.OpenShift {
+		return nil, fmt.Errorf("invalid cluster ID %q (--cluster-id, %s): OpenShift has an identity of its own, the "+
+			"clusterID of its ClusterVersion: remove the setting", o.clusterID, clusterid.Variable)
 	}
 	ctrl.Log.Info("starting the operator", "version", version.Full(), "platform", o.found, "namespace", o.namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, o.namespace, o.found.Absent()...)
@@ -359,7 +372,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		lvmcluster.Options{Namespace: namespace, Rights: watch, UpgradeGate: gate,
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
-				SmartInterval: o.smartInterval, Layout: o.layout}})
+				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}

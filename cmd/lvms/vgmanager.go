@@ -66,6 +66,7 @@ type vgmanagerOptions struct {
 	volumeMetrics                                 int
 	smartInterval                                 time.Duration
 	layout                                        nodelayout.Layout
+	clusterID                                     string
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -94,6 +95,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 			smart.MinInterval)
 	}
 	var err error
+	if o.clusterID, err = clusterid.Declared("", os.Getenv); err != nil {
+		return err
+	}
 	if o.layout, err = nodelayout.FromEnvironment(os.Getenv); err != nil {
 		return err
 	}
@@ -119,7 +123,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := clusterid.Read(ctx, live)
+	cluster, err := clusterid.Read(ctx, live, o.clusterID)
 	if err != nil {
 		return err
 	}

@@ -257,6 +257,7 @@ func TestValues(t *testing.T) {
 		"volumeMetrics: 0":                              hasArgument("--volume-metrics=0"),
 		"kubeletRootDir: /var/lib/k0s/kubelet":          hasArgument("--kubelet-root-dir=/var/lib/k0s/kubelet"),
 		"hostPath: /run/current-system/sw/bin:/usr/bin": hasArgument("--host-path=/run/current-system/sw/bin:/usr/bin"),
+		"clusterID: site-7":                             hasArgument("--cluster-id=site-7"),
 		"runbookBaseURL: https://example.com/a?b=c":     hasArgument("--runbook-base-url=https://example.com/a?b=c"),
 		"openshift: true":                               hasArgument("--webhook-cert-dir=/var/run/secrets/webhook"),
 	}
@@ -291,7 +292,7 @@ func TestTheFlagsAreThoseOfTheOperator(t *testing.T) {
 	}
 	for flag, standard := range map[string]string{
 		"zap-log-level": "", "runbook-base-url": "", "smart-interval": "`0s`",
-		"kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
+		"cluster-id": "", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
 		"standbys": fmt.Sprintf("`%d`", defaultStandbys), "volume-metrics": fmt.Sprintf("`%d`", defaultVolumeMetrics),
 	} {
 		row := regexp.MustCompile("(?m)^\\| `--" + flag + "` \\| [^|]+ \\| " + regexp.QuoteMeta(standard))
@@ -361,6 +362,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"volumeMetrics: -1":                        "volumeMetrics",
 		"kubeletRootDir: kubelet":                  "kubeletRootDir",
 		"hostPath: bin":                            "hostPath",
+		"clusterID: site 7":                        "clusterID",
 		"runbookBaseURL: example.com":              "runbookBaseURL",
 		"openshift: 'yes'":                         "openshift",
 		"monitoring: true":                         "monitoring",

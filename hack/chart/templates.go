@@ -176,6 +176,7 @@ var deploymentChanges = []change{
 	{"        - operator\n", "        - operator\n" + argument("logLevel", "--zap-log-level") +
 		argument("runbookBaseURL", "--runbook-base-url") + argument("smartInterval", "--smart-interval") +
 		argument("kubeletRootDir", "--kubelet-root-dir") + argument("hostPath", "--host-path") +
+		argument("clusterID", "--cluster-id") +
 		number("standbys", "--standbys", defaultStandbys) +
 		number("volumeMetrics", "--volume-metrics", defaultVolumeMetrics)},
 	{"      priorityClassName: ", block(6, "imagePullSecrets") + block(6, "nodeSelector") +

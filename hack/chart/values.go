@@ -52,6 +52,10 @@ func valuesOf(s *source, defaults image) ([]value, error) {
 			"nodes, its --root-dir. Empty for /var/lib/kubelet."},
 		value{[]string{"hostPath"}, "", pattern(`^(/[^\s]*)?$`), "Directories with the programs of the nodes, " +
 			"separated by colons. Empty for /usr/sbin:/usr/bin:/sbin:/bin."},
+		value{[]string{"clusterID"}, "", pattern(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`), "Identity of " +
+			"the cluster, with which its volume groups are tagged, so that a new cluster with the same value can use " +
+			"them. No two clusters may have the same. Empty for the UID of the namespace kube-system. Not on " +
+			"OpenShift."},
 		value{[]string{"standbys"}, defaultStandbys, between(0, 2), "Number of standby replicas of the operator, " +
 			"each on another node; fewer if there are fewer nodes."},
 		value{[]string{"logLevel"}, "", map[string]any{"enum": []any{"", "error", "info", "debug"}}, "Log level of " +

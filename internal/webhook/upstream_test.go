@@ -243,7 +243,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ": required name":                                                   "a volume group needs a name",
 		class + ": rule: raidConfig and thinPoolConfig are mutually exclusive":      upstreamToo,
 		class + ": rule: deviceSelector and deviceSelectors are mutually exclusive": ownField,
-		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
+		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
 		class + ": rule: autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                         ownField,
 		class + ": rule: existingVolumeGroupConfig requires existingVolumeGroup":                                                                                                               ownField,
 		class + ": rule: stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig":                                                                  ownField,

@@ -73,6 +73,12 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"redundancy in an existing group": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, raidConfig: {type: raid1}}]}`,
 			`cannot be set together with existingVolumeGroup`},
+		"a cluster to adopt from, for an existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, adoptClusters: [c1]}]}`,
+			`cannot be set together with existingVolumeGroup`},
+		"no identity of a cluster": {`{deviceClasses: [{name: vg1, adoptClusters: ["c 1"]}]}`,
+			`deviceClasses[0].adoptClusters[0]: Invalid value: "c 1"`},
+		"a cluster twice": {`{deviceClasses: [{name: vg1, adoptClusters: [c1, c1]}]}`, `Duplicate value: "c1"`},
 		"a request for a device of an existing group": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, deviceRequests: [{node: n, device: /dev/sdb, action: Drain}]}]}`,
 			`cannot be set together with existingVolumeGroup`},

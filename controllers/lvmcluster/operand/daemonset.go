@@ -14,6 +14,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
@@ -111,6 +112,9 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 	}
 	for _, variable := range options.Layout.Environment() {
 		env = append(env, applycorev1.EnvVar().WithName(variable.Name).WithValue(variable.Value))
+	}
+	if options.ClusterID != "" {
+		env = append(env, applycorev1.EnvVar().WithName(clusterid.Variable).WithValue(options.ClusterID))
 	}
 	return applycorev1.Container().
 		WithName(AgentName).

@@ -49,6 +49,8 @@ type Options struct {
 	SmartInterval time.Duration
 	// Layout is where the nodes have the directory of the kubelet and their programs.
 	Layout nodelayout.Layout
+	// ClusterID is the declared identity of the cluster, or "".
+	ClusterID string
 }
 
 // Managers returns the managers in the order of creation.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
+	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 )
 
@@ -158,5 +159,20 @@ func TestPodsOfNodesThatAreDownDoNotHoldTheDeletion(t *testing.T) {
 	if err := podsLeft([]corev1.Pod{pod("p", "up")}, []string{"up"}); err == nil ||
 		err.Error() != "waiting: 1 Pod: p on node up still running" {
 		t.Error(err)
+	}
+}
+
+func TestTheAgentHasTheDeclaredIdentityOfTheCluster(t *testing.T) {
+	for _, id := range []string{"", "site-7"} {
+		spec := newPodSpec(observe.State{}.Placement(fixture.Cluster(fixture.Thin("vg1"))), Options{ClusterID: id})
+		got := ""
+		for _, variable := range spec.Containers[0].Env {
+			if *variable.Name == clusterid.Variable {
+				got = *variable.Value
+			}
+		}
+		if got != id {
+			t.Errorf("got %q, want %q", got, id)
+		}
 	}
 }

@@ -150,6 +150,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		RAIDConfig:            class.RAIDConfig,
 		DeviceRequests:        class.DeviceRequests,
 		Adopt:                 class.Adopt,
+		AdoptClusters:         class.AdoptClusters,
 
 		DeletedVolumeRetention:    class.DeletedVolumeRetention,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,

@@ -105,7 +105,7 @@ func isOfCluster(w Desired, tags []string) bool {
 // toBeDestroyed returns true if a selector of the device class lists a volume group in wipeVolumeGroups, and the volume
 // group is not the one that the device class uses. It returns false for an adopted one.
 func toBeDestroyed(w Desired, g PresentGroup) bool {
-	if w.Deleting || w.Leaving || adopted(w, &lvm.VG{UUID: g.UUID}) {
+	if w.Deleting || w.Leaving || adopted(w, &lvm.VG{Name: g.Name, UUID: g.UUID, Tags: g.Tags}) {
 		return false
 	}
 	// A volume group that LVM does not list is not used before it is adopted.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -107,7 +106,7 @@ func existingClass(w Desired, uuid string) deviceclass.Class {
 		class.Stripe = &stripes
 	}
 	if config.StripeSize != nil {
-		class.StripeSize = strconv.FormatInt(config.StripeSize.Value()>>10, 10) + "k"
+		class.StripeSize = fmt.Sprintf("%dk", config.StripeSize.Value()>>10)
 	}
 	class.LVCreateOptions = slices.Clone(config.LVCreateOptions)
 	return class

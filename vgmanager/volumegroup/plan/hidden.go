@@ -94,7 +94,7 @@ func hiddenGroup(w Desired, s NodeState) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
 		pv, ok := s.Hidden.PVs[d.Number]
-		if !ok || pv.VGName != w.Name && !adopted(w, &lvm.VG{UUID: pv.VGUUID}) || !isOfProduct(pv.VGTags) ||
+		if !ok || pv.VGName != w.Name && !adoptedByUUID(w, pv.VGUUID) || !isOfProduct(pv.VGTags) ||
 			toBeDestroyed(w, PresentGroup{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}) {
 			continue
 		}

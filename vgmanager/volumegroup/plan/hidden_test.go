@@ -82,6 +82,9 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		"adopted from another cluster": {
 			adopting, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9"))), "Progressing UnhideVolumeGroup", nil,
 		},
+		"of a listed cluster": {v1alpha1.LVMVolumeGroupSpec{DeviceSelector: spec.DeviceSelector,
+			AdoptClusters: []v1alpha1.ClusterIdentity{"c9"}}, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9",
+			"lvms.class=vg1", "lvms.node=n1"))), "Progressing UnhideVolumeGroup", nil},
 		"of another class": {spec, look(hiddenOf(label("b", "vg9", "lvms"))), "Failed",
 			[]string{"vg9", "belongs to this product"}},
 		"of a later version": {spec, look(hiddenOf(label("b", "vg9", "lvms.cluster=c9"))), "Failed",

@@ -28,7 +28,7 @@ func GroupOf(w Desired, s NodeState) *lvm.VG {
 			return vg
 		}
 	}
-	if len(named) == 1 && (recorded == "" || adopted(w, named[0]) || w.Recovery.replaces(named[0], w)) {
+	if len(named) == 1 && (recorded == "" || adoptedByUUID(w, named[0].UUID) || w.Recovery.replaces(named[0], w)) {
 		return named[0]
 	}
 	return nil

@@ -22,6 +22,7 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	thick := v1alpha1.LVMVolumeGroupSpec{}
 	adopting := v1alpha1.LVMVolumeGroupSpec{}
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"}}
+	listing := v1alpha1.LVMVolumeGroupSpec{AdoptClusters: []v1alpha1.ClusterIdentity{"c9"}}
 	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) NodeState {
 		return NodeState{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
 	}
@@ -62,6 +63,11 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 		"the other alone, of another cluster": {
 			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9")), want: "Failed", lost: true,
 			says: []string{"OtherClusterVG"},
+		},
+		"the other alone, of a listed cluster": {
+			spec: listing, seen: look(before, named("other", "lvms", "lvms.cluster=c9", "lvms.class=vg1",
+				"lvms.node=n1")), want: "Degraded", leaving: "Degraded", removal: "finished", lost: true,
+			says: []string{"is missing on node n1", "adopt: [{node: n1, volumeGroupUUID: other}]"},
 		},
 		"the other is adopted": {spec: adopting, seen: look(before, other), want: "Progressing TagVolumeGroup"},
 		"the first that is seen": {spec: thick, seen: look(v1alpha1.VGStatus{}, ours),

@@ -64,8 +64,8 @@ func notOurs(w Desired, vg *lvm.VG) string {
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
 			"uses the disks, to use the group here with its volumes, add to the device class: "+
-			"adopt: [{node: %s, volumeGroupUUID: %s}]; %s",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, wipeHint(w, vg.UUID))
+			"adopt: [{node: %s, volumeGroupUUID: %s}], or, for all nodes that it was on: adoptClusters: [%s]; %s",
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, cluster, wipeHint(w, vg.UUID))
 	case node != "" && node != w.Node && !adopted(w, vg):
 		return fmt.Sprintf(
 			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
@@ -86,10 +86,24 @@ func sharerOf(w Desired, group string) string {
 	return w.Sharers[at].Name
 }
 
+// adopted returns true if the device class adopts the volume group: by its UUID, or as one of a cluster.
 func adopted(w Desired, vg *lvm.VG) bool {
+	return adoptedByUUID(w, vg.UUID) || adoptedFromCluster(w, vg)
+}
+
+func adoptedByUUID(w Desired, uuid string) bool {
 	return slices.ContainsFunc(w.Spec.Adopt, func(a v1alpha1.VolumeGroupAdoption) bool {
-		return a.Node == w.Node && a.VolumeGroupUUID == vg.UUID
+		return a.Node == w.Node && a.VolumeGroupUUID == uuid
 	})
+}
+
+// adoptedFromCluster returns true if the volume group belonged to the same device class and node of a cluster that
+// adoptClusters lists.
+func adoptedFromCluster(w Desired, vg *lvm.VG) bool {
+	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
+	return vg.Name == w.Name && vg.HasTag(v1alpha1.OwnerTag) &&
+		slices.Contains(w.Spec.AdoptClusters, v1alpha1.ClusterIdentity(cluster)) &&
+		tagValue(vg, v1alpha1.ClassTagPrefix) == w.Name && tagValue(vg, v1alpha1.NodeTagPrefix) == w.Node
 }
 
 // planRename is the plan for an adopted volume group with the name of another device class. It is renamed, because a

@@ -197,6 +197,9 @@ func TestOwnersOfAGroup(t *testing.T) {
 	adopted := v1alpha1.LVMVolumeGroupSpec{Adopt: []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "vg"}}}
 	another := v1alpha1.LVMVolumeGroupSpec{Adopt: []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"},
 		{Node: "n2", VolumeGroupUUID: "vg"}}}
+	clusters := func(ids ...v1alpha1.ClusterIdentity) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{AdoptClusters: ids}
+	}
 	moved := tags("lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n7")
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
@@ -213,6 +216,18 @@ func TestOwnersOfAGroup(t *testing.T) {
 			says: []string{"VGMoved", "was moved to node n1 from node n7", "adopt: [{node: n1, volumeGroupUUID: vg}]"}},
 		"adopted":                  {spec: adopted, vg: moved, want: "Progressing TagVolumeGroup"},
 		"another group is adopted": {spec: another, vg: moved, want: "Failed", says: []string{"VGMoved"}},
+		"of a listed cluster": {spec: clusters("c9", "c2"), vg: tags("lvms", "lvms.cluster=c2", "lvms.class=vg1",
+			"lvms.node=n1"), want: "Progressing TagVolumeGroup"},
+		"of a cluster that is not listed": {spec: clusters("c9"), vg: tags("lvms", "lvms.cluster=c2", "lvms.class=vg1",
+			"lvms.node=n1"), want: "Failed", says: []string{"OtherClusterVG", "adoptClusters: [c2]"}},
+		"of a listed cluster, from another node": {spec: clusters("c2"), vg: tags("lvms", "lvms.cluster=c2",
+			"lvms.class=vg1", "lvms.node=n7"), want: "Failed", says: []string{"OtherClusterVG"}},
+		"of a listed cluster, of another class": {spec: clusters("c2"), vg: tags("lvms", "lvms.cluster=c2",
+			"lvms.class=other", "lvms.node=n1"), want: "Failed", says: []string{"OtherClusterVG"}},
+		"of a listed cluster, without other tags": {spec: clusters("c2"), vg: tags("lvms", "lvms.cluster=c2"),
+			want: "Failed", says: []string{"OtherClusterVG"}},
+		"of a listed cluster, not managed": {spec: clusters("c2"), vg: tags("lvms.cluster=c2", "lvms.class=vg1",
+			"lvms.node=n1"), want: "Failed", says: []string{"vgchange --addtag lvms vg1"}},
 		"renamed from another class": {vg: tags("lvms", "lvms.cluster=c1", "lvms.class=old", "lvms.node=n1"),
 			want: "Progressing TagVolumeGroup"},
 		"tags of the administrator stay": {vg: tags("lvms", "lvms.cluster=c1", "lvms.class=vg1", "lvms.node=n1",
