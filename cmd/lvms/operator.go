@@ -371,6 +371,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		lvmcluster.Options{Namespace: namespace, Rights: watch, UpgradeGate: gate,
+			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
 				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID}})
 	if err := clusters.SetupWithManager(mgr); err != nil {

@@ -48,6 +48,8 @@ type Options struct {
 	Namespace string
 	// UpgradeGate sets whether OLM may upgrade the operator; nil without OLM.
 	UpgradeGate *olm.Gate
+	// OtherTargets are the namespaces that the OperatorGroup selects if that of the operator is not one of them, else "".
+	OtherTargets string
 	// Rights reports the permissions that the operator lacks; nil disables the check.
 	Rights *rights.Watch
 }
@@ -123,6 +125,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
 	report *status.Report) result {
 	done := result{}
+	c.emitNotChecked(cluster)
 	report.Add("finalizer", c.addFinalizer(ctx, cluster))
 	current, err := observe.Read(ctx, c.client, c.live, cluster)
 	if err != nil {

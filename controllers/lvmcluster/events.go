@@ -33,6 +33,13 @@ var (
 	// What to do: delete the claims, volumes and snapshots that the note names, or add the device class again.
 	eventClassInUse = event.Warning("DeviceClassInUse", actionReconcile, "cannot remove device class %s while it "+
 		"is used by %s")
+	// eventNotChecked is a Warning event on the LVMCluster: the OperatorGroup selects other namespaces than that of the
+	// operator, so the Operator Lifecycle Manager restricts the webhook to them. Changes of this LVMCluster are checked
+	// by the schema only: for example, one device in two device classes is not refused.
+	// What to do: let the OperatorGroup select the namespace of the operator, or all namespaces.
+	eventNotChecked = event.Warning("AdmissionNotChecked", actionReconcile, "the OperatorGroup of namespace %s selects "+
+		"the namespaces %s, so the Operator Lifecycle Manager does not call the webhook for this LVMCluster, and not "+
+		"every mistake is refused: set spec.targetNamespaces of the OperatorGroup to [%s]")
 	// eventDeletionPending is a Warning event on the LVMCluster: it is being deleted, and the deletion waits for the
 	// objects that the note names.
 	// What to do: delete the claims, volumes and snapshots that the note names.
@@ -65,5 +72,12 @@ func (c *Controller) emitClassesInUse(cluster *lvmv1alpha1.LVMCluster, current o
 		if !removed.Users.None() {
 			c.emitter.Emit(cluster, eventClassInUse, removed.VolumeGroup.Name, removed.Users)
 		}
+	}
+}
+
+// emitNotChecked emits an event if OLM does not call the webhook for the LVMCluster.
+func (c *Controller) emitNotChecked(cluster *lvmv1alpha1.LVMCluster) {
+	if targets := c.options.OtherTargets; targets != "" {
+		c.emitter.Emit(cluster, eventNotChecked, cluster.Namespace, targets, cluster.Namespace)
 	}
 }

@@ -53,6 +53,9 @@ func livesWithOLM(ctx SpecContext) {
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	stillUsing(ctx, sum)
 	refusesWrongClusters(ctx)
+	Eventually(cluster.Run).WithContext(ctx).WithTimeout(time.Minute).WithArguments("get", "events.events.k8s.io",
+		"-n", namespace, "-o", "jsonpath={.items[?(@.reason=='AdmissionNotChecked')].note}").Should(
+		ContainSubstring("spec.targetNamespaces of the OperatorGroup to [" + namespace + "]"))
 
 	By("removing it")
 	stopUsing(ctx)

@@ -9,6 +9,7 @@ export interface components {
                             node: string;
                             volumeGroupUUID: string;
                         }[];
+                        adoptClusters?: string[];
                         default?: boolean;
                         deletedVolumeRetention?: string;
                         /** @enum {string} */
@@ -62,6 +63,14 @@ export interface components {
                             wipeVolumeGroups?: string[];
                         }[];
                         existingVolumeGroup?: string;
+                        existingVolumeGroupConfig?: {
+                            lvcreateOptions?: string[];
+                            /** Format: int64 */
+                            spareGiB?: number;
+                            stripeSize?: number | string;
+                            /** Format: int32 */
+                            stripes?: number;
+                        };
                         /**
                          * @default xfs
                          * @enum {string}

@@ -35,6 +35,16 @@ export const specSchema: Schema = {
                 },
                 "maxItems": 64
               },
+              "adoptClusters": {
+                "type": "array",
+                "items": {
+                  "type": "string",
+                  "maxLength": 63,
+                  "minLength": 1,
+                  "pattern": "^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
+                },
+                "maxItems": 8
+              },
               "default": {
                 "type": "boolean"
               },
@@ -323,6 +333,32 @@ export const specSchema: Schema = {
                 "maxLength": 127,
                 "minLength": 1,
                 "pattern": "^[a-zA-Z0-9_.+][a-zA-Z0-9_.+-]*$"
+              },
+              "existingVolumeGroupConfig": {
+                "type": "object",
+                "properties": {
+                  "lvcreateOptions": {
+                    "type": "array",
+                    "items": {
+                      "type": "string",
+                      "maxLength": 64
+                    },
+                    "maxItems": 16
+                  },
+                  "spareGiB": {
+                    "type": "integer",
+                    "maximum": 1048576,
+                    "minimum": 0
+                  },
+                  "stripeSize": {
+                    "type": "quantity"
+                  },
+                  "stripes": {
+                    "type": "integer",
+                    "maximum": 128,
+                    "minimum": 2
+                  }
+                }
               },
               "fstype": {
                 "type": "string",
