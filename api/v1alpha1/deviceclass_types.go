@@ -430,14 +430,14 @@ func (r *RAIDConfig) MinimumDevices() int {
 	return r.DataStripes()*(r.Copies()+1) + r.Parity()
 }
 
-// ExistingVolumeGroupConfig has the settings of a device class on a volume group that an administrator created. They are
-// the keys spare-gb, stripe, stripe-size and lvcreate-options of TopoLVM's lvmd.yaml.
+// ExistingVolumeGroupConfig has the settings of a device class on a volume group that an administrator created. They
+// are the keys spare-gb, stripe, stripe-size and lvcreate-options of TopoLVM's lvmd.yaml.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || has(self.stripes)",message="stripeSize requires stripes"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || !has(self.lvcreateOptions) || !self.lvcreateOptions.exists(o, o.startsWith('--stripes'))",message="stripes and --stripes or --stripesize in lvcreateOptions are mutually exclusive: remove one of them"
 type ExistingVolumeGroupConfig struct {
-	// spareGiB is subtracted from the capacity that the scheduler sees, in GiB, so that this much space stays free for an
-	// administrator or another program. The expansion of volumes and snapshots can use it. Defaults to 0.
+	// spareGiB is subtracted from the capacity that the scheduler sees, in GiB, so that this much space stays free for
+	// an administrator or another program. The expansion of volumes and snapshots can use it. Defaults to 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1048576
 	// +optional

@@ -231,6 +231,7 @@ func addVolumeGroups(
 	if err != nil {
 		return nil, err
 	}
+	engine.ShareFile()
 	watch := newWatch(volumes, kernel, engine.UsesExisting)
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster.ID,

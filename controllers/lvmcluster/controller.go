@@ -48,7 +48,8 @@ type Options struct {
 	Namespace string
 	// UpgradeGate sets whether OLM may upgrade the operator; nil without OLM.
 	UpgradeGate *olm.Gate
-	// OtherTargets are the namespaces that the OperatorGroup selects if that of the operator is not one of them, else "".
+	// OtherTargets are the namespaces that the OperatorGroup selects if that of the operator is not one of them, else
+	// "".
 	OtherTargets string
 	// Rights reports the permissions that the operator lacks; nil disables the check.
 	Rights *rights.Watch

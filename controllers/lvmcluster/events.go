@@ -37,9 +37,9 @@ var (
 	// operator, so the Operator Lifecycle Manager restricts the webhook to them. Changes of this LVMCluster are checked
 	// by the schema only: for example, one device in two device classes is not refused.
 	// What to do: let the OperatorGroup select the namespace of the operator, or all namespaces.
-	eventNotChecked = event.Warning("AdmissionNotChecked", actionReconcile, "the OperatorGroup of namespace %s selects "+
-		"the namespaces %s, so the Operator Lifecycle Manager does not call the webhook for this LVMCluster, and not "+
-		"every mistake is refused: set spec.targetNamespaces of the OperatorGroup to [%s]")
+	eventNotChecked = event.Warning("AdmissionNotChecked", actionReconcile, "the OperatorGroup of namespace %s "+
+		"selects the namespaces %s, so the Operator Lifecycle Manager does not call the webhook for this "+
+		"LVMCluster, and not every mistake is refused: set spec.targetNamespaces of the OperatorGroup to [%s]")
 	// eventDeletionPending is a Warning event on the LVMCluster: it is being deleted, and the deletion waits for the
 	// objects that the note names.
 	// What to do: delete the claims, volumes and snapshots that the note names.

@@ -40,8 +40,8 @@ var pattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?
 func Declared(flag string, getenv func(string) string) (string, error) {
 	id := cmp.Or(getenv(Variable), flag)
 	if id != "" && !pattern.MatchString(id) {
-		return "", fmt.Errorf("invalid cluster ID %q (--cluster-id, %s): must be 1 to 63 letters, digits, dots, dashes "+
-			"and underscores, with a letter or digit at both ends", id, Variable)
+		return "", fmt.Errorf("invalid cluster ID %q (--cluster-id, %s): must be 1 to 63 letters, digits, dots, "+
+			"dashes and underscores, with a letter or digit at both ends", id, Variable)
 	}
 	return id, nil
 }

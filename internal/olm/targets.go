@@ -10,8 +10,8 @@ import (
 // Lifecycle Manager sets. It is empty for all namespaces, and without OLM.
 const TargetsVariable = "OLM_TARGET_NAMESPACES"
 
-// OtherTargets returns the namespaces of TargetsVariable if the OperatorGroup selects some and the operator's own is not
-// one of them, else "". OLM adds them to the namespaceSelector of the webhook.
+// OtherTargets returns the namespaces of TargetsVariable if the OperatorGroup selects some and the operator's own is
+// not one of them, else "". OLM adds them to the namespaceSelector of the webhook.
 func OtherTargets(targets, own string) string {
 	if targets == "" || slices.Contains(strings.Split(targets, ","), own) {
 		return ""

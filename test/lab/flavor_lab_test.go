@@ -5,6 +5,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/lvm-storage/lvm-operator/test/lane"
 )
 
 // describeHost is a script that prints the properties of a node.
@@ -24,7 +26,8 @@ echo disk=$(lsblk --noheadings --nodeps --output LOG-SEC,TYPE $(echo $DISK))
 echo disks=$(lsblk --noheadings --nodeps --output NAME | grep -c '^[su]')
 `
 
-// TestFlavors boots a node of each flavor, and compares it with the flavor's description.
+// TestFlavors boots a node of each flavor, in the short lane of the one of this commit, and compares it with the
+// flavor's description.
 func TestFlavors(t *testing.T) {
 	// Other properties are those of debian12.
 	differences := map[string]string{
@@ -41,7 +44,7 @@ func TestFlavors(t *testing.T) {
 		"lvm31":              "kernel=6.12 lvm=2.03.31(2)",
 		"lvm31-devicesfile":  "kernel=6.12 lvm=2.03.31(2) use_devicesfile=1 devicesfile=empty",
 	}
-	for _, f := range Flavors() {
+	for _, f := range lane.Rotate(Flavors()...) {
 		t.Run(f.Name, func(t *testing.T) {
 			different, known := differences[f.Name]
 			if !known {
@@ -101,7 +104,7 @@ func pairs(words []string) map[string]string {
 }
 
 func TestFlavorsDisksOutliveARestart(t *testing.T) {
-	for _, flavor := range []string{"devicesfile-root", "multipath"} {
+	for _, flavor := range lane.Rotate("devicesfile-root", "multipath") {
 		t.Run(flavor, func(t *testing.T) {
 			n := flavored(t, flavor)
 			before, err := n.Disks(testContext(t))

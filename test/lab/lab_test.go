@@ -519,8 +519,12 @@ func TestASupervisorsCrashIsCleanedUpByTheNext(t *testing.T) {
 	nothingIsLeft(t, o.State)
 }
 
-func TestStartAndStopTwentyTimes(t *testing.T) {
-	for i := range 20 {
+func TestStartAndStopManyTimes(t *testing.T) {
+	times := 20
+	if testing.Short() {
+		times = 4
+	}
+	for i := range times {
 		t.Run(fmt.Sprint(i), func(t *testing.T) { bare(t, DiskSpec{Size: GiB}).sh(t, "test -b /dev/ubdb") })
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +102,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		Bare:             o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs,
 		Owned:     !o.Detached,
 		ServiceCA: o.ServiceCA, PrometheusOperator: o.PrometheusOperator,
-		FirstCPU: rand.IntN(1024), Kernel: uml.Installed(),
+		FirstCPU: firstCPU(), Kernel: uml.Installed(),
 	}
 	flavor, err := FindFlavor(o.Flavor)
 	if err != nil {

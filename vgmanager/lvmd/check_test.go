@@ -79,7 +79,7 @@ func TestReadConfigTakesWhatTopoLVMTakes(t *testing.T) {
 	}
 	// The file on a node may have keys of a later version. Its volumes must still be listed.
 	must(t, os.WriteFile(path, []byte(upstream+"new-key: 5\n"), 0o600))
-	if config, err := readConfig(path); err != nil || len(config.DeviceClasses) != 2 {
+	if config, _, err := readConfig(path); err != nil || len(config.DeviceClasses) != 2 {
 		t.Errorf("got %+v, %v", config, err)
 	}
 }

@@ -26,17 +26,18 @@ type Config struct {
 // maxConfig is the maximum size of a configuration file in bytes.
 const maxConfig = 2 << 20
 
-// readConfig reads a configuration. If the file does not exist, it returns an empty configuration.
-func readConfig(path string) (Config, error) {
-	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return empty, nil
-	}
+// readConfig reads a configuration, and returns also the content of the file. If the file does not exist, it returns an
+// empty configuration.
+func readConfig(path string) (Config, []byte, error) {
 	data, err := readLimited(path)
-	if err != nil {
-		return empty, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return Config{SocketName: topolvm.DefaultLVMdSocket}, nil, nil
 	}
-	return parseConfig(path, data)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	config, err := parseConfig(path, data)
+	return config, data, err
 }
 
 // readLimited reads a file of at most maxConfig bytes.
@@ -104,25 +105,25 @@ func decodeConfig(path string, data []byte, strict bool) (Config, error) {
 
 // writeConfig replaces a configuration atomically: a reader, and the node after a power failure, finds the complete
 // old or new file. It removes the file if there are no classes. It does not write a file that already has the
-// content.
-func writeConfig(path string, config Config) error {
+// content. It returns the content, or nil if it removed the file.
+func writeConfig(path string, config Config) ([]byte, error) {
 	if len(config.DeviceClasses) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the device classes of the node: %w", err)
+			return nil, fmt.Errorf("remove the device classes of the node: %w", err)
 		}
-		return nil
+		return nil, nil
 	}
 	data, err := yaml.Marshal(config)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, data) {
-		return nil
+		return data, nil
 	}
 	if err := ReplaceFile(path, data); err != nil {
-		return fmt.Errorf("write the device classes of the node: %w", err)
+		return nil, fmt.Errorf("write the device classes of the node: %w", err)
 	}
-	return nil
+	return data, nil
 }
 
 // ReplaceFile replaces a file atomically, with mode 0600. It writes a temporary file in the same directory, syncs it

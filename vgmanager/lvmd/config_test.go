@@ -2,9 +2,12 @@ package lvmd
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,7 +50,7 @@ socket-name: /run/topolvm/lvmd.sock
 func TestReadConfigOfUpstream(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lvmd.yaml")
 	must(t, os.WriteFile(path, []byte(upstream), 0o600))
-	config, err := readConfig(path)
+	config, _, err := readConfig(path)
 	must(t, err)
 	var zero uint64
 	want := Config{
@@ -68,7 +71,7 @@ func TestReadConfigOfUpstream(t *testing.T) {
 func TestWriteConfigCanBeReadByTopoLVM(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lvmd.yaml")
 	config := Config{SocketName: "/run/x.sock", DeviceClasses: []DeviceClass{thickClass("a"), thinClass("b", 2.5)}}
-	must(t, writeConfig(path, config))
+	mustWrite(t, path, config)
 	data, err := os.ReadFile(path)
 	must(t, err)
 	theirs := app.Config{}
@@ -87,10 +90,10 @@ func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "lvmd.yaml")
 	config := Config{DeviceClasses: []DeviceClass{thickClass("a")}}
-	must(t, writeConfig(path, config))
+	mustWrite(t, path, config)
 	before, err := os.Stat(path)
 	must(t, err)
-	must(t, writeConfig(path, config))
+	mustWrite(t, path, config)
 	after, err := os.Stat(path)
 	must(t, err)
 	if !os.SameFile(before, after) {
@@ -101,7 +104,7 @@ func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
 		t.Errorf("got %v, %v", entries, err)
 	}
 	for range 2 {
-		must(t, writeConfig(path, Config{}))
+		mustWrite(t, path, Config{})
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a configuration without classes left %v", err)
 		}
@@ -196,4 +199,68 @@ func names(classes []DeviceClass) []string {
 		list = append(list, classes[i].Name)
 	}
 	return list
+}
+
+func mustWrite(t *testing.T, path string, config Config) {
+	t.Helper()
+	if _, err := writeConfig(path, config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAFileOfAnotherProgramIsReadAgain: MicroShift writes the device classes.
+func TestAFileOfAnotherProgramIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lvmd.yaml")
+	write := func(classes string) {
+		t.Helper()
+		must(t, os.WriteFile(path, []byte("device-classes:\n"+classes), 0o600))
+	}
+	names := func(e *Engine) (all []string) {
+		for _, c := range e.classes.Load().classes {
+			all = append(all, fmt.Sprint(c.Name, " ", c.ExistingVolumeGroup))
+		}
+		return all
+	}
+	write("- {name: a, volume-group: rhel, default: true, spare-gb: 0}\n")
+	e, err := New(nil, nil, path)
+	must(t, err)
+	write("- {name: b, volume-group: rhel}\n")
+	if must(t, e.Reload()); !slices.Equal(names(e), []string{"a false"}) {
+		t.Errorf("a file that is not shared: got %v", names(e))
+	}
+	write("- {name: a, volume-group: rhel, default: true, spare-gb: 0}\n")
+	e.ShareFile()
+	if !slices.Equal(names(e), []string{"a true"}) {
+		t.Errorf("shared: got %v", names(e))
+	}
+	write("- {name: a, volume-group: rhel}\n- {name: b, volume-group: data, volume-group-uuid: u}\n")
+	for range 2 {
+		must(t, e.Reload())
+	}
+	if !slices.Equal(names(e), []string{"a true", "b false"}) {
+		t.Errorf("changed: got %v", names(e))
+	}
+
+	write("- {name: a}\n")
+	if err := e.Reload(); err == nil || !strings.Contains(err.Error(), "has no volume group") {
+		t.Errorf("not valid: got %v", err)
+	}
+	if err := e.Reload(); err != nil || !slices.Equal(names(e), []string{"a true", "b false"}) {
+		t.Errorf("the second time: got %v, %v", names(e), err)
+	}
+	must(t, os.Remove(path))
+	if err := e.Reload(); err != nil || len(names(e)) != 2 {
+		t.Errorf("removed: got %v, %v", names(e), err)
+	}
+	must(t, os.Mkdir(path, 0o700))
+	if err := e.Reload(); err == nil || len(names(e)) != 2 {
+		t.Errorf("unreadable: got %v, %v", names(e), err)
+	}
+	must(t, os.Remove(path))
+	published := thickClass("c")
+	published.VolumeGroupUUID = "c"
+	must(t, e.Publish(published))
+	if must(t, e.Reload()); !slices.Equal(names(e), []string{"a true", "b false", "c false"}) {
+		t.Errorf("published: got %v", names(e))
+	}
 }

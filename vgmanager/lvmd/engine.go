@@ -8,8 +8,11 @@
 package lvmd
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +22,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
@@ -79,6 +83,10 @@ type Engine struct {
 	// publishing is held while the classes and their file change.
 	publishing sync.Mutex
 	file       Config
+	// content is the file's content that was read or written last, or nil.
+	content []byte
+	// shared: see ShareFile.
+	shared bool
 
 	// admitting is held from the check for free space until the command ends, so that two requests cannot use the
 	// same free space.
@@ -95,18 +103,71 @@ type Engine struct {
 func New(l LVM, kernel Kernel, path string) (*Engine, error) {
 	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newSemaphore()}
 	if path != "" {
-		config, err := readConfig(path)
-		if err != nil {
+		if err := e.load(); err != nil {
 			return nil, err
 		}
-		e.file = config
 	}
-	set := &classSet{classes: e.file.DeviceClasses, options: map[string][]string{}}
+	e.classes.Store(e.loaded())
+	return e, nil
+}
+
+// load reads the file.
+func (e *Engine) load() error {
+	config, data, err := readConfig(e.path)
+	if err != nil {
+		return err
+	}
+	e.file, e.content = config, data
+	return nil
+}
+
+// loaded returns the classes of the file.
+func (e *Engine) loaded() *classSet {
+	set := &classSet{classes: slices.Clone(e.file.DeviceClasses), options: map[string][]string{}}
+	for i := range set.classes {
+		c := &set.classes[i]
+		c.ExistingVolumeGroup = c.ExistingVolumeGroup || e.shared && c.VolumeGroupUUID == ""
+	}
 	for _, o := range e.file.OptionClasses {
 		set.options[o.Name] = o.Options
 	}
-	e.classes.Store(set)
-	return e, nil
+	return set
+}
+
+// ShareFile tells the engine that other programs, such as MicroShift, write the file too. Until a class of them, which
+// has no UUID of the volume group, is published, only the logical volumes of claims in its volume group are used. Start
+// reads the file again after it has changed.
+func (e *Engine) ShareFile() {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	e.shared = true
+	e.classes.Store(e.loaded())
+}
+
+// Reload reads the file again if another program has changed it. If it cannot be read, or is not valid, the classes
+// stay, and Reload returns an error once for each content. A file that does not exist changes nothing.
+func (e *Engine) Reload() error {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	if e.path == "" || !e.shared {
+		return nil
+	}
+	data, err := readLimited(e.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(data, e.content) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.content = data
+	config, err := parseConfig(e.path, data)
+	if err != nil {
+		return fmt.Errorf("the device classes that were read before stay: %w", err)
+	}
+	e.file = config
+	e.classes.Store(e.loaded())
+	e.watchers.notify()
+	return nil
 }
 
 // Class returns a published class by name.
@@ -160,18 +221,19 @@ func (e *Engine) setClasses(classes []DeviceClass) error {
 	if e.path != "" {
 		config := e.file
 		config.DeviceClasses = classes
-		if err := writeConfig(e.path, config); err != nil {
+		data, err := writeConfig(e.path, config)
+		if err != nil {
 			return err
 		}
-		e.file = config
+		e.file, e.content = config, data
 	}
 	e.classes.Store(e.classes.Load().with(classes))
 	e.watchers.notify()
 	return nil
 }
 
-// Start notifies the watchers once a minute until ctx ends, because other programs change the capacity too. It
-// implements manager.Runnable.
+// Start notifies the watchers once a minute until ctx ends, because other programs change the capacity too, and reads a
+// shared file again that has changed. It implements manager.Runnable.
 func (e *Engine) Start(ctx context.Context) error {
 	ticker := time.NewTicker(refreshAge)
 	defer ticker.Stop()
@@ -180,6 +242,9 @@ func (e *Engine) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			if err := e.Reload(); err != nil {
+				log.FromContext(ctx).Error(err, "failed to read the changed device classes of the node")
+			}
 			e.watchers.notify()
 		}
 	}

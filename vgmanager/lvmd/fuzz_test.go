@@ -17,7 +17,7 @@ func FuzzReadConfig(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		config, err := readConfig(path)
+		config, _, err := readConfig(path)
 		if err != nil {
 			return
 		}

@@ -15,7 +15,6 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
@@ -86,7 +85,7 @@ func newPodSpec(placement observe.Placement, options Options) *applycorev1.PodSp
 		WithHostPID(true).
 		WithTerminationGracePeriodSeconds(gracePeriod).
 		WithContainers(newContainer(options)).
-		WithVolumes(newVolumes(options.Layout)...)
+		WithVolumes(newVolumes(options)...)
 	return spec.
 		WithTolerations(applycorev1.Toleration().WithOperator(corev1.TolerationOpExists)).
 		WithAffinity(newAffinity(placement.Terms()))
@@ -141,7 +140,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithLivenessProbe(newProbe("/healthz", 30, 6)).
 		WithReadinessProbe(newProbe("/readyz", 10, 3)).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithVolumeMounts(newVolumeMounts(options.Layout)...)
+		WithVolumeMounts(newVolumeMounts(options)...)
 }
 
 func newArguments(options Options) []string {
@@ -176,14 +175,15 @@ type hostPath struct {
 
 // hostPaths returns the directories of the node that the agent can access. The paths of volumes are the same in its
 // container, because the kubelet passes them to the CSI node service.
-func hostPaths(layout nodelayout.Layout) []hostPath {
+func hostPaths(options Options) []hostPath {
+	layout := options.Layout
 	return []hostPath{
 		{name: "registration", host: layout.RegistryDir(), container: "/registration"},
 		{name: "csi-socket", host: layout.NodeSocketDir(), container: "/run/topolvm", create: true},
 		{name: "csi-plugins", host: layout.CSIPluginsDir(), container: layout.CSIPluginsDir(), create: true,
 			shared: true},
 		{name: "pods", host: layout.PodsDir(), container: layout.PodsDir(), shared: true},
-		{name: "lvmd-config", host: "/etc/topolvm", container: "/etc/topolvm", create: true},
+		{name: "lvmd-config", host: classesDir(options.Platform), container: "/etc/topolvm", create: true},
 		{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
 		{name: "dev", host: "/dev", container: "/dev"},
 		{name: "udev", host: "/run/udev", container: "/run/udev"},
@@ -195,11 +195,20 @@ func hostPaths(layout nodelayout.Layout) []hostPath {
 	}
 }
 
+// classesDir returns the directory of the node with the device classes (lvmd.yaml). MicroShift writes them to a
+// directory of its own.
+func classesDir(p platform.Platform) string {
+	if p.Kind == platform.MicroShift {
+		return "/var/lib/microshift/lvms"
+	}
+	return "/etc/topolvm"
+}
+
 const tmpVolume = "tmp"
 
-func newVolumes(layout nodelayout.Layout) []*applycorev1.VolumeApplyConfiguration {
+func newVolumes(options Options) []*applycorev1.VolumeApplyConfiguration {
 	var volumes []*applycorev1.VolumeApplyConfiguration
-	for _, path := range hostPaths(layout) {
+	for _, path := range hostPaths(options) {
 		pathType := corev1.HostPathDirectory
 		if path.create {
 			pathType = corev1.HostPathDirectoryOrCreate
@@ -212,9 +221,9 @@ func newVolumes(layout nodelayout.Layout) []*applycorev1.VolumeApplyConfiguratio
 			WithSecret(applycorev1.SecretVolumeSource().WithSecretName(certificateSecret).WithOptional(true)))
 }
 
-func newVolumeMounts(layout nodelayout.Layout) []*applycorev1.VolumeMountApplyConfiguration {
+func newVolumeMounts(options Options) []*applycorev1.VolumeMountApplyConfiguration {
 	var mounts []*applycorev1.VolumeMountApplyConfiguration
-	for _, path := range hostPaths(layout) {
+	for _, path := range hostPaths(options) {
 		mount := applycorev1.VolumeMount().WithName(path.name).WithMountPath(path.container)
 		if path.shared {
 			mount.WithMountPropagation(corev1.MountPropagationBidirectional)

@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
 // Only the events of a DaemonSet report Pods that Pod Security refuses: the message says where to look.
@@ -173,6 +174,24 @@ func TestTheAgentHasTheDeclaredIdentityOfTheCluster(t *testing.T) {
 		}
 		if got != id {
 			t.Errorf("got %q, want %q", got, id)
+		}
+	}
+}
+
+// MicroShift writes lvmd.yaml to its own directory on the node.
+func TestTheAgentReadsTheDeviceClassesOfMicroShift(t *testing.T) {
+	for kind, want := range map[platform.Kind]string{platform.MicroShift: "/var/lib/microshift/lvms",
+		platform.OpenShift: "/etc/topolvm", platform.Kubernetes: "/etc/topolvm"} {
+		spec := newPodSpec(observe.State{}.Placement(fixture.Cluster()),
+			Options{Platform: platform.Platform{Kind: kind}})
+		got := ""
+		for _, volume := range spec.Volumes {
+			if *volume.Name == "lvmd-config" {
+				got = *volume.HostPath.Path
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", kind, got, want)
 		}
 	}
 }

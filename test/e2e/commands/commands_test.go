@@ -46,7 +46,7 @@ type world struct {
 // A reader copies commands into a shell and replaces the words in capitals with names. Each command must do what its
 // page says.
 func TestCommandsOfThePagesWork(t *testing.T) {
-	lane.Turn(t, 0, 2)
+	lane.Turn(t, 1, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)

@@ -57,7 +57,7 @@ type world struct {
 }
 
 func TestMustGatherNamesEachCause(t *testing.T) {
-	lane.Turn(t, 0, 2)
+	lane.Turn(t, 0, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)

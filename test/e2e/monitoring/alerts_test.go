@@ -61,7 +61,7 @@ type world struct {
 }
 
 func TestAlertsOfRealFaults(t *testing.T) {
-	lane.Turn(t, 1, 2)
+	lane.Turn(t, 2, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)

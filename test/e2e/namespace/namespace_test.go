@@ -17,7 +17,7 @@ import (
 const namespace = "openshift-storage"
 
 func TestNamespace(t *testing.T) {
-	lane.Turn(t, 1, 2)
+	lane.Turn(t, 0, 3)
 	suite.Run(t, "LVM Storage in another namespace")
 }
 

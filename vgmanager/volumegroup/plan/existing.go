@@ -62,7 +62,8 @@ func planExisting(w Desired, s NodeState) Plan {
 // their redundancy, or "". Settings of the LVMCluster replace those of the file.
 func lostSettings(w Desired, class *deviceclass.Class) string {
 	var lost []string
-	if class == nil || class.VolumeGroupUUID != "" { // TopoLVM does not write the UUID: this agent has written the class.
+	// TopoLVM does not write the UUID: this agent has written a class with one.
+	if class == nil || class.VolumeGroupUUID != "" {
 		return ""
 	}
 	config := existingConfig(w)
@@ -182,8 +183,8 @@ func layoutRefusal(w Desired, vg *lvm.VG) string {
 	if layout.Images <= len(vg.PVs) {
 		return ""
 	}
-	return fmt.Sprintf("volume group %s on node %s has %d physical volumes, and a volume of device class %s requires %d "+
-		"(%s): add devices on the node: vgextend %s DEVICE; or change existingVolumeGroupConfig", vg.Name, w.Node,
+	return fmt.Sprintf("volume group %s on node %s has %d physical volumes, and a volume of device class %s requires "+
+		"%d (%s): add devices on the node: vgextend %s DEVICE; or change existingVolumeGroupConfig", vg.Name, w.Node,
 		len(vg.PVs), w.Name, layout.Images, layout.Type, vg.Name)
 }
 

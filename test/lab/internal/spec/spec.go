@@ -106,7 +106,7 @@ type Lab struct {
 	NetworkPolicies string `json:"networkPolicies,omitempty"`
 	// Kernel is the kernel of the nodes.
 	Kernel Kernel `json:"kernel"`
-	// FirstCPU is the offset of the nodes' processors, so that labs do not all start with the same one.
+	// FirstCPU is the offset of the processors of the nodes, so that labs use different ones.
 	FirstCPU int `json:"firstCPU"`
 	// CRDs are files that are applied before the lab is up. The lab waits for them.
 	CRDs []string `json:"crds,omitempty"`
