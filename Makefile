@@ -57,7 +57,7 @@ ready-tests: preflight-image packages-tests boot
 PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies olm-v1 kubernetes-oldest)
 
 .PHONY: artifacts
-artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog $(BIN)/helm $(BIN)/bridge console-host
+artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous topolvm-image) $(BIN)/bundle $(BIN)/catalog $(BIN)/helm $(BIN)/bridge console-host
 	@hack/step "programs of the lab" sh -c '"$$0" programs "$$@" >/dev/null' $(LAB) $(PROGRAM_SETS)
 
 # $(call wants,TARGETS): the prerequisites of a test, or nothing if the lane has built them.
@@ -120,7 +120,7 @@ RIGHTS := $(LVMS_CACHE)/rights
 .PHONY: test-e2e
 test-e2e: $(call wants,packages artifacts) ## Run the end-to-end tests on lab clusters with real LVM.
 	@rm -rf $(RIGHTS) && mkdir -p $(RIGHTS)
-	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) LVMS_HELM=$(BIN)/helm hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -p $(CLUSTERS) -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) LVMS_HELM=$(BIN)/helm $(if $(LONG),LVMS_TOPOLVM_IMAGE=$(TOPOLVM_IMAGE)) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -p $(CLUSTERS) -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
 	@LVMS_RIGHTS=$(RIGHTS) hack/step "rights" go test -tags e2e -count 1 ./test/rights
 
 .PHONY: test-previous
@@ -273,6 +273,34 @@ UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
 upstream-image: image
 	@go build -o $(BIN)/upstream ./test/upstream/agent
 	@$(call write-image,amd64,$(BIN)/upstream,$(UPSTREAM_IMAGE)) -title upstream
+
+# TopoLVM and its sidecars at the paths of TopoLVM's own image, for the end-to-end test that switches from its chart. A
+# preStop hook of the chart needs a shell.
+TOPOLVM_IMAGE := $(LVMS_CACHE)/image/topolvm.tar
+TOPOLVM_FILES := $(LVMS_CACHE)/topolvm
+
+.PHONY: topolvm-image
+topolvm-image: $(BIN)/rootfs $(BIN)/image
+	@mkdir -p $(dir $(TOPOLVM_IMAGE)) $(TOPOLVM_FILES)/usr/bin && $(call rootfs,amd64)
+	@cd hack/topolvm && ../step "build TopoLVM" go build -ldflags "-s -w" -o $(TOPOLVM_FILES)/ tool
+	@for name in lvmd topolvm-controller topolvm-node; do ln -sfn hypertopolvm $(TOPOLVM_FILES)/$$name; done
+	@for name in csi-node-driver-registrar livenessprobe; do ln -sfn lvms $(TOPOLVM_FILES)/$$name; done
+	@cp /usr/bin/busybox $(TOPOLVM_FILES)/usr/bin/busybox && for name in sh rm; do ln -sfn busybox $(TOPOLVM_FILES)/usr/bin/$$name; done
+	@go build -ldflags "-s -w" -o $(BIN)/topolvm-sidecars ./test/topolvm/sidecars
+	@$(call write-image,amd64,$(BIN)/topolvm-sidecars,$(TOPOLVM_IMAGE)) -title topolvm -files $(TOPOLVM_FILES) -user 0:0
+
+# The manifests of TopoLVM's chart for this test. The chart is that of the module. Its dependency, which is disabled, is
+# left out, because helm would look for it.
+TOPOLVM_TEST := test/e2e/topolvm
+
+.PHONY: topolvm-manifests
+topolvm-manifests: $(BIN)/helm
+	@chart=$$(mktemp -d) && trap 'rm -r "$$chart"' EXIT && \
+		cp -r --no-preserve=mode "$$(go list -m -f '{{.Dir}}' github.com/topolvm/topolvm)/charts/topolvm/." "$$chart" && \
+		rm "$$chart/Chart.lock" && sed -i '/^dependencies:/,/condition:/d' "$$chart/Chart.yaml" && \
+		{ echo "# TopoLVM's Helm chart $$(sed -n 's/^version: //p' "$$chart/Chart.yaml") of the module github.com/topolvm/topolvm" \
+		"$$(go list -m -f '{{.Version}}' github.com/topolvm/topolvm), rendered with values.yaml by: make topolvm-manifests" && \
+		$(BIN)/helm template topolvm "$$chart" --namespace topolvm-system --values $(TOPOLVM_TEST)/values.yaml; } >$(TOPOLVM_TEST)/chart.yaml
 
 # The commit of the previous version, 0.1.0. The long lane tests the upgrade from it. Update it together with VERSION.
 PREVIOUS_COMMIT := 60d094bf615766907a5ea7cf66b73fffdfd7a928

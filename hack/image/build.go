@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func build(o options) (v1.Image, error) {
 	config.Architecture = o.arch
 	config.Created = v1.Time{Time: o.created}
 	config.Config.Entrypoint = []string{"/" + products[o.image].program}
-	config.Config.User = "65532:65532"
+	config.Config.User = cmp.Or(o.user, defaultUser)
 	config.Config.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	config.Config.Labels = labels(products[o.image], o.title, o.version, o.release)
 	return mutate.ConfigFile(image, config)
@@ -58,6 +59,13 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 		return nil, fmt.Errorf("read %s: %w", o.binary, err)
 	}
 	layers = append(layers, addendum(o, program, "go build -o /"+products[o.image].program, o.title+" "+o.version))
+	if o.files != "" {
+		files, err := tarFolder(o.files)
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", o.files, err)
+		}
+		layers = append(layers, addendum(o, files, "hack/image -files", "files for a test"))
+	}
 	if o.console == "" {
 		return layers, nil
 	}

@@ -93,6 +93,40 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 	}
 }
 
+// An image of a test has more programs, and may have another user.
+func TestImageOfATest(t *testing.T) {
+	o := withTextProgram(t, newFolder(t))
+	o.console = ""
+	o.user = "0"
+	o.files = filepath.Join(filepath.Dir(o.out), "files")
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(o.files, "usr", "bin"), 0o755),
+		os.WriteFile(filepath.Join(o.files, "usr", "bin", "sh"), []byte("shell"), 0o755),
+		os.Symlink("lvms", filepath.Join(o.files, "another-name")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := build(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := tarNames(t, mutate.Extract(image))
+	if want := []string{"another-name", "bin", "lvms", "usr", "usr/bin", "usr/bin/mount",
+		"usr/bin/sh"}; !slices.Equal(names, want) {
+		t.Errorf("files %v, want %v", names, want)
+	}
+	if config, err := image.ConfigFile(); err != nil || config.Config.User != "0" {
+		t.Errorf("config %+v, %v", config, err)
+	}
+	got, err := checkSize(o, sizedImage{sizes: []int64{4_000_000, 20_000_000, 50_000_000}})
+	if want := "74.0 MB compressed (file system 4.0 MB, program 20.0 MB, more files 50.0 MB)"; err != nil ||
+		got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
 func TestEveryFileIsReproducible(t *testing.T) {
 	o := newFolder(t)
 	base := strings.TrimSuffix(o.out, ".tar")

@@ -203,6 +203,9 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 		return nil, status.Error(codes.FailedPrecondition,
 			"staging_target_path is required: stage the volume first")
 	}
+	if err := s.stageIfNotMounted(ctx, request); err != nil {
+		return nil, err
+	}
 	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
@@ -229,6 +232,26 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// stageIfNotMounted stages a file system that is not mounted at the staging path. TopoLVM's node service mounts a
+// volume for each Pod and does not stage it. The kubelet nevertheless records that the volume is staged, until no Pod
+// on the node uses it: it does not call NodeStageVolume for a Pod that starts before the last Pod of TopoLVM has ended.
+func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePublishVolumeRequest) error {
+	if request.GetVolumeCapability().GetMount() == nil {
+		return nil
+	}
+	mounted, err := s.disks.mounted(request.GetStagingTargetPath())
+	if err != nil {
+		return status.Errorf(codes.Internal, "check the mount of volume %s: %v", request.GetVolumeId(), err)
+	}
+	if mounted != (deviceNumber{}) {
+		return nil
+	}
+	_, err = s.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
+		PublishContext: request.GetPublishContext(), StagingTargetPath: request.GetStagingTargetPath(),
+		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()})
+	return err
 }
 
 // checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target

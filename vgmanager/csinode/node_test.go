@@ -538,12 +538,38 @@ func TestAReadOnlyMountIsCompleted(t *testing.T) {
 	}
 }
 
+// If TopoLVM has mounted a volume for a Pod, the kubelet does not stage it for the next Pod.
+func TestPublishOfAVolumeThatTopoLVMHasMounted(t *testing.T) {
+	b := newBench(t)
+	b.host.found = content{"ext4", true}
+	b.host.mounts["/pods/1/mount"] = b.host.device
+	b.wantCode(b.publish(false, false), codes.OK)
+	b.wantDid("check ext4", "mount ext4 noatime", "grow false", "mount  bind")
+	if b.host.mounts[b.staging] != b.host.device {
+		t.Errorf("mounts %v: the volume is not staged", b.host.mounts)
+	}
+	b.wantCode(b.publish(false, false), codes.OK)
+	b.wantDid()
+}
+
+// A Pod never writes to the node's own disk.
+func TestNothingIsPublishedThatCannotBeStaged(t *testing.T) {
+	for _, name := range []string{"probe", "mount"} {
+		b := newBench(t)
+		b.host.errors[name] = errors.New("input/output error")
+		b.wantCode(b.publish(false, false), codes.Internal, "input/output error")
+		if _, err := os.Stat(b.target); err == nil {
+			t.Errorf("%s: there is a folder that a Pod could write to", name)
+		}
+	}
+	b := newBench(t)
+	b.host.mounts[b.staging] = deviceNumber{8, 1}
+	b.wantCode(b.publish(false, false), codes.FailedPrecondition, "is not mounted")
+	b.wantDid()
+}
+
 func TestPublish(t *testing.T) {
 	b := newBench(t)
-	b.wantCode(b.publish(false, false), codes.FailedPrecondition, "is not mounted")
-	if _, err := os.Stat(b.target); err == nil {
-		t.Error("there is a folder that a Pod could write to")
-	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.wantCode(b.publish(false, true), codes.OK)
 	b.wantDid("mount  bind,ro")

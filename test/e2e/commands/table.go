@@ -118,6 +118,8 @@ const recovery = `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMRecovery, metad
 // pagesElsewhere maps pages to the file and name of a test that runs all their commands in order.
 var pagesElsewhere = map[string][2]string{
 	"half-deleted.md": {"test/env/halfdeleted_test.go", "TestAHalfDeletedInstallationIsRecovered"},
+	"switch-from-topolvm.md": {"test/e2e/topolvm/suite_test.go",
+		"continues with the volumes of TopoLVM while a Pod writes, and can go back"},
 }
 
 // pagesNotRun maps pages whose commands no test runs to the reason.

@@ -1,0 +1,33 @@
+//go:build e2e
+
+// Package topolvm tests the switch from TopoLVM. Its chart is installed with Helm; controller, node service, lvmd,
+// provisioner, resizer and snapshotter are TopoLVM's own programs. The commands are those of
+// docs/how-to/switch-from-topolvm.md.
+package topolvm
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
+)
+
+// old is the namespace and, without -system, the release of TopoLVM.
+const old = "topolvm-system"
+
+var cluster suite.Cluster
+
+func TestTopoLVM(t *testing.T) { suite.Run(t, "The switch from TopoLVM") }
+
+var _ = Describe("The switch from TopoLVM's chart", Label("long"), func() {
+	It("continues with the volumes of TopoLVM while a Pod writes, and can go back", switches,
+		NodeTimeout(50*time.Minute))
+})
+
+var _ = JustAfterEach(func(ctx SpecContext) {
+	suite.ReportFailure(ctx, cluster.Cluster, "get all -n "+old, "get pods -n "+old+" -o yaml",
+		"get csidriver,csinode,storageclass,csistoragecapacity -A -o yaml", "get nodes -o yaml",
+		"logs -n "+old+" -l app.kubernetes.io/instance=topolvm --all-containers --prefix --tail=60")
+}, NodeTimeout(4*time.Minute))

@@ -1,0 +1,303 @@
+//go:build e2e
+
+package topolvm
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// slow only ends what would never end.
+const slow = 4 * time.Minute
+
+// groupOfTheAdministrator is the volume group, with a logical volume and a thin pool of the administrator.
+const groupOfTheAdministrator = `set -e
+lvm vgcreate --quiet --addtag rack-7 myvg1 /dev/ubdb
+lvm lvcreate --quiet --yes --size 128M --addtag keep --name backup myvg1
+lvm lvcreate --quiet --yes --type thin-pool --size 2G --name pool myvg1
+dd if=/dev/urandom of=/dev/myvg1/backup bs=1M count=64 conv=fsync 2>/dev/null`
+
+// volume returns a volume in the namespace default.
+func volume(name, class, size string) story.Volume {
+	return story.Volume{Namespace: "default", Name: name, Class: class, Size: size}
+}
+
+// The volumes that TopoLVM creates. No Pod uses idle and unwanted during the switch.
+var (
+	written  = volume("written", "topolvm-provisioner", "512Mi")
+	thick    = volume("thick", "topolvm-provisioner", "512Mi")
+	thin     = volume("thin", "topolvm-provisioner-thin", "256Mi")
+	block    = story.Volume{Namespace: "default", Name: "block", Class: "topolvm-provisioner", Size: "256Mi", Block: true}
+	idle     = volume("idle", "topolvm-provisioner-thin", "256Mi")
+	unwanted = volume("unwanted", "topolvm-provisioner", "256Mi")
+)
+
+func switches(ctx SpecContext) {
+	cluster = suite.Up(ctx, lab.Options{Name: "e2e-topolvm", Snapshots: true, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}}})
+	cluster.OnNode1(ctx, groupOfTheAdministrator)
+	admin := openPage()
+
+	By("using volumes of TopoLVM")
+	installTopoLVM(ctx, admin)
+	sums := useTopoLVM(ctx)
+	group := groupOf(ctx)
+	volumes := cluster.OnNode1(ctx, listVolumes)
+
+	By("stopping TopoLVM")
+	admin.follow(ctx, "1. Keep a copy of the objects")
+	admin.saveExample("2. Write the LVMCluster")
+	admin.follow(ctx, "3. Stop TopoLVM")
+	Expect(admin.run(ctx, "helm list --all --all-namespaces --short")).To(BeEmpty())
+	Expect(cluster.OnNode1(ctx, listVolumes)).To(Equal(volumes))
+	cluster.StillWrites(ctx)
+	waiting := useNothing(ctx)
+
+	By("installing LVM Storage")
+	cluster.Run(ctx, "create", "namespace", story.OperatorNamespace)
+	cluster.Run(ctx, "label", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce=privileged")
+	admin.follow(ctx, "4. Install LVM Storage")
+	admin.follow(ctx, "5. Create the LVMCluster")
+	registered(ctx)
+	admin.follow(ctx, "6. Check, and clean up")
+	Expect(groupOf(ctx)).To(Equal(group))
+	cluster.StillWrites(ctx)
+
+	By("serving what was requested in between")
+	Expect(cluster.WaitRunning(ctx, waiting.Namespace, waiting.Name)).To(Succeed())
+	removed(ctx, unwanted)
+	nothingOfTopoLVM(ctx)
+
+	sameContent(ctx, sums)
+	newVolumes(ctx)
+	oldSnapshot(ctx, sums)
+	Expect(cluster.Run(ctx, "get", "lvmvgns", "node1", "-n", story.OperatorNamespace, "-o",
+		"jsonpath={.status..orphans}")).To(BeEmpty())
+	Expect(groupOf(ctx)).To(Equal(group))
+
+	goBack(ctx, admin, append([]story.Volume{waiting}, written, thick, thin, block, idle))
+	Expect(groupOf(ctx)).To(Equal(group))
+}
+
+// listVolumes lists the logical volumes of the volume group with their identity.
+const listVolumes = "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size myvg1"
+
+// groupOf returns what must not change: the volume group, and the administrator's logical volume with its content.
+func groupOf(ctx context.Context) string {
+	GinkgoHelper()
+	return cluster.OnNode1(ctx, `lvm vgs --noheadings --options vg_uuid,vg_tags,pv_count myvg1
+lvm lvs --noheadings --options lv_uuid,lv_size,lv_tags myvg1/backup
+lvm lvs --noheadings --options lv_uuid,lv_size,lv_metadata_size,lv_tags myvg1/pool
+sha256sum </dev/myvg1/backup`)
+}
+
+// useTopoLVM creates volumes, writes to them, and takes a snapshot. It returns the checksums.
+func useTopoLVM(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	sums := map[string]string{}
+	for _, v := range []story.Volume{thick, thin, block, idle, unwanted} {
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+		sum, err := cluster.Write(ctx, v, v.Name)
+		Expect(err).NotTo(HaveOccurred())
+		sums[v.Name] = sum
+	}
+	Expect(cluster.Snapshot(ctx, thin, "before")).To(Succeed())
+	for _, v := range []story.Volume{idle, unwanted} {
+		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
+	}
+	Expect(cluster.Claim(ctx, written)).To(Succeed())
+	cluster.StartWriting(ctx, written.Name)
+	Eventually(finalizersOfNode).WithContext(ctx).WithTimeout(slow).Should(ContainSubstring("topolvm.io/node"),
+		"TopoLVM protects the Node")
+	return sums
+}
+
+func finalizersOfNode(ctx context.Context) string {
+	GinkgoHelper()
+	return cluster.Run(ctx, "get", "node", "node1", "-o", "jsonpath={.metadata.finalizers}")
+}
+
+// useNothing requests a volume, and deletes another one, while neither TopoLVM nor LVM Storage runs. It returns the
+// volume that is requested.
+func useNothing(ctx context.Context) story.Volume {
+	GinkgoHelper()
+	waiting := volume("waiting", "topolvm-provisioner", "256Mi")
+	Expect(cluster.Claim(ctx, waiting)).To(Succeed())
+	cluster.RunWith(ctx, strings.NewReplacer("NAME", waiting.Name, "IMAGE", cluster.Lab.Registry()+"/busybox:1").
+		Replace(podManifest), "apply", "-f", "-")
+	cluster.Run(ctx, "delete", "pvc", unwanted.Name, "--wait=false")
+	return waiting
+}
+
+const podManifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, namespace: default}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: IMAGE, command: [sleep, "86400"], volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: NAME}}]
+`
+
+// removed waits until a claim, its PersistentVolume and its logical volume no longer exist.
+func removed(ctx context.Context, v story.Volume) {
+	GinkgoHelper()
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "pv", "-o",
+		"jsonpath={.items[*].spec.claimRef.name}").ShouldNot(ContainSubstring(v.Name))
+	Eventually(orphans).WithContext(ctx).WithTimeout(slow).Should(BeEmpty(), "logical volumes without a LogicalVolume")
+}
+
+// orphans returns the logical volumes without a LogicalVolume, and the LogicalVolumes without a logical volume.
+func orphans(ctx context.Context) []string {
+	GinkgoHelper()
+	expected := strings.Fields(cluster.Run(ctx, "get", "logicalvolumes", "-o", "jsonpath={.items[*].status.volumeID}"))
+	expected = append(expected, "backup", "pool")
+	var different []string
+	found := strings.Fields(cluster.OnNode1(ctx, "lvm lvs --noheadings --options lv_name myvg1"))
+	for _, pair := range [][2][]string{{expected, found}, {found, expected}} {
+		for _, name := range pair[0] {
+			if !strings.Contains(" "+strings.Join(pair[1], " ")+" ", " "+name+" ") {
+				different = append(different, name)
+			}
+		}
+	}
+	return different
+}
+
+// nothingOfTopoLVM checks that nothing remains of TopoLVM that another program would have to look after.
+func nothingOfTopoLVM(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(finalizersOfNode).WithContext(ctx).WithTimeout(slow).ShouldNot(ContainSubstring("topolvm.io/node"))
+	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "namespace", old,
+		"--ignore-not-found").Should(BeEmpty())
+	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "csistoragecapacity", "-A",
+		"--no-headers", "-o", "custom-columns=NAMESPACE:.metadata.namespace,CLASS:.storageClassName").Should(And(
+		ContainSubstring("topolvm-provisioner-thin"), ContainSubstring("lvms-ssd"), Not(ContainSubstring(old))))
+	Eventually(cluster.OnNode1).WithContext(ctx).WithTimeout(slow).WithArguments(
+		"lvm lvs --noheadings --options lv_tags myvg1").Should(And(ContainSubstring("lvms.pvc=default/thick"),
+		ContainSubstring("lvms.pvc=default/thin"), ContainSubstring("lvms.pvc=default/block"),
+		ContainSubstring("lvms.pvc=default/idle"), ContainSubstring("lvms.pvc=default/written")))
+	Eventually(publishedCapacity).WithContext(ctx).WithTimeout(slow).Should(BeZero(),
+		"the difference to the free space without the spare space")
+}
+
+// publishedCapacity returns by how much the capacity of the device class ssd differs from the free space of the volume
+// group without the spare space, in bytes.
+func publishedCapacity(ctx context.Context) int64 {
+	GinkgoHelper()
+	free, err := strconv.ParseInt(cluster.OnNode1(ctx,
+		"lvm vgs --noheadings --nosuffix --units b --options vg_free myvg1"), 10, 64)
+	Expect(err).NotTo(HaveOccurred())
+	published, err := strconv.ParseInt(cluster.Run(ctx, "get", "node", "node1", "-o",
+		`jsonpath={.metadata.annotations.capacity\.topolvm\.io/ssd}`), 10, 64)
+	Expect(err).NotTo(HaveOccurred())
+	return published - (free - lab.GiB)
+}
+
+// sameContent checks and expands volumes in the Pods that TopoLVM has mounted them for. Then it checks them in Pods
+// that start while those run, as in a rolling update, and in Pods that start later.
+func sameContent(ctx context.Context, sums map[string]string) {
+	GinkgoHelper()
+	By("expanding volumes that TopoLVM has mounted")
+	for _, v := range []story.Volume{thick, thin} {
+		_, err := cluster.Expand(ctx, v, v.Name, "768Mi")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	By("moving the volumes to other Pods")
+	for _, v := range []story.Volume{thick, thin, block} {
+		Expect(cluster.Checksum(ctx, v, v.Name)).To(Equal(sums[v.Name]))
+		beside := v.Name + "-beside"
+		Expect(cluster.StartPod(ctx, v, beside)).To(Succeed())
+		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
+		Expect(cluster.Checksum(ctx, v, beside)).To(Equal(sums[v.Name]))
+		Expect(cluster.StopPod(ctx, v.Namespace, beside)).To(Succeed())
+	}
+	for _, v := range []story.Volume{thick, thin, block, idle} {
+		checkAndStop(ctx, v, sums[v.Name])
+	}
+	cluster.StillWrites(ctx)
+}
+
+// checkAndStop reads a volume in a new Pod.
+func checkAndStop(ctx context.Context, v story.Volume, sum string) {
+	GinkgoHelper()
+	pod := v.Name + "-again"
+	Expect(cluster.StartPod(ctx, v, pod)).To(Succeed())
+	Expect(cluster.Checksum(ctx, v, pod)).To(Equal(sum))
+	Expect(cluster.StopPod(ctx, v.Namespace, pod)).To(Succeed())
+}
+
+// newVolumes creates, uses and deletes a volume of each StorageClass.
+func newVolumes(ctx context.Context) {
+	GinkgoHelper()
+	for _, class := range []string{"topolvm-provisioner", "topolvm-provisioner-thin", "lvms-ssd", "lvms-thin"} {
+		By("creating a volume of StorageClass " + class)
+		v := volume("new-"+class, class, "256Mi")
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+		sum, err := cluster.Write(ctx, v, v.Name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
+		checkAndStop(ctx, v, sum)
+		removed(ctx, v)
+	}
+}
+
+// oldSnapshot restores the snapshot that TopoLVM took, and one that is taken of TopoLVM's volume now.
+func oldSnapshot(ctx context.Context, sums map[string]string) {
+	GinkgoHelper()
+	By("restoring snapshots of a volume of TopoLVM")
+	Expect(cluster.Snapshot(ctx, thin, "after")).To(Succeed())
+	for _, snapshot := range []string{"before", "after"} {
+		v := volume("restored-"+snapshot, "topolvm-provisioner-thin", "768Mi")
+		v.Snapshot = snapshot
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		checkAndStop(ctx, v, sums[thin.Name])
+		Expect(cluster.RemoveSnapshot(ctx, "default", snapshot)).To(Succeed())
+		removed(ctx, v)
+	}
+}
+
+// goBack switches back to TopoLVM, with a volume that LVM Storage has created, and deletes all volumes.
+func goBack(ctx context.Context, admin page, volumes []story.Volume) {
+	GinkgoHelper()
+	ours := volume("ours", "lvms-ssd", "256Mi")
+	Expect(cluster.Claim(ctx, ours)).To(Succeed())
+	Expect(cluster.StartPod(ctx, ours, ours.Name)).To(Succeed())
+	sum, err := cluster.Write(ctx, ours, ours.Name)
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range []string{ours.Name, "writer", "waiting"} {
+		Expect(cluster.StopPod(ctx, "default", pod)).To(Succeed())
+	}
+	Eventually(cluster.OnNode1).WithContext(ctx).WithTimeout(slow).WithArguments("grep -c topolvm.io /proc/mounts || true").
+		Should(Equal("0"), "no mount is left")
+
+	By("going back to TopoLVM")
+	admin.follow(ctx, "Go back")
+	Expect(cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-o", "name")).To(BeEmpty())
+	cluster.Run(ctx, "label", "namespace", old, "pod-security.kubernetes.io/enforce=privileged")
+	cluster.Run(ctx, "-n", old, "rollout", "status", "daemonset/topolvm-node", "--timeout=5m")
+	cluster.Run(ctx, "-n", old, "rollout", "status", "deployment/topolvm-controller", "--timeout=5m")
+	registered(ctx)
+	checkAndStop(ctx, ours, sum)
+	created := volume("created", "topolvm-provisioner-thin", "256Mi")
+	Expect(cluster.Claim(ctx, created)).To(Succeed())
+	Expect(cluster.StartPod(ctx, created, created.Name)).To(Succeed())
+	Expect(cluster.StopPod(ctx, created.Namespace, created.Name)).To(Succeed())
+	for _, v := range append(volumes, ours, created) {
+		removed(ctx, v)
+	}
+	Expect(strings.Fields(cluster.OnNode1(ctx, "lvm lvs --noheadings --options lv_name myvg1"))).To(
+		ConsistOf("backup", "pool"))
+}
