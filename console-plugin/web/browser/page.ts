@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { isDeepStrictEqual } from 'node:util';
+import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core';
 import { url } from './kube';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -49,8 +50,9 @@ interface Violation {
   nodes: { html: string; failureSummary?: string }[];
 }
 
-/** axe-core's rules for WCAG 2.1 A and AA. */
+/** axe-core's rules for WCAG 2.1 A and AA. Transitions are off meanwhile: half way, a color has another contrast. */
 export async function accessible(page: Page): Promise<void> {
+  await page.addStyleTag({ content: '*, ::before, ::after { transition: none !important; animation: none !important; }' });
   await page.evaluate(axe);
   const violations = await page.evaluate(async () => {
     const run = (globalThis as unknown as { axe: { run: (where: Document, options: unknown) => Promise<{ violations: Violation[] }> } }).axe;
@@ -82,21 +84,38 @@ function hasFont(): boolean {
   return ['国', 'ボ', '볼'].every((letter) => context.measureText(letter).width > 85);
 }
 
+/** What is wider than its place. */
+const cutParts = (page: Page): Promise<string[]> =>
+  page.evaluate(
+    (parts) => [
+      ...[...document.querySelectorAll('html, main, [data-test=virtual-table]')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.getAttribute('aria-label') ?? e.tagName}: ${e.scrollWidth} px wide in ${e.clientWidth}`),
+      ...[...document.querySelectorAll(parts)].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
+    ],
+    whole,
+  );
+
 /** No table, and not the page, is wider than its place, and no part of a table is cut, in windows from 1280 pixels on. */
 export async function fits(page: Page, name: string): Promise<void> {
   assert.ok(await page.evaluate(hasFont), "no font for Chinese, Japanese and Korean: install Debian's package fonts-wqy-microhei");
   for (const width of [1280, 1400, 1920]) {
     await page.setViewportSize({ width, height: 1000 });
     await page.screenshot({ path: `${pictures}/${name}-${width}.png`, fullPage: true, animations: 'disabled' });
-    const cut = await page.evaluate(
-      (parts) => [
-        ...[...document.querySelectorAll('html, main, [data-test=virtual-table]')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.getAttribute('aria-label') ?? e.tagName}: ${e.scrollWidth} px wide in ${e.clientWidth}`),
-        ...[...document.querySelectorAll(parts)].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
-      ],
-      whole,
-    );
-    assert.deepEqual(cut, [], `${name}, ${width} px`);
+    // A table gets its new width after the window.
+    await until(`${name}, ${width} px`, () => cutParts(page), []);
   }
 }
+
+/** Waits until a value is the wanted one. After 10 seconds, it fails with the last value. */
+export async function until<T>(what: string, read: () => Promise<T>, wanted: T): Promise<void> {
+  for (const end = Date.now() + 10_000; ; ) {
+    const value = await read();
+    if (isDeepStrictEqual(value, wanted)) return;
+    if (Date.now() > end) assert.deepEqual(value, wanted, what);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+/** Waits until the text of an element matches. */
+export const says = (locator: Locator, text: RegExp): Promise<void> => locator.filter({ hasText: text }).waitFor();
 
 export const test = (page: Page, id: string) => page.locator(`[data-test="${id}"]`);

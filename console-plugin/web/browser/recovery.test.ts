@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMRecovery, RecoveryPlan, VGStatus } from '../src/api/types';
 import { clean, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, plan as agent, request, tell } from './kube';
-import { accessible, close, fits, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, says, test } from './page';
 
 const GiB = 2 ** 30;
 const now = () => new Date().toISOString();
@@ -60,7 +60,7 @@ describe('recoveries', () => {
     await makeRecovery('not-read', { nodeName: 'node-b' });
     await card.getByText('Awaiting approval').waitFor();
     await card.getByText('Not read yet').waitFor();
-    assert.match((await card.locator('tbody tr').first().textContent()) ?? '', /node-a-vg1.*node-a.*vg1.*RemoveLostDevices.*Awaiting approval.*2/);
+    await says(card.locator('tbody tr').first(), /node-a-vg1.*node-a.*vg1.*RemoveLostDevices.*Awaiting approval.*2/);
     await accessible(page);
     await fits(page, 'recoveries');
     await card.getByRole('link', { name: 'vg1', exact: true }).first().click();

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMCluster } from '../src/api/types';
 import { blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
-import { accessible, close, fits, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, says, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
 const GiB = 2 ** 30;
@@ -65,7 +65,7 @@ describe('wizard', () => {
     // Next says why it does not lead on.
     await next(page);
     await test(page, 'why-not').waitFor();
-    assert.match(await test(page, 'why-not').innerText(), /No disk is selected/);
+    await says(test(page, 'why-not'), /No disk is selected/);
     assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50000 on node node-a').isDisabled(), 'the disk of the operating system can be selected');
     assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50004 on node node-a').isDisabled(), 'a mounted disk can be ticked');
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
@@ -75,7 +75,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'class');
     // 200 GiB less a label each; 90 %, less twice the metadata.
-    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disk space provides 179 GiB of thin pool space for up to 1\.7 TiB of volumes/);
+    await says(test(page, 'preview-sum'), /200 GiB of disk space provides 179 GiB of thin pool space for up to 1\.7 TiB of volumes/);
     await accessible(page);
     await picture(page, 'wizard-4-class');
     await next(page);
@@ -124,8 +124,8 @@ describe('wizard', () => {
     await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        storageClassOptions:\n          additionalLabels: {app.kubernetes.io/name: x}'));
     await test(page, 'refused').waitFor();
     const cause = page.locator('[data-test=cause]');
+    await says(cause.first(), /operator-reserved/);
     assert.match(await cause.first().getAttribute('data-field') ?? '', /deviceClasses\[0\]\.storageClassOptions\.additionalLabels\[app\.kubernetes\.io\/name\]/);
-    assert.match(await cause.first().innerText(), /operator-reserved/);
 
     // A field that the kind does not have is refused, and stays in the text.
     await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        nonsense: 1'));
@@ -161,7 +161,7 @@ describe('wizard', () => {
     await at(page, 'protection');
     await page.getByText('xfs “old-data”').waitFor();
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /confirm that it will be destroyed/);
+    await says(test(page, 'why-not'), /confirm that it will be destroyed/);
     await page.locator('[id="protection.confirm"]').fill('vg');
     assert.equal(await test(page, 'confirmed').count(), 0);
     await page.locator('[id="protection.confirm"]').fill('vg1');
@@ -179,7 +179,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'review');
     await test(page, 'warnings').waitFor();
-    assert.match(await test(page, 'warnings').innerText(), /will be destroyed/);
+    await says(test(page, 'warnings'), /will be destroyed/);
     await next(page);
     await test(page, 'progress').waitFor();
     const [made] = await clusters();
@@ -202,13 +202,13 @@ describe('wizard', () => {
     await page.getByText('In volume group data, which no device class uses').first().waitFor();
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50005 on node node-a').check();
-    assert.match(await test(page, 'ticked').innerText(), /^3 /);
+    await says(test(page, 'ticked'), /^3 /);
     await accessible(page);
     await picture(page, 'wizard-3-devices-group');
     await next(page);
     await next(page);
     await at(page, 'protection');
-    assert.match(await test(page, 'groups').innerText(), /Volume groups to destroy: data/);
+    await says(test(page, 'groups'), /Volume groups to destroy: data/);
     await fits(page, 'wizard-protection-group');
     await page.locator('[id="protection.confirm"]').fill('vg1');
     await test(page, 'confirmed').waitFor();
@@ -217,7 +217,7 @@ describe('wizard', () => {
     await next(page);
     await at(page, 'review');
     await test(page, 'warnings').waitFor();
-    assert.match(await test(page, 'warnings').innerText(), new RegExp(`${uuid}|data`));
+    await says(test(page, 'warnings'), new RegExp(`${uuid}|data`));
     await next(page);
     await test(page, 'progress').waitFor();
     const [made] = await clusters();
@@ -306,7 +306,7 @@ describe('wizard', () => {
     await test(page, 'conflict').waitFor();
     await toReview(page);
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /has been updated/);
+    await says(test(page, 'why-not'), /has been updated/);
     assert.equal((await clusters())[0]?.spec?.storage?.deviceClasses?.[0]?.deviceSelector?.optionalPaths?.length, 2);
     await close(page);
   });
@@ -325,7 +325,7 @@ describe('wizard', () => {
     await at(page, 'review');
     await test(page, 'refused').waitFor();
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /You lack permission/);
+    await says(test(page, 'why-not'), /You lack permission/);
     await picture(page, 'wizard-viewer');
     await close(page);
   });
