@@ -92,6 +92,15 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	return entry
 }
 
+// group returns the volume group with a UUID, or nil if LVM does not list it.
+func (b *listing) group(uuid string) *lvm.VG {
+	at := slices.IndexFunc(b.Report.VGs, func(vg lvm.VG) bool { return vg.UUID == uuid })
+	if at < 0 {
+		return nil
+	}
+	return &b.Report.VGs[at]
+}
+
 // reasons returns all reasons against the device that do not depend on a device class.
 func (b *listing) reasons(d device.Device) []device.Reason {
 	reasons := append(device.Explain(d, b.pvs), device.Remarks(d)...)
@@ -102,7 +111,8 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 	}
 	for i := range reasons {
 		if reasons[i].Code == device.InVolumeGroup && !d.OSDisk {
-			reasons[i].Message += plan.Ways(b.Classes, b.pvs[d.Number])
+			pv := b.pvs[d.Number]
+			reasons[i].Message += plan.Ways(b.Classes, pv, b.group(pv.GroupUUID))
 		}
 	}
 	if err := b.Failing[d.Number]; err != nil {

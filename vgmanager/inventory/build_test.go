@@ -226,23 +226,31 @@ func TestTheListNamesTheWaysForAVolumeGroupOfNobody(t *testing.T) {
 	used := plan.ClassState{Desired: plan.Desired{Name: "vg1", Node: "n1"},
 		Node: plan.NodeState{Report: &lvm.Report{VGs: []lvm.VG{vg}}}}
 	system := edit(disk("b"), func(d *device.Device) { d.OSDisk = true })
+	untagged := vg
+	untagged.Tags = nil
+	const wipe, adopt, existing = "add the UUID to wipeVolumeGroups", "add the UUID to adopt", "set existingVolumeGroup: vg1"
 	for name, tt := range map[string]struct {
 		device  device.Device
 		classes []plan.ClassState
-		want    bool
+		vg      lvm.VG
+		want    []string
 	}{
-		"no device class":  {disk("b"), nil, true},
-		"a device class":   {disk("b"), []plan.ClassState{used}, false},
-		"operating system": {system, nil, false},
+		"no device class":           {disk("b"), nil, vg, []string{wipe, adopt}},
+		"a group without our tags":  {disk("b"), nil, untagged, []string{wipe, existing}},
+		"a device class":            {disk("b"), []plan.ClassState{used}, vg, nil},
+		"the disk of the system":    {system, nil, vg, nil},
+		"the system, without a tag": {system, nil, untagged, nil},
 	} {
-		list, _ := Build(Input{Devices: []device.Device{tt.device}, Report: &lvm.Report{VGs: []lvm.VG{vg}},
+		list, _ := Build(Input{Devices: []device.Device{tt.device}, Report: &lvm.Report{VGs: []lvm.VG{tt.vg}},
 			Classes: tt.classes})
 		said := ""
 		for _, r := range find(t, list, "/dev/sdb").Reasons {
 			said += r.Message
 		}
-		if strings.Contains(said, "add the UUID to wipeVolumeGroups") != tt.want {
-			t.Errorf("%s: got %q", name, said)
+		for _, way := range []string{wipe, adopt, existing} {
+			if strings.Contains(said, way) != slices.Contains(tt.want, way) {
+				t.Errorf("%s: got %q", name, said)
+			}
 		}
 	}
 }

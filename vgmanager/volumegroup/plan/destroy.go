@@ -280,15 +280,18 @@ func withWays(w Desired, s NodeState, d device.Device, reasons []device.Reason) 
 		if isOfProduct(g.Tags) {
 			list[i].Message += fmt.Sprintf("; to use it with its volumes, add to a device class: adopt: [{node: %s, "+
 				"volumeGroupUUID: %s}]", w.Node, g.UUID)
+		} else {
+			list[i].Message += fmt.Sprintf("; to use it with its volumes, create a device class with "+
+				"existingVolumeGroup: %s", g.Name)
 		}
 		list[i].Message += "; " + wipeHint(w, g.UUID)
 	}
 	return list
 }
 
-// Ways returns how the volume group of a physical volume can be used or destroyed, for the list of devices. It returns
-// "" for a volume group that a device class of the node uses.
-func Ways(classes []ClassState, pv device.PV) string {
+// Ways returns how the volume group of a physical volume can be used or destroyed, for the list of devices. group is the
+// volume group, or nil if LVM does not list it. It returns "" for a volume group that a device class of the node uses.
+func Ways(classes []ClassState, pv device.PV, group *lvm.VG) string {
 	used := func(c ClassState) bool {
 		vg := GroupOf(c.Desired, c.Node)
 		return vg != nil && vg.UUID == pv.GroupUUID
@@ -296,9 +299,12 @@ func Ways(classes []ClassState, pv device.PV) string {
 	if pv.GroupUUID == "" || slices.ContainsFunc(classes, used) {
 		return ""
 	}
-	return fmt.Sprintf(" (%s), which no device class uses: to use it with its volumes, add the UUID to adopt of a "+
-		"device class; to destroy it with its volumes, add the UUID to wipeVolumeGroups of the deviceSelector",
-		pv.GroupUUID)
+	use := "add the UUID to adopt of a device class"
+	if group != nil && !isOfProduct(group.Tags) {
+		use = fmt.Sprintf("set existingVolumeGroup: %s in a device class", group.Name)
+	}
+	return fmt.Sprintf(" (%s), which no device class uses: to use it with its volumes, %s; to destroy it with its "+
+		"volumes, add the UUID to wipeVolumeGroups of the deviceSelector", pv.GroupUUID, use)
 }
 
 // wipeHint returns how to destroy a volume group, for a message about one that the device class does not use.

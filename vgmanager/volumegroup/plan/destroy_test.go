@@ -96,7 +96,7 @@ func TestPlanOfVolumeGroupsToDestroy(t *testing.T) {
 				"wipeVolumeGroups: [uuid-vg1]"}},
 		"a group of another name, without consent": {spec: destroying("", "b"),
 			seen: seenWith("b", foreignGroup("data", nil, "b")), want: "Failed",
-			says: []string{"volume group data; to destroy it", "wipeVolumeGroups: [uuid-data]"}},
+			says: []string{"volume group data; to use it with its volumes, create a device class with existingVolumeGroup: data; to destroy it", "wipeVolumeGroups: [uuid-data]"}},
 		"of another cluster, by name": {spec: destroying("vg1", "b"),
 			seen: seenWith("b", foreignGroup("vg1", theirs, "b")), want: "Progressing DeactivateVolumeGroup"},
 		"of another cluster, by UUID": {spec: destroying("uuid-vg1", "b"),
