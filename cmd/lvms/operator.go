@@ -150,7 +150,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err := o.addServices(ctx, mgr); err != nil {
 		return err
 	}
-	if err := addControllers(mgr, o.direct, o.namespace, o.image, o.found, o.watch, o.operatorOptions); err != nil {
+	if err := addControllers(mgr, o); err != nil {
 		return err
 	}
 	closeSidecars, err := addCSI(ctx, mgr, o.namespace, o.podName, o.found, o.volumes)
@@ -193,6 +193,7 @@ type operator struct {
 	direct             client.Client
 	apis               *discovery.DiscoveryClient
 	found              platform.Platform
+	identity           clusterid.Identity
 	watch              *rights.Watch
 	// image is the operator's own image, which the node agents run too.
 	image       string
@@ -219,10 +220,6 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	if o.found, err = platform.Detect(ctx, o.apis, o.direct); err != nil {
 		return nil, fmt.Errorf("detect the platform: %w", err)
 	}
-	if o.clusterID != "" && o.found.Kind == platform.OpenShift {
-		return nil, fmt.Errorf("invalid cluster ID %q (--cluster-id, %s): OpenShift has an identity of its own, the "+
-			"clusterID of its ClusterVersion: remove the setting", o.clusterID, clusterid.Variable)
-	}
 	ctrl.Log.Info("starting the operator", "version", version.Full(), "platform", o.found, "namespace", o.namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, o.namespace, o.found.Absent()...)
 	if err != nil {
@@ -230,6 +227,9 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	}
 	o.watch = rights.NewWatch(o.direct, o.namespace+"/"+account, needed)
 	if err := o.watch.CanStart(ctx); err != nil {
+		return nil, err
+	}
+	if o.identity, err = clusterid.Read(ctx, o.direct, o.clusterID); err != nil {
 		return nil, err
 	}
 	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
@@ -306,6 +306,9 @@ func (o *operator) addServices(ctx context.Context, mgr ctrl.Manager) error {
 	if err := mgr.Add(platform.RestartWhenAPIsAppear(o.apis, o.found)); err != nil {
 		return err
 	}
+	if err := mgr.Add(clusterid.RestartWhenChanged(o.direct, o.clusterID, o.identity)); err != nil {
+		return err
+	}
 	if err := o.webhookCert.addTo(mgr); err != nil {
 		return err
 	}
@@ -360,8 +363,8 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, podName stri
 		managerContainer)
 }
 
-func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image string, found platform.Platform,
-	watch *rights.Watch, o operatorOptions) error {
+func addControllers(mgr ctrl.Manager, o *operator) error {
+	direct, namespace, image, found := o.direct, o.namespace, o.image, o.found
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
 		return err
 	}
@@ -370,17 +373,17 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Rights: watch, UpgradeGate: gate,
+		lvmcluster.Options{Namespace: namespace, Rights: o.watch, UpgradeGate: gate,
 			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
-				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID}})
+				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
-	if err := addInstalled(mgr, namespace, image, found, o); err != nil {
+	if err := addInstalled(mgr, namespace, image, found, o.operatorOptions); err != nil {
 		return err
 	}
 	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(),

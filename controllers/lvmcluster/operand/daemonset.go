@@ -57,6 +57,9 @@ func podLabels() map[string]string {
 // with the same name, tokens of the old one are invalid.
 const accountAnnotation = "lvm.openshift.io/service-account-uid"
 
+// identityAnnotation has the identity of the cluster when the Pods were created: if it changes, they are replaced.
+const identityAnnotation = "lvm.openshift.io/cluster-id"
+
 // newDaemonSet builds the DaemonSet of the node agent. account is the UID of its ServiceAccount.
 func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, placement observe.Placement, account types.UID,
 	options Options) *applyappsv1.DaemonSetApplyConfiguration {
@@ -74,7 +77,7 @@ func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, placement observe.Placement, 
 			WithTemplate(applycorev1.PodTemplateSpec().
 				WithLabels(podLabels()).
 				WithAnnotations(map[string]string{managementAnnotation: managementEffect,
-					accountAnnotation: string(account)}).
+					accountAnnotation: string(account), identityAnnotation: options.Identity}).
 				WithSpec(newPodSpec(placement, options))))
 }
 

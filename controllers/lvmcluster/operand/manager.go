@@ -51,6 +51,8 @@ type Options struct {
 	Layout nodelayout.Layout
 	// ClusterID is the declared identity of the cluster, or "".
 	ClusterID string
+	// Identity is the identity of the cluster, declared or not. The node agents read it when they start.
+	Identity string
 }
 
 // Managers returns the managers in the order of creation.

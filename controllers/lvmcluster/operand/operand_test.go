@@ -14,6 +14,7 @@ import (
 
 func testOptions(kind platform.Kind) Options {
 	return Options{
+		Identity: "cluster-id",
 		Image:    "quay.example/lvms:v5.1.0",
 		Platform: platform.Platform{Kind: kind, SCC: kind == platform.OpenShift, Snapshots: true},
 	}

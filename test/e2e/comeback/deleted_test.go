@@ -21,10 +21,8 @@ import (
 // other one is removed after deletedVolumeRetention.
 func areDeleted(ctx SpecContext) {
 	bringUp(ctx, lab.Options{Name: "comeback-deleted", Nodes: 2})
-	n, err := cluster.Lab.Node("node2")
-	Expect(err).NotTo(HaveOccurred())
-	_, err = n.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
-	Expect(err).NotTo(HaveOccurred())
+	n := nodeOf("node2")
+	addDisk(ctx, n)
 	createClasses(ctx, thinClass+"      deletedVolumeRetention: 24h\n")
 	volumes := writeTwo(ctx)
 	needed, unneeded := volumes[0], volumes[1]

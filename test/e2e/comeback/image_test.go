@@ -15,7 +15,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
 )
 
 // areRestoredAsObjects replaces etcd and the system of an OpenShift node, keeps its disk and its cluster ID, and
@@ -25,41 +24,40 @@ func areRestoredAsObjects(ctx SpecContext) {
 	options := lab.Options{Name: "comeback-image", OpenShift: true}
 	cluster = suite.Up(ctx, options)
 	cluster.PrepareOpenShift(ctx)
-	first, err := cluster.Lab.Node(node)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = first.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
-	Expect(err).NotTo(HaveOccurred())
+	addDisk(ctx, nodeOf(node))
 	install(ctx)
 	createClasses(ctx, thinClass)
 	volumes := writeTwo(ctx)
 	content := volumesOn(ctx, node)
 	id := cluster.Run(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.spec.clusterID}")
+	const seed = "5eed5eed-5eed-45ee-85ee-d5eed5eed5ee"
+	Expect(id).NotTo(Equal(seed))
 	uid := cluster.Run(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
-	Expect(cluster.OnNode(ctx, node, "vgs", "--noheadings", "-o", "vg_tags", class)).To(
-		ContainSubstring("lvms.cluster=" + id))
+	expectIdentity(ctx, node, id)
 	backup := backUp(ctx)
-	Expect(first.PowerOff(ctx)).To(Succeed())
-	file := diskFile()
-	taken, err := first.TakeDisk(ctx, "data", file)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(rights.Record(cluster.Lab)).To(Succeed())
-	Expect(cluster.Lab.Down(ctx)).To(Succeed())
+	taken := takeDisk(ctx, nodeOf(node))
+	endCluster(ctx)
 
-	By("starting the system of another image with the disk")
+	By("starting the system of another image with the disk, and with the cluster ID of that image")
 	cluster = suite.UpAndRecord(ctx, options)
 	cluster.PrepareOpenShift(ctx)
+	setClusterID(ctx, seed)
 	install(ctx)
 	Expect(cluster.Run(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")).NotTo(Equal(uid))
-	second, err := cluster.Lab.Node(node)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = second.InsertDisk(ctx, taken, file)
-	Expect(err).NotTo(HaveOccurred())
+	taken.insert(ctx, nodeOf(node))
 
 	By("restoring the objects")
 	for _, object := range backup {
 		Expect(cluster.Create(ctx, object)).To(Succeed())
 	}
-	createClasses(ctx, thinClass)
+	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
+	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+		ContainSubstring("OtherClusterVG"))
+	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
+
+	By("restoring the cluster ID")
+	setClusterID(ctx, id)
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	for _, w := range volumes {
 		w.isBound(ctx)
 		w.isReadAgain(ctx, node)

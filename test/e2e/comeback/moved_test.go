@@ -4,8 +4,6 @@ package comeback
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -14,19 +12,14 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 // areMoved moves the disk of a node that is off for good to the other node.
 func areMoved(ctx SpecContext) {
 	bringUp(ctx, lab.Options{Name: "comeback-moved", Nodes: 2})
-	from, err := cluster.Lab.Node("node1")
-	Expect(err).NotTo(HaveOccurred())
-	to, err := cluster.Lab.Node("node2")
-	Expect(err).NotTo(HaveOccurred())
-	_, err = from.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
-	Expect(err).NotTo(HaveOccurred())
+	from, to := nodeOf("node1"), nodeOf("node2")
+	addDisk(ctx, from)
 	createClasses(ctx, thinClass)
 	volumes := writeTwo(ctx)
 	var before []*corev1.PersistentVolume
@@ -36,17 +29,12 @@ func areMoved(ctx SpecContext) {
 	content := volumesOn(ctx, from.Name())
 
 	By("moving the disk")
-	Expect(from.PowerOff(ctx)).To(Succeed())
-	file := diskFile()
-	taken, err := from.TakeDisk(ctx, "data", file)
-	Expect(err).NotTo(HaveOccurred())
+	taken := takeDisk(ctx, from)
 	for _, w := range volumes {
 		cluster.Run(ctx, "delete", "pod", "-n", namespace, w.pod(), "--force", "--grace-period=0")
 	}
-	inserted, err := to.InsertDisk(ctx, taken, file)
-	Expect(err).NotTo(HaveOccurred())
+	taken.insert(ctx, to)
 	start := time.Now()
-	Expect(inserted.Device).To(Equal(disk))
 	Eventually(reasonOf(to.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
 		ContainSubstring("VGMoved"))
 	named := time.Since(start)
@@ -84,27 +72,19 @@ func areMoved(ctx SpecContext) {
 func isLost(ctx SpecContext) {
 	const node = "node1"
 	cluster = suite.Up(ctx, lab.Options{Name: "comeback-lost"})
-	first, err := cluster.Lab.Node(node)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = first.AddDisk(ctx, lab.DiskSpec{Name: "data", Size: diskSize})
-	Expect(err).NotTo(HaveOccurred())
+	addDisk(ctx, nodeOf(node))
 	install(ctx)
+	declare(ctx, "site-7")
 	createClasses(ctx, thinClass)
 	volumes := writeTwo(ctx)
 	content := volumesOn(ctx, node)
-	Expect(first.PowerOff(ctx)).To(Succeed())
-	file := diskFile()
-	taken, err := first.TakeDisk(ctx, "data", file)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(rights.Record(cluster.Lab)).To(Succeed())
-	Expect(cluster.Lab.Down(ctx)).To(Succeed())
+	expectIdentity(ctx, node, "site-7")
+	taken := takeDisk(ctx, nodeOf(node))
+	endCluster(ctx)
 
 	By("starting another cluster with the disk")
 	bringUp(ctx, lab.Options{Name: "comeback-new"})
-	second, err := cluster.Lab.Node(node)
-	Expect(err).NotTo(HaveOccurred())
-	_, err = second.InsertDisk(ctx, taken, file)
-	Expect(err).NotTo(HaveOccurred())
+	taken.insert(ctx, nodeOf(node))
 	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
 	start := time.Now()
 	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
@@ -112,9 +92,10 @@ func isLost(ctx SpecContext) {
 	named := time.Since(start)
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
 
-	By("adopting the volume group")
+	By("adopting all volume groups of the former cluster")
+	Expect(statusOf(ctx, node, class).Reason).To(ContainSubstring("adoptClusters: [site-7]"))
 	start = time.Now()
-	adopt(ctx, 0, node, adoption(statusOf(ctx, node, class).Reason, node))
+	adoptAll(ctx, "site-7")
 	waitUsed(ctx, node)
 	adopted := time.Since(start)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
@@ -153,15 +134,6 @@ func writeTwo(ctx context.Context) []written {
 		write(ctx, story.Volume{Name: "files", Class: "lvms-" + class, Size: "512Mi"}),
 		write(ctx, story.Volume{Name: "block", Class: "lvms-" + class, Size: "256Mi", Block: true}),
 	}
-}
-
-// diskFile returns the path of a file for a disk that is moved, on the file system of the labs.
-func diskFile() string {
-	GinkgoHelper()
-	dir, err := os.MkdirTemp(filepath.Dir(cluster.Lab.State()), "moved-disk-")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(os.RemoveAll, dir)
-	return filepath.Join(dir, "disk.img")
 }
 
 // waitUsed waits until the volume group of the device class on a node is used.
