@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,9 +59,10 @@ func TestRestartWhenChanged(t *testing.T) {
 				if took := time.Since(start).Truncate(time.Minute); took != time.Duration(test.minutes)*time.Minute {
 					t.Errorf("ended after %s, want %d minutes", took, test.minutes)
 				}
-				var changed *ChangedError
-				if errors.As(err, &changed); (changed == nil) != (test.want == nil) || changed != nil && *changed != *test.want {
-					t.Errorf("got %v, want %v", err, test.want)
+				var got *ChangedError
+				_ = errors.As(err, &got)
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Error(diff)
 				}
 			})
 		})

@@ -289,8 +289,9 @@ func withWays(w Desired, s NodeState, d device.Device, reasons []device.Reason) 
 	return list
 }
 
-// Ways returns how the volume group of a physical volume can be used or destroyed, for the list of devices. group is the
-// volume group, or nil if LVM does not list it. It returns "" for a volume group that a device class of the node uses.
+// Ways returns how the volume group of a physical volume can be used or destroyed, for the list of devices. group is
+// the volume group, or nil if LVM does not list it. It returns "" for a volume group that a device class of the node
+// uses.
 func Ways(classes []ClassState, pv device.PV, group *lvm.VG) string {
 	used := func(c ClassState) bool {
 		vg := GroupOf(c.Desired, c.Node)
