@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
@@ -56,6 +58,8 @@ type Options struct {
 	// MaxRestartPeriod is the maximum time until the kubelet restarts a container that ended, in whole seconds from 1s
 	// to 5m; 5m by default, as on any cluster.
 	MaxRestartPeriod time.Duration
+	// KubeletDir is the kubelet's directory on the nodes, below /var/lib; /var/lib/kubelet by default.
+	KubeletDir string
 	// CRDs are additional CRD files to apply before the lab is up.
 	CRDs []string
 	// Progress receives a line with the duration of every step. None by default.
@@ -81,6 +85,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Nodes == 0 {
 		o.Nodes = 1
+	}
+	if o.KubeletDir == "" {
+		o.KubeletDir = "/var/lib/kubelet"
 	}
 	if o.MaxRestartPeriod == 0 {
 		o.MaxRestartPeriod = maxRestartPeriod
@@ -124,6 +131,9 @@ func (o Options) validate(flavor Flavor) error {
 	}
 	if o.MemoryMB < minMemoryMB {
 		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
+	}
+	if path.Clean(o.KubeletDir) != o.KubeletDir || !strings.HasPrefix(o.KubeletDir, "/var/lib/") {
+		errs = append(errs, fmt.Errorf("the kubelet's directory %q: want a clean path below /var/lib", o.KubeletDir))
 	}
 	if o.MaxRestartPeriod < time.Second || o.MaxRestartPeriod > maxRestartPeriod ||
 		o.MaxRestartPeriod%time.Second != 0 {

@@ -248,6 +248,29 @@ func TestAFileOfAnotherProgramIsReadAgain(t *testing.T) {
 	if err := e.Reload(); err != nil || !slices.Equal(names(e), []string{"a true", "b false"}) {
 		t.Errorf("the second time: got %v, %v", names(e), err)
 	}
+	for range 2 {
+		for _, change := range []func() error{
+			func() error { return e.Publish(thickClass("d")) }, func() error { return e.Withdraw("b") },
+		} {
+			if err := change(); err == nil || !strings.Contains(err.Error(), "has no volume group") {
+				t.Errorf("a change while the file is not valid: got %v", err)
+			}
+		}
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "device-classes:\n- {name: a}\n" || len(names(e)) != 2 {
+		t.Errorf("the file that is not valid: got %q, %v, classes %v", data, err, names(e))
+	}
+	write("- {name: a, volume-group: rhel}\n- {name: b, volume-group: data, volume-group-uuid: u}\n- {name: e, volume-group: e}\n")
+	must(t, e.Withdraw("b"))
+	if !slices.Equal(names(e), []string{"a true", "e true"}) {
+		t.Errorf("a class of another program, before the file is read again: got %v", names(e))
+	}
+	write("- {name: a, volume-group: rhel}\n- {name: b, volume-group: data, volume-group-uuid: u}\n")
+	must(t, e.Reload())
+	write("- {name: a}\n")
+	if err := e.Reload(); err == nil {
+		t.Error("not valid again: got no error")
+	}
 	must(t, os.Remove(path))
 	if err := e.Reload(); err != nil || len(names(e)) != 2 {
 		t.Errorf("removed: got %v, %v", names(e), err)
@@ -262,5 +285,8 @@ func TestAFileOfAnotherProgramIsReadAgain(t *testing.T) {
 	must(t, e.Publish(published))
 	if must(t, e.Reload()); !slices.Equal(names(e), []string{"a true", "b false", "c false"}) {
 		t.Errorf("published: got %v", names(e))
+	}
+	if must(t, e.Withdraw("c")); len(names(e)) != 2 {
+		t.Errorf("withdrawn: got %v", names(e))
 	}
 }

@@ -85,6 +85,8 @@ type Engine struct {
 	file       Config
 	// content is the file's content that was read or written last, or nil.
 	content []byte
+	// invalid is why the shared file is not valid, or nil.
+	invalid error
 	// shared: see ShareFile.
 	shared bool
 
@@ -149,22 +151,38 @@ func (e *Engine) ShareFile() {
 func (e *Engine) Reload() error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
+	before := e.content
+	err := e.readAgain()
+	if err != nil && errors.Is(err, e.invalid) && bytes.Equal(before, e.content) {
+		return nil
+	}
+	return err
+}
+
+// readAgain reads the shared file again if another program has changed it. While the file is not valid, each call
+// returns an error, and the classes stay.
+func (e *Engine) readAgain() error {
 	if e.path == "" || !e.shared {
 		return nil
 	}
 	data, err := readLimited(e.path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && bytes.Equal(data, e.content) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if bytes.Equal(data, e.content) {
+		return e.invalid
+	}
 	e.content = data
 	config, err := parseConfig(e.path, data)
 	if err != nil {
-		return fmt.Errorf("the device classes that were read before stay: %w", err)
+		e.invalid = fmt.Errorf("the device classes that were read before stay, and the file is not changed until it is "+
+			"valid: %w", err)
+		return e.invalid
 	}
-	e.file = config
+	e.file, e.invalid = config, nil
 	e.classes.Store(e.loaded())
 	e.watchers.notify()
 	return nil
@@ -186,10 +204,14 @@ func (e *Engine) UsesExisting(vg string) bool {
 }
 
 // Publish adds or replaces a class, in the file and for all requests that start afterwards. If the class is the
-// default, the other classes lose that flag: while the default changes, two classes may request it.
+// default, the other classes lose that flag: while the default changes, two classes may request it. A shared file that
+// is not valid is not overwritten: Publish returns why.
 func (e *Engine) Publish(class DeviceClass) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
+	if err := e.readAgain(); err != nil {
+		return err
+	}
 	classes := slices.Clone(e.classes.Load().classes)
 	at := slices.IndexFunc(classes, func(c DeviceClass) bool { return c.Name == class.Name })
 	if at < 0 {
@@ -202,10 +224,14 @@ func (e *Engine) Publish(class DeviceClass) error {
 	return e.setClasses(classes)
 }
 
-// Withdraw removes a class. Later requests for it return NotFound. If the class does not exist, it is not an error.
+// Withdraw removes a class. Later requests for it return NotFound. If the class does not exist, it is not an error. Like
+// Publish, it does not overwrite a shared file that is not valid.
 func (e *Engine) Withdraw(name string) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
+	if err := e.readAgain(); err != nil {
+		return err
+	}
 	classes := slices.DeleteFunc(slices.Clone(e.classes.Load().classes),
 		func(c DeviceClass) bool { return c.Name == name })
 	return e.setClasses(classes)
@@ -225,7 +251,7 @@ func (e *Engine) setClasses(classes []DeviceClass) error {
 		if err != nil {
 			return err
 		}
-		e.file, e.content = config, data
+		e.file, e.content, e.invalid = config, data, nil
 	}
 	e.classes.Store(e.classes.Load().with(classes))
 	e.watchers.notify()

@@ -63,7 +63,7 @@ func (m *machine) startKubernetes(ctx context.Context) error {
 	m.say("API server answers")
 	go m.keep("kubelet", "kubelet", "--config", "/etc/kubernetes/kubelet.yaml", "--kubeconfig",
 		filepath.Join(m.Dir, "kubelet.kubeconfig"),
-		"--hostname-override", m.Node.Name, "--node-ip", m.Node.IP())
+		"--hostname-override", m.Node.Name, "--node-ip", m.Node.IP(), "--root-dir", m.KubeletDir)
 	go m.keep("kube-proxy", "kube-proxy", "--kubeconfig", filepath.Join(m.Dir, "kube-proxy.kubeconfig"),
 		"--hostname-override", m.Node.Name, "--cluster-cidr", spec.PodCIDR, "--proxy-mode", "iptables",
 		"--conntrack-max-per-core", "0")

@@ -12,14 +12,13 @@ import (
 
 const (
 	containerdDir = "/var/lib/containerd"
-	kubeletDir    = "/var/lib/kubelet"
 	labDir        = "/var/lib/lab"
 	rootDisk      = "/dev/ubda"
 )
 
-// onRootDisk lists the folders that are on the root disk itself and not on the overlay: an overlay cannot be the upper
+// onRootDisk returns the folders that are on the root disk itself and not on the overlay: an overlay cannot be the upper
 // layer of another overlay, and kubelet's mounts must propagate.
-var onRootDisk = []string{containerdDir, kubeletDir, labDir}
+func (m *machine) onRootDisk() []string { return []string{containerdDir, m.KubeletDir, labDir} }
 
 // mountRoot mounts the node's root disk over the host's root, which hostfs provides read-only. The node's writes go to
 // the root disk and survive a restart, as on a real machine.
@@ -41,7 +40,7 @@ func (m *machine) mountRoot() error {
 	if err := m.overlays(); err != nil {
 		return err
 	}
-	for _, dir := range onRootDisk {
+	for _, dir := range m.onRootDisk() {
 		real := filepath.Join("/mnt/disk", dir)
 		if err := mkdirs(real, "/mnt/root"+dir); err != nil {
 			return err

@@ -94,10 +94,12 @@ type Lab struct {
 	Bare     bool     `json:"bare,omitempty"`
 	// MaxRestartPeriod is the kubelet's crashLoopBackOff.maxContainerRestartPeriod.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
-	OpenShift        bool          `json:"openShift,omitempty"`
-	Snapshots        bool          `json:"snapshots,omitempty"`
-	OLM              bool          `json:"olm,omitempty"`
-	ServiceCA        bool          `json:"serviceCA,omitempty"`
+	// KubeletDir is the kubelet's directory on the nodes.
+	KubeletDir string `json:"kubeletDir"`
+	OpenShift  bool   `json:"openShift,omitempty"`
+	Snapshots  bool   `json:"snapshots,omitempty"`
+	OLM        bool   `json:"olm,omitempty"`
+	ServiceCA  bool   `json:"serviceCA,omitempty"`
 	// OLMv1 is the manifest of OLM v1; empty if it does not run.
 	OLMv1 string `json:"olmV1,omitempty"`
 	// PrometheusOperator is true if the Prometheus operator runs. Its images are then in the registry.
@@ -147,6 +149,8 @@ type Guest struct {
 	Bare bool   `json:"bare"`
 	// MaxRestartPeriod is that of the lab.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
+	// KubeletDir is that of the lab.
+	KubeletDir string `json:"kubeletDir"`
 	// Flavor is the kind of host that the node is.
 	Flavor Flavor `json:"flavor"`
 	// Policies is true if NetworkPolicies are enforced.
