@@ -14,6 +14,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -199,7 +200,8 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 }
 
 // nameClass sets the default device class if the StorageClass names none. The LogicalVolume keeps it, so a change of
-// the default affects neither the volume nor a retry of the call.
+// the default affects neither the volume nor a retry of the call. If only nodes have a default device class, as on
+// MicroShift, it remains empty, and the node agent sets that of its node.
 func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.LogicalVolume) error {
 	if desired.Spec.DeviceClass != "" {
 		return nil
@@ -218,6 +220,9 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 		return err
 	}
 	if class == "" {
+		if found, err := s.nodesHaveDefault(ctx); err != nil || found {
+			return err
+		}
 		return status.Errorf(codes.InvalidArgument,
 			"the StorageClass has no device class (parameter %s), and the LVMCluster "+
 				"has no default device class: set the parameter, or set default: true for a device class",
@@ -227,7 +232,16 @@ func (s *ControllerServer) nameClass(ctx context.Context, desired *topolvmv1.Log
 	return nil
 }
 
-// DefaultClass returns the default device class, or "" if there is none.
+// nodesHaveDefault reports whether a node offers a default device class.
+func (s *ControllerServer) nodesHaveDefault(ctx context.Context) (bool, error) {
+	nodes := &corev1.NodeList{}
+	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return false, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
+	}
+	return slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return Offers(&n, "") }), nil
+}
+
+// DefaultClass returns the default device class of the LVMCluster, or "" if there is none.
 func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
 	clusters := &v1alpha1.LVMClusterList{}
 	if err := reader.List(ctx, clusters); err != nil {

@@ -620,14 +620,33 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
+// classless is a request of a StorageClass without a device class.
+func classless(name string) *csi.CreateVolumeRequest {
+	request := wanted(name, 33*mebi, "node1")
+	delete(request.Parameters, v1alpha1.DeviceClassParameter)
+	return request
+}
+
+// TestTheDefaultClassOfTheNode has a default device class in the file of the node, as on MicroShift, and none in an
+// LVMCluster.
+func TestTheDefaultClassOfTheNode(t *testing.T) {
+	c := newCluster(t, offering("node1", map[string]string{"default": "999999999", "00default": "999999999"}))
+	c.must(c.api.Create(t.Context(), &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lvms"}}))
+	for range 2 {
+		_, err := c.server.CreateVolume(t.Context(), classless("pvc-1"))
+		c.must(err)
+		if lv := c.get("pvc-1"); lv.Spec.DeviceClass != "" || lv.Spec.NodeName != "node1" {
+			t.Errorf("the device class is %q on node %s, but the node agent sets it", lv.Spec.DeviceClass, lv.Spec.NodeName)
+		}
+	}
+	c.fail["list"] = errors.New("no answer")
+	_, err := c.server.CreateVolume(t.Context(), classless("pvc-2"))
+	wantCode(t, "the LVMClusters and Nodes cannot be read", err, codes.Unavailable)
+}
+
 // TestTheDefaultClassIsNamedOnce uses a StorageClass without a device class.
 func TestTheDefaultClassIsNamedOnce(t *testing.T) {
-	c := newCluster(t, offering("node1", map[string]string{"ssd": "999999999", "00default": "999999999"}))
-	classless := func(name string) *csi.CreateVolumeRequest {
-		request := wanted(name, 33*mebi, "node1")
-		delete(request.Parameters, v1alpha1.DeviceClassParameter)
-		return request
-	}
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "999999999"}))
 	_, err := c.server.CreateVolume(t.Context(), classless("pvc-0"))
 	wantCode(t, "no default", err, codes.InvalidArgument)
 
