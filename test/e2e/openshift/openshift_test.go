@@ -97,6 +97,14 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
 	}, NodeTimeout(10*time.Minute))
 
+	// The images of the long lane have the module of the releases.
+	It("runs in FIPS mode with the certified module", Label("long"), func(ctx SpecContext) {
+		for _, workload := range []string{"deployment/lvms-operator", "daemonset/vg-manager"} {
+			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(
+				ContainSubstring("FIPS mode on, Go Cryptographic Module v"), workload)
+		}
+	}, NodeTimeout(2*time.Minute))
+
 	It("replaces the cluster tag of version 0.1", func(ctx SpecContext) {
 		id := openshift.Run(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.spec.clusterID}")
 		uid := openshift.Run(ctx, "get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}")
