@@ -178,8 +178,8 @@ func (e *Engine) readAgain() error {
 	e.content = data
 	config, err := parseConfig(e.path, data)
 	if err != nil {
-		e.invalid = fmt.Errorf("the device classes that were read before stay, and the file is not changed until it is "+
-			"valid: %w", err)
+		e.invalid = fmt.Errorf("the device classes that were read before stay, and the file is not changed until it "+
+			"is valid: %w", err)
 		return e.invalid
 	}
 	e.file, e.invalid = config, nil
@@ -224,8 +224,8 @@ func (e *Engine) Publish(class DeviceClass) error {
 	return e.setClasses(classes)
 }
 
-// Withdraw removes a class. Later requests for it return NotFound. If the class does not exist, it is not an error. Like
-// Publish, it does not overwrite a shared file that is not valid.
+// Withdraw removes a class. Later requests for it return NotFound. If the class does not exist, it is not an error.
+// Like Publish, it does not overwrite a shared file that is not valid.
 func (e *Engine) Withdraw(name string) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()

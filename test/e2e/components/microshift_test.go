@@ -25,7 +25,7 @@ const (
 	// ownClasses are the default device classes of MicroShift, with less spare space.
 	ownClasses = "socket-name: /run/topolvm/lvmd.socket\ndevice-classes:\n" +
 		"- {name: default, volume-group: rhel, default: true, spare-gb: 1}\n"
-	withOptions = "- {name: tagged, volume-group: rhel, spare-gb: 0, lvcreate-options: [--addtag=second]}\n"
+	thinClass = "- {name: thin, volume-group: rhel, type: thin, thin-pool: {name: pool, overprovision-ratio: 2}}\n"
 )
 
 // unmanaged is the LVMCluster in docs/how-to/other-distributions.md. The StorageClass is that of MicroShift.
@@ -45,9 +45,9 @@ allowVolumeExpansion: true
 ---
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
-metadata: {name: topolvm-tagged}
+metadata: {name: topolvm-thin}
 provisioner: topolvm.io
-parameters: {csi.storage.k8s.io/fstype: xfs, topolvm.io/device-class: tagged}
+parameters: {csi.storage.k8s.io/fstype: xfs, topolvm.io/device-class: thin}
 volumeBindingMode: WaitForFirstConsumer
 `
 
@@ -56,7 +56,8 @@ var _ = Describe("LVM Storage with the device classes of MicroShift", Label("lon
 		image = suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-microshift", Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 		cluster.Run(ctx, "-n", "kube-public", "create", "configmap", "microshift-version", "--from-literal=version=4.20.0")
-		cluster.OnNode1(ctx, "vgcreate rhel /dev/ubdb && lvcreate --yes -L 512M -n root rhel")
+		cluster.OnNode1(ctx, "vgcreate rhel /dev/ubdb && lvcreate --yes -L 512M -n root rhel && "+
+			"lvcreate --yes --type thin-pool -L 512M -n pool rhel")
 		writeClasses(ctx, ownClasses)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 		Expect(cluster.ApplyManifest(ctx, unmanaged)).To(Succeed())
@@ -94,23 +95,23 @@ func servesTheFile(ctx context.Context) {
 	Expect(size).To(BeNumerically(">", 600<<20))
 
 	By("adding a device class to the file")
-	writeClasses(ctx, ownClasses+withOptions)
-	tagged := story.Volume{Namespace: "default", Name: "tagged", Class: "topolvm-tagged", Size: "256Mi", Block: true}
-	startsAndWrites(ctx, tagged)
-	Expect(cluster.OnNode1(ctx, "lvs --noheadings -o lv_name @second")).NotTo(BeEmpty())
+	writeClasses(ctx, ownClasses+thinClass)
+	small := story.Volume{Namespace: "default", Name: "thin", Class: "topolvm-thin", Size: "256Mi", Block: true}
+	startsAndWrites(ctx, small)
+	Expect(cluster.OnNode1(ctx, "lvs --noheadings -o lv_size --select pool_lv=pool rhel")).To(ContainSubstring("256"))
 
 	By("writing a file that is not valid")
-	writeClasses(ctx, ownClasses+"- {name: tagged}\n")
+	writeClasses(ctx, ownClasses+"- {name: thin}\n")
 	Eventually(func() string {
 		return cluster.Run(ctx, "-n", namespace, "logs", "daemonset/vg-manager")
 	}).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
 		ContainSubstring("the device classes that were read before stay"))
 	startsAndWrites(ctx, story.Volume{Namespace: "default", Name: "other", Class: "topolvm-provisioner", Size: "256Mi"})
 	Expect(cluster.Checksum(ctx, first, first.Name)).To(Equal(sum))
-	Expect(cluster.OnNode1(ctx, "cat "+classFile)).To(Equal(strings.TrimSpace(ownClasses + "- {name: tagged}\n")))
+	Expect(cluster.OnNode1(ctx, "cat "+classFile)).To(Equal(strings.TrimSpace(ownClasses + "- {name: thin}\n")))
 
 	By("deleting the claims")
-	for _, name := range []string{"first", "tagged", "other"} {
+	for _, name := range []string{"first", "thin", "other"} {
 		v := story.Volume{Namespace: "default", Name: name}
 		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())

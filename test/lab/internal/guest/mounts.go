@@ -16,8 +16,8 @@ const (
 	rootDisk      = "/dev/ubda"
 )
 
-// onRootDisk returns the folders that are on the root disk itself and not on the overlay: an overlay cannot be the upper
-// layer of another overlay, and kubelet's mounts must propagate.
+// onRootDisk returns the folders that are on the root disk itself and not on the overlay: an overlay cannot be the
+// upper layer of another overlay, and kubelet's mounts must propagate.
 func (m *machine) onRootDisk() []string { return []string{containerdDir, m.KubeletDir, labDir} }
 
 // mountRoot mounts the node's root disk over the host's root, which hostfs provides read-only. The node's writes go to
