@@ -57,7 +57,8 @@ func labelsPossible(labels map[string]string, at *field.Path) field.ErrorList {
 	var violations field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		for _, message := range validation.IsQualifiedName(key) {
-			violations = append(violations, field.Invalid(at.Key(key), key, "is not a valid label name: "+message))
+			violations = append(violations, field.Invalid(at.Key(key), key,
+				"additionalLabels key is not a valid label name: "+message))
 		}
 		for _, message := range validation.IsValidLabelValue(labels[key]) {
 			violations = append(violations, field.Invalid(at.Key(key), labels[key],

@@ -24,7 +24,7 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is operator-reserved",
 				"owned-by.topolvm.io/name"}},
 		"no labels": {"{additionalLabels: {\"a b\": x, ok: \"a b\"}}",
-			[]string{"is not a valid label name", "is not a valid label value"}},
+			[]string{"additionalLabels key is not a valid label name", "is not a valid label value"}},
 	}
 	for name, tt := range tests {
 		check(t, name, optionsPossible(classesOf(t, "[{name: a, storageClassOptions: "+tt.options+"}]")), tt.want...)

@@ -87,10 +87,15 @@ func TestRulesAboutDevices(t *testing.T) {
 			"[{name: a, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" +
 				strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a]}]}]", nil,
 		},
+		"a path in both lists": {
+			"[{name: a, deviceSelector: {paths: [/dev/a], optionalPaths: [/dev/a]}}]",
+			[]string{"optionalPaths[0]: Invalid value: \"/dev/a\": optional device path /dev/a is specified at multiple " +
+				"places in deviceClass"},
+		},
 		"a path twice on a node": {
 			"[{name: a, deviceSelectors: [{paths: [/dev/a]}, {" + inRack + ", paths: [/dev/a]}]}]",
 			[]string{
-				`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": the device is specified at multiple places in deviceClass "a"`},
+				`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": device path /dev/a is specified at multiple places in deviceClass "a"`},
 		},
 	}
 	for name, tt := range tests {

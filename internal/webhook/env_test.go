@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster must be created in namespace "openshift-lvm-storage", where the operator runs`}},
 		"several violations in one answer": {two, []string{
 			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would use every unused device, including those for other device classes: select its devices by paths, optionalPaths or properties`,
-			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": the device is specified at multiple places in deviceClass "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
+			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": optional device path /dev/sdb is specified at multiple places in deviceClass "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
 		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")),
 			class("vg2", "/dev/sda")), []string{
 			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to only one device class; remove it from one of them`}},

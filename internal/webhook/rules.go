@@ -93,6 +93,8 @@ type use struct {
 	selection
 	at   *field.Path
 	path string
+	// kind is what messages call the path. The words are those of upstream, which automation reads.
+	kind string
 }
 
 // validateUniquePaths requires that a device belongs to one device class of a node, and is named once in it.
@@ -114,10 +116,10 @@ func validateUniquePaths(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 func usesOf(s selection) []use {
 	var all []use
 	for i, p := range s.selector.Paths {
-		all = append(all, use{s, s.at.Child("paths").Index(i), string(p)})
+		all = append(all, use{s, s.at.Child("paths").Index(i), string(p), "device path"})
 	}
 	for i, p := range s.selector.OptionalPaths {
-		all = append(all, use{s, s.at.Child("optionalPaths").Index(i), string(p)})
+		all = append(all, use{s, s.at.Child("optionalPaths").Index(i), string(p), "optional device path"})
 	}
 	return all
 }
@@ -129,8 +131,8 @@ func (u use) clash(seen []use) *field.Error {
 		case path.Clean(u.path) != path.Clean(other.path) || !meet(u.node, other.node):
 		case u.class.Name == other.class.Name:
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
-				"the device is specified at multiple places in deviceClass %q, also at %s: keep one of them",
-				u.class.Name, other.at))
+				"%s %s is specified at multiple places in deviceClass %q, also at %s: keep one of them",
+				u.kind, u.path, u.class.Name, other.at))
 		case equality.Semantic.DeepEqual(u.class.NodeSelector, other.class.NodeSelector):
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
 				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong "+
