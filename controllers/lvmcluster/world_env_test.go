@@ -305,9 +305,10 @@ func (w *world) volume(name, class string) func() {
 	w.must(w.api.Status().Update(w.Context(), logical))
 	persistent := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName: storageClass,
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			StorageClassName:              storageClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}},
 		}}

@@ -130,7 +130,8 @@ func logicalVolumes(ctx context.Context, live client.Reader, in scope, handles s
 	return sorted(names), err
 }
 
-// persistentVolumes returns the names of our driver's PersistentVolumes for which matches returns true.
+// persistentVolumes returns the names of our driver's PersistentVolumes for which matches returns true. It names the
+// reclaim policy Retain, because such a PersistentVolume stays when its claim is deleted.
 func persistentVolumes(ctx context.Context, live client.Reader,
 	matches func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool,
 ) ([]string, error) {
@@ -140,7 +141,11 @@ func persistentVolumes(ctx context.Context, live client.Reader,
 			source := volume.Spec.CSI
 			if source != nil && source.Driver == lvmv1alpha1.DriverName && matches(source,
 				volume.Spec.StorageClassName) {
-				names = append(names, volume.Name)
+				name := volume.Name
+				if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+					name += " (reclaim policy Retain)"
+				}
+				names = append(names, name)
 			}
 		}
 	})
