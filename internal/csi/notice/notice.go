@@ -50,8 +50,10 @@ var (
 	// claim can be bound to it, and gets its data.
 	// What to do: if the data is not needed, delete the PersistentVolume and its LogicalVolume.
 	claimReferenceRemoved = event.Warning("ClaimReferenceRemoved", "Release",
-		"The PersistentVolume has no claim reference: any claim can be bound to it, and gets the data of volume %s. "+
-			"If the data is not needed, delete the PersistentVolume and its LogicalVolume")
+		// The first two sentences are upstream's, which automation reads.
+		"Claim reference has been removed. This PV is no longer dynamically managed by LVM Storage and will need to be "+
+			"cleaned up manually: any claim can be bound to it, and gets the data of volume %s. If the data is not "+
+			"needed, delete the PersistentVolume and its LogicalVolume")
 )
 
 // Claims sends NotEnoughCapacity.

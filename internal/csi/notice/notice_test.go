@@ -200,7 +200,8 @@ func TestPersistentVolumesWithoutAClaim(t *testing.T) {
 				}
 			}
 			got := drain(recorder)
-			if (len(got) == 1 && strings.HasPrefix(got[0], "Warning ClaimReferenceRemoved") &&
+			if (len(got) == 1 && strings.HasPrefix(got[0], "Warning ClaimReferenceRemoved Claim reference has been removed. "+
+				"This PV is no longer dynamically managed by LVM Storage and will need to be cleaned up manually") &&
 				strings.Contains(got[0], "the data of volume vol")) != test.want || !test.want && len(got) > 0 {
 				t.Errorf("got the events %q, want one: %t", got, test.want)
 			}

@@ -261,7 +261,8 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 	default:
 		// If the node has no usable device and the device class requires none, the node is ready.
 		p.State, p.Note = v1alpha1.VGStatusReady,
-			fmt.Sprintf("node %s has no device for device class %s, and so no volume group", w.Node, w.Name)
+			fmt.Sprintf("node %s has no volume group of device class %s, and needs none: there were no available "+
+				"devices to create it", w.Node, w.Name)
 	}
 	return p
 }

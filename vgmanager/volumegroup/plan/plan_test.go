@@ -415,6 +415,14 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestANodeThatNeedsNoGroupSaysWhyInTheWordsOfUpstream(t *testing.T) {
+	spec := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}}
+	p := New(testWanted(spec), NodeState{Report: report(), Paths: []Path{missingPath("c", true)}})
+	if want := "there were no available devices to create it"; !strings.Contains(p.Note, want) {
+		t.Errorf("the note %q does not contain %q", p.Note, want)
+	}
+}
+
 // lost makes the second disk of a group missing.
 func lost(vg *lvm.VG) {
 	vg.MissingPVs = 1
