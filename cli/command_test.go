@@ -1,0 +1,317 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestOutputOfEachCommand(t *testing.T) {
+	reader := fakeReader(nil, brokenObjects("storage")...)
+	codes := map[string]int{"status": exitProblems}
+	for _, command := range []string{"status", "devices", "classes", "volumes"} {
+		for name, flags := range map[string][]string{"table": nil, "wide": {"-o", "wide"}, "json": {"-o", "json"},
+			"yaml": {"-o", "yaml"}, "no-headers": {"--no-headers"}} {
+			t.Run(command+" "+name, func(t *testing.T) {
+				got := run(t, reader, append([]string{command}, flags...)...)
+				if got.code != codes[command] {
+					t.Errorf("exit code %d: %s", got.code, got.err)
+				}
+				golden(t, command+"."+name, got.out)
+			})
+		}
+	}
+}
+
+func TestHealthy(t *testing.T) {
+	got := run(t, fakeReader(nil, healthyObjects("storage")...), "status")
+	want := "Healthy\nLVMCluster storage/lvmcluster: Ready, 1/1 volume groups ready, 60Gi free of 100Gi\n"
+	if got != (result{out: want}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWarningsOfNodesAreOnStandardError(t *testing.T) {
+	stale := healthyNode("storage")
+	stale.Status.LastObserved.Time = now.AddDate(0, 0, -1)
+	reader := fakeReader(nil, stale, brokenNode("storage"))
+	want := "warning: node worker-1: the state is not current: The node agent has not observed the node since " +
+		"2026-03-01T08:15:30Z.\n"
+	if got := run(t, reader, "classes"); got.err != want {
+		t.Errorf("got %q", got.err)
+	}
+	want += "note: node worker-2: 7 devices that cannot be used are not listed\n"
+	if got := run(t, reader, "devices"); got.err != want {
+		t.Errorf("got %q", got.err)
+	}
+	if got := run(t, reader, "devices", "-o", "json"); got.err != "" || !strings.Contains(got.out, `"current": false`) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// lines returns the lines of a table without headers, each with one space between cells.
+func lines(text string) []string {
+	var found []string
+	for line := range strings.Lines(text) {
+		found = append(found, single(line))
+	}
+	return found
+}
+
+func TestFilters(t *testing.T) {
+	reader := fakeReader(nil, brokenObjects("storage")...)
+	const (
+		one     = "shop/data worker-1 vg1 20Gi Ready"
+		two     = "shop/data-2 worker-2 vg1 20Gi Ready"
+		unknown = "<none> worker-2 <none> 20Gi Ready"
+		failed  = "web/cache worker-1 vg1 20Gi Failed"
+	)
+	tests := map[string]struct {
+		args []string
+		want []string
+	}{
+		"devices in a state": {[]string{"devices", "--node", "worker-1", "--state", "Available"},
+			[]string{"worker-1 /dev/sdc Available 1.5Gi disk <none> <none>"}},
+		"a class of a node": {[]string{"classes", "--node", "worker-1", "--class", "vg1"},
+			[]string{"vg1 worker-1 Ready 100Gi 10Gi 45% 3%"}},
+		"the namespace of claims":    {[]string{"volumes", "-n", "web"}, []string{failed}},
+		"a claim by its name":        {[]string{"volumes", "--claim", "data"}, []string{one}},
+		"a claim with its namespace": {[]string{"volumes", "--claim", "shop/data-2"}, []string{two}},
+		"volumes of a node":          {[]string{"volumes", "--node", "worker-2"}, []string{unknown, two}},
+		"volumes of a class":         {[]string{"volumes", "--class", "vg1", "-n", "shop"}, []string{one, two}},
+		"a device by its path": {[]string{"volumes", "--device", "/dev/sdb", "--node", "worker-1"},
+			[]string{one, failed}},
+		"a device by its ID on all nodes": {[]string{"volumes", "--device", "wwn:0x2"},
+			[]string{unknown, one, two, failed}},
+		"a device by a link": {[]string{"volumes", "--device", "/dev/disk/by-id/wwn-0x2", "--node", "worker-2"},
+			[]string{unknown, two}},
+		"a missing device by its UUID": {[]string{"volumes", "--device", "pv-d"}, []string{unknown, two}},
+		"a device that is not used":    {[]string{"volumes", "--device", "/dev/sdc"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := run(t, reader, append(test.args, "--no-headers")...)
+			if got.code != 0 || strings.Join(lines(got.out), "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestTheListSaysWhatTheAPIDoesNotKnow(t *testing.T) {
+	reader := fakeReader(nil, brokenObjects("storage")...)
+	if got := run(t, reader, "volumes", "--device", "pv-d"); got.err != "note: "+sharedNote+"\n" {
+		t.Errorf("got %q", got.err)
+	}
+	got := run(t, reader, "volumes", "--device", "/dev/sdc")
+	want := "note: The node status says that no device class uses the device /dev/sdc, or a device that is built on it.\n" +
+		"No volumes found\n"
+	if got.err != want || got.code != 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	reader := fakeReader(nil, brokenObjects("storage")...)
+	for want, args := range map[string]string{
+		`error: --output "xml" is not supported: use one of wide, json, yaml`:       "status -o xml",
+		`error: --state "Broken" is not a state of a device`:                        "devices --state Broken",
+		"error: node worker-9 has no LVMVolumeGroupNodeStatus":                      "classes --node worker-9",
+		"error: no node lists the device /dev/sdz":                                  "volumes --device /dev/sdz",
+		"error: --claim shop/data is not in the namespace web of -n: give only one": "volumes -n web --claim shop/data",
+		`error: unknown command "drain" for "kubectl lvms"`:                         "drain",
+	} {
+		got := run(t, reader, strings.Fields(args)...)
+		if got.code != exitError || !strings.HasPrefix(got.err, want) || got.out != "" {
+			t.Errorf("%s: got %+v", args, got)
+		}
+	}
+}
+
+// resourceOf returns the resource of a list.
+func resourceOf(list client.ObjectList) schema.GroupResource {
+	kind := fmt.Sprintf("%T", list)
+	for part, resource := range map[string]string{"LVMClusterList": clustersResource,
+		"LVMVolumeGroupNodeStatusList": nodeStatusesResource, "LVMRecoveryList": recoveriesResource,
+		"LogicalVolumeList": volumesResource} {
+		if strings.HasSuffix(kind, "."+part) {
+			return schema.ParseGroupResource(resource)
+		}
+	}
+	panic(kind)
+}
+
+// failing returns a function for fakeReader that fails for a resource.
+func failing(resource string, err error) func(client.ObjectList, client.ListOptions) error {
+	return func(list client.ObjectList, _ client.ListOptions) error {
+		if got := resourceOf(list); resource == "" || got.String() == resource {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestAFailedReadIsNeverHealthyOrEmpty(t *testing.T) {
+	broken := errors.New("connection refused")
+	for _, resource := range []string{clustersResource, nodeStatusesResource, recoveriesResource, volumesResource} {
+		reader := fakeReader(failing(resource, broken), healthyObjects("storage")...)
+		got := run(t, reader, "status")
+		if got.code != exitError || !strings.HasPrefix(got.out, "Unknown: 1 kind of object could not be read.") ||
+			!strings.HasPrefix(got.err, "error: cannot list "+resource) || !strings.Contains(got.err, broken.Error()) {
+			t.Errorf("%s: got %+v", resource, got)
+		}
+		got = run(t, reader, "status", "-o", "json")
+		if got.code != exitError || !strings.Contains(got.out, `"healthy": false`) ||
+			!strings.Contains(got.out, `"complete": false`) || !strings.Contains(got.out, `"resource": "`+resource) {
+			t.Errorf("%s: got %+v", resource, got)
+		}
+	}
+	for command, resource := range map[string]string{"devices": nodeStatusesResource, "classes": nodeStatusesResource,
+		"volumes": volumesResource} {
+		got := run(t, fakeReader(failing(resource, broken)), command)
+		if got.code != exitError || got.out != "" || !strings.Contains(got.err, broken.Error()) {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+	got := run(t, fakeReader(failing(nodeStatusesResource, broken)), "volumes", "--device", "/dev/sdb")
+	if got.code != exitError || got.out != "" || !strings.Contains(got.err, nodeStatusesResource) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSomeProblemsAreShownIfAKindCannotBeRead(t *testing.T) {
+	reader := fakeReader(failing(volumesResource, errors.New("timeout")), brokenObjects("storage")...)
+	got := run(t, reader, "status")
+	if got.code != exitError || !strings.Contains(got.out, "DeviceMissing") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func forbidden(list client.ObjectList) error {
+	return apierrors.NewForbidden(resourceOf(list), "", errors.New("no role"))
+}
+
+func TestForbiddenNamesThePermission(t *testing.T) {
+	reader := fakeReader(func(list client.ObjectList, _ client.ListOptions) error { return forbidden(list) })
+	const wants = "you need the permission for the verb list on the resource "
+	for command, want := range map[string]string{
+		"status":             wants + "lvmrecoveries of the API group lvm.topolvm.io",
+		"devices":            "in all namespaces or in the namespace openshift-lvm-storage: " + wants,
+		"classes -n storage": "in the namespace storage: " + wants,
+		"volumes":            wants + "logicalvolumes of the API group topolvm.io",
+	} {
+		got := run(t, reader, strings.Fields(command)...)
+		if got.code != exitError || !strings.Contains(got.err, want) {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+}
+
+func TestWithoutPermissionForAllNamespacesTheDefaultOneIsRead(t *testing.T) {
+	reader := fakeReader(func(list client.ObjectList, o client.ListOptions) error {
+		if o.Namespace == "" && resourceOf(list).Resource != "logicalvolumes" {
+			return forbidden(list)
+		}
+		return nil
+	}, append(healthyObjects(defaultNamespace), brokenNode("elsewhere"))...)
+	got := run(t, reader, "status")
+	if got.code != 0 || !strings.HasPrefix(got.out, "Healthy\n") ||
+		!strings.Contains(got.err, "note: You may not list "+clustersResource+" in all namespaces, so only those in "+
+			"the namespace "+defaultNamespace+" were read.") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNotInstalled(t *testing.T) {
+	absent := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{},
+		"", "", 0, false).ErrStatus}
+	for _, command := range []string{"status", "devices", "classes", "volumes"} {
+		got := run(t, fakeReader(failing("", absent)), command)
+		if got.code != exitError || got.out != "" || got.err != "error: "+errNotInstalled.Error()+"\n" {
+			t.Errorf("%s: got %+v", command, got)
+		}
+	}
+	got := run(t, fakeReader(failing(recoveriesResource, absent), healthyObjects("storage")...), "status")
+	if got.code != exitError || !strings.Contains(got.err, "does not have "+recoveriesResource) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNoLVMCluster(t *testing.T) {
+	got := run(t, fakeReader(nil), "status", "--no-headers")
+	if got.code != exitProblems || !strings.HasPrefix(got.out, "NoLVMCluster") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestNamespaces(t *testing.T) {
+	reader := fakeReader(nil, append(healthyObjects("one"), brokenCluster("two"), brokenNode("two"))...)
+	if got := run(t, reader, "status", "-n", "one"); got.code != 0 {
+		t.Errorf("one: got %+v", got)
+	}
+	if got := run(t, reader, "status", "-n", "two"); got.code != exitProblems || strings.Contains(got.out, "one/") {
+		t.Errorf("two: got %+v", got)
+	}
+	got := run(t, reader, "status")
+	if got.code != exitProblems || !strings.Contains(got.out, "LVMCluster one/") ||
+		!strings.Contains(got.out, "LVMCluster two/") {
+		t.Errorf("all: got %+v", got)
+	}
+	if got := run(t, reader, "status", "-n", "three"); got.code != exitProblems {
+		t.Errorf("three: got %+v", got)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	reader := fakeReader(nil, brokenObjects("storage")...)
+	for args, want := range map[string]string{
+		"devices --node w":                  "worker-1 worker-2",
+		"devices --state ":                  "Available InUse Excluded Missing Failing Unknown",
+		"classes --class ":                  "vg1",
+		"classes --output ":                 "wide json yaml",
+		"volumes --device ":                 "/dev/sdb /dev/sdd",
+		"volumes --node worker-1 --device ": "/dev/sdb",
+		"volumes --claim shop":              "shop/data shop/data-2",
+		"volumes -n web --claim ":           "web/cache",
+		"s":                                 "status",
+	} {
+		got := run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		var values []string
+		for _, line := range lines(got.out) {
+			value, _, _ := strings.Cut(line, " ")
+			values = append(values, value)
+		}
+		if joined := strings.Join(values, " "); joined != want+" :4" && joined != want+" :36" {
+			t.Errorf("%s: got %q", args, joined)
+		}
+	}
+}
+
+func TestCompletionWithoutAServerHasATimeLimit(t *testing.T) {
+	limited := false
+	reader := listFunc(func(ctx context.Context) error {
+		_, limited = ctx.Deadline()
+		return errors.New("unreachable")
+	})
+	got := run(t, reader, "__complete", "devices", "--node", "")
+	if !limited || got.code != 0 || strings.TrimSpace(got.out) != ":4" {
+		t.Errorf("limited %v, got %+v", limited, got)
+	}
+}
+
+// listFunc is a client that only lists.
+type listFunc func(context.Context) error
+
+func (f listFunc) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	return f(ctx)
+}
+
+func (f listFunc) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("not expected")
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// deviceStates are the values of --state.
+var deviceStates = []string{string(v1alpha1.DeviceAvailable), string(v1alpha1.DeviceInUse),
+	string(v1alpha1.DeviceExcluded), string(v1alpha1.DeviceMissing), string(v1alpha1.DeviceFailing),
+	string(v1alpha1.DeviceUnknown)}
+
+func (e *environment) devicesCommand() *cobra.Command {
+	o, node, states := &output{}, "", []string{}
+	command := &cobra.Command{
+		Use:   "devices",
+		Short: "List the block devices of the nodes, with their state and why they are not used",
+		Long: `List the block devices of all nodes, used or unused, with their state and the reasons why they are
+not used. Logical volumes are not listed. docs/reference/devices.md has the states, and docs/reference/conditions.md
+the reasons.
+
+If the state of a node is not current, a warning says so.`,
+		Example: `  # List the devices that a device class could use
+  kubectl lvms devices --state Available
+
+  # Show why the devices of a node are not used
+  kubectl lvms devices --node worker-1 --state Excluded -o wide`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := validateStates(states); err != nil {
+				return err
+			}
+			nodes, s, err := e.readNodes(command.Context(), o, node)
+			if err != nil {
+				return err
+			}
+			devices := newDevices(nodes, states, e.now())
+			devices.Notes = s.notes
+			printNotes(command.ErrOrStderr(), o, devices.Notes)
+			printNodes(command.ErrOrStderr(), o, devices.Nodes)
+			return printList(command, o, devices, deviceTable(devices))
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&node, "node", "", "list only the devices of this node")
+	command.Flags().StringSliceVar(&states, "state", nil, "list only devices in these states: "+
+		strings.Join(deviceStates, ", "))
+	e.completeNodes(command)
+	_ = command.RegisterFlagCompletionFunc("state",
+		cobra.FixedCompletions(deviceStates, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func validateStates(states []string) error {
+	for _, state := range states {
+		if !slices.Contains(deviceStates, state) {
+			return fmt.Errorf("--state %q is not a state of a device: use one of %s", state,
+				strings.Join(deviceStates, ", "))
+		}
+	}
+	return nil
+}
+
+func (e *environment) classesCommand() *cobra.Command {
+	o, node, class := &output{}, "", ""
+	command := &cobra.Command{
+		Use:   "classes",
+		Short: "List the device classes of the nodes, with their state, size and the use of thin pools",
+		Long: `List the device classes of each node, with the state, the size and the free space of the volume group, and
+the use of data and metadata of the thin pool in percent. A thin pool counts as used space of its volume group.
+
+A device class that no node has reported is not listed: status shows it.`,
+		Example: `  # List the device classes of all nodes
+  kubectl lvms classes
+
+  # Show what is wrong with a device class
+  kubectl lvms classes --class vg1 -o wide`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			nodes, s, err := e.readNodes(command.Context(), o, node)
+			if err != nil {
+				return err
+			}
+			classes := newClasses(nodes, class, e.now())
+			classes.Notes = s.notes
+			for i := range classes.Nodes {
+				classes.Nodes[i].DevicesOmitted = 0
+			}
+			printNotes(command.ErrOrStderr(), o, classes.Notes)
+			printNodes(command.ErrOrStderr(), o, classes.Nodes)
+			return printList(command, o, classes, classTable(classes))
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&node, "node", "", "list only the device classes of this node")
+	command.Flags().StringVar(&class, "class", "", "list only this device class")
+	e.completeNodes(command)
+	e.completeClasses(command)
+	return command
+}
+
+// readNodes returns the status of one node, or of all nodes if the name is empty. A node without a status is an error.
+func (e *environment) readNodes(ctx context.Context, o *output, name string) ([]v1alpha1.LVMVolumeGroupNodeStatus,
+	*source, error) {
+	if err := o.validate(); err != nil {
+		return nil, nil, err
+	}
+	s, err := e.source(e.namespace())
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes, err := s.nodeStatuses(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	nodes, err = onNode(nodes, name)
+	return nodes, s, err
+}
+
+func onNode(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string) ([]v1alpha1.LVMVolumeGroupNodeStatus, error) {
+	if name == "" {
+		return nodes, nil
+	}
+	nodes = slices.DeleteFunc(nodes, func(n v1alpha1.LVMVolumeGroupNodeStatus) bool { return n.Name != name })
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("node %s has no LVMVolumeGroupNodeStatus: it does not exist, or no node agent runs on "+
+			"it", name)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// The values of --output.
+const (
+	outputTable = ""
+	outputWide  = "wide"
+	outputJSON  = "json"
+	outputYAML  = "yaml"
+)
+
+var outputs = []string{outputWide, outputJSON, outputYAML}
+
+// output is how results are printed.
+type output struct {
+	format    string
+	noHeaders bool
+}
+
+func (o *output) addFlags(command *cobra.Command) {
+	command.Flags().StringVarP(&o.format, "output", "o", "", "output format: "+strings.Join(outputs, ", ")+
+		"; a table with fewer columns than wide if it is not set")
+	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print a table without headers and without a summary")
+	_ = command.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) validate() error {
+	if o.format == outputTable || slices.Contains(outputs, o.format) {
+		return nil
+	}
+	return fmt.Errorf("--output %q is not supported: use one of %s", o.format, strings.Join(outputs, ", "))
+}
+
+// isTable returns true if the output is a table for people.
+func (o *output) isTable() bool { return o.format == outputTable || o.format == outputWide }
+
+// print writes a result as JSON or YAML, or its table.
+func (o *output) print(out io.Writer, result any, table *metav1.Table) error {
+	switch o.format {
+	case outputJSON:
+		data, err := json.MarshalIndent(result, "", "    ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, string(data))
+		return err
+	case outputYAML:
+		data, err := yaml.Marshal(result)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
+	}
+	options := printers.PrintOptions{NoHeaders: o.noHeaders, Wide: o.format == outputWide}
+	return printers.NewTablePrinter(options).PrintObj(table, out)
+}
+
+// newTable returns an empty table. Columns after the last one that a table always has are for -o wide.
+func newTable(always, wide []string) *metav1.Table {
+	table := &metav1.Table{}
+	for _, name := range always {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, column(name, 0))
+	}
+	for _, name := range wide {
+		table.ColumnDefinitions = append(table.ColumnDefinitions, column(name, 1))
+	}
+	return table
+}
+
+func column(name string, priority int32) metav1.TableColumnDefinition {
+	return metav1.TableColumnDefinition{Name: name, Type: "string", Priority: priority}
+}
+
+// addRow adds a row. An empty cell is printed as <none>, as kubectl does.
+func addRow(table *metav1.Table, cells ...string) {
+	row := metav1.TableRow{}
+	for _, cell := range cells {
+		row.Cells = append(row.Cells, cmp.Or(cell, "<none>"))
+	}
+	table.Rows = append(table.Rows, row)
+}
+
+func statusTable(status Status) *metav1.Table {
+	table := newTable([]string{"Problem", "Node", "Class", "Object", "Action"}, []string{"Message"})
+	for _, p := range status.Problems {
+		addRow(table, p.Reason, p.Node, p.DeviceClass, cmp.Or(p.Claim, p.Device, p.Object), p.Action, p.Message)
+	}
+	return table
+}
+
+func deviceTable(devices DeviceList) *metav1.Table {
+	table := newTable([]string{"Node", "Device", "State", "Size", "Type", "Class", "Reasons"},
+		[]string{"ID", "Model", "Serial", "Message"})
+	for i := range devices.Items {
+		d := &devices.Items[i]
+		var codes []string
+		for _, r := range d.Reasons {
+			codes = append(codes, r.Code)
+		}
+		addRow(table, d.Node, d.Name, string(d.State), sizeOf(d.Size), d.Type, strings.Join(d.DeviceClasses, ","),
+			strings.Join(codes, ","), d.ID, d.Model, d.Serial, messagesOf(d.Reasons))
+	}
+	return table
+}
+
+func classTable(classes ClassList) *metav1.Table {
+	table := newTable([]string{"Class", "Node", "State", "Size", "Free", "Pool data", "Pool metadata"},
+		[]string{"Volume group", "Devices", "Pool size", "Pool free", "Provisioned", "Reason"})
+	for i := range classes.Items {
+		c := &classes.Items[i]
+		state := cmp.Or(c.Status, v1alpha1.VGStatusProgressing)
+		cells := []string{c.Name, c.Node, string(state), sizeOf(c.Size), sizeOf(c.Free)}
+		pool := []string{"", "", "", "", ""}
+		if p := c.ThinPool; p != nil {
+			pool = []string{percent(p.DataPercent), percent(p.MetadataPercent), sizeOf(&p.Size), sizeOf(p.Free),
+				sizeOf(p.VirtualSize)}
+		}
+		cells = append(cells, pool[:2]...)
+		cells = append(cells, c.Group(), fmt.Sprint(len(c.Devices)))
+		addRow(table, append(append(cells, pool[2:]...), single(c.Reason))...)
+	}
+	return table
+}
+
+func volumeTable(volumes VolumeList) *metav1.Table {
+	table := newTable([]string{"Claim", "Node", "Class", "Size", "State"},
+		[]string{"Logical volume", "Source", "Message"})
+	for _, v := range volumes.Items {
+		addRow(table, v.Claim, v.Node, v.DeviceClass, sizeOf(&v.Size), string(v.State), v.LogicalVolume, v.Source,
+			v.Message)
+	}
+	return table
+}
+
+func percent(value int32) string { return fmt.Sprintf("%d%%", value) }
+
+// units are the units of sizes for people.
+var units = []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
+
+// sizeOf returns a size with at most one decimal, rounded down, in the largest unit of which there is at least one; ""
+// for nil.
+func sizeOf(q *resource.Quantity) string {
+	if q == nil {
+		return ""
+	}
+	bytes, unit := q.Value(), ""
+	tenths := bytes * 10
+	if bytes > maxExactTenths {
+		bytes, unit = bytes/1024, units[0]
+		tenths = bytes * 10
+	}
+	rest := units
+	if unit != "" {
+		rest = units[1:]
+	}
+	for _, next := range rest {
+		if tenths < 10240 {
+			break
+		}
+		tenths, unit = tenths/1024, next
+	}
+	if tenths%10 == 0 {
+		return fmt.Sprintf("%d%s", tenths/10, unit)
+	}
+	return fmt.Sprintf("%d.%d%s", tenths/10, tenths%10, unit)
+}
+
+// maxExactTenths is a size above which ten times the size would not fit into an int64.
+const maxExactTenths = 1 << 59

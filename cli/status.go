@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+func (e *environment) statusCommand() *cobra.Command {
+	o := &output{}
+	command := &cobra.Command{
+		Use:   "status",
+		Short: "Show whether LVM Storage is healthy, and what to do about each problem",
+		Long: `Show whether LVM Storage is healthy. For each problem, show where it is and the action to take:
+problems of LVMClusters, nodes, device classes, devices and volumes, recoveries that have not ended, and orphans.
+
+With -o wide, each problem has its complete message.
+
+The state is what the operator and the node agents report. If a node agent does not report any longer, status says so.
+It does not check whether the operator runs: see the Pods in its namespace.
+
+The exit code is 0 if everything is healthy, 2 if there are problems, and 1 if something could not be read. In that
+case, the output says what, and there may be more problems than listed.`,
+		Example: `  # Check the state in a script
+  kubectl lvms status --no-headers || echo "not healthy, or not readable"
+
+  # Show the complete message of each problem
+  kubectl lvms status -o wide`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return e.showStatus(command.Context(), o, command.OutOrStdout(), command.ErrOrStderr())
+		},
+	}
+	o.addFlags(command)
+	return command
+}
+
+func (e *environment) showStatus(ctx context.Context, o *output, out, errOut io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	s, err := e.source(e.namespace())
+	if err != nil {
+		return err
+	}
+	objects, err := s.observe(ctx)
+	if err != nil {
+		return err
+	}
+	status := newStatus(objects, e.now())
+	if err := printStatus(out, errOut, o, status); err != nil {
+		return err
+	}
+	switch {
+	case !status.Complete:
+		return errIncomplete
+	case !status.Healthy:
+		return errProblems
+	}
+	return nil
+}
+
+// observe reads all objects that `status` needs. A kind that cannot be read does not keep it from reading the others.
+func (s *source) observe(ctx context.Context) (observed, error) {
+	var o observed
+	var err error
+	if o.clusters, err = s.clusters(ctx); errors.Is(err, errNotInstalled) {
+		return o, err
+	}
+	o.failed(clustersResource, err)
+	o.nodeStatuses, err = s.nodeStatuses(ctx)
+	o.failed(nodeStatusesResource, err)
+	o.recoveries, err = s.recoveries(ctx)
+	o.failed(recoveriesResource, err)
+	o.volumes, err = s.volumes(ctx)
+	o.failed(volumesResource, err)
+	slices.Sort(s.notes)
+	o.notes = slices.Compact(s.notes)
+	return o, nil
+}
+
+// failed records that a kind of object could not be read.
+func (o *observed) failed(resource string, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errNotInstalled):
+		o.unreadable = append(o.unreadable, Unreadable{Resource: resource, Message: "the API server does not have " +
+			resource + ": upgrade LVM Storage, which is older than this plugin, or another product with the same APIs"})
+	default:
+		o.unreadable = append(o.unreadable, Unreadable{Resource: resource, Message: single(err.Error())})
+	}
+}
+
+func printStatus(out, errOut io.Writer, o *output, status Status) error {
+	if !o.isTable() {
+		return o.print(out, status, nil)
+	}
+	printNotes(errOut, o, status.Notes)
+	for _, u := range status.Unreadable {
+		fmt.Fprintln(errOut, "error:", u.Message)
+	}
+	if !o.noHeaders {
+		printSummary(out, status)
+	}
+	if len(status.Problems) == 0 {
+		return nil
+	}
+	if !o.noHeaders {
+		fmt.Fprintln(out)
+	}
+	return o.print(out, status, statusTable(status))
+}
+
+func printSummary(out io.Writer, status Status) {
+	problems := counted(len(status.Problems), "problem")
+	switch {
+	case status.Healthy:
+		fmt.Fprintln(out, "Healthy")
+	case !status.Complete:
+		fmt.Fprintf(out, "Unknown: %s could not be read. %s found\n",
+			counted(len(status.Unreadable), "kind of object", "kinds of objects"), problems)
+	default:
+		fmt.Fprintf(out, "Not healthy: %s\n", problems)
+	}
+	for _, c := range status.LVMClusters {
+		fmt.Fprintf(out, "LVMCluster %s/%s: %s", c.Namespace, c.Name, c.State)
+		if c.VolumeGroups != "" {
+			fmt.Fprintf(out, ", %s volume groups ready", c.VolumeGroups)
+		}
+		if c.Size != nil && c.Free != nil {
+			fmt.Fprintf(out, ", %s free of %s", sizeOf(c.Free), sizeOf(c.Size))
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// counted returns a number with its noun. The plural is the noun with s if it is not given.
+func counted(n int, noun string, plural ...string) string {
+	if n != 1 {
+		noun += "s"
+		if len(plural) > 0 {
+			noun = plural[0]
+		}
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// OutputVersion is the apiVersion of the output of `-o json` and `-o yaml`. Within a version, fields are only added.
+const OutputVersion = "cli.lvm.topolvm.io/v1alpha1"
+
+// Status is the output of `status`.
+type Status struct {
+	metav1.TypeMeta `json:",inline"`
+	// healthy is true if everything was read and there is no problem.
+	Healthy bool `json:"healthy"`
+	// complete is true if everything was read. If it is false, there may be more problems than listed.
+	Complete bool `json:"complete"`
+	// lvmClusters are the LVMClusters that were found.
+	LVMClusters []Cluster `json:"lvmClusters"`
+	// problems are the problems that were found.
+	Problems []Problem `json:"problems"`
+	// unreadable are the kinds of objects that could not be read.
+	Unreadable []Unreadable `json:"unreadable"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Cluster is an LVMCluster in a few words.
+type Cluster struct {
+	// namespace is the namespace of the LVMCluster.
+	Namespace string `json:"namespace"`
+	// name is the name of the LVMCluster.
+	Name string `json:"name"`
+	// state is the state: Progressing, Ready, Failed, Degraded or Unknown.
+	State v1alpha1.LVMState `json:"state"`
+	// volumeGroups is the number of volume groups that are Ready and the total number, for example "5/6".
+	VolumeGroups string `json:"volumeGroups,omitempty"`
+	// size is the total size of all volume groups.
+	Size *resource.Quantity `json:"size,omitempty"`
+	// free is the free space of all volume groups and thin pools.
+	Free *resource.Quantity `json:"free,omitempty"`
+}
+
+// Problem is something that needs attention.
+type Problem struct {
+	// reason is the machine-readable reason, for example DeviceMissing.
+	Reason string `json:"reason"`
+	// node is the node with the problem.
+	Node string `json:"node,omitempty"`
+	// deviceClass is the device class with the problem.
+	DeviceClass string `json:"deviceClass,omitempty"`
+	// device is the device with the problem; several are separated by commas.
+	Device string `json:"device,omitempty"`
+	// claim is the claim of the volume with the problem, as NAMESPACE/NAME.
+	Claim string `json:"claim,omitempty"`
+	// object is the object with the problem, as KIND NAME or KIND NAMESPACE/NAME, or the name of a logical volume.
+	Object string `json:"object,omitempty"`
+	// message says what is wrong.
+	Message string `json:"message,omitempty"`
+	// action is what to do.
+	Action string `json:"action"`
+}
+
+// Unreadable is a kind of object that could not be read.
+type Unreadable struct {
+	// resource is the resource with its group, for example lvmrecoveries.lvm.topolvm.io.
+	Resource string `json:"resource"`
+	// message says why, and what to do.
+	Message string `json:"message"`
+}
+
+// DeviceList is the output of `devices`.
+type DeviceList struct {
+	metav1.TypeMeta `json:",inline"`
+	// items are the devices, by node and name.
+	Items []Device `json:"items"`
+	// nodes are the nodes that were read.
+	Nodes []Node `json:"nodes"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Device is a device of a node. It also has all fields of a device in LVMVolumeGroupNodeStatus.
+type Device struct {
+	// node is the node with the device.
+	Node string `json:"node"`
+	// deviceClasses are the device classes that use the device.
+	DeviceClasses []string `json:"deviceClasses,omitempty"`
+
+	v1alpha1.DeviceStatus `json:",inline"`
+}
+
+// Node says whether what is known about a node is current.
+type Node struct {
+	// name is the name of the node.
+	Name string `json:"name"`
+	// current is true if the node agent observes the node. If it is false, the state is the last known one.
+	Current bool `json:"current"`
+	// message says why the state is not current.
+	Message string `json:"message,omitempty"`
+	// devicesOmitted is the number of devices that the node status does not list, because it would be too long.
+	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
+}
+
+// ClassList is the output of `classes`.
+type ClassList struct {
+	metav1.TypeMeta `json:",inline"`
+	// items are the device classes of each node, by device class and node.
+	Items []Class `json:"items"`
+	// nodes are the nodes that were read.
+	Nodes []Node `json:"nodes"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Class is a device class of a node. It also has all fields of a device class in LVMVolumeGroupNodeStatus.
+type Class struct {
+	// node is the node with the device class.
+	Node string `json:"node"`
+
+	v1alpha1.VGStatus `json:",inline"`
+}
+
+// VolumeList is the output of `volumes`.
+type VolumeList struct {
+	metav1.TypeMeta `json:",inline"`
+	// items are the volumes, by claim, node and name.
+	Items []Volume `json:"items"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// VolumeState is the state of a volume.
+type VolumeState string
+
+// The states of a volume. If several apply, the first in this order is the state.
+const (
+	VolumeDeleting  VolumeState = "Deleting"
+	VolumeFailed    VolumeState = "Failed"
+	VolumeAbnormal  VolumeState = "Abnormal"
+	VolumePending   VolumeState = "Pending"
+	VolumeExpanding VolumeState = "Expanding"
+	VolumeUnclaimed VolumeState = "Unclaimed"
+	VolumeReady     VolumeState = "Ready"
+)
+
+// Volume is a LogicalVolume.
+type Volume struct {
+	// claim is the claim or VolumeSnapshot that the volume was created for, as NAMESPACE/NAME. It is empty if the
+	// LogicalVolume does not name it.
+	Claim string `json:"claim,omitempty"`
+	// node is the node with the volume.
+	Node string `json:"node"`
+	// deviceClass is the device class. It is empty if the LogicalVolume does not name it.
+	DeviceClass string `json:"deviceClass,omitempty"`
+	// state is Deleting, Failed (the last request failed), Abnormal (something is wrong with the volume), Pending (not
+	// created yet), Expanding, Unclaimed (nothing refers to the volume) or Ready.
+	State VolumeState `json:"state"`
+	// message says what is wrong.
+	Message string `json:"message,omitempty"`
+	// size is the requested size.
+	Size resource.Quantity `json:"size"`
+	// currentSize is the size of the volume on the node.
+	CurrentSize *resource.Quantity `json:"currentSize,omitempty"`
+	// logicalVolume is the name of the LogicalVolume.
+	LogicalVolume string `json:"logicalVolume"`
+	// volumeID is the name of the logical volume in LVM.
+	VolumeID string `json:"volumeID,omitempty"`
+	// source is the LogicalVolume from which a snapshot, or a volume with its content, was created.
+	Source string `json:"source,omitempty"`
+}

@@ -1,0 +1,353 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// observed are the objects of which `status` tells.
+type observed struct {
+	clusters     []v1alpha1.LVMCluster
+	nodeStatuses []v1alpha1.LVMVolumeGroupNodeStatus
+	recoveries   []v1alpha1.LVMRecovery
+	volumes      []topolvmv1.LogicalVolume
+	unreadable   []Unreadable
+	notes        []string
+}
+
+// newStatus returns the problems in the objects. It depends only on its arguments.
+func newStatus(o observed, now time.Time) Status {
+	onNodes := nodeProblems(o.nodeStatuses, now)
+	problems := slices.Concat(clusterProblems(o, onNodes), onNodes, recoveryProblems(o.recoveries),
+		volumeProblems(o.volumes))
+	if problems == nil {
+		problems = []Problem{}
+	}
+	status := Status{TypeMeta: typeMeta("Status"), LVMClusters: []Cluster{}, Problems: problems,
+		Unreadable: append([]Unreadable{}, o.unreadable...), Notes: o.notes, Complete: len(o.unreadable) == 0}
+	for _, cluster := range o.clusters {
+		status.LVMClusters = append(status.LVMClusters, Cluster{Namespace: cluster.Namespace, Name: cluster.Name,
+			State: cmp.Or(cluster.Status.State, v1alpha1.LVMStatusUnknown), VolumeGroups: cluster.Status.VolumeGroups,
+			Size: cluster.Status.Size, Free: cluster.Status.Free})
+	}
+	status.Healthy = status.Complete && len(problems) == 0
+	return status
+}
+
+// clusterProblems returns the problems of the LVMClusters that the node statuses do not report.
+func clusterProblems(o observed, onNodes []Problem) []Problem {
+	if len(o.clusters) == 0 && !isUnreadable(o, clustersResource) {
+		return []Problem{{Reason: reasonNoCluster, Message: "There is no LVMCluster.",
+			Action: actionOf(reasonNoCluster, "")}}
+	}
+	var problems []Problem
+	for i := range o.clusters {
+		problems = append(problems, problemsOfCluster(&o.clusters[i], onNodes)...)
+	}
+	return problems
+}
+
+func isUnreadable(o observed, resource string) bool {
+	return slices.ContainsFunc(o.unreadable, func(u Unreadable) bool { return u.Resource == resource })
+}
+
+func problemsOfCluster(cluster *v1alpha1.LVMCluster, onNodes []Problem) []Problem {
+	object := "LVMCluster " + cluster.Namespace + "/" + cluster.Name
+	var problems []Problem
+	if cluster.Status.ObservedGeneration != cluster.Generation {
+		problems = append(problems, newProblem(reasonSpecNotObserved,
+			"The operator has not processed the last change of the spec.", Problem{Object: object}))
+	}
+	groups := groupProblems(cluster, onNodes)
+	for _, kind := range []string{v1alpha1.ConditionResourcesAvailable, v1alpha1.ConditionVolumeGroupsReady} {
+		if kind == v1alpha1.ConditionVolumeGroupsReady && !needsSummary(cluster, groups, onNodes) {
+			continue
+		}
+		problems = append(problems, problemOfCondition(cluster.Status.Conditions, kind, object)...)
+	}
+	problems = append(problems, groups...)
+	if len(problems)+len(onNodes) == 0 {
+		problems = problemOfCondition(cluster.Status.Conditions, v1alpha1.ConditionReady, object)
+	}
+	return problems
+}
+
+// problemOfCondition returns the problem of a condition that is not True. A condition that is absent is not True.
+func problemOfCondition(conditions []metav1.Condition, kind, object string) []Problem {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil {
+		return []Problem{newProblem(v1alpha1.ReasonNotObserved, "The object does not have the condition "+kind+".",
+			Problem{Object: object})}
+	}
+	if c.Status == metav1.ConditionTrue {
+		return nil
+	}
+	return []Problem{newProblem(c.Reason, c.Message, Problem{Object: object})}
+}
+
+// groupProblems returns the problems of volume groups that only the LVMCluster reports, because the node has not
+// reported the device class, or its agent cannot run.
+func groupProblems(cluster *v1alpha1.LVMCluster, onNodes []Problem) []Problem {
+	var problems []Problem
+	for _, class := range cluster.Status.DeviceClassStatuses {
+		for i := range class.NodeStatus {
+			entry := &class.NodeStatus[i]
+			reported := slices.ContainsFunc(onNodes, func(p Problem) bool {
+				return p.Node == entry.Node && p.DeviceClass == class.Name
+			})
+			if entry.Status != v1alpha1.VGStatusReady && !reported {
+				problems = append(problems, problemOfState(entry.Status, entry.Reason,
+					Problem{Node: entry.Node, DeviceClass: class.Name}))
+			}
+		}
+	}
+	return problems
+}
+
+// needsSummary returns true if the condition VolumeGroupsReady may have a problem that no volume group has: a device
+// class selects no node, or none of its nodes has a device.
+func needsSummary(cluster *v1alpha1.LVMCluster, groups, onNodes []Problem) bool {
+	if len(groups) == 0 && !slices.ContainsFunc(onNodes, func(p Problem) bool { return p.DeviceClass != "" }) {
+		return true
+	}
+	return slices.ContainsFunc(cluster.Status.DeviceClassStatuses, func(class v1alpha1.DeviceClassStatus) bool {
+		return !slices.ContainsFunc(class.NodeStatus, func(n v1alpha1.NodeStatus) bool {
+			return n.Status != v1alpha1.VGStatusReady || len(n.Devices) > 0
+		})
+	})
+}
+
+// nodeProblems returns the problems that the node statuses report.
+func nodeProblems(nodes []v1alpha1.LVMVolumeGroupNodeStatus, now time.Time) []Problem {
+	var problems []Problem
+	for i := range nodes {
+		node := &nodes[i]
+		if reason, message := notCurrent(node, now); reason != "" {
+			problems = append(problems, newProblem(reason, message, Problem{Node: node.Name}))
+		}
+		for j := range node.Status.NodeStatus {
+			problems = append(problems, problemsOfGroup(node.Name, &node.Status.NodeStatus[j])...)
+		}
+		problems = append(problems, deviceProblems(node)...)
+	}
+	return problems
+}
+
+// notCurrent returns why the status of a node is not current, or "".
+func notCurrent(node *v1alpha1.LVMVolumeGroupNodeStatus, now time.Time) (reason, message string) {
+	c := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionDevicesObserved)
+	switch {
+	case c == nil:
+		return v1alpha1.ReasonNotObserved, "The node agent has not listed the devices of the node yet."
+	case c.Status != metav1.ConditionTrue:
+		return c.Reason, c.Message
+	case node.Status.IsStale(now):
+		return v1alpha1.ReasonObservationOutdated, "The node agent has not observed the node since " +
+			node.Status.LastObserved.UTC().Format(time.RFC3339) + "."
+	}
+	return "", ""
+}
+
+func problemsOfGroup(node string, group *v1alpha1.VGStatus) []Problem {
+	at := Problem{Node: node, DeviceClass: group.Name}
+	problems := conditionProblems(at, group)
+	rest := group.Reason
+	for _, p := range problems {
+		rest = without(rest, p.Message)
+	}
+	if group.Status != v1alpha1.VGStatusReady && (rest != "" || len(problems) == 0) {
+		problems = append(problems, problemOfState(group.Status, rest, at))
+	}
+	devicesReported := meta.IsStatusConditionFalse(group.Conditions, v1alpha1.ConditionDevicesHealthy)
+	return slices.Concat(problems, physicalVolumeProblems(at, group, devicesReported), orphanProblems(at, group))
+}
+
+func conditionProblems(at Problem, group *v1alpha1.VGStatus) []Problem {
+	var problems []Problem
+	for _, c := range group.Conditions {
+		if c.Status == metav1.ConditionTrue {
+			continue
+		}
+		at.Device = ""
+		if c.Type == v1alpha1.ConditionDevicesHealthy {
+			at.Device = strings.Join(lostDevices(group), ",")
+		}
+		problems = append(problems, newProblem(c.Reason, c.Message, at))
+	}
+	return problems
+}
+
+// lostDevices returns the devices of a volume group that are missing or failing.
+func lostDevices(group *v1alpha1.VGStatus) []string {
+	var names []string
+	for _, pv := range group.PhysicalVolumes {
+		if pv.State == v1alpha1.PhysicalVolumeMissing || pv.State == v1alpha1.PhysicalVolumeFailing {
+			names = append(names, cmp.Or(pv.Name, pv.UUID))
+		}
+	}
+	return names
+}
+
+// separator is between the messages in a reason of a volume group.
+const separator = "; "
+
+// without returns the messages in reason that are not in other.
+func without(reason, other string) string {
+	known := strings.Split(other, separator)
+	rest := slices.DeleteFunc(strings.Split(reason, separator),
+		func(message string) bool { return slices.Contains(known, message) })
+	return strings.Join(rest, separator)
+}
+
+// problemOfState returns the problem of a volume group that is not ready.
+func problemOfState(state v1alpha1.VGState, message string, at Problem) Problem {
+	state = cmp.Or(state, v1alpha1.VGStatusProgressing)
+	p := newProblem("VolumeGroup"+string(state), message, at)
+	if state == v1alpha1.VGStatusProgressing && p.Message != "" {
+		p.Action = "Wait. If it lasts for more than a few minutes, resolve the cause: " + p.Message
+	}
+	return p
+}
+
+// physicalVolumeProblems returns the physical volumes that need attention. If the condition of the devices reports
+// those that are lost, it leaves them out.
+func physicalVolumeProblems(at Problem, group *v1alpha1.VGStatus, lostReported bool) []Problem {
+	var problems []Problem
+	for _, pv := range group.PhysicalVolumes {
+		reason := ""
+		switch pv.State {
+		case v1alpha1.PhysicalVolumeBlocked:
+			reason = "DeviceBlocked"
+		case v1alpha1.PhysicalVolumeMissing:
+			reason = v1alpha1.ReasonDeviceMissing
+		case v1alpha1.PhysicalVolumeFailing:
+			reason = v1alpha1.ReasonDeviceFailing
+		}
+		if reason == "" || lostReported && pv.State != v1alpha1.PhysicalVolumeBlocked {
+			continue
+		}
+		at.Device = cmp.Or(pv.Name, pv.UUID)
+		problems = append(problems, newProblem(reason, pv.Message, at))
+	}
+	return problems
+}
+
+func orphanProblems(at Problem, group *v1alpha1.VGStatus) []Problem {
+	var problems []Problem
+	for _, orphan := range group.Orphans {
+		at.Claim, at.Object = orphan.Claim, orphan.Name
+		at.Reason, at.Message = reasonOrphan+string(orphan.Kind), orphanMessage(orphan)
+		at.Action = cmp.Or(orphanActions[orphan.Kind], at.Message)
+		if orphan.RemovalTime != nil {
+			at.Action = "Nothing: it is removed at " + orphan.RemovalTime.UTC().Format(time.RFC3339) +
+				". To keep it, create an LVMRecovery with the action ImportVolumes before."
+		}
+		problems = append(problems, at)
+	}
+	if more := int(group.OrphanCount) - len(group.Orphans); more > 0 {
+		problems = append(problems, Problem{Reason: reasonOrphan, Node: at.Node, DeviceClass: at.DeviceClass,
+			Message: fmt.Sprintf("There are %d more orphans, which the node status does not list.", more),
+			Action:  "Remove the orphans that are listed; the others are then listed."})
+	}
+	return problems
+}
+
+func orphanMessage(orphan v1alpha1.OrphanStatus) string {
+	switch orphan.Kind {
+	case v1alpha1.OrphanLogicalVolume:
+		return "The logical volume has no LogicalVolume object."
+	case v1alpha1.OrphanObject:
+		return "The LogicalVolume object has no logical volume."
+	case v1alpha1.OrphanUnclaimed:
+		return "No PersistentVolume, snapshot or claim refers to the volume."
+	}
+	return "The volume is an orphan of the kind " + string(orphan.Kind) + "."
+}
+
+// deviceProblems returns the devices that fail or cannot be examined, and that no device class reports.
+func deviceProblems(node *v1alpha1.LVMVolumeGroupNodeStatus) []Problem {
+	var problems []Problem
+	for i := range node.Status.Devices {
+		device := &node.Status.Devices[i]
+		action := deviceActions[device.State]
+		if action == "" || len(classesOf(node, device)) > 0 {
+			continue
+		}
+		problems = append(problems, Problem{Reason: "Device" + string(device.State), Node: node.Name,
+			Device: device.Name, Message: messagesOf(device.Reasons), Action: action})
+	}
+	return problems
+}
+
+// recoveryProblems returns the recoveries that have not ended.
+func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []Problem {
+	var problems []Problem
+	for i := range recoveries {
+		recovery := &recoveries[i]
+		name := recovery.Namespace + "/" + recovery.Name
+		at := Problem{Node: recovery.Spec.NodeName, DeviceClass: recovery.Spec.DeviceClassName,
+			Object: "LVMRecovery " + name}
+		created := meta.FindStatusCondition(recovery.Status.Conditions, v1alpha1.ConditionObjectsCreated)
+		switch recovery.Status.Phase {
+		case v1alpha1.RecoverySucceeded:
+			continue
+		case v1alpha1.RecoveryAwaitingApproval:
+			at = newProblem(string(recovery.Status.Phase), recovery.Status.Message, at)
+			at.Action = approval(recovery)
+		case "":
+			at = newProblem(reasonNotPlanned, "The node agent has not made a plan yet.", at)
+		default:
+			at = newProblem(string(recovery.Status.Phase), recovery.Status.Message, at)
+			if created != nil && created.Reason == v1alpha1.ReasonObjectsBlocked {
+				at = newProblem(created.Reason, created.Message, at)
+			}
+		}
+		problems = append(problems, at)
+	}
+	return problems
+}
+
+// approval returns the command that approves the plan of a recovery.
+func approval(recovery *v1alpha1.LVMRecovery) string {
+	if recovery.Status.Plan == nil {
+		return single(recovery.Status.Message)
+	}
+	return fmt.Sprintf("Check status.plan (lost volumes: %d). To approve it: kubectl -n %s patch lvmrecovery %s "+
+		`--type merge -p '{"spec":{"approvedPlan":"%s"}}'`, recovery.Status.Plan.LostVolumeCount, recovery.Namespace,
+		recovery.Name, recovery.Status.Plan.ID)
+}
+
+// volumeProblems returns the volumes with a failed request or a problem of the volume. Orphans are in the status of
+// their node.
+func volumeProblems(volumes []topolvmv1.LogicalVolume) []Problem {
+	var problems []Problem
+	for i := range volumes {
+		lv := &volumes[i]
+		at := Problem{Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
+			Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
+		if lv.Status.Code != codes.OK {
+			problems = append(problems, newProblem(reasonVolumeFailed,
+				cmp.Or(lv.Status.Message, lv.Status.Code.String()), at))
+		}
+		if condition := lv.Annotations[v1alpha1.ConditionAnnotation]; condition != "" {
+			problems = append(problems, newProblem(reasonVolumeAbnormal, condition, at))
+		}
+	}
+	return problems
+}
+
+// newProblem returns the problem at a place, with what to do.
+func newProblem(reason, message string, at Problem) Problem {
+	at.Reason, at.Message, at.Action = reason, single(message), actionOf(reason, message)
+	return at
+}

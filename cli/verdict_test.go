@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/reference"
+)
+
+// healthyState is a state without problems, for a test to change.
+func healthyState() observed {
+	return observed{clusters: []v1alpha1.LVMCluster{*healthyCluster("storage")},
+		nodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{*healthyNode("storage")},
+		volumes:      []topolvmv1.LogicalVolume{*volume("pvc-1", "worker-1", "vg1", "shop/data")}}
+}
+
+func TestProblems(t *testing.T) {
+	cluster := func(o *observed) *v1alpha1.LVMClusterStatus { return &o.clusters[0].Status }
+	node := func(o *observed) *v1alpha1.LVMVolumeGroupNodeStatusStatus { return &o.nodeStatuses[0].Status }
+	group := func(o *observed) *v1alpha1.VGStatus { return &node(o).NodeStatus[0] }
+	recovery := func(o *observed, phase v1alpha1.RecoveryPhase) *v1alpha1.LVMRecoveryStatus {
+		r := waitingRecovery("storage")
+		r.Status.Phase = phase
+		o.recoveries = append(o.recoveries, *r)
+		return &o.recoveries[0].Status
+	}
+	tests := map[string]struct {
+		change func(*observed)
+		want   []string // REASON NODE CLASS OBJECT
+	}{
+		"none":          {func(*observed) {}, nil},
+		"no LVMCluster": {func(o *observed) { o.clusters = nil }, []string{"NoLVMCluster"}},
+		"no status yet": {func(o *observed) { *cluster(o) = v1alpha1.LVMClusterStatus{} },
+			[]string{"NotObserved LVMCluster storage/lvmcluster", "NotObserved LVMCluster storage/lvmcluster"}},
+		"a new spec": {func(o *observed) { o.clusters[0].Generation = 2 },
+			[]string{"SpecNotObserved LVMCluster storage/lvmcluster"}},
+		"an operand failed": {func(o *observed) {
+			cluster(o).Conditions[1] = condition(v1alpha1.ConditionResourcesAvailable,
+				v1alpha1.ReasonResourcesSyncIncomplete, metav1.ConditionFalse, "forbidden")
+		}, []string{"ResourcesSyncIncomplete LVMCluster storage/lvmcluster"}},
+		"only Ready is not True": {func(o *observed) {
+			cluster(o).Conditions[0] = condition(v1alpha1.ConditionReady, "Unknown", metav1.ConditionUnknown, "")
+		}, []string{"Unknown LVMCluster storage/lvmcluster"}},
+		"a class selects no node": {func(o *observed) {
+			cluster(o).Conditions[2] = condition(v1alpha1.ConditionVolumeGroupsReady,
+				v1alpha1.ReasonVGReadinessInProgress, metav1.ConditionFalse, "device class vg2: it selects no node")
+			cluster(o).DeviceClassStatuses = append(cluster(o).DeviceClassStatuses,
+				v1alpha1.DeviceClassStatus{Name: "vg2"})
+			group(o).Status, group(o).Reason = v1alpha1.VGStatusDegraded, "bad"
+		}, []string{"VGReadinessInProgress LVMCluster storage/lvmcluster", "VolumeGroupDegraded worker-1 vg1"}},
+		"a node that has not reported": {func(o *observed) {
+			cluster(o).Conditions[2] = condition(v1alpha1.ConditionVolumeGroupsReady,
+				v1alpha1.ReasonVGReadinessInProgress, metav1.ConditionFalse, "…")
+			entries := &cluster(o).DeviceClassStatuses[0].NodeStatus
+			*entries = append(*entries, v1alpha1.NodeStatus{Node: "worker-9"})
+		}, []string{"VolumeGroupProgressing worker-9 vg1"}},
+		"a node that cannot be observed": {func(o *observed) {
+			node(o).Conditions[0] = condition(v1alpha1.ConditionDevicesObserved, v1alpha1.ReasonObservationFailed,
+				metav1.ConditionFalse, "LVM does not answer")
+		}, []string{"ObservationFailed worker-1"}},
+		"a node that never reported": {func(o *observed) { node(o).Conditions = nil },
+			[]string{"NotObserved worker-1"}},
+		"an old observation": {func(o *observed) { node(o).LastObserved.Time = now.AddDate(0, 0, -1) },
+			[]string{"ObservationOutdated worker-1"}},
+		"a condition that is Unknown": {func(o *observed) {
+			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonObservationFailed,
+				metav1.ConditionUnknown, "cannot be read")
+		}, []string{"ObservationFailed worker-1 vg1"}},
+		"a reason that no condition has": {func(o *observed) {
+			group(o).Status, group(o).Reason = v1alpha1.VGStatusFailed, "a; b"
+			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicatePV,
+				metav1.ConditionFalse, "a")
+		}, []string{"DuplicatePV worker-1 vg1", "VolumeGroupFailed worker-1 vg1"}},
+		"a reason that a condition has": {func(o *observed) {
+			group(o).Status, group(o).Reason = v1alpha1.VGStatusDegraded, "a; b"
+			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicatePV,
+				metav1.ConditionFalse, "a; b")
+		}, []string{"DuplicatePV worker-1 vg1"}},
+		"a volume group that is being created": {func(o *observed) { group(o).Status = v1alpha1.VGStatusProgressing },
+			[]string{"VolumeGroupProgressing worker-1 vg1"}},
+		"a drain that is blocked": {func(o *observed) {
+			group(o).PhysicalVolumes[0].State = v1alpha1.PhysicalVolumeBlocked
+			group(o).PhysicalVolumes[0].Message = "not enough space"
+		}, []string{"DeviceBlocked worker-1 vg1 /dev/sdb"}},
+		"a failing device without a condition": {func(o *observed) {
+			group(o).PhysicalVolumes[0].State = v1alpha1.PhysicalVolumeFailing
+		}, []string{"DeviceFailing worker-1 vg1 /dev/sdb"}},
+		"a device outside volume groups that fails": {func(o *observed) {
+			node(o).Devices[2].State = v1alpha1.DeviceFailing
+		}, []string{"DeviceFailing worker-1 /dev/sdc"}},
+		"more orphans than listed": {func(o *observed) {
+			group(o).Orphans = []v1alpha1.OrphanStatus{{Kind: v1alpha1.OrphanUnclaimed, Name: "pvc-7"}}
+			group(o).OrphanCount = 40
+		}, []string{"OrphanUnclaimed worker-1 vg1 pvc-7", "Orphan worker-1 vg1"}},
+		"a recovery without a plan": {func(o *observed) { recovery(o, "") },
+			[]string{"NotPlanned worker-2 vg1 LVMRecovery storage/lost-disk"}},
+		"a recovery that cannot help": {func(o *observed) { recovery(o, v1alpha1.RecoveryNotApplicable) },
+			[]string{"NotApplicable worker-2 vg1 LVMRecovery storage/lost-disk"}},
+		"an import that is blocked": {func(o *observed) {
+			recovery(o, v1alpha1.RecoveryRunning).Conditions = []metav1.Condition{condition(
+				v1alpha1.ConditionObjectsCreated, v1alpha1.ReasonObjectsBlocked, metav1.ConditionFalse, "no namespace")}
+		}, []string{"ObjectsBlocked worker-2 vg1 LVMRecovery storage/lost-disk"}},
+		"a recovery that has ended": {func(o *observed) { recovery(o, v1alpha1.RecoverySucceeded) }, nil},
+		"a volume with a condition": {func(o *observed) {
+			o.volumes[0].Annotations[v1alpha1.ConditionAnnotation] = "the file system has errors"
+		}, []string{"VolumeAbnormal worker-1 vg1 shop/data"}},
+		"a volume that failed": {func(o *observed) { o.volumes[0] = *failedVolume() },
+			[]string{"VolumeFailed worker-1 vg1 web/cache"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := healthyState()
+			test.change(&o)
+			status := newStatus(o, now)
+			var got []string
+			for _, row := range statusTable(status).Rows {
+				var cells []string
+				for _, cell := range row.Cells[:4] {
+					if cell != "<none>" {
+						cells = append(cells, cell.(string))
+					}
+				}
+				got = append(got, strings.Join(cells, " "))
+				if row.Cells[4] == "<none>" {
+					t.Errorf("%s has no action", got[len(got)-1])
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if status.Healthy != (len(test.want) == 0) {
+				t.Errorf("healthy: %v", status.Healthy)
+			}
+		})
+	}
+}
+
+func TestEachReasonWithWhatToDoIsInTheTable(t *testing.T) {
+	source, err := reference.Parse("..", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, d := range source.Declarations() {
+		if !strings.Contains(d.Doc, "What to do:") || strings.HasPrefix(d.Name, "Condition") {
+			continue
+		}
+		checked++
+		if _, ok := actions[d.Value]; !ok {
+			t.Errorf("actions does not have %s", d.Name)
+		}
+	}
+	if checked < 30 {
+		t.Errorf("only %d reasons were found", checked)
+	}
+}
+
+func TestStateOfVolumes(t *testing.T) {
+	tests := map[VolumeState]func(*topolvmv1.LogicalVolume){
+		VolumeReady:     func(*topolvmv1.LogicalVolume) {},
+		VolumePending:   func(lv *topolvmv1.LogicalVolume) { lv.Status = topolvmv1.LogicalVolumeStatus{} },
+		VolumeFailed:    func(lv *topolvmv1.LogicalVolume) { *lv = *failedVolume() },
+		VolumeExpanding: func(lv *topolvmv1.LogicalVolume) { lv.Spec.Size = resource.MustParse("30Gi") },
+		VolumeDeleting:  func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
+		VolumeUnclaimed: func(lv *topolvmv1.LogicalVolume) { lv.Annotations[v1alpha1.UnclaimedAnnotation] = "true" },
+		VolumeAbnormal: func(lv *topolvmv1.LogicalVolume) {
+			lv.Annotations[v1alpha1.ConditionAnnotation] = "read-only"
+		},
+	}
+	for want, change := range tests {
+		lv := volume("pvc-1", "worker-1", "vg1", "shop/data")
+		change(lv)
+		if got := newVolume(lv); got.State != want {
+			t.Errorf("got %s, want %s", got.State, want)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]string{"0": "0", "512": "512", "1023": "1023", "1Ki": "1Ki", "1536Mi": "1.5Gi",
+		"1073741823": "1023.9Mi", "100Gi": "100Gi", "1000G": "931.3Gi", "3Ei": "3Ei", "7Ei": "7Ei"} {
+		if got := sizeOf(quantity(text)); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	if got := sizeOf(nil); got != "" {
+		t.Errorf("got %q", got)
+	}
+}

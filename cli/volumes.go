@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const sharedNote = "A volume group with the device also has other devices. The API does not record on which of them " +
+	"a volume is, so all volumes of the volume group are listed."
+
+func (e *environment) volumesCommand() *cobra.Command {
+	o, filter, device := &output{}, volumeFilter{}, ""
+	command := &cobra.Command{
+		Use:   "volumes",
+		Short: "List the volumes and snapshots by claim, node, device class or device",
+		Long: `List the volumes and snapshots, with the claim or VolumeSnapshot that each was created for. The claim of a
+volume that upstream LVMS or TopoLVM created is not known.
+
+With --device, list what may be on a device: the volumes of the volume group that has the device, or a device that is
+built on it, for example a partition. If the volume group has several devices, the API does not record which of them a
+volume is on. To see this, run on the node: lvs -o lv_name,devices VOLUME-GROUP. Orphans, the logical volumes that no
+LogicalVolume refers to, are not listed: status shows them.
+
+The flag -n selects the namespace of the claims. For --device, the node statuses are read in all namespaces.`,
+		Example: `  # Which volume does a claim have?
+  kubectl lvms volumes -n shop --claim data
+
+  # What lies on this disk?
+  kubectl lvms volumes --node worker-1 --device /dev/sdb`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			volumes, err := e.readVolumes(command.Context(), o, filter, device)
+			if err != nil {
+				return err
+			}
+			printNotes(command.ErrOrStderr(), o, volumes.Notes)
+			return printList(command, o, volumes, volumeTable(volumes))
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&filter.claim, "claim", "",
+		"list only the volumes of this claim or VolumeSnapshot, as NAME or NAMESPACE/NAME")
+	command.Flags().StringVar(&filter.node, "node", "", "list only the volumes on this node")
+	command.Flags().StringVar(&filter.class, "class", "", "list only the volumes of this device class")
+	command.Flags().StringVar(&device, "device", "", "list only the volumes that may be on this device: a path, a "+
+		"link in /dev/disk/by-id or /dev/disk/by-path, an ID, or the UUID of a physical volume")
+	e.completeNodes(command)
+	e.completeClasses(command)
+	e.completeDevices(command)
+	e.completeClaims(command)
+	return command
+}
+
+func (e *environment) readVolumes(ctx context.Context, o *output, filter volumeFilter,
+	device string) (VolumeList, error) {
+	if err := o.validate(); err != nil {
+		return VolumeList{}, err
+	}
+	filter, err := filter.withNamespace(e.namespace())
+	if err != nil {
+		return VolumeList{}, err
+	}
+	s, err := e.source("")
+	if err != nil {
+		return VolumeList{}, err
+	}
+	if device != "" {
+		if filter.places, err = s.placesOf(ctx, device, filter.node); err != nil {
+			return VolumeList{}, err
+		}
+	}
+	found, err := s.volumes(ctx)
+	if err != nil {
+		return VolumeList{}, err
+	}
+	volumes := newVolumes(found, filter)
+	volumes.Notes = s.notes
+	return volumes, nil
+}
+
+// withNamespace returns the filter with the namespace of the claim: the one of --claim, or that of -n.
+func (f volumeFilter) withNamespace(given string) (volumeFilter, error) {
+	f.namespace = given
+	namespace, name, isQualified := strings.Cut(f.claim, "/")
+	if !isQualified {
+		return f, nil
+	}
+	if given != "" && given != namespace {
+		return f, fmt.Errorf("--claim %s is not in the namespace %s of -n: give only one of the two namespaces",
+			f.claim, given)
+	}
+	f.namespace, f.claim = namespace, name
+	return f, nil
+}
+
+// placesOf returns the device classes that use a device. The result is not nil.
+func (s *source) placesOf(ctx context.Context, device, node string) ([]place, error) {
+	nodes, err := s.nodeStatuses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if nodes, err = onNode(nodes, node); err != nil {
+		return nil, err
+	}
+	at, found := locate(nodes, device)
+	switch {
+	case !found:
+		return nil, fmt.Errorf("no node lists the device %s: see kubectl lvms devices", device)
+	case len(at.places) == 0:
+		s.notes = append(s.notes, "The node status says that no device class uses the device "+device+
+			", or a device that is built on it.")
+	case at.shared:
+		s.notes = append(s.notes, sharedNote)
+	}
+	return append([]place{}, at.places...), nil
+}
+
+// printList prints a list. If a table has no rows, people get a message, as kubectl does.
+func printList(command *cobra.Command, o *output, list any, table *metav1.Table) error {
+	if o.isTable() && len(table.Rows) == 0 {
+		fmt.Fprintln(command.ErrOrStderr(), "No "+command.Name()+" found")
+		return nil
+	}
+	return o.print(command.OutOrStdout(), list, table)
+}
