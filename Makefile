@@ -57,7 +57,7 @@ ready-tests: preflight-image packages-tests boot
 PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies olm-v1 kubernetes-oldest)
 
 .PHONY: artifacts
-artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous topolvm-image) $(BIN)/bundle $(BIN)/catalog $(BIN)/helm $(BIN)/bridge console-host
+artifacts: image must-gather-image upstream-image next-image $(BIN)/kubectl-lvms $(if $(LONG),previous topolvm-image) $(BIN)/bundle $(BIN)/catalog $(BIN)/helm $(BIN)/bridge console-host
 	@hack/step "programs of the lab" sh -c '"$$0" programs "$$@" >/dev/null' $(LAB) $(PROGRAM_SETS)
 
 # $(call wants,TARGETS): the prerequisites of a test, or nothing if the lane has built them.
@@ -103,7 +103,7 @@ test-env-oldest: $(call wants,$(LAB) $(BIN)/helm) ## Run test-env with the oldes
 
 # $(call test-api,PROGRAMS,STEP): run the tests with the build tag env. PROGRAMS is the set of lab programs with the API server.
 test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m LVMS_HELM=$(BIN)/helm hack/step "$(2)" \
-	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
+	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./cli/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: $(call wants,packages image) ## Test the lab, and the agent with real LVM on a bare lab node.
@@ -246,6 +246,12 @@ $(GATHER_IMAGES): $(LVMS_CACHE)/image/lvms-must-gather-%.tar: $(BIN)/gather-% $(
 $(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
 	@GOFIPS140=certified GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 
+# An administrator's machine runs the plugin, so it is not in an image. The Krew manifest is not committed: its checksums
+# are those of the archives of a release.
+.PHONY: cli
+cli: ## Build the kubectl plugin for Linux, macOS and Windows, and its Krew manifest, into .cache/cli.
+	@VERSION=$(VERSION) LDFLAGS="$(LDFLAGS)" hack/step "build kubectl-lvms for all platforms" hack/cli $(LVMS_CACHE)/cli
+
 .PHONY: console-host
 console-host:
 	@hack/console packages
@@ -321,9 +327,11 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # These are phony, because Go itself knows which programs are up to date.
-.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/hugo $(BIN)/bundle $(BIN)/catalog $(BIN)/chart $(BIN)/helm $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/kubectl-lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/hugo $(BIN)/bundle $(BIN)/catalog $(BIN)/chart $(BIN)/helm $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@GOFIPS140=$(FIPS_MODULE) hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+$(BIN)/kubectl-lvms:
+	@hack/step "build kubectl-lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/kubectl-lvms
 $(BIN)/gather:
 	@GOFIPS140=$(FIPS_MODULE) hack/step "build gather" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 $(BIN)/image:
@@ -368,8 +376,8 @@ monitoring: ## Generate the PrometheusRule and the dashboards from monitoring/.
 
 # Tests fail if a page is stale.
 .PHONY: references
-references: ## Generate pages of docs/reference from the code: API, conditions, events, flags, metrics, alerts.
-	@go test ./internal/reference ./cmd/lvms ./monitoring -run TestReference -count 1 -update
+references: ## Generate pages of docs/reference from the code: API, conditions, events, flags, metrics, alerts, commands of the kubectl plugin.
+	@go test ./internal/reference ./cli ./cmd/lvms ./monitoring -run TestReference -count 1 -update
 
 SITE := $(LVMS_CACHE)/site
 
