@@ -111,14 +111,25 @@ func deviceTable(devices DeviceList) *metav1.Table {
 		[]string{"ID", "Model", "Serial", "Message"})
 	for i := range devices.Items {
 		d := &devices.Items[i]
-		var codes []string
-		for _, r := range d.Reasons {
-			codes = append(codes, r.Code)
-		}
 		addRow(table, d.Node, d.Name, string(d.State), sizeOf(d.Size), d.Type, strings.Join(d.DeviceClasses, ","),
-			strings.Join(codes, ","), d.ID, d.Model, d.Serial, messagesOf(d.Reasons))
+			codesOf(d), d.ID, d.Model, d.Serial, messagesOf(d.Reasons))
 	}
 	return table
+}
+
+// codesOf returns the codes of the reasons why a device cannot be used, each once. A device of a device class is used,
+// so the column has none for it.
+func codesOf(d *Device) string {
+	if len(d.DeviceClasses) > 0 && d.State == v1alpha1.DeviceInUse {
+		return ""
+	}
+	var codes []string
+	for _, r := range d.Reasons {
+		if !slices.Contains(codes, r.Code) {
+			codes = append(codes, r.Code)
+		}
+	}
+	return strings.Join(codes, ",")
 }
 
 func classTable(classes ClassList) *metav1.Table {

@@ -39,3 +39,16 @@ func TestADeviceIsLocatedThroughWhatIsBuiltOnIt(t *testing.T) {
 		t.Error("/dev/none was found")
 	}
 }
+
+func TestTheCodesOfADevice(t *testing.T) {
+	reasons := []v1alpha1.DeviceReason{{Code: "Mounted"}, {Code: "Mounted"}, {Code: "HasSignature"}}
+	for want, d := range map[string]Device{
+		"Mounted,HasSignature": {DeviceStatus: v1alpha1.DeviceStatus{State: v1alpha1.DeviceInUse, Reasons: reasons}},
+		"": {DeviceClasses: []string{"vg1"},
+			DeviceStatus: v1alpha1.DeviceStatus{State: v1alpha1.DeviceInUse, Reasons: reasons}},
+	} {
+		if got := codesOf(&d); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -51,8 +51,8 @@ var (
 	// What to do: if the data is not needed, delete the PersistentVolume and its LogicalVolume.
 	claimReferenceRemoved = event.Warning("ClaimReferenceRemoved", "Release",
 		// The first two sentences are upstream's, which automation reads.
-		"Claim reference has been removed. This PV is no longer dynamically managed by LVM Storage and will need to be "+
-			"cleaned up manually: any claim can be bound to it, and gets the data of volume %s. If the data is not "+
+		"Claim reference has been removed. This PV is no longer dynamically managed by LVM Storage and will need to "+
+			"be cleaned up manually: any claim can be bound to it, and gets the data of volume %s. If the data is not "+
 			"needed, delete the PersistentVolume and its LogicalVolume")
 )
 
