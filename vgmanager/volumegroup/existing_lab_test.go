@@ -75,7 +75,11 @@ func TestSceneExistingVolumeGroup(t *testing.T) {
 	_, err := s.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: claimedVolume, DeviceClass: "vg1",
 		SizeBytes: 48 << 20})
 	s.ok(err)
-	lvm("lvreduce", "--yes", "--size", "32m", "data/"+claimedVolume)
+	reduce := []string{"lvreduce", "--yes", "--size", "32m", "data/" + claimedVolume}
+	if strings.Contains(s.output("lvreduce", "--help"), "--fs ") { // LVM 2.03.17
+		reduce = append(reduce, "--fs", "ignore")
+	}
+	lvm(reduce...)
 	if err := s.delete("host"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("remove the volume of the host: %v", err)
 	}
