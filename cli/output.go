@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -172,27 +174,12 @@ func sizeOf(q *resource.Quantity) string {
 	if q == nil {
 		return ""
 	}
-	bytes, unit := q.Value(), ""
-	tenths := bytes * 10
-	if bytes > maxExactTenths {
-		bytes, unit = bytes/1024, units[0]
-		tenths = bytes * 10
-	}
-	rest := units
-	if unit != "" {
-		rest = units[1:]
-	}
-	for _, next := range rest {
-		if tenths < 10240 {
+	size, unit := float64(q.Value()), ""
+	for _, next := range units {
+		if size < 1024 {
 			break
 		}
-		tenths, unit = tenths/1024, next
+		size, unit = size/1024, next
 	}
-	if tenths%10 == 0 {
-		return fmt.Sprintf("%d%s", tenths/10, unit)
-	}
-	return fmt.Sprintf("%d.%d%s", tenths/10, tenths%10, unit)
+	return strconv.FormatFloat(math.Floor(size*10)/10, 'f', -1, 64) + unit
 }
-
-// maxExactTenths is a size above which ten times the size would not fit into an int64.
-const maxExactTenths = 1 << 59

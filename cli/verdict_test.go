@@ -142,7 +142,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestEachReasonWithWhatToDoIsInTheTable(t *testing.T) {
+func TestEachDocumentedActionIsInTheTable(t *testing.T) {
 	source, err := reference.Parse("..", "api")
 	if err != nil {
 		t.Fatal(err)
