@@ -216,8 +216,7 @@ const (
 	// RepairClearCheck activates the pool after a check of its metadata that found no error (thin_check), and clears
 	// the flag that requires the check.
 	RepairClearCheck ThinPoolRepair = "ClearCheckFlag"
-	// RepairRebuild writes the metadata that can be read to other extents (thin_repair), and keeps the previous
-	// metadata.
+	// RepairRebuild writes the metadata that can be read to other extents, and keeps the previous metadata.
 	RepairRebuild ThinPoolRepair = "RebuildMetadata"
 	// RepairExtend extends full metadata from the free space of the volume group.
 	RepairExtend ThinPoolRepair = "ExtendMetadata"

@@ -254,6 +254,7 @@ func addVolumeGroups(
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)
 		},
+		Salvage: thinmeta.Salvage,
 	})
 	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
 		return nil, err

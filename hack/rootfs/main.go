@@ -47,7 +47,8 @@ var contents = map[string]content{
 		programs: []string{
 			// LVM runs in the host's namespaces.
 			"nsenter",
-			// For hosts without LVM. LVM starts thin_check and thin_repair.
+			// For hosts without LVM. LVM starts thin_check and thin_repair. Version 1 of them would also require
+			// thin_restore and sh (ThinPoolRestore in vgmanager/lvm).
 			"lvm", "dmsetup", "thin_check", "thin_dump", "thin_repair",
 			// Programs to publish a volume.
 			"mount", "umount", "fsck", "e2fsck", "fsck.ext4",

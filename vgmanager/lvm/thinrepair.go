@@ -140,6 +140,30 @@ func (l *LVM) ThinPoolRepair(ctx context.Context, vg, pool string, options []str
 		vg: vg, whole: true, long: true, check: checkInactive(pool), args: append(args, fullName(vg, pool))})
 }
 
+// restoreScript is run by LVM in place of thin_repair, with the arguments -i INPUT -o OUTPUT. It writes the metadata
+// from a file.
+const restoreScript = `[ \"$0 $2\" = \"-i -o\" ] && exec /usr/sbin/thin_restore -i %s -o \"$3\"`
+
+// ThinPoolRestore is ThinPoolRepair with the metadata of a file, which is an absolute path on the node. The file has
+// the XML that thin_restore reads. If ThinPoolRestore returns ErrRunning, the command may still read the file.
+//
+// LVM runs global/thin_repair_executable (lvm.conf(5)) with the present metadata as -i, and the new as -o
+// (_lvconvert_thin_pool_repair in tools/lvconvert.c). So the pool gets the new metadata in one change, as in a repair.
+func (l *LVM) ThinPoolRestore(ctx context.Context, vg, pool, file string) error {
+	if strings.Trim(file, plainPath) != "" || !strings.HasPrefix(file, "/") {
+		return fmt.Errorf("restore the metadata of thin pool %s: the path %q must be absolute, and can have only "+
+			"letters, digits, and /.,_-", fullName(vg, pool), file)
+	}
+	config := `global { thin_repair_executable="/bin/sh" thin_repair_options=["-c","` +
+		fmt.Sprintf(restoreScript, file) + `"] }`
+	return l.apply(ctx, "restore the metadata of thin pool "+fullName(vg, pool), command{
+		vg: vg, whole: true, long: true, check: checkInactive(pool),
+		args: []string{"lvconvert", "--repair", "--config", config, fullName(vg, pool)}})
+}
+
+// plainPath are the characters of a path that need no quotes, neither for LVM nor for a shell.
+const plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/.,_-"
+
 // ThinPoolActivate activates a thin pool and all volumes of its group after a check of the metadata, and clears the
 // flag that requires the check if the metadata is valid. LVM skips volumes that are not in the metadata, and returns
 // ErrNoData. ThinPoolActivate returns ErrPoolCheck if the metadata is damaged, and ErrRunning if the check takes long;

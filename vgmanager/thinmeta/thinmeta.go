@@ -2,7 +2,11 @@
 //
 // It runs the node's thin_check and thin_dump (package thin-provisioning-tools or device-mapper-persistent-data) on the
 // metadata volume of an inactive pool. thin_dump --repair and thin_repair read damaged metadata in the same way, so the
-// volumes that thin_dump prints are those that the repair saves.
+// volumes that thin_dump prints are those that thin_repair saves.
+//
+// It also reads the trees of damaged metadata itself (trees), because thin_repair 1.x discards all volumes of a tree
+// with one damaged node, and returns to an earlier state instead. If it finds more, Salvage writes what it finds as the
+// input of thin_restore.
 package thinmeta
 
 import (
@@ -12,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strconv"
 	"time"
@@ -108,7 +113,12 @@ type Metadata struct {
 	// TransactionID is the number of transactions according to the superblock, and Chunks is the number of blocks of
 	// the data. Chunks is 0 if it is not known.
 	TransactionID, Chunks uint64
-	// Devices are the thin devices that can be read, by device ID.
+	// Salvaged: thin_repair would not write what the superblock refers to, or less of it, so Salvage does.
+	Salvaged bool
+	// Earlier: the volumes are from an earlier state of the metadata, because the present one has fewer. Blocks that
+	// were written since then can have the data of other volumes.
+	Earlier bool
+	// Devices are the thin devices that a repair saves, by device ID.
 	Devices map[uint64]Device
 }
 
@@ -124,21 +134,103 @@ func Inspect(ctx context.Context, runner host.Streamer, pool Pool) (*Metadata, e
 	ctx, cancel := context.WithTimeout(ctx, timeLimit)
 	defer cancel()
 	m := &Metadata{}
-	var err error
-	if m.Intact, m.Problem, err = check(ctx, runner, pool.Device); err != nil {
+	if err := m.inspect(ctx, runner, pool); err != nil {
 		return nil, err
 	}
+	return m, nil
+}
+
+func (m *Metadata) inspect(ctx context.Context, runner host.Streamer, pool Pool) error {
+	var err error
+	if m.Intact, m.Problem, err = check(ctx, runner, pool.Device); err != nil {
+		return err
+	}
+	if m.Intact {
+		return m.inspectByDump(ctx, runner, pool)
+	}
+	present, err := readTrees(ctx, pool)
+	if errors.Is(err, errNoSuperblock) {
+		return m.inspectByDump(ctx, runner, pool)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.compare(ctx, runner, pool, present), present.file.Close())
+}
+
+// inspectByDump uses what thin_repair would write.
+func (m *Metadata) inspectByDump(ctx context.Context, runner host.Streamer, pool Pool) error {
 	dumped, err := dump(ctx, runner, pool.Device)
 	if err != nil && !m.Intact && ctx.Err() == nil {
 		m.SuperblockLost = true
 		dumped, err = dump(ctx, runner, pool.Device, pool.RepairOptions()...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the metadata of a thin pool: %w", err)
+		return fmt.Errorf("read the metadata of a thin pool: %w", err)
 	}
-	m.Chunks = dumped.chunks
-	m.TransactionID, m.NeedsCheck, m.Devices = dumped.transaction, dumped.flags&flagNeedsCheck != 0, dumped.devices
-	return m, nil
+	m.use(dumped)
+	return nil
+}
+
+// compare uses what thin_repair would write, or the present trees if it would not write them.
+func (m *Metadata) compare(ctx context.Context, runner host.Streamer, pool Pool, present *trees) error {
+	discards, err := discardsTrees(ctx, runner)
+	switch {
+	case err != nil:
+		return err
+	case !discards:
+		err = m.inspectByDump(ctx, runner, pool)
+		m.record(present)
+		return err
+	}
+	dumped, err := dump(ctx, runner, pool.Device)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		dumped = nil // thin_repair would fail, too
+	}
+	m.choose(present, dumped)
+	return nil
+}
+
+// record uses the number of blocks that the present metadata records for each device, if it has more.
+func (m *Metadata) record(present *trees) {
+	for id, d := range m.Devices {
+		d.Recorded = max(d.Recorded, present.details[id].mapped)
+		m.Devices[id] = d
+	}
+}
+
+func (m *Metadata) use(dumped *contents) {
+	m.Chunks, m.Devices = dumped.chunks, dumped.devices
+	m.TransactionID, m.NeedsCheck = dumped.transaction, dumped.flags&flagNeedsCheck != 0
+}
+
+// choose uses what thin_repair would write if that is what the superblock refers to, or has volumes that the present
+// trees lack. dumped is nil if thin_repair would fail.
+func (m *Metadata) choose(present *trees, dumped *contents) {
+	m.Chunks, m.TransactionID = present.super.chunks, present.super.transaction
+	m.NeedsCheck, m.Devices = present.super.flags&flagNeedsCheck != 0, present.devices
+	if dumped != nil && maps.Equal(dumped.devices, present.devices) {
+		return
+	}
+	m.Salvaged = true
+	if dumped == nil || !lacks(present.devices, dumped.devices) {
+		return
+	}
+	m.Salvaged, m.Earlier, m.Devices = false, true, dumped.devices
+	m.record(present)
+}
+
+// lacks returns true if a device is only in other.
+func lacks(devices, other map[uint64]Device) bool {
+	for id := range other {
+		if _, has := devices[id]; !has {
+			return true
+		}
+	}
+	return false
 }
 
 // check returns whether thin_check finds no error. If it found one, thin_check exits with 1 (thin_check(8)), and
@@ -170,7 +262,7 @@ func dump(ctx context.Context, runner host.Streamer, device string, options ...s
 	defer cancel()
 	reader, writer := io.Pipe()
 	read := make(chan error, 1)
-	c := &contents{devices: map[uint64]Device{}}
+	c := newContents()
 	go func() {
 		err := c.decode(reader)
 		if err != nil {
@@ -193,6 +285,12 @@ type contents struct {
 	transaction, flags uint64
 	chunks             uint64
 	devices            map[uint64]Device
+	// shared is the number of mappings of each part that several devices have, by its name (only version 1.x).
+	shared map[string]uint64
+}
+
+func newContents() *contents {
+	return &contents{devices: map[uint64]Device{}, shared: map[string]uint64{}}
 }
 
 // decode reads the XML of thin_dump (thin_dump(8)) without storing it.
@@ -200,6 +298,7 @@ func (c *contents) decode(from io.Reader) error {
 	decoder := xml.NewDecoder(from)
 	superblock := false
 	var device uint64
+	part := "" // the part that several devices have, while it is read
 	for {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
@@ -210,6 +309,9 @@ func (c *contents) decode(from io.Reader) error {
 		}
 		if err != nil {
 			return fmt.Errorf("output of thin_dump: %w", err)
+		}
+		if end, is := token.(xml.EndElement); is && end.Name.Local == "def" {
+			part = ""
 		}
 		start, is := token.(xml.StartElement)
 		if !is {
@@ -225,9 +327,18 @@ func (c *contents) decode(from io.Reader) error {
 			device = e.number("dev_id")
 			c.devices[device] = Device{Recorded: e.number("mapped_blocks")}
 		case "single_mapping":
-			c.found(device, 1)
+			c.found(part, device, 1)
 		case "range_mapping":
-			c.found(device, e.number("length"))
+			c.found(part, device, e.number("length"))
+		case "def":
+			part = e.text("name")
+			c.shared[part] = 0
+		case "ref":
+			name := e.text("name")
+			if _, known := c.shared[name]; !known && e.err == nil {
+				e.err = fmt.Errorf("element ref has the unknown name %q", name)
+			}
+			c.found("", device, c.shared[name])
 		}
 		if e.err == nil && len(c.devices) > maxDevices {
 			e.err = fmt.Errorf("more than %d thin devices", maxDevices)
@@ -238,7 +349,12 @@ func (c *contents) decode(from io.Reader) error {
 	}
 }
 
-func (c *contents) found(device, blocks uint64) {
+// found adds mappings to the part with a name, or to the device.
+func (c *contents) found(part string, device, blocks uint64) {
+	if part != "" {
+		c.shared[part] += blocks
+		return
+	}
 	d := c.devices[device]
 	d.Found += blocks
 	c.devices[device] = d
@@ -265,6 +381,19 @@ func (e *element) number(name string) uint64 {
 		e.err = fmt.Errorf("element %s has no %s", e.Name.Local, name)
 	}
 	return 0
+}
+
+// text returns an attribute that must not be empty.
+func (e *element) text(name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name && a.Value != "" {
+			return a.Value
+		}
+	}
+	if e.err == nil {
+		e.err = fmt.Errorf("element %s has no %s", e.Name.Local, name)
+	}
+	return ""
 }
 
 // optional returns a number, or 0 if the element does not have it: older versions of thin_dump omit flags.

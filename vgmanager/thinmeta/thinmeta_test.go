@@ -1,6 +1,7 @@
 package thinmeta
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -18,12 +19,18 @@ import (
 // node is a node whose programs print and return this.
 type node struct {
 	check, plainDump, dumpWithOptions error
-	out                               string
-	calls                             []string
+	// versionError is the error of `thin_dump --version`, which prints version, or 0.9.0.
+	versionError error
+	version      string
+	out          string
+	calls        []string
 }
 
 func (n *node) Run(_ context.Context, name string, args ...string) ([]byte, error) {
 	n.calls = append(n.calls, name+" "+strings.Join(args, " "))
+	if slices.Equal(args, []string{"--version"}) {
+		return []byte(cmp.Or(n.version, "0.9.0\n")), n.versionError
+	}
 	return nil, n.check
 }
 
@@ -40,7 +47,7 @@ func (n *node) Stream(_ context.Context, out io.Writer, name string, args ...str
 	return err
 }
 
-var pool = Pool{Device: "/dev/vg1/thin-pool-1_tmeta", TransactionID: 3, ChunkSectors: 128, Chunks: 1920}
+var pool = Pool{Device: "/dev/zero", TransactionID: 3, ChunkSectors: 128, Chunks: 1920}
 
 // dumped is the output of thin_dump 0.9.0 --repair for metadata of which one leaf was overwritten.
 const dumped = `<superblock uuid="" time="1" transaction="3" flags="1" version="2" data_block_size="128" nr_data_blocks="1920">
@@ -86,6 +93,14 @@ func TestInspect(t *testing.T) {
 		"check was ended": {node: node{check: exit(143, "")}, err: "check the metadata"},
 		"no output":       {node: node{}, err: "no superblock"},
 		"cut output":      {node: node{out: dumped[:200]}, err: "output of thin_dump"},
+		"shared mappings, version 1.1": {node: node{out: `<superblock transaction="3" nr_data_blocks="1920">
+  <def name="1"><range_mapping length="130"/></def>
+  <device dev_id="1" mapped_blocks="131"><ref name="1"/><single_mapping/></device>
+  <device dev_id="2" mapped_blocks="130"><ref name="1"/></device></superblock>`},
+			want: &Metadata{Intact: true, TransactionID: 3, Chunks: 1920,
+				Devices: map[uint64]Device{1: {131, 131}, 2: {130, 130}}}},
+		"an unknown name": {node: node{out: `<superblock transaction="3"><ref name="1"/></superblock>`},
+			err: `unknown name "1"`},
 		"no number": {node: node{out: strings.Replace(dumped, `dev_id="1"`, `dev_id="x"`, 1)},
 			err: `dev_id of element device is "x"`},
 		"no attribute": {node: node{out: strings.Replace(dumped, `length="263" `, "", 1)},
@@ -96,7 +111,7 @@ func TestInspect(t *testing.T) {
 			if (test.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Fatalf("got the error %v, want %q", err, test.err)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+			if diff := gocmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -111,7 +126,7 @@ func TestRepairOptionsAreOnlyForALostSuperblock(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"/usr/sbin/thin_check " + pool.Device, "/usr/sbin/thin_dump --repair " + pool.Device}
-	if diff := cmp.Diff(want, n.calls); diff != "" {
+	if diff := gocmp.Diff(want, n.calls); diff != "" {
 		t.Error(diff)
 	}
 	n = &node{check: exit(1, "bad"), plainDump: exit(1, "bad"), out: dumped}
@@ -120,7 +135,7 @@ func TestRepairOptionsAreOnlyForALostSuperblock(t *testing.T) {
 	}
 	want = append(want, "/usr/sbin/thin_dump --repair --transaction-id 3 --data-block-size 128 --nr-data-blocks 1920 "+
 		pool.Device)
-	if diff := cmp.Diff(want, n.calls); diff != "" {
+	if diff := gocmp.Diff(want, n.calls); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -139,7 +154,7 @@ func FuzzDump(f *testing.F) {
 	f.Add(dumped)
 	f.Add("<superblock/>")
 	f.Fuzz(func(t *testing.T, text string) {
-		c := &contents{devices: map[uint64]Device{}}
+		c := newContents()
 		if err := c.decode(strings.NewReader(text)); err == nil && !strings.Contains(text, "superblock") {
 			t.Errorf("%q has no superblock", text)
 		}

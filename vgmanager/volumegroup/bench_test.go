@@ -209,7 +209,8 @@ func (b *bench) options(l LVM, d Devices) Options {
 	return Options{
 		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
 		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
-		Inspect: b.lvm.Inspect, IsBlank: b.lvm.IsBlank, FileSystems: b.files, Checker: b.checker,
+		Inspect: b.lvm.Inspect, Salvage: b.lvm.Salvage, IsBlank: b.lvm.IsBlank,
+		FileSystems: b.files, Checker: b.checker,
 	}
 }
 

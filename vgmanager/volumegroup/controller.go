@@ -68,6 +68,7 @@ type PoolRepairs interface {
 	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
 	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
 	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
+	ThinPoolRestore(ctx context.Context, vg, pool, file string) error
 	ThinPoolActivate(ctx context.Context, vg string) error
 	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 }
@@ -172,6 +173,8 @@ type Options struct {
 	Health    Health
 	// Inspect checks and reads the metadata of a thin pool.
 	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
+	// Salvage writes the metadata that Inspect found to a file, and returns its devices.
+	Salvage func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error)
 	// IsBlank returns true if the first block of the metadata of a thin pool, on a device, has only zeros.
 	IsBlank func(ctx context.Context, device string) (bool, error)
 	// FileSystems are the mounted file systems of the node.

@@ -81,6 +81,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)
 	}
+	options.Salvage = thinmeta.Salvage
 	options.IsBlank = thinmeta.IsBlank
 	options.FileSystems = csinode.NewFileSystems(nodeName)
 	l.locks = &service.Locks{}

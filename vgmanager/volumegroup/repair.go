@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
@@ -50,7 +53,12 @@ func (r *Reconciler) startRepair(ctx context.Context, w plan.Desired, s plan.Nod
 		if now.Err != nil || !reflect.DeepEqual(now, *planned) {
 			return now, true
 		}
-		if err := r.LVM.ThinPoolRepair(ctx, w.Name, pool, options); err != nil {
+		if planned.Metadata.Salvaged {
+			err = r.salvage(ctx, w.Name, pool, target, planned.Metadata)
+		} else {
+			err = r.LVM.ThinPoolRepair(ctx, w.Name, pool, options)
+		}
+		if err != nil {
 			return plan.PoolInspection{Err: err}, true
 		}
 		return plan.PoolInspection{}, false
@@ -58,9 +66,40 @@ func (r *Reconciler) startRepair(ctx context.Context, w plan.Desired, s plan.Nod
 	return nil
 }
 
+// salvage writes the metadata of an inactive pool again from what the agent can read, which must be what was planned.
+func (r *Reconciler) salvage(ctx context.Context, vg, pool string, target thinmeta.Pool,
+	planned *thinmeta.Metadata) error {
+	var err error
+	if target.Device, err = r.LVM.ThinMetadataActivate(ctx, vg, pool); err != nil {
+		return err
+	}
+	file := r.salvageFile(vg)
+	devices, err := r.Salvage(ctx, target, file)
+	if err = errors.Join(err, r.LVM.ThinMetadataDeactivate(ctx, vg, pool)); err != nil {
+		return err
+	}
+	if !maps.Equal(devices, planned.Devices) {
+		return errors.Join(fmt.Errorf("the metadata of thin pool %s/%s has changed since it was planned", vg, pool),
+			os.Remove(file))
+	}
+	err = r.LVM.ThinPoolRestore(ctx, vg, pool, file)
+	if errors.Is(err, lvm.ErrRunning) {
+		return err // the command reads the file
+	}
+	return errors.Join(err, os.Remove(file))
+}
+
+// salvageFile is the file with the metadata of the pool of a volume group that salvage writes.
+func (r *Reconciler) salvageFile(vg string) string {
+	return filepath.Join(r.StateDir, "salvaged-"+vg+".xml")
+}
+
 // activateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
 func (r *Reconciler) activateRepaired(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
 	r.inspections.forget(w.Name)
+	if err := os.Remove(r.salvageFile(w.Name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove what a repair of thin pool %s/%s left: %w", w.Name, w.Spec.ThinPoolConfig.Name, err)
+	}
 	err := r.checkBlank(ctx, w, vg)
 	if err == nil {
 		err = r.LVM.ThinPoolActivate(ctx, w.Name)

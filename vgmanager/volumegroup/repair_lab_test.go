@@ -159,6 +159,12 @@ func (d damage) run(t *testing.T, mode string) {
 		s.fill(s.volume(name, 48<<20), 48<<20)
 		before[name] = s.content("/dev/vg1/" + name)
 	}
+	// A snapshot shares the mappings of its source.
+	_, err := s.engine.CreateLVSnapshot(s.Context(), &proto.CreateLVSnapshotRequest{Name: "d", DeviceClass: "vg1",
+		SourceVolume: "a", AccessType: "ro"})
+	s.ok(err)
+	s.sh("/usr/sbin/lvchange", "--activate", "y", "--ignoreactivationskip", "vg1/d")
+	names, before["d"] = append(names, "d"), before["a"]
 	if d.reason == v1alpha1.ReasonThinPoolFailed {
 		s.installThinTools() // Without thin_check, LVM activates such a pool.
 	}

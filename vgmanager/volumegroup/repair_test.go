@@ -3,6 +3,7 @@ package volumegroup
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +133,98 @@ func TestRepairIsPlannedAgainIfMoreIsLost(t *testing.T) {
 	if n := b.lvm.Calls()["ThinPoolRepair"]; n != 0 || len(now.Status.Plan.LostVolumes) != 1 {
 		t.Errorf("repaired %d times, got the plan %+v", n, now.Status.Plan)
 	}
+}
+
+// salvaged returns a bench with a pool that thin_repair would not save, and an approved plan of its repair.
+func salvaged(t *testing.T) (*bench, *v1alpha1.LVMRecovery) {
+	t.Helper()
+	b := damagedPool(t)
+	b.lvm.SalvagePool("vg1", "pool", "b")
+	b.requestRepair("repair")
+	r := b.until("repair", v1alpha1.RecoveryAwaitingApproval)
+	if p := r.Status.Plan; p.Repair != v1alpha1.RepairRebuild || len(p.LostVolumes) != 1 || p.KeptVolumeCount != 1 {
+		t.Fatalf("got the plan %+v", p)
+	}
+	if strings.Contains(r.Status.Message, "thin_repair") {
+		t.Errorf("thin_repair is not used: %s", r.Status.Message)
+	}
+	r.Spec.ApprovedPlan = r.Status.Plan.ID
+	b.ok(b.client.Update(t.Context(), r))
+	return b, r
+}
+
+func TestMetadataThatThinRepairWouldNotSave(t *testing.T) {
+	b, _ := salvaged(t)
+	b.until("repair", v1alpha1.RecoverySucceeded)
+	calls := b.lvm.Calls()
+	if calls["ThinPoolRepair"] != 0 || calls["ThinPoolRestore"] != 1 || calls["Salvage"] != 1 {
+		t.Errorf("got the calls %v", calls)
+	}
+	if got := strings.Join(b.volumes(), " "); got != "a pool pool_meta0" {
+		t.Errorf("got the volumes %s", got)
+	}
+	b.wantNoFile(b.agent.salvageFile("vg1"))
+}
+
+func (b *bench) wantNoFile(name string) {
+	b.Helper()
+	if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		b.Errorf("%s is left: %v", name, err)
+	}
+}
+
+func TestMetadataThatCannotBeSalvaged(t *testing.T) {
+	for name, test := range map[string]struct {
+		salvage func(thinmeta.Pool, string) (map[uint64]thinmeta.Device, error)
+		err     string
+	}{
+		"the read failed": {func(thinmeta.Pool, string) (map[uint64]thinmeta.Device, error) {
+			return nil, errors.New("input/output error")
+		}, "input/output error"},
+		"less is found": {func(_ thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
+			return nil, os.WriteFile(file, nil, 0o600)
+		}, "has changed since it was planned"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := salvaged(t)
+			b.agent.Salvage = func(_ context.Context, p thinmeta.Pool,
+				file string) (map[uint64]thinmeta.Device, error) {
+				return test.salvage(p, file)
+			}
+			for range 20 {
+				b.agent.Wake()
+				_, _ = b.reconcile()
+				time.Sleep(2 * time.Millisecond)
+			}
+			if got := b.recovery("repair").Status.Message; !strings.Contains(got, test.err) {
+				t.Errorf("got the message %q, want %q", got, test.err)
+			}
+			if n := b.lvm.Calls()["ThinPoolRestore"]; n != 0 {
+				t.Errorf("restored %d times", n)
+			}
+			b.wantNoFile(b.agent.salvageFile("vg1"))
+			b.restart()
+			b.until("repair", v1alpha1.RecoverySucceeded)
+		})
+	}
+}
+
+// TestARestoreThatTakesLong still reads its file after its caller stopped waiting. The file goes when the pool works.
+func TestARestoreThatTakesLong(t *testing.T) {
+	b, _ := salvaged(t)
+	b.lvm.Fail("ThinPoolRestore", lvm.ErrRunning)
+	for range 20 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+		time.Sleep(2 * time.Millisecond)
+	}
+	if _, err := os.Stat(b.agent.salvageFile("vg1")); err != nil {
+		t.Errorf("the file was removed while it is read: %v", err)
+	}
+	b.lvm.Fail("ThinPoolRestore", nil)
+	b.restart()
+	b.until("repair", v1alpha1.RecoverySucceeded)
+	b.wantNoFile(b.agent.salvageFile("vg1"))
 }
 
 func TestRepairThatCannotReadTheMetadata(t *testing.T) {

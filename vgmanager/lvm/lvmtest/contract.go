@@ -53,6 +53,7 @@ type LVM interface {
 	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
 	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
 	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
+	ThinPoolRestore(ctx context.Context, vg, pool, file string) error
 	ThinPoolActivate(ctx context.Context, vg string) error
 	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,6 +21,8 @@ type metadata struct {
 	// open: the metadata volume is active. blank: its first block has only zeros, so an activation of the pool deletes
 	// all volumes.
 	open, blank bool
+	// salvaged: thin_repair would write less than thinmeta.Salvage.
+	salvaged bool
 }
 
 // DamagePool damages the metadata of an inactive pool. A repair cannot save the volumes that are gone.
@@ -27,6 +30,13 @@ func (f *Fake) DamagePool(vg, pool string, gone ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone}
+}
+
+// SalvagePool damages the metadata of an inactive pool as DamagePool, so that thin_repair would save no volume.
+func (f *Fake) SalvagePool(vg, pool string, gone ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].lvs[pool].metadata = metadata{damaged: true, gone: gone, salvaged: true}
 }
 
 // BlankPool overwrites the first block of the metadata of an inactive pool with zeros.
@@ -72,7 +82,22 @@ func (f *Fake) FlagPool(vg, pool string) {
 func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.begin("Inspect", pool.Device); err != nil {
+	return f.inspect("Inspect", pool)
+}
+
+// Salvage writes a file and returns what thinmeta.Salvage returns for an active metadata volume.
+func (f *Fake) Salvage(_ context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.inspect("Salvage", pool)
+	if err != nil {
+		return nil, err
+	}
+	return m.Devices, os.WriteFile(file, []byte("<superblock>"), 0o600)
+}
+
+func (f *Fake) inspect(call string, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
+	if err := f.begin(call, pool.Device); err != nil {
 		return nil, err
 	}
 	m, name, err := f.metadataOn(pool.Device)
@@ -81,6 +106,7 @@ func (f *Fake) Inspect(_ context.Context, pool thinmeta.Pool) (*thinmeta.Metadat
 	}
 	vg := vgOf(pool.Device)
 	result := &thinmeta.Metadata{Intact: !m.damaged && !m.blank, SuperblockLost: m.blank, NeedsCheck: m.flagged,
+		Salvaged:      m.salvaged,
 		TransactionID: f.groups[vgOf(pool.Device)].lvs[name].kernelTransaction(),
 		Devices:       map[uint64]thinmeta.Device{}}
 	if m.damaged {
@@ -177,9 +203,22 @@ func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uin
 
 // ThinPoolRepair implements lvm.LVM.
 func (f *Fake) ThinPoolRepair(_ context.Context, vg, pool string, _ []string) error {
+	return f.rewriteMetadata("ThinPoolRepair", vg, pool)
+}
+
+// ThinPoolRestore implements lvm.LVM. The volumes that are gone are those that Salvage did not write.
+func (f *Fake) ThinPoolRestore(_ context.Context, vg, pool, file string) error {
+	if _, err := os.Stat(file); err != nil {
+		return err
+	}
+	return f.rewriteMetadata("ThinPoolRestore", vg, pool)
+}
+
+// rewriteMetadata writes the metadata of an inactive pool without the volumes that are gone, and keeps the previous.
+func (f *Fake) rewriteMetadata(command, vg, pool string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, p, err := f.inactivePool("ThinPoolRepair", vg, pool)
+	g, p, err := f.inactivePool(command, vg, pool)
 	if err != nil {
 		return err
 	}

@@ -405,8 +405,14 @@ func repairConsequence(w Desired, s NodeState, p *v1alpha1.RecoveryPlan) string 
 	text := fmt.Sprintf("the metadata of thin pool %s/%s is damaged, and is written again from what can be read; "+
 		"volumes lost: %d, volumes kept: %d, of which damaged: %d", w.Name, p.ThinPools[0].Name, p.LostVolumeCount,
 		p.KeptVolumeCount, len(p.DamagedVolumes))
-	if p.LostVolumeCount > 0 && s.Inspection != nil && s.Inspection.Metadata != nil &&
-		!s.Inspection.Metadata.Intact {
+	if s.Inspection == nil || s.Inspection.Metadata == nil || s.Inspection.Metadata.Intact {
+		return text
+	}
+	if m := s.Inspection.Metadata; m.Earlier || m.SuperblockLost {
+		text += "; the volumes may be from an earlier state of the metadata, so each of them can have earlier " +
+			"contents, or contents of other volumes: check its data before you use it, and keep a copy of the " +
+			"metadata before you approve"
+	} else if p.LostVolumeCount > 0 && !m.Salvaged {
 		text += "; a newer version of thin_repair may save more: keep a copy of the metadata before you approve"
 	}
 	return text

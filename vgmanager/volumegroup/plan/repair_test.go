@@ -59,6 +59,36 @@ var (
 	without = map[uint64]thinmeta.Device{1: {Recorded: 8, Found: 5}}
 )
 
+// TestWarningsOfARepair: the message says what the numbers of the plan do not.
+func TestWarningsOfARepair(t *testing.T) {
+	const earlier, newer = "may be from an earlier state", "a newer version of thin_repair may save more"
+	for name, tt := range map[string]struct {
+		seen thinmeta.Metadata
+		says string
+	}{
+		"nothing is lost":           {thinmeta.Metadata{Devices: whole}, ""},
+		"thin_repair loses volumes": {thinmeta.Metadata{Devices: without}, newer},
+		"salvaged":                  {thinmeta.Metadata{Devices: without, Salvaged: true}, ""},
+		"an earlier state":          {thinmeta.Metadata{Devices: whole, Earlier: true}, earlier},
+		"no superblock":             {thinmeta.Metadata{Devices: without, SuperblockLost: true}, earlier},
+		"valid":                     {thinmeta.Metadata{Devices: without, Intact: true}, ""},
+	} {
+		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
+		w.Repairing = true
+		s := NodeState{Report: report(stopped()), Inspection: inspected(tt.seen)}
+		p, problem, _ := NewRepairPlan(w, s, nil, metav1.Time{})
+		if p == nil {
+			t.Fatalf("%s: %s", name, problem)
+		}
+		got := repairConsequence(w, s, p)
+		for _, text := range []string{earlier, newer} {
+			if strings.Contains(got, text) != (tt.says == text) {
+				t.Errorf("%s: got %q, want %q", name, got, tt.says)
+			}
+		}
+	}
+}
+
 func TestRepairPlan(t *testing.T) {
 	flag := func(lv *lvm.LV) { lv.CheckNeeded = true }
 	full := 100.0
