@@ -44,6 +44,12 @@ var (
 	// objects that the note names.
 	// What to do: delete the claims, volumes and snapshots that the note names.
 	eventDeletionPending = event.Warning("DeletionPending", actionDelete, "%s")
+	// eventManualCleanup is a Warning event on the LVMCluster: it is being deleted, and the deletion waits for volumes
+	// whose claim or snapshot is already deleted, for example because of the reclaim policy `Retain`. Nothing deletes
+	// them automatically.
+	// What to do: run the commands of the note, which delete these volumes and their data; see
+	// [how to remove](../how-to/remove.md#volumes-without-a-claim).
+	eventManualCleanup = event.Warning("ManualCleanupRequired", actionDelete, "%s")
 )
 
 // emit emits events for changes of the state.
@@ -53,6 +59,7 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, report *status.Report
 	case deleting:
 		c.emitter.Emit(cluster, eventDeletionPending,
 			strings.Join(slices.Concat(report.Failures, report.Waits), "; "))
+		c.emitManualCleanup(cluster, report)
 	case len(report.Failures) > 0:
 		c.emitter.Emit(cluster, eventIncomplete, strings.Join(report.Failures, "; "))
 	case report.State == lvmv1alpha1.LVMStatusFailed || report.State == lvmv1alpha1.LVMStatusDegraded:
@@ -63,6 +70,17 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, report *status.Report
 			c.emitter.Clear(cluster, eventSuccess.Reason)
 			c.emitter.Emit(cluster, eventSuccess, report.Success())
 		}
+	}
+}
+
+// emitManualCleanup emits an event if the deletion waits for volumes that only the administrator can delete. If a read
+// failed, it is unknown whether they still exist.
+func (c *Controller) emitManualCleanup(cluster *lvmv1alpha1.LVMCluster, report *status.Report) {
+	switch {
+	case report.ManualCleanup != "":
+		c.emitter.Emit(cluster, eventManualCleanup, report.ManualCleanup)
+	case len(report.Failures) == 0:
+		c.emitter.Clear(cluster, eventManualCleanup.Reason)
 	}
 }
 

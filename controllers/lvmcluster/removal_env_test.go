@@ -3,13 +3,18 @@
 package lvmcluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
@@ -154,5 +159,112 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	w.must(err)
 	if writes := w.spy.Writes(); len(writes) != 0 {
 		t.Errorf("a reconcile after the end wrote %q", writes)
+	}
+}
+
+// retainedVolume creates a LogicalVolume and its PersistentVolume whose claim was deleted, as with the reclaim policy
+// Retain.
+func (w *world) retainedVolume(name, class string) (*corev1.PersistentVolume, *topolvmv1.LogicalVolume) {
+	w.Helper()
+	w.volume(name, class)
+	claim := &corev1.PersistentVolumeClaim{}
+	w.must(w.get(claim, name))
+	w.must(w.api.Delete(w.Context(), claim))
+	w.must(w.get(claim, name))
+	claim.Finalizers = nil // The controller-manager removes kubernetes.io/pvc-protection.
+	w.must(w.api.Update(w.Context(), claim))
+	persistent, logical := &corev1.PersistentVolume{}, &topolvmv1.LogicalVolume{}
+	w.must(w.get(persistent, "pvc-"+name))
+	persistent.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	w.must(w.api.Update(w.Context(), persistent))
+	persistent.Status.Phase = corev1.VolumeReleased
+	w.must(w.api.Status().Update(w.Context(), persistent))
+	w.must(w.get(logical, "pvc-"+name))
+	return persistent, logical
+}
+
+// manualCleanups returns the events that ask for a manual cleanup.
+func (n *notes) manualCleanups() []string {
+	return slices.DeleteFunc(slices.Clone(n.said),
+		func(said string) bool { return !strings.HasPrefix(said, "Warning ManualCleanupRequired ") })
+}
+
+func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
+	w := newWorld(t, fixture.Thin("vg1"))
+	w.settle()
+	remove := w.volume("used", "vg1")
+	persistent, logical := w.retainedVolume("kept", "vg1")
+	w.must(w.api.Delete(w.Context(), w.cluster))
+
+	const begin = "volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy it " +
+		"first; then run, for each volume, `"
+	const ofLogical = "kubectl annotate logicalvolume pvc-kept lvm.topolvm.io/allow-deletion=true && kubectl delete " +
+		"logicalvolume pvc-kept`: 1 volume: "
+	var want []string
+	expect := func(message string) {
+		t.Helper()
+		if message != "" {
+			want = append(want, "Warning ManualCleanupRequired "+message)
+		}
+		for range 2 {
+			_, err := w.reconcile()
+			w.must(err)
+		}
+		if diff := cmp.Diff(want, w.notes.manualCleanups(), cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+		if len(want) == 0 {
+			return
+		}
+		said := strings.TrimPrefix(want[len(want)-1], "Warning ManualCleanupRequired ")
+		for _, condition := range []string{lvmv1alpha1.ConditionReady, lvmv1alpha1.ConditionResourcesAvailable} {
+			got := w.condition(condition)
+			if !strings.HasPrefix(got, "False/DeletionPending: ") || !strings.HasSuffix(got, "; "+said) {
+				t.Errorf("%s: %s", condition, got)
+			}
+		}
+	}
+	expect(begin + "kubectl delete persistentvolume pvc-kept && " + ofLogical +
+		"LogicalVolume and PersistentVolume pvc-kept on node a")
+
+	// While a read fails, it is unknown what is left. The event is not repeated afterward.
+	w.spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*unstructured.UnstructuredList); is && verb == "list" {
+			return errors.New("the API server is away")
+		}
+		return nil
+	}
+	if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "the API server is away") {
+		t.Errorf("error %v", err)
+	}
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "pvc-kept on node a") ||
+		!strings.Contains(got, "the API server is away") {
+		t.Error(got)
+	}
+	w.spy.Fail = nil
+	expect("")
+
+	// The command for the PersistentVolume.
+	w.must(w.api.Delete(w.Context(), persistent))
+	w.must(w.get(persistent, persistent.Name))
+	persistent.Finalizers = nil // The controller-manager removes kubernetes.io/pv-protection.
+	w.must(w.api.Update(w.Context(), persistent))
+	expect(begin + ofLogical + "LogicalVolume pvc-kept on node a")
+
+	// The commands for the LogicalVolume.
+	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.must(w.api.Delete(w.Context(), logical))
+	_, err := w.reconcile()
+	w.must(err)
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); strings.Contains(got, "pvc-kept") ||
+		!strings.Contains(got, "pvc-used") {
+		t.Error(got)
+	}
+	remove()
+	_, err = w.reconcile()
+	w.must(err)
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
+		"LVMVolumeGroup vg1 is being deleted") {
+		t.Error(got)
 	}
 }

@@ -97,7 +97,8 @@ var rules = []rule{
 		ours: []string{"api", "internal/bounded", "vgmanager/lvm", "vgmanager/host/lvmsource", "vgmanager/device",
 			"vgmanager/volumegroup/plan"},
 		never: []string{module + "controllers", module + "internal/csi"}},
-	{folder: "internal/csi", ours: []string{"api", "internal/bounded", "internal/event", "internal/paging"},
+	{folder: "internal/csi",
+		ours:  []string{"api", "internal/bounded", "internal/event", "internal/paging", "internal/snapshotref"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/apply", never: []string{module + "api"}},
 	{folder: "internal/bounded", never: kubernetes},
@@ -124,6 +125,7 @@ var rules = []rule{
 	{folder: "internal/tlsprofile/profilewatch", ours: []string{"internal/tlsprofile"},
 		never: []string{module + "api"}},
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/snapshotref", ours: []string{"internal/paging"}, never: []string{module + "api"}},
 	{folder: "internal/webhook", ours: []string{"api", "internal/paging"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
@@ -132,7 +134,8 @@ var rules = []rule{
 	// What reads the state, what applies operands and what computes the status are independent of the reconciler that
 	// calls them. The status depends only on the state and on the errors of the operands, not on how these are built or
 	// applied.
-	{folder: "controllers/lvmcluster/observe", ours: []string{"api", "internal/paging", "internal/text"},
+	{folder: "controllers/lvmcluster/observe",
+		ours:  []string{"api", "internal/paging", "internal/snapshotref", "internal/text"},
 		never: []string{module + "vgmanager", module + "internal/apply", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/operand",
 		ours: []string{"api", "controllers/installed", "controllers/lvmcluster/observe", "internal/apply",

@@ -20,6 +20,8 @@ import (
 // Users are the objects that use storage.
 type Users struct {
 	Claims, Volumes, LogicalVolumes []string
+
+	unused unusedVolumes
 }
 
 // None reports whether there are no users.
@@ -79,18 +81,18 @@ func usersOf(ctx context.Context, live client.Reader, in scope) (Users, error) {
 		class, ours := classes(storageClass)
 		return ours && in.has(class)
 	}
-	users := Users{}
+	users := Users{unused: newUnusedVolumes()}
 	handles := sets.New[string]()
-	if users.LogicalVolumes, err = logicalVolumes(ctx, live, in, handles); err != nil {
+	if users.LogicalVolumes, err = logicalVolumes(ctx, live, in, handles, users.unused); err != nil {
 		return Users{}, err
 	}
 	if users.Volumes, err = persistentVolumes(ctx, live,
 		func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool {
 			return in.all() || handles.Has(source.VolumeHandle) || ofClass(storageClass)
-		}); err != nil {
+		}, users.unused); err != nil {
 		return Users{}, err
 	}
-	if users.Claims, err = claims(ctx, live, ofClass); err != nil {
+	if users.Claims, err = claims(ctx, live, ofClass, users.unused); err != nil {
 		return Users{}, err
 	}
 	return users, nil
@@ -116,11 +118,14 @@ func deviceClassOfStorageClass(ctx context.Context, live client.Reader) (func(st
 }
 
 // logicalVolumes returns the names of the LogicalVolumes in a scope, and adds their volume handles to handles.
-func logicalVolumes(ctx context.Context, live client.Reader, in scope, handles sets.Set[string]) ([]string, error) {
+func logicalVolumes(ctx context.Context, live client.Reader, in scope, handles sets.Set[string],
+	unused unusedVolumes) ([]string, error) {
 	var names []string
 	err := paging.Each(ctx, live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
-		for _, volume := range list.Items {
+		for i := range list.Items {
+			volume := &list.Items[i]
 			if in.has(volume.Spec.DeviceClass) {
+				unused.addLogicalVolume(volume)
 				names = append(names, volume.Name+" on node "+volume.Spec.NodeName)
 				handles.Insert(volume.Status.VolumeID)
 			}
@@ -133,7 +138,7 @@ func logicalVolumes(ctx context.Context, live client.Reader, in scope, handles s
 // persistentVolumes returns the names of our driver's PersistentVolumes for which matches returns true. It names the
 // reclaim policy Retain, because such a PersistentVolume stays when its claim is deleted.
 func persistentVolumes(ctx context.Context, live client.Reader,
-	matches func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool,
+	matches func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool, unused unusedVolumes,
 ) ([]string, error) {
 	var names []string
 	err := paging.Each(ctx, live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -141,6 +146,7 @@ func persistentVolumes(ctx context.Context, live client.Reader,
 			source := volume.Spec.CSI
 			if source != nil && source.Driver == lvmv1alpha1.DriverName && matches(source,
 				volume.Spec.StorageClassName) {
+				unused.addPersistentVolume(&volume)
 				name := volume.Name
 				if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 					name += " (reclaim policy Retain)"
@@ -153,10 +159,12 @@ func persistentVolumes(ctx context.Context, live client.Reader,
 }
 
 // claims returns the names of the claims for whose StorageClass matches returns true.
-func claims(ctx context.Context, live client.Reader, matches func(storageClass string) bool) ([]string, error) {
+func claims(ctx context.Context, live client.Reader, matches func(storageClass string) bool,
+	unused unusedVolumes) ([]string, error) {
 	var names []string
 	err := paging.Each(ctx, live, &corev1.PersistentVolumeClaimList{}, func(list *corev1.PersistentVolumeClaimList) {
 		for _, claim := range list.Items {
+			unused.addClaim(&claim)
 			if matches(storageClassOf(&claim)) {
 				names = append(names, claim.Namespace+"/"+claim.Name)
 			}

@@ -2,6 +2,7 @@ package operand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -45,6 +46,7 @@ type unusedGate struct{}
 func (unusedGate) GetName() string { return "volumes" }
 
 // EnsureDeleted returns a WaitError as long as something uses the storage. It deletes nothing: volumes belong to users.
+// The WaitError says how to delete volumes that nothing else deletes.
 func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	users, err := observe.AllUsers(ctx, r.Live)
 	if err != nil {
@@ -53,7 +55,15 @@ func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 	if users.None() {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; the deletion continues when they are "+
-		"removed",
-		users)})
+	wait := &WaitError{For: []string{fmt.Sprintf("the storage is still in use by %s; the deletion continues when "+
+		"they are removed", users)}}
+	leftovers, err := users.Leftovers(ctx, r.Live, r.Options.Platform.Snapshots)
+	if err != nil {
+		return errors.Join(wait, fmt.Errorf("check which volumes must be deleted manually: %w", err))
+	}
+	if len(leftovers) > 0 {
+		wait.Cleanup = leftovers.String()
+		wait.For[0] += "; " + wait.Cleanup
+	}
+	return wait
 }

@@ -84,6 +84,8 @@ func WatchedMetadata(options Options) []*metav1.PartialObjectMetadata {
 // WaitError lists what an operand waits for. It is not a failure.
 type WaitError struct {
 	For []string
+	// Cleanup is what the administrator must do, because nothing else ends the wait; "" if nothing.
+	Cleanup string
 }
 
 func (e *WaitError) Error() string {
@@ -92,6 +94,9 @@ func (e *WaitError) Error() string {
 
 // Waits returns what the operand waits for.
 func (e *WaitError) Waits() []string { return e.For }
+
+// ManualCleanup returns what the administrator must do, or "".
+func (e *WaitError) ManualCleanup() string { return e.Cleanup }
 
 // waitFor returns a WaitError for the given items, or nil if there are none.
 func waitFor(items []string) error {

@@ -20,6 +20,8 @@ import (
 type Report struct {
 	// Failures are errors, and Waits is what the reconcile waits for.
 	Failures, Waits []string
+	// ManualCleanup is what the administrator must do, because the reconcile would wait forever; "" if nothing.
+	ManualCleanup string
 	// State is the state of the LVMCluster in one word.
 	State lvmv1alpha1.LVMState
 
@@ -44,6 +46,9 @@ type waiting interface {
 	Waits() []string
 }
 
+// cleanup is a wait that only the administrator can end.
+type cleanup interface{ ManualCleanup() string }
+
 // Add adds the error of a manager or step to the failures or the waits. It splits joined errors.
 func (r *Report) Add(manager string, err error) {
 	var wait waiting
@@ -56,6 +61,9 @@ func (r *Report) Add(manager string, err error) {
 		}
 	case errors.As(err, &wait):
 		r.Waits = append(r.Waits, wait.Waits()...)
+		if manual, is := wait.(cleanup); is {
+			r.ManualCleanup = cmp.Or(r.ManualCleanup, manual.ManualCleanup())
+		}
 	default:
 		r.Failures = append(r.Failures, manager+": "+err.Error())
 	}

@@ -59,6 +59,32 @@ func TestJoinedErrorsAreSortedIntoFailuresAndWaits(t *testing.T) {
 	}
 }
 
+// manual is an error that waits for the administrator, as operand.WaitError.
+type manual struct{ patience }
+
+func (manual) ManualCleanup() string { return "delete it" }
+
+func TestTheReportSaysWhatOnlyTheAdministratorCanDo(t *testing.T) {
+	later := patience{errors.New("later")}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"another wait":         {later, ""},
+		"manual":               {manual{later}, "delete it"},
+		"manual and a failure": {errors.Join(manual{later}, errors.New("away")), "delete it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Report
+			r.Add("volumes", c.err)
+			r.Add("rights", later)
+			if r.ManualCleanup != c.want {
+				t.Errorf("%q, want %q", r.ManualCleanup, c.want)
+			}
+		})
+	}
+}
+
 func TestReadyForWhoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state          lvmv1alpha1.LVMState

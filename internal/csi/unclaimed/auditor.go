@@ -15,7 +15,6 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -24,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
 )
 
 const (
@@ -34,12 +34,9 @@ const (
 	settleTime = 2 * time.Minute
 )
 
-// volumePrefix and snapshotPrefix are the name prefixes of the sidecars. They are followed by the UID of the claim or
-// VolumeSnapshot (external-provisioner and external-snapshotter, --volume-name-prefix and --snapshot-name-prefix).
-const (
-	volumePrefix   = "pvc-"
-	snapshotPrefix = "snapshot-"
-)
+// volumePrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it
+// (external-provisioner, --volume-name-prefix).
+const volumePrefix = "pvc-"
 
 // Options configure an Auditor.
 type Options struct {
@@ -164,7 +161,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() ||
 		known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
-	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
+	case strings.HasPrefix(lv.Name, snapshotref.NamePrefix) && !a.Snapshots:
 		return false, nil // Without the API it is unknown.
 	}
 	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
@@ -196,22 +193,7 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	if err != nil || !a.Snapshots {
 		return known, err
 	}
-	contents := &unstructured.UnstructuredList{}
-	contents.SetAPIVersion("snapshot.storage.k8s.io/v1")
-	contents.SetKind("VolumeSnapshotContentList")
-	return known, paging.Each(ctx, a.Live, contents, func(list *unstructured.UnstructuredList) {
-		for i := range list.Items {
-			content := list.Items[i].Object
-			for _, path := range [][]string{{"status", "snapshotHandle"}, {"spec", "source", "snapshotHandle"}} {
-				if handle, _, _ := unstructured.NestedString(content, path...); handle != "" {
-					known[handle] = true
-				}
-			}
-			if uid, _, _ := unstructured.NestedString(content, "spec", "volumeSnapshotRef", "uid"); uid != "" {
-				known[snapshotPrefix+uid] = true
-			}
-		}
-	})
+	return known, snapshotref.Each(ctx, a.Live, func(handleOrName string) { known[handleOrName] = true })
 }
 
 // found is a Warning event on the LogicalVolume: no PersistentVolume, snapshot or claim refers to its volume, which

@@ -83,6 +83,8 @@ var steps = []Step{
 		After: "until " + kubectl + "get lvmrec lost -o jsonpath='{.status.message}' | grep -q 'no device is missing'; " +
 			"do sleep 1; done; " + kubectl + "delete lvmrec lost"},
 	{Text: "kubectl -n NAMESPACE delete volumesnapshot NAME", With: map[string]string{"NAME": "snap"}},
+	{Text: "kubectl delete persistentvolume NAME", Before: "kubectl apply -f - <<<'" + retained + "'",
+		With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true",
 		Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl delete logicalvolume NAME", With: map[string]string{"NAME": "thrown-away"}},
@@ -106,6 +108,10 @@ var steps = []Step{
 
 // mirror finds a redundant volume.
 const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --select segtype=raid1 safe | tr -d ' ')"
+
+// retained is a PersistentVolume whose claim was deleted.
+const retained = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: thrown-away}, spec: {accessModes: [ReadWriteOnce],
+  capacity: {storage: 64Mi}, persistentVolumeReclaimPolicy: Retain, csi: {driver: topolvm.io, volumeHandle: thrown-away}}}`
 
 // volume is a LogicalVolume to which no PersistentVolume refers.
 const volume = `{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: thrown-away},

@@ -1,0 +1,150 @@
+package observe
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
+	"github.com/lvm-storage/lvm-operator/internal/text"
+)
+
+// claimPrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it
+// (external-provisioner, --volume-name-prefix).
+const claimPrefix = "pvc-"
+
+// Leftover is a volume that no claim or snapshot uses and that nothing deletes: its claim was deleted, and its reclaim
+// policy was Retain, or its PersistentVolume was deleted manually.
+type Leftover struct {
+	// LogicalVolume and Node are empty if only the PersistentVolume is left.
+	LogicalVolume, Node string
+	// PersistentVolume is empty if only the LogicalVolume is left.
+	PersistentVolume string
+}
+
+// name returns a name to sort by.
+func (l Leftover) name() string { return cmp.Or(l.LogicalVolume, l.PersistentVolume) }
+
+// String names the objects of the volume, and its node.
+func (l Leftover) String() string {
+	switch {
+	case l.LogicalVolume == "":
+		return "PersistentVolume " + l.PersistentVolume
+	case l.PersistentVolume == "":
+		return "LogicalVolume " + l.LogicalVolume + " on node " + l.Node
+	case l.PersistentVolume == l.LogicalVolume:
+		return fmt.Sprintf("LogicalVolume and PersistentVolume %s on node %s", l.LogicalVolume, l.Node)
+	}
+	return fmt.Sprintf("LogicalVolume %s on node %s with PersistentVolume %s", l.LogicalVolume, l.Node,
+		l.PersistentVolume)
+}
+
+// Leftovers are volumes that only the administrator can delete.
+type Leftovers []Leftover
+
+// String says how to delete the volumes, and names the first of them. The names are last, because a long event is
+// truncated.
+func (l Leftovers) String() string {
+	var names []string
+	for _, leftover := range l {
+		names = append(names, leftover.String())
+	}
+	return fmt.Sprintf("volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy "+
+		"it first; then run, for each volume, `%s`: %s", strings.Join(l.commands(), " && "), text.List("volume", names))
+}
+
+// commands returns the commands that delete a volume. They have its names if there is only one.
+func (l Leftovers) commands() []string {
+	persistent, logical := "PERSISTENTVOLUME", "LOGICALVOLUME"
+	if len(l) == 1 {
+		persistent, logical = l[0].PersistentVolume, l[0].LogicalVolume
+	}
+	var commands []string
+	if slices.ContainsFunc(l, func(one Leftover) bool { return one.PersistentVolume != "" }) {
+		commands = append(commands, "kubectl delete persistentvolume "+persistent)
+	}
+	if slices.ContainsFunc(l, func(one Leftover) bool { return one.LogicalVolume != "" }) {
+		commands = append(commands,
+			fmt.Sprintf("kubectl annotate logicalvolume %s %s=true", logical, lvmv1alpha1.AllowDeletionAnnotation),
+			"kubectl delete logicalvolume "+logical)
+	}
+	return commands
+}
+
+// Leftovers returns the users that nothing deletes. snapshots is whether the cluster has the VolumeSnapshot API;
+// without it, it is unknown whether snapshots are used, and they are not returned.
+func (u Users) Leftovers(ctx context.Context, live client.Reader, snapshots bool) (Leftovers, error) {
+	if len(u.unused.list(snapshots)) == 0 {
+		return nil, nil
+	}
+	if snapshots {
+		// A VolumeSnapshotContent exists before its LogicalVolume, so it is not too late to read them here.
+		if err := snapshotref.Each(ctx, live, func(used string) { u.unused.used.Insert(used) }); err != nil {
+			return nil, err
+		}
+	}
+	return u.unused.list(snapshots), nil
+}
+
+// unusedVolumes finds leftovers. LogicalVolumes must be added first, and claims last: the PersistentVolume of a new
+// LogicalVolume may not exist yet, but its claim does.
+type unusedVolumes struct {
+	// byHandle has the volumes that are perhaps unused.
+	byHandle map[string]Leftover
+	// used has the volume handles and the names of LogicalVolumes that something uses.
+	used sets.Set[string]
+}
+
+func newUnusedVolumes() unusedVolumes {
+	return unusedVolumes{byHandle: map[string]Leftover{}, used: sets.New[string]()}
+}
+
+// addLogicalVolume adds a LogicalVolume that was created and is not being deleted.
+func (u unusedVolumes) addLogicalVolume(volume *topolvmv1.LogicalVolume) {
+	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() {
+		u.byHandle[volume.Status.VolumeID] = Leftover{LogicalVolume: volume.Name, Node: volume.Spec.NodeName}
+	}
+}
+
+// addPersistentVolume adds a PersistentVolume of our driver. Its volume is used unless it has no claim and the reclaim
+// policy Retain: with the policy Delete, the provisioner deletes the volume.
+func (u unusedVolumes) addPersistentVolume(volume *corev1.PersistentVolume) {
+	handle := volume.Spec.CSI.VolumeHandle
+	phase := volume.Status.Phase
+	if volume.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		phase != corev1.VolumeReleased && phase != corev1.VolumeAvailable || !volume.DeletionTimestamp.IsZero() {
+		u.used.Insert(handle)
+		return
+	}
+	leftover := u.byHandle[handle]
+	leftover.PersistentVolume = volume.Name
+	u.byHandle[handle] = leftover
+}
+
+// addClaim adds a claim. Its LogicalVolume is used, also if it has no PersistentVolume yet.
+func (u unusedVolumes) addClaim(claim *corev1.PersistentVolumeClaim) {
+	u.used.Insert(claimPrefix + string(claim.UID))
+}
+
+// list returns the volumes that nothing uses, by name.
+func (u unusedVolumes) list(snapshots bool) Leftovers {
+	var unused Leftovers
+	for _, handle := range slices.Sorted(maps.Keys(u.byHandle)) {
+		leftover := u.byHandle[handle]
+		unknown := !snapshots && strings.HasPrefix(leftover.LogicalVolume, snapshotref.NamePrefix)
+		if !unknown && !u.used.Has(handle) && !u.used.Has(leftover.LogicalVolume) {
+			unused = append(unused, leftover)
+		}
+	}
+	slices.SortStableFunc(unused, func(a, b Leftover) int { return cmp.Compare(a.name(), b.name()) })
+	return unused
+}
