@@ -12,7 +12,10 @@ const (
 	reasonNotPlanned      = "NotPlanned"
 )
 
-const wait = "Wait."
+const (
+	wait         = "Wait."
+	repairAction = "Run `kubectl lvms repair`, which creates an LVMRecovery with the action RepairThinPool."
+)
 
 // actions has what to do for each reason, as docs/reference/conditions.md says. If a reason is not in it, or its action
 // is empty, the message says what to do.
@@ -30,8 +33,8 @@ var actions = map[string]string{
 	v1alpha1.ReasonCreatingObjects:     wait,
 	v1alpha1.ReasonObservationFailed:   "See the kernel's log of the node, and the log of its vg-manager Pod.",
 	v1alpha1.ReasonObservationOutdated: "Check the vg-manager Pod of the node and its log.",
-	v1alpha1.ReasonDeviceMissing: "Attach the device again. If it is lost, create an LVMRecovery with the action " +
-		"RemoveLostDevices.",
+	v1alpha1.ReasonDeviceMissing: "Attach the device again. If it is lost, run `kubectl lvms forget`, which creates " +
+		"an LVMRecovery with the action RemoveLostDevices.",
 	v1alpha1.ReasonDeviceFailing:        "Save the data and replace the device.",
 	v1alpha1.ReasonDuplicatePV:          "Detach the copy that the message names.",
 	v1alpha1.ReasonDuplicateVolumeGroup: "",
@@ -39,10 +42,10 @@ var actions = map[string]string{
 	v1alpha1.ReasonVolumesSuspended: "Wait a minute; if it lasts, find the process that works on the volumes, or run " +
 		"`dmsetup resume` on the node.",
 	v1alpha1.ReasonThinPoolFailed:        "",
-	v1alpha1.ReasonThinPoolNeedsCheck:    "Create an LVMRecovery with the action RepairThinPool.",
-	v1alpha1.ReasonThinPoolReadOnly:      "Create an LVMRecovery with the action RepairThinPool.",
+	v1alpha1.ReasonThinPoolNeedsCheck:    repairAction,
+	v1alpha1.ReasonThinPoolReadOnly:      repairAction,
 	v1alpha1.ReasonThinPoolOutOfData:     "",
-	v1alpha1.ReasonThinPoolOutOfMetadata: "Create an LVMRecovery with the action RepairThinPool.",
+	v1alpha1.ReasonThinPoolOutOfMetadata: repairAction,
 	v1alpha1.ReasonThinPoolMisconfigured: "",
 	v1alpha1.ReasonThinPoolCannotGrow:    "Add a device to the device class, or delete volumes and snapshots.",
 	v1alpha1.ReasonRAIDFailed:            "Attach the devices again, or restore from a backup.",
@@ -71,8 +74,8 @@ var actions = map[string]string{
 
 // orphanActions has what to do for each kind of orphan.
 var orphanActions = map[v1alpha1.OrphanKind]string{
-	v1alpha1.OrphanLogicalVolume: "If you need the data, create an LVMRecovery with the action ImportVolumes; " +
-		"otherwise, one with the action DeleteOrphans.",
+	v1alpha1.OrphanLogicalVolume: "If you need the data, run `kubectl lvms import`; otherwise, run `kubectl lvms orphans " +
+		"delete`.",
 	v1alpha1.OrphanObject: "Attach the disks with the volume again, or restore the data from a backup to a new claim " +
 		"and delete the old one.",
 	v1alpha1.OrphanUnclaimed: "If you need the data, create an LVMRecovery with the action ImportVolumes; otherwise, " +

@@ -1,5 +1,5 @@
-// Package cli has the commands of the kubectl plugin `kubectl lvms`. The commands only read. Functions that
-// read nothing but their arguments compute from the objects what the commands print.
+// Package cli has the commands of the kubectl plugin `kubectl lvms`. The commands read and write objects of the API
+// only. Functions that read nothing but their arguments compute from the objects what the commands print and write.
 package cli
 
 import (
@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,9 +21,11 @@ import (
 
 // The exit codes.
 const (
-	exitHealthy  = 0
-	exitError    = 1
-	exitProblems = 2
+	exitHealthy       = 0
+	exitError         = 1
+	exitProblems      = 2
+	exitTimeout       = 3
+	exitNeedsApproval = 4
 )
 
 // errProblems means that `status` found problems and printed them.
@@ -35,23 +38,30 @@ var errIncomplete = errors.New("the state could not be read completely")
 type environment struct {
 	flags *genericclioptions.ConfigFlags
 	// connect returns the client for the cluster.
-	connect func() (client.Reader, error)
+	connect func() (client.Client, error)
 	now     func() time.Time
+	// pause waits, and returns an error if the context ends before.
+	pause func(context.Context, time.Duration) error
+	// isTerminal returns true if a person types the input.
+	isTerminal func(io.Reader) bool
 }
 
 // Run runs the command with arguments, and returns its exit code: 0 for success and, for `status`, healthy; 1 if
-// something could not be read; 2 if `status` found problems.
+// something could not be read or written; 2 if `status` found problems, or if a request cannot be carried out; 3 if the
+// time of --timeout is over; 4 if a plan is not approved.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	log.SetLogger(logr.Discard()) // the libraries would complain on stderr that nothing sets a logger
 	flags := genericclioptions.NewConfigFlags(true)
-	e := environment{flags: flags, now: time.Now, connect: func() (client.Reader, error) {
-		config, err := flags.ToRESTConfig()
-		if err != nil {
-			return nil, err
-		}
-		config.UserAgent = "kubectl-lvms/" + version.Version
-		return newClient(config)
-	}}
+	e := environment{flags: flags, now: time.Now, pause: sleep, isTerminal: isTerminal,
+		connect: func() (client.Client, error) {
+			config, err := flags.ToRESTConfig()
+			if err != nil {
+				return nil, err
+			}
+			config.UserAgent = "kubectl-lvms/" + version.Version
+			config.WarningHandler = rest.NewWarningWriter(errOut, rest.WarningWriterOptions{Deduplicate: true})
+			return newClient(config)
+		}}
 	return e.run(ctx, args, in, out, errOut)
 }
 
@@ -62,26 +72,36 @@ func (e *environment) run(ctx context.Context, args []string, in io.Reader, out,
 	command.SetOut(out)
 	command.SetErr(errOut)
 	err := command.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errProblems) && !errors.Is(err, errIncomplete) {
+		fmt.Fprintln(errOut, "error:", err)
+	}
 	switch {
 	case err == nil:
 		return exitHealthy
-	case errors.Is(err, errProblems):
+	case errors.Is(err, errProblems), errors.Is(err, errNotPossible):
 		return exitProblems
-	case !errors.Is(err, errIncomplete):
-		fmt.Fprintln(errOut, "error:", err)
+	case errors.Is(err, errTimeout):
+		return exitTimeout
+	case errors.Is(err, errNeedsApproval):
+		return exitNeedsApproval
 	}
 	return exitError
 }
 
-const about = `Show the state of LVM Storage: what is wrong and what to do, and its devices, device classes and volumes.
+const about = `Show the state of LVM Storage: what is wrong and what to do, and its devices, device classes and volumes. Repair
+it.
 
-The commands only read. They read the objects of the operator in all namespaces, or in the namespace of -n; volumes uses
--n for the namespace of claims. If you may not list in all namespaces, they read ` + defaultNamespace + `, and say so.`
+The commands read the objects of the operator in all namespaces, or in the namespace of -n; volumes uses -n for the
+namespace of claims. If you may not list in all namespaces, they read ` + defaultNamespace + `, and say so.
+
+Commands that change something say before what they change and what it leads to, and ask. --dry-run prints what they
+would write, and --yes answers the question. They write objects of the API, which the operator and the node agents carry
+out; they run nothing on a node.`
 
 func (e *environment) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-lvms",
-		Short:         "Show the state of LVM Storage",
+		Short:         "Show the state of LVM Storage, and repair it",
 		Long:          about,
 		Version:       version.Version,
 		SilenceUsage:  true,
@@ -89,7 +109,8 @@ func (e *environment) command() *cobra.Command {
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lvms"},
 	}
 	e.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand())
+	root.AddCommand(e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand(), e.orphansCommand())
+	root.AddCommand(e.recoveryCommands()...)
 	return root
 }
 
@@ -103,11 +124,11 @@ func (e *environment) namespace() string {
 
 // source returns the source of objects in the namespace of the operator, or in all namespaces if it is "".
 func (e *environment) source(namespace string) (*source, error) {
-	reader, err := e.connect()
+	c, err := e.connect()
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to the cluster: %w", err)
 	}
-	return &source{client: reader, namespace: namespace}, nil
+	return &source{client: c, namespace: namespace}, nil
 }
 
 // printNotes tells people what the output does not cover. JSON and YAML contain the notes.

@@ -15,7 +15,7 @@ import (
 func TestOutputOfEachCommand(t *testing.T) {
 	reader := fakeReader(nil, brokenObjects("storage")...)
 	codes := map[string]int{"status": exitProblems}
-	for _, command := range []string{"status", "devices", "classes", "volumes"} {
+	for _, command := range []string{"status", "devices", "classes", "volumes", "orphans"} {
 		for name, flags := range map[string][]string{"table": nil, "wide": {"-o", "wide"}, "json": {"-o", "json"},
 			"yaml": {"-o", "yaml"}, "no-headers": {"--no-headers"}} {
 			t.Run(command+" "+name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestTheListSaysWhatTheAPIDoesNotKnow(t *testing.T) {
 		t.Errorf("got %q", got.err)
 	}
 	got := run(t, reader, "volumes", "--device", "/dev/sdc")
-	want := "note: The node status says that no device class uses the device /dev/sdc, or a device that is built on it.\n" +
-		"No volumes found\n"
+	want := "note: The node status says that no device class uses the device /dev/sdc, or a device that is built on " +
+		"it.\nNo volumes found\n"
 	if got.err != want || got.code != 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -125,7 +125,7 @@ func TestWrongArguments(t *testing.T) {
 		"error: node worker-9 has no LVMVolumeGroupNodeStatus":                      "classes --node worker-9",
 		"error: no node lists the device /dev/sdz":                                  "volumes --device /dev/sdz",
 		"error: --claim shop/data is not in the namespace web of -n: give only one": "volumes -n web --claim shop/data",
-		`error: unknown command "drain" for "kubectl lvms"`:                         "drain",
+		`error: unknown command "frobnicate" for "kubectl lvms"`:                    "frobnicate",
 	} {
 		got := run(t, reader, strings.Fields(args)...)
 		if got.code != exitError || !strings.HasPrefix(got.err, want) || got.out != "" {
@@ -173,7 +173,7 @@ func TestAFailedReadIsNeverHealthyOrEmpty(t *testing.T) {
 		}
 	}
 	for command, resource := range map[string]string{"devices": nodeStatusesResource, "classes": nodeStatusesResource,
-		"volumes": volumesResource} {
+		"volumes": volumesResource, "orphans": nodeStatusesResource} {
 		got := run(t, fakeReader(failing(resource, broken)), command)
 		if got.code != exitError || got.out != "" || !strings.Contains(got.err, broken.Error()) {
 			t.Errorf("%s: got %+v", command, got)
@@ -295,23 +295,22 @@ func TestCompletion(t *testing.T) {
 
 func TestCompletionWithoutAServerHasATimeLimit(t *testing.T) {
 	limited := false
-	reader := listFunc(func(ctx context.Context) error {
+	reader := onlyLists{list: func(ctx context.Context) error {
 		_, limited = ctx.Deadline()
 		return errors.New("unreachable")
-	})
+	}}
 	got := run(t, reader, "__complete", "devices", "--node", "")
 	if !limited || got.code != 0 || strings.TrimSpace(got.out) != ":4" {
 		t.Errorf("limited %v, got %+v", limited, got)
 	}
 }
 
-// listFunc is a client that only lists.
-type listFunc func(context.Context) error
-
-func (f listFunc) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
-	return f(ctx)
+// onlyLists is a client that only lists.
+type onlyLists struct {
+	client.Client
+	list func(context.Context) error
 }
 
-func (f listFunc) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
-	return errors.New("not expected")
+func (f onlyLists) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOption) error {
+	return f.list(ctx)
 }

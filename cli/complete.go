@@ -60,19 +60,28 @@ func (e *environment) completeDevices(command *cobra.Command) {
 
 func (e *environment) completeClaims(command *cobra.Command) {
 	e.complete(command, "claim", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
-		page := &topolvmv1.LogicalVolumeList{}
-		if err := reader.List(ctx, page, client.Limit(completionObjects)); err != nil {
-			return nil, err
-		}
-		var claims []string
-		for i := range page.Items {
-			claim := page.Items[i].Annotations[v1alpha1.ClaimAnnotation]
-			if namespace := e.namespace(); namespace == "" || strings.HasPrefix(claim, namespace+"/") {
-				claims = append(claims, claim)
+		return namesOfVolumes(ctx, reader, func(lv *topolvmv1.LogicalVolume) string {
+			claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+			if namespace := e.namespace(); namespace != "" && !strings.HasPrefix(claim, namespace+"/") {
+				return ""
 			}
-		}
-		return claims, nil
+			return claim
+		})
 	})
+}
+
+// namesOfVolumes returns names in the LogicalVolumes.
+func namesOfVolumes(ctx context.Context, reader client.Reader,
+	of func(*topolvmv1.LogicalVolume) string) ([]string, error) {
+	page := &topolvmv1.LogicalVolumeList{}
+	if err := reader.List(ctx, page, client.Limit(completionObjects)); err != nil {
+		return nil, err
+	}
+	var found []string
+	for i := range page.Items {
+		found = append(found, of(&page.Items[i]))
+	}
+	return found, nil
 }
 
 // namesOfNodes returns names in the node statuses of all namespaces, or of the default one if the user may not list in

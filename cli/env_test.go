@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,7 +48,7 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 func runReal(t *testing.T, file string, args ...string) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code := Run(t.Context(), append([]string{"--kubeconfig", file}, args...), os.Stdin, &out, &errOut)
+	code := Run(t.Context(), append([]string{"--kubeconfig", file}, args...), strings.NewReader(""), &out, &errOut)
 	t.Logf("$ kubectl lvms %s   # exit code %d\n%s%s", strings.Join(args, " "), code, out.String(), errOut.String())
 	return result{code: code, out: out.String(), err: errOut.String()}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -171,7 +173,7 @@ type result struct {
 }
 
 // fakeReader returns a client with objects. If fail returns an error for a list, the list fails with it.
-func fakeReader(fail func(client.ObjectList, client.ListOptions) error, objects ...client.Object) client.Reader {
+func fakeReader(fail func(client.ObjectList, client.ListOptions) error, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 			options ...client.ListOption) error {
@@ -188,12 +190,31 @@ func fakeReader(fail func(client.ObjectList, client.ListOptions) error, objects 
 }
 
 // run runs a command with a client.
-func run(t *testing.T, reader client.Reader, args ...string) result {
+func run(t *testing.T, c client.Client, args ...string) result {
+	t.Helper()
+	return runWith(t, c, "", nil, args...)
+}
+
+// runWith runs a command with a client. If input is not empty, it is what a person types. Each time that the command
+// waits, the next step is called, which does what the cluster would do; the last one is repeated.
+func runWith(t *testing.T, c client.Client, input string, steps []func(), args ...string) result {
 	t.Helper()
 	e := environment{flags: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
-		connect: func() (client.Reader, error) { return reader, nil }}
+		connect:    func() (client.Client, error) { return c, nil },
+		isTerminal: func(io.Reader) bool { return input != "" },
+		pause: func(ctx context.Context, _ time.Duration) error {
+			if len(steps) > 0 {
+				steps[0]()
+			}
+			if len(steps) > 1 {
+				steps = steps[1:]
+			}
+			return ctx.Err()
+		}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a command that waits for too long fails
+	defer cancel()
 	var out, errOut bytes.Buffer
-	code := e.run(t.Context(), args, &bytes.Buffer{}, &out, &errOut)
+	code := e.run(ctx, args, strings.NewReader(input), &out, &errOut)
 	return result{code: code, out: out.String(), err: errOut.String()}
 }
 

@@ -9,6 +9,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -38,18 +39,23 @@ func init() {
 }
 
 // newClient returns a client for the kinds of the product. It knows their resources and so does not discover APIs.
-func newClient(config *rest.Config) (client.Reader, error) {
+func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"LVMCluster", "LVMVolumeGroupNodeStatus", "LVMRecovery"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(topolvmv1.GroupVersion.WithKind("LogicalVolume"), meta.RESTScopeRoot)
-	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, err
+	}
+	// An operator that is older than the plugin must not drop a field that it does not know.
+	return client.WithFieldValidation(client.WithFieldOwner(c, fieldManager), metav1.FieldValidationStrict), nil
 }
 
 // source reads the objects of the product.
 type source struct {
-	client client.Reader
+	client client.Client
 	// namespace is the namespace of the operator, or "" for all namespaces.
 	namespace string
 	// notes say what was not read.

@@ -24,16 +24,19 @@ examples. All commands also have the flags of ` + "`kubectl options`" + ` that s
 
 | exit code | means |
 |---|---|
-| 0 | the command succeeded; for ` + "`status`" + `: everything was read and is healthy |
-| 1 | something could not be read, or the arguments are wrong. If ` + "`status`" + ` could read a part, it prints the problems in it; there may be more |
-| 2 | only ` + "`status`" + `: everything was read, and there are problems |
+| 0 | the command succeeded; for ` + "`status`" + `: everything was read and is healthy; for commands that write: the request was carried out or, with ` + "`--wait=false`" + `, written, and for ` + "`--dry-run`" + `: it was printed |
+| 1 | something could not be read or written, the arguments are wrong, or the answer to a question was no. If ` + "`status`" + ` could read a part, it prints the problems in it; there may be more |
+| 2 | ` + "`status`" + `: everything was read, and there are problems. Commands that write: the request cannot be carried out, and the message says why |
+| 3 | the time of ` + "`--timeout`" + ` is over. The request stays; the same command continues to wait for it |
+| 4 | a plan is not approved: ` + "`--yes`" + ` does not approve a plan that can lose data without ` + "`--approve-plan`" + `, or the answer was no. The LVMRecovery stays |
 
-| resource | read by | permission |
+| resource | used by | permission |
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
-| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`status`, `devices`, `classes`, `volumes --device`" + `, completion | list |
+| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`volumes`" + ` without ` + "`--device`" + `, completion | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
-| ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`" + `, completion | list, in the cluster |
+| ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
+| ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
 `
 
 const outputIntroduction = `
@@ -48,9 +51,7 @@ func TestReferenceOfCommandsIsFresh(t *testing.T) {
 	e := environment{flags: genericclioptions.NewConfigFlags(true)}
 	var page strings.Builder
 	page.WriteString(referenceIntroduction)
-	for _, command := range e.command().Commands() {
-		writeCommand(&page, command)
-	}
+	writeCommands(&page, e.command())
 	page.WriteString(outputIntroduction)
 	writeTypes(t, &page)
 	if err := reference.Check("../docs/reference/cli.md", page.String(), *update); err != nil {
@@ -58,10 +59,18 @@ func TestReferenceOfCommandsIsFresh(t *testing.T) {
 	}
 }
 
-func writeCommand(page *strings.Builder, command *cobra.Command) {
-	if command.Name() == "help" || command.Name() == "completion" {
-		return
+// writeCommands writes the commands below a command, each before those below it.
+func writeCommands(page *strings.Builder, command *cobra.Command) {
+	for _, c := range command.Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		writeCommand(page, c)
+		writeCommands(page, c)
 	}
+}
+
+func writeCommand(page *strings.Builder, command *cobra.Command) {
 	var rows [][]string
 	command.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		name := "`--" + f.Name + "`"
@@ -70,7 +79,7 @@ func writeCommand(page *strings.Builder, command *cobra.Command) {
 		}
 		rows = append(rows, []string{name, f.Usage})
 	})
-	fmt.Fprintf(page, "\n## kubectl lvms %s\n\n%s\n\n```\n%s\n```\n\n%s", command.Name(), command.Long, command.Example,
+	fmt.Fprintf(page, "\n## %s\n\n%s\n\n```\n%s\n```\n\n%s", command.CommandPath(), command.Long, command.Example,
 		reference.Table([]string{"flag", "meaning"}, rows))
 }
 

@@ -139,6 +139,11 @@ func devicesNamed(node *v1alpha1.LVMVolumeGroupNodeStatus, name string) []*v1alp
 }
 
 func isNamed(device *v1alpha1.DeviceStatus, name string) bool {
+	return slices.Contains(namesOfDevice(device), name)
+}
+
+// namesOfDevice returns all names of a device; some may be empty.
+func namesOfDevice(device *v1alpha1.DeviceStatus) []string {
 	names := []string{device.Name, device.KernelName, device.ID, device.PVUUID}
 	for _, link := range device.ByID {
 		names = append(names, "/dev/disk/by-id/"+link)
@@ -146,7 +151,7 @@ func isNamed(device *v1alpha1.DeviceStatus, name string) bool {
 	for _, link := range device.ByPath {
 		names = append(names, "/dev/disk/by-path/"+link)
 	}
-	return slices.Contains(names, name)
+	return names
 }
 
 // hasPhysicalVolume returns true if a volume group has a device that the list of devices does not have.

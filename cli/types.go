@@ -123,6 +123,27 @@ type Class struct {
 	v1alpha1.VGStatus `json:",inline"`
 }
 
+// OrphanList is the output of `orphans`.
+type OrphanList struct {
+	metav1.TypeMeta `json:",inline"`
+	// items are the orphans, by node, device class and name.
+	Items []Orphan `json:"items"`
+	// nodes are the nodes that were read.
+	Nodes []Node `json:"nodes"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Orphan is a volume that nothing refers to. It also has all fields of an orphan in LVMVolumeGroupNodeStatus.
+type Orphan struct {
+	// node is the node with the orphan.
+	Node string `json:"node"`
+	// deviceClass is the device class.
+	DeviceClass string `json:"deviceClass"`
+
+	v1alpha1.OrphanStatus `json:",inline"`
+}
+
 // VolumeList is the output of `volumes`.
 type VolumeList struct {
 	metav1.TypeMeta `json:",inline"`

@@ -150,7 +150,7 @@ var rules = []rule{
 	{folder: "controllers/lvmcluster/internal/fixture", ours: []string{"api"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
-	// The plugin of kubectl reads the API only, and is small and independent of the programs of the cluster.
+	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster.
 	{folder: "cli", ours: []string{"api", "internal/paging", "internal/version"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
 	{folder: "cmd/kubectl-lvms", ours: []string{"cli"},

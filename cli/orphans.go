@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func (e *environment) orphansCommand() *cobra.Command {
+	o, node, class := &output{}, "", ""
+	command := &cobra.Command{
+		Use:   "orphans",
+		Short: "List the volumes that nothing refers to",
+		Long: `List the logical volumes without an object (LogicalVolume), the objects without a logical volume (Object), and the
+volumes that nothing claims (Unclaimed). docs/how-to/orphans.md says what to do about each.
+
+To keep the data of a logical volume, use import. To delete it, use orphans delete.`,
+		Example: `  # List the orphans of a node
+  kubectl lvms orphans --node worker-1`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			nodes, s, err := e.readNodes(command.Context(), o, node)
+			if err != nil {
+				return err
+			}
+			orphans := newOrphans(nodes, node, class)
+			orphans.Nodes = newNodes(nodes, e.now())
+			orphans.Notes = append(s.notes, orphans.Notes...)
+			printNotes(command.ErrOrStderr(), o, orphans.Notes)
+			for i := range orphans.Nodes {
+				orphans.Nodes[i].DevicesOmitted = 0
+			}
+			printNodes(command.ErrOrStderr(), o, orphans.Nodes)
+			return printList(command, o, orphans, orphanTable(orphans))
+		},
+	}
+	o.addFlags(command)
+	command.Flags().StringVar(&node, "node", "", "list only the orphans on this node")
+	command.Flags().StringVar(&class, "class", "", "list only the orphans of this device class")
+	e.completeNodes(command)
+	e.completeClasses(command)
+	command.AddCommand(e.deleteOrphansCommand())
+	return command
+}
+
+func (e *environment) deleteOrphansCommand() *cobra.Command {
+	var volumes []string
+	return e.recoveryCommand(recoveryCommand{
+		use: "delete", action: v1alpha1.RecoveryDeleteOrphans,
+		short: "Delete logical volumes that no object refers to, with their data",
+		long: `Delete logical volumes by name that no object of the cluster refers to, with their data. The node agent refuses to
+delete a volume that is in use, or to which a LogicalVolume or a PersistentVolume refers.`,
+		example: `  # Delete an orphan that is not needed
+  kubectl lvms orphans delete --node worker-1 --class vg1 --volume 2f0c8f6e-7d5f-4b0e-a8d3-3a4c7e0c7c11`,
+		addFlags: func(command *cobra.Command) {
+			command.Flags().StringSliceVar(&volumes, "volume", nil, "delete this logical volume. It can be repeated")
+			e.completeOrphans(command)
+		},
+		complete: func(r *recoveryRequest) error {
+			if r.volumes = volumeNames(volumes, r.at.group().Group()); len(r.volumes) == 0 {
+				return errors.New("--volume is missing: give the logical volumes to delete; kubectl lvms orphans " +
+					"lists them")
+			}
+			return nil
+		},
+	})
+}
+
+// newOrphans returns the orphans of nodes, on one node and in one device class if they are given.
+func newOrphans(nodes []v1alpha1.LVMVolumeGroupNodeStatus, node, class string) OrphanList {
+	all := OrphanList{TypeMeta: typeMeta("OrphanList"), Items: []Orphan{}}
+	for i := range nodes {
+		if node != "" && nodes[i].Name != node {
+			continue
+		}
+		for _, group := range nodes[i].Status.NodeStatus {
+			if class != "" && group.Name != class {
+				continue
+			}
+			for _, orphan := range group.Orphans {
+				all.Items = append(all.Items, Orphan{Node: nodes[i].Name, DeviceClass: group.Name,
+					OrphanStatus: orphan})
+			}
+			if more := int(group.OrphanCount) - len(group.Orphans); more > 0 {
+				all.Notes = append(all.Notes, fmt.Sprintf("Device class %s on node %s has %d more orphans, which the "+
+					"node status does not list.", group.Name, nodes[i].Name, more))
+			}
+		}
+	}
+	slices.SortStableFunc(all.Items, func(a, b Orphan) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.DeviceClass, b.DeviceClass),
+			cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+func orphanTable(orphans OrphanList) *metav1.Table {
+	table := newTable([]string{"Node", "Class", "Kind", "Name", "Size", "Claim"}, []string{"Created", "Removed at"})
+	for i := range orphans.Items {
+		o := &orphans.Items[i]
+		addRow(table, o.Node, o.DeviceClass, string(o.Kind), o.Name, sizeOf(o.Size), o.Claim, timeText(o.Created),
+			timeText(o.RemovalTime))
+	}
+	return table
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+var at = target{namespace: "storage", node: "worker-1", class: "vg1"}
+
+func TestEachActionHasAPreview(t *testing.T) {
+	var text strings.Builder
+	for _, action := range []v1alpha1.RecoveryAction{v1alpha1.RecoveryRemoveLostDevices,
+		v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryRestoreLabels, v1alpha1.RecoveryRestoreMetadata,
+		v1alpha1.RecoveryFreePoolSpace, v1alpha1.RecoveryDeleteOrphans, v1alpha1.RecoveryImportVolumes,
+		v1alpha1.RecoveryCheckFileSystems} {
+		if len(recoveryEffects[action]) == 0 {
+			t.Errorf("%s has no effects", action)
+		}
+		request := recoveryRequest{action: action, at: at}
+		if action == v1alpha1.RecoveryDeleteOrphans || action == v1alpha1.RecoveryCheckFileSystems {
+			request.volumes = []string{"a", "b"}
+		}
+		text.WriteString(request.preview() + "\n")
+	}
+	text.WriteString(recoveryRequest{action: v1alpha1.RecoveryImportVolumes, at: at, volumes: []string{"a", "b"},
+		claims: []v1alpha1.RecoveryClaim{{Volume: "a", Namespace: "shop", Name: "data"}}}.preview())
+	golden(t, "previews", text.String())
+}
+
+// plans are plans of each kind, with their action.
+func plans() []*v1alpha1.LVMRecovery {
+	created := metav1.NewTime(now)
+	of := func(action v1alpha1.RecoveryAction, plan v1alpha1.RecoveryPlan) *v1alpha1.LVMRecovery {
+		plan.ID = "3f9c0a51b7d2"
+		return &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: "worker-1-vg1-x"},
+			Spec:   v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", Action: action},
+			Status: v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Plan: &plan}}
+	}
+	return []*v1alpha1.LVMRecovery{
+		of(v1alpha1.RecoveryRemoveLostDevices, v1alpha1.RecoveryPlan{LostVolumeCount: 3, KeptVolumeCount: 5,
+			Devices:     []v1alpha1.RecoveryDevice{{UUID: "pv-d", Name: "/dev/sdd", DeviceID: "wwn:0x4"}},
+			ThinPools:   []v1alpha1.RecoveryVolume{{Name: "thin-pool", Size: 90 << 30}},
+			LostVolumes: []v1alpha1.RecoveryVolume{{Name: "a", Size: 20 << 30, Claim: "shop/data"}, {Name: "b"}}}),
+		of(v1alpha1.RecoveryRemoveLostDevices, v1alpha1.RecoveryPlan{KeptVolumeCount: 1,
+			Devices: []v1alpha1.RecoveryDevice{{UUID: "pv-d"}}}),
+		of(v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairClearCheck}),
+		of(v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild, KeptVolumeCount: 2}),
+		of(v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild, LostVolumeCount: 1,
+			LostVolumes: []v1alpha1.RecoveryVolume{{Name: "a", Size: 1 << 30}},
+			DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "b", Size: 1 << 30, LostBytes: 5 << 19, Claim: "shop/b"},
+				{Name: "c", Finding: "its blocks\nare shared"}}}),
+		of(v1alpha1.RecoveryRestoreMetadata, v1alpha1.RecoveryPlan{ReplacesMetadata: true, MetadataSource: "vg1_00001.vg"}),
+		of(v1alpha1.RecoveryFreePoolSpace, v1alpha1.RecoveryPlan{MountedVolumeCount: 3, ExtensibleBytes: 10 << 30,
+			MountedVolumes: []v1alpha1.RecoveryVolume{
+				{Name: "a", Size: 20 << 30, AllocatedBytes: 5 << 30, UsedBytes: 3 << 30}, {Name: "b", AllocatedBytes: 1 << 30}}}),
+		of(v1alpha1.RecoveryDeleteOrphans, v1alpha1.RecoveryPlan{LostVolumeCount: 1,
+			LostVolumes: []v1alpha1.RecoveryVolume{{Name: "old", Size: 1 << 30, Claim: "shop/old"}}}),
+		of(v1alpha1.RecoveryImportVolumes, v1alpha1.RecoveryPlan{ImportedVolumes: []v1alpha1.RecoveryVolume{
+			{Name: "old", Size: 1 << 30, Claim: "shop/old", PersistentVolume: "pvc-1", FSType: "ext4", Created: &created,
+				LastMountTime: &created},
+			{Name: "far", Size: 1 << 30, Claim: "shop/far", PersistentVolume: "pvc-2", FromNode: "worker-2"}}}),
+		of(v1alpha1.RecoveryCheckFileSystems, v1alpha1.RecoveryPlan{CheckedVolumes: []v1alpha1.RecoveryVolume{
+			{Name: "a", Size: 1 << 30, FSType: "xfs", Finding: "bad magic number", Claim: "shop/data"},
+			{Name: "b", Size: 1 << 30, FSType: "ext4", Finding: "no errors; the journal has changes"}}}),
+	}
+}
+
+func TestPlansAsAPersonReadsThem(t *testing.T) {
+	var all strings.Builder
+	for _, recovery := range plans() {
+		text, err := planText(recovery)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString(text)
+	}
+	golden(t, "plans", all.String())
+}
+
+func TestWhichPlansCanLoseData(t *testing.T) {
+	var got []string
+	for _, recovery := range plans() {
+		got = append(got, risk(recovery.Spec.Action, recovery.Status.Plan))
+	}
+	want := []string{"3 volumes are lost", "", "",
+		"the metadata of the thin pool is written again, which can lose more than the plan lists",
+		"1 volume is lost, and 2 volumes lose some of their data",
+		"the metadata of a volume group that exists is replaced", "", "1 volume is lost", "",
+		"the repair of a file system can remove damaged files"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOpenRecovery(t *testing.T) {
+	recovery := func(name string, age time.Duration, change func(*v1alpha1.LVMRecovery)) v1alpha1.LVMRecovery {
+		r := v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: name,
+			CreationTimestamp: metav1.NewTime(now.Add(-age))},
+			Spec: v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1"}}
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	ended := recovery("ended", 9*time.Hour, func(r *v1alpha1.LVMRecovery) {
+		r.Status.Phase = v1alpha1.RecoverySucceeded
+	})
+	found := recovery("no-errors-found", 8*time.Hour, func(r *v1alpha1.LVMRecovery) {
+		r.Status.Phase, r.Status.CompletionTime = v1alpha1.RecoveryNotApplicable, ptr.To(metav1.NewTime(now))
+	})
+	deleted := recovery("deleted", 7*time.Hour, func(r *v1alpha1.LVMRecovery) {
+		r.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	})
+	elsewhere := recovery("elsewhere", 6*time.Hour, func(r *v1alpha1.LVMRecovery) { r.Spec.NodeName = "worker-2" })
+	class := recovery("class", 6*time.Hour, func(r *v1alpha1.LVMRecovery) { r.Spec.DeviceClassName = "vg2" })
+	waits := recovery("waits", time.Hour, func(r *v1alpha1.LVMRecovery) {
+		r.Status.Phase = v1alpha1.RecoveryNotApplicable
+	})
+	newer := recovery("newer", time.Minute, nil)
+	if open := openRecovery([]v1alpha1.LVMRecovery{ended, found, deleted, elsewhere, class}, at); open != nil {
+		t.Errorf("got %s", open.Name)
+	}
+	open := openRecovery([]v1alpha1.LVMRecovery{ended, newer, waits, found}, at)
+	if open == nil || open.Name != "waits" {
+		t.Errorf("got %v", open)
+	}
+}
+
+func TestTheSameRecoveryHasTheSameVolumesAndClaims(t *testing.T) {
+	claims := []v1alpha1.RecoveryClaim{{Volume: "a", Namespace: "shop", Name: "data"}}
+	request := recoveryRequest{action: v1alpha1.RecoveryImportVolumes, at: at, volumes: []string{"b", "a"}, claims: claims}
+	object := request.object()
+	object.Spec.Volumes = []string{"a", "b"}
+	if !request.isSame(object) {
+		t.Error("another order is another recovery")
+	}
+	for name, change := range map[string]func(*v1alpha1.LVMRecoverySpec){
+		"action":  func(s *v1alpha1.LVMRecoverySpec) { s.Action = v1alpha1.RecoveryDeleteOrphans },
+		"volumes": func(s *v1alpha1.LVMRecoverySpec) { s.Volumes = []string{"a"} },
+		"claims":  func(s *v1alpha1.LVMRecoverySpec) { s.Claims = nil },
+	} {
+		other := object.DeepCopy()
+		change(&other.Spec)
+		if request.isSame(other) {
+			t.Errorf("%s: another recovery is the same", name)
+		}
+	}
+}
+
+func TestTheTargetIsUnambiguous(t *testing.T) {
+	two := healthyNode("storage")
+	two.Name = "worker-2"
+	two.Status.NodeStatus = append(two.Status.NodeStatus, v1alpha1.VGStatus{Name: "vg2"})
+	empty := healthyNode("storage")
+	empty.Name, empty.Status.NodeStatus = "worker-3", nil
+	nodes := []v1alpha1.LVMVolumeGroupNodeStatus{*healthyNode("storage"), *two, *empty}
+	for name, test := range map[string]struct {
+		flags targetFlags
+		class string
+		err   string
+	}{
+		"the only device class": {flags: targetFlags{node: "worker-1"}, class: "vg1"},
+		"a device class":        {flags: targetFlags{node: "worker-2", class: "vg2"}, class: "vg2"},
+		"no node":               {err: "--node is missing"},
+		"an unknown node": {flags: targetFlags{node: "worker-9"}, err: "node worker-9 has no " +
+			"LVMVolumeGroupNodeStatus"},
+		"several device classes": {flags: targetFlags{node: "worker-2"}, err: "give one of them with --class: vg1, " +
+			"vg2"},
+		"an unknown class": {flags: targetFlags{node: "worker-1", class: "vg9"},
+			err: "node worker-1 does not have the device class vg9: it has vg1"},
+		"no device class": {flags: targetFlags{node: "worker-3"}, err: "node worker-3 has no device class"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := newTarget(nodes, test.flags)
+			if test.err == "" && (err != nil || got.class != test.class || got.namespace != "storage" || got.group() == nil) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	if _, err := newTarget(append(nodes, *healthyNode("other")), targetFlags{node: "worker-1"}); err == nil ||
+		!strings.Contains(err.Error(), "in several namespaces") {
+		t.Errorf("two namespaces: got %v", err)
+	}
+}
+
+func TestParseImports(t *testing.T) {
+	names, claims, err := parseImports([]string{"vg1/a=shop/data", "b"}, "vg1")
+	want := []v1alpha1.RecoveryClaim{{Volume: "a", Namespace: "shop", Name: "data"}}
+	if err != nil || cmp.Diff([]string{"a", "b"}, names) != "" || cmp.Diff(want, claims) != "" {
+		t.Errorf("got %v %v %v", names, claims, err)
+	}
+	for _, wrong := range [][]string{{"a=data"}, {"a=/data"}, {"a="}, {"a", "vg1/a"}} {
+		if _, _, err := parseImports(wrong, "vg1"); err == nil {
+			t.Errorf("%v is accepted", wrong)
+		}
+	}
+}

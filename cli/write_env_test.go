@@ -1,0 +1,150 @@
+//go:build env
+
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// newNamespace creates a namespace with the objects of a healthy cluster.
+func newNamespace(t *testing.T, name string) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := server.Client.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	create(t, healthyNode(name))
+}
+
+func recoveriesIn(t *testing.T, namespace string) []v1alpha1.LVMRecovery {
+	t.Helper()
+	all := &v1alpha1.LVMRecoveryList{}
+	if err := server.Client.List(t.Context(), all, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return all.Items
+}
+
+// startAgent does what the node agent does with the LVMRecoveries of a namespace: it makes a plan, and carries it out
+// if exactly this plan is approved.
+func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStatus) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	t.Cleanup(func() {
+		cancel()
+		<-stopped
+		_ = server.Client.DeleteAllOf(context.Background(), &v1alpha1.LVMRecovery{}, client.InNamespace(namespace))
+	})
+	go func() {
+		defer close(stopped)
+		for ctx.Err() == nil {
+			all := &v1alpha1.LVMRecoveryList{}
+			_ = server.Client.List(ctx, all, client.InNamespace(namespace))
+			for i := range all.Items {
+				recovery := &all.Items[i]
+				if hasEnded(recovery) {
+					continue
+				}
+				recovery.Status = planned
+				if isApproved(recovery) {
+					recovery.Status.Phase, recovery.Status.Message = v1alpha1.RecoverySucceeded, "done"
+				}
+				_ = server.Client.Status().Update(ctx, recovery)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+}
+
+func planOf(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
+	status := awaiting(plan)
+	status.Plan.Devices, status.Plan.CreationTime = []v1alpha1.RecoveryDevice{}, metav1.NewTime(now)
+	return status
+}
+
+func TestARecoveryOnARealAPIServer(t *testing.T) {
+	const namespace = "recover"
+	newNamespace(t, namespace)
+	file := kubeconfig(t, server.Config)
+	command := func(args string) result {
+		return runReal(t, file, append([]string{"-n", namespace}, strings.Fields(args)...)...)
+	}
+	expect(t, command("repair --node worker-1"), exitError, "there is no terminal to ask on")
+	expect(t, command("repair --node worker-1 --dry-run"), 0, "generateName: worker-1-vg1-")
+	if found := recoveriesIn(t, namespace); len(found) > 0 {
+		t.Fatalf("something was written: %+v", found)
+	}
+	expect(t, command("repair --node worker-1 --yes --timeout 2s"), exitTimeout, "Check that the vg-manager Pod of "+
+		"the node")
+	startAgent(t, namespace, planOf(losing))
+	expect(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan bad1")
+	found := recoveriesIn(t, namespace)
+	if len(found) != 1 || found[0].Spec.ApprovedPlan != "" {
+		t.Fatalf("got %+v", found)
+	}
+	expect(t, command("trim --node worker-1 --yes"), exitError, "(action RepairThinPool) of the device class vg1 on "+
+		"node")
+	expect(t, command("repair --node worker-1 --yes --approve-plan bad1"), 0, "has ended: done")
+	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != "bad1" {
+		t.Fatalf("got %+v", found)
+	}
+}
+
+func TestTheObjectOfADryRunIsValid(t *testing.T) {
+	const namespace = "dry-run"
+	newNamespace(t, namespace)
+	create(t, volume("dry-run-1", "worker-1", "vg1", "shop/dry-run"))
+	file := kubeconfig(t, server.Config)
+	for _, args := range []string{"repair", "forget", "restore-labels", "restore-metadata", "trim", "import",
+		"import --volume a=shop/data,b", "check --claim shop/dry-run", "check --volume a", "orphans delete --volume " +
+			"vg1/a"} {
+		got := runReal(t, file, strings.Fields(args+" --node worker-1 --dry-run -n "+namespace)...)
+		if got.code != 0 {
+			t.Fatalf("%s: %+v", args, got)
+		}
+		object := &v1alpha1.LVMRecovery{}
+		if err := yaml.UnmarshalStrict([]byte(got.out), object); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.NewDryRunClient(server.Client).Create(t.Context(), object); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	// What the CRD does not allow is shown as the API server says it.
+	got := runReal(t, file, "check", "--node", "worker-1", "--volume", strings.Repeat("a", 128), "--yes", "-n", namespace)
+	expect(t, got, exitError, "spec.volumes[0]: Too long")
+}
+
+func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
+	const namespace = "approval"
+	newNamespace(t, namespace)
+	recovery := recoveryRequest{action: v1alpha1.RecoveryRepairThinPool, at: target{namespace: namespace, node: "worker-1",
+		class: "vg1"}}.object()
+	recovery.Name, recovery.Status = "mine", planOf(losing)
+	create(t, recovery)
+	shown := &v1alpha1.LVMRecovery{}
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(recovery), shown); err != nil {
+		t.Fatal(err)
+	}
+	changed := shown.DeepCopy()
+	changed.Status = planOf(losingMore)
+	if err := server.Client.Status().Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if err := patchWith(t.Context(), server.Client, shown, approvalPatch(shown)); err == nil {
+		t.Error("a plan was approved that was not shown")
+	}
+	if got := recoveriesIn(t, namespace); got[0].Spec.ApprovedPlan != "" {
+		t.Errorf("got %+v", got[0].Spec)
+	}
+}
