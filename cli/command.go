@@ -111,6 +111,7 @@ func (e *environment) command() *cobra.Command {
 	e.flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand(), e.orphansCommand())
 	root.AddCommand(e.recoveryCommands()...)
+	root.AddCommand(e.deviceCommands()...)
 	return root
 }
 

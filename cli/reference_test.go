@@ -33,7 +33,9 @@ examples. All commands also have the flags of ` + "`kubectl options`" + ` that s
 | resource | used by | permission |
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
+| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list, patch |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`volumes`" + ` without ` + "`--device`" + `, completion | list |
+| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list; get, to show the progress |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |

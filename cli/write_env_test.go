@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -146,5 +148,85 @@ func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
 	}
 	if got := recoveriesIn(t, namespace); got[0].Spec.ApprovedPlan != "" {
 		t.Errorf("got %+v", got[0].Spec)
+	}
+}
+
+func TestRequestsOnARealAPIServer(t *testing.T) {
+	const namespace = "requests"
+	if err := server.Client.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	node := pairedNode(namespace, "90Gi")
+	node.Status.Devices[len(node.Status.Devices)-1].VolumeGroupUUID = strings.Repeat("u", 65)
+	create(t, node)
+	cluster := storageCluster(namespace)
+	cluster.Spec.Storage.DeviceClasses[1].AdoptClusters = []v1alpha1.ClusterIdentity{"kept"}
+	create(t, cluster)
+	file := kubeconfig(t, server.Config)
+	command := func(args string) result {
+		return runReal(t, file, append([]string{"-n", namespace, "--node", "worker-1", "--class", "vg1"},
+			strings.Fields(args)...)...)
+	}
+	class := func() v1alpha1.DeviceClass {
+		found := &v1alpha1.LVMCluster{}
+		if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), found); err != nil {
+			t.Fatal(err)
+		}
+		return found.Spec.Storage.DeviceClasses[1]
+	}
+	before := class()
+	expect(t, command("cordon --device /dev/sdb --dry-run"), 0, "op: replace\n  path: /metadata/resourceVersion")
+	if len(class().DeviceRequests) > 0 {
+		t.Fatal("the dry run writes")
+	}
+	expect(t, command("cordon --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.", "The request stays")
+	expect(t, command("cordon --device /dev/sdb --yes --wait=false"), 0, "Nothing is changed.")
+	if got := class().DeviceRequests; len(got) != 1 || got[0] != request("pv-b", v1alpha1.DeviceActionCordon) {
+		t.Fatalf("got %+v", got)
+	}
+	expect(t, command("replace --device /dev/sdb --with /dev/sdc --yes --wait=false"), 0, "was changed.")
+	now := class()
+	if len(now.DeviceRequests) != 1 || now.DeviceRequests[0].Action != v1alpha1.DeviceActionRemove ||
+		len(now.DeviceSelector.OptionalPaths) != 2 || len(now.AdoptClusters) != 1 {
+		t.Fatalf("got %+v", now)
+	}
+	expect(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
+	now = class()
+	now.DeviceSelector = before.DeviceSelector
+	if diff := cmp.Diff(before, now); diff != "" {
+		t.Error(diff)
+	}
+	// What the API server does not accept is shown as it says it.
+	got := command("adopt --yes --volume-group " + strings.Repeat("u", 65))
+	expect(t, got, exitError, "spec.storage.deviceClasses[1].adopt[0].volumeGroupUUID: Too long")
+}
+
+func TestAPatchOfAnOutdatedLVMClusterIsAConflict(t *testing.T) {
+	const namespace = "conflict"
+	if err := server.Client.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	cluster := storageCluster(namespace)
+	create(t, cluster)
+	read := &v1alpha1.LVMCluster{}
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), read); err != nil {
+		t.Fatal(err)
+	}
+	changed := read.DeepCopy()
+	changed.Spec.Storage.DeviceClasses = changed.Spec.Storage.DeviceClasses[1:] // vg1 has another index now
+	if err := server.Client.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	class := classAt{cluster: read, index: 0}
+	err := patchWith(t.Context(), server.Client, read, class.guarded(adoptOperations(class, "worker-1", "u")))
+	if err == nil {
+		t.Error("an outdated change was written")
+	}
+	read.Spec.Storage.DeviceClasses[0].Name = "vg1" // only the version is another one
+	err = patchWith(t.Context(), server.Client, read, class.guarded(adoptOperations(class, "worker-1", "u")))
+	if !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
 	}
 }

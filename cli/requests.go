@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// classAt is a device class in the spec of an LVMCluster.
+type classAt struct {
+	cluster *v1alpha1.LVMCluster
+	index   int
+}
+
+// findClass returns the device class with a name. Only one LVMCluster may have it.
+func findClass(clusters []v1alpha1.LVMCluster, name string) (classAt, error) {
+	var found []classAt
+	for i := range clusters {
+		for j := range clusters[i].Spec.Storage.DeviceClasses {
+			if clusters[i].Spec.Storage.DeviceClasses[j].Name == name {
+				found = append(found, classAt{cluster: &clusters[i], index: j})
+			}
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return classAt{}, fmt.Errorf("no LVMCluster has the device class %s in its spec", name)
+	case len(found) > 1:
+		return classAt{}, fmt.Errorf("several LVMClusters have the device class %s: give the namespace with -n", name)
+	}
+	class := found[0].class()
+	if class.ExistingVolumeGroup != "" {
+		return classAt{}, fmt.Errorf("the device class %s uses the volume group %s, which an administrator created "+
+			"(existingVolumeGroup): its devices are changed with LVM commands on the "+
+			"node", name, class.ExistingVolumeGroup)
+	}
+	return found[0], nil
+}
+
+func (c classAt) class() *v1alpha1.DeviceClass { return &c.cluster.Spec.Storage.DeviceClasses[c.index] }
+
+func (c classAt) name() string {
+	return "LVMCluster " + c.cluster.Namespace + "/" + c.cluster.Name
+}
+
+// path returns the path of a field of the device class in a JSON patch.
+func (c classAt) path(field string) string {
+	return fmt.Sprintf("/spec/storage/deviceClasses/%d/%s", c.index, field)
+}
+
+// guarded returns a patch that the API server applies only to the LVMCluster as it was read: if it was changed in the
+// meantime, there is a conflict.
+func (c classAt) guarded(operations []operation) []operation {
+	return append([]operation{
+		{Op: "test", Path: "/metadata/uid", Value: c.cluster.UID},
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: c.cluster.ResourceVersion},
+		{Op: "test", Path: c.path("name"), Value: c.class().Name},
+	}, operations...)
+}
+
+// requestOperations returns how the requests of a device class are changed so that the device has one request with the
+// action, or none if the action is empty. It returns nothing if that is so already. The new request names the UUID of
+// the physical volume, which is on the device itself.
+func requestOperations(c classAt, m member, action v1alpha1.DeviceAction) []operation {
+	requests := c.class().DeviceRequests
+	about := slices.IndexFunc(requests, m.isAbout)
+	if about >= 0 && action != "" && requests[about].Action == action {
+		return nil // the first request is in effect
+	}
+	isOther := func(r v1alpha1.DeviceRequest) bool { return !m.isAbout(r) }
+	if about >= 0 && action == "" && !slices.ContainsFunc(requests, isOther) {
+		return []operation{{Op: "remove", Path: c.path("deviceRequests")}}
+	}
+	var operations []operation
+	for i := len(requests) - 1; i >= 0; i-- {
+		if m.isAbout(requests[i]) {
+			operations = append(operations, operation{Op: "remove",
+				Path: fmt.Sprintf("%s/%d", c.path("deviceRequests"), i)})
+		}
+	}
+	if action != "" {
+		operations = append(operations, appendTo(c.path("deviceRequests"), len(requests) == 0,
+			v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: action}))
+	}
+	return operations
+}
+
+// appendTo returns the operation that appends a value to a list, or creates the list.
+func appendTo(list string, isAbsent bool, value any) operation {
+	if isAbsent {
+		return operation{Op: "add", Path: list, Value: []any{value}}
+	}
+	return operation{Op: "add", Path: list + "/-", Value: value}
+}
+
+// withdrawOperations returns how the requests of a node are removed that have a name as their device.
+func withdrawOperations(c classAt, node, device string) []operation {
+	return requestOperations(c, member{at: target{node: node}, names: []string{device}}, "")
+}
+
+// adoptOperations returns how a device class adopts a volume group on a node, or nothing if it does so already. It can
+// adopt one on each node.
+func adoptOperations(c classAt, node, uuid string) []operation {
+	adopted := v1alpha1.VolumeGroupAdoption{Node: node, VolumeGroupUUID: uuid}
+	list := c.class().Adopt
+	index := slices.IndexFunc(list, func(a v1alpha1.VolumeGroupAdoption) bool { return a.Node == node })
+	switch {
+	case index >= 0 && list[index] == adopted:
+		return nil
+	case index >= 0:
+		return []operation{{Op: "replace", Path: fmt.Sprintf("%s/%d", c.path("adopt"), index), Value: adopted}}
+	}
+	return []operation{appendTo(c.path("adopt"), len(list) == 0, adopted)}
+}
+
+// replaceOperations returns how the path of a new device is added to the selector of a device class, so that the volume
+// group gets the device before another one is removed. It returns nothing if the selector has the path. Selectors whose
+// devices are wiped, and those for groups of nodes, are not changed.
+func replaceOperations(c classAt, device *v1alpha1.DeviceStatus, nodes int) ([]operation, error) {
+	class := c.class()
+	selector := class.DeviceSelector
+	const byHand = "add the path of the new device to the selector of the LVMCluster, wait until kubectl lvms " +
+		"devices shows the device in the device class, and run kubectl lvms remove for the old one"
+	switch {
+	case len(class.DeviceSelectors) > 0:
+		return nil, fmt.Errorf("the device class %s has a selector for each group of nodes (deviceSelectors): "+
+			"%s", class.Name,
+			byHand)
+	case selector == nil || len(selector.Paths)+len(selector.OptionalPaths) == 0:
+		return nil, fmt.Errorf("the device class %s does not select devices by path, so it finds the new device "+
+			"itself: wait until kubectl lvms devices shows the device in the device class, and run kubectl lvms "+
+			"remove for the old one",
+			class.Name)
+	case selector.ForceWipeDevicesAndDestroyAllData != nil && *selector.ForceWipeDevicesAndDestroyAllData ||
+		len(selector.WipeVolumeGroups) > 0:
+		return nil, fmt.Errorf("the selector of the device class %s wipes its devices, and this command adds none to "+
+			"it: %s",
+			class.Name, byHand)
+	}
+	names := namesOfDevice(device)
+	for _, path := range slices.Concat(selector.Paths, selector.OptionalPaths) {
+		if slices.Contains(names, string(path)) {
+			return nil, nil
+		}
+	}
+	list, isAbsent := "deviceSelector/optionalPaths", len(selector.OptionalPaths) == 0
+	if nodes == 1 && len(selector.Paths) > 0 {
+		list, isAbsent = "deviceSelector/paths", false
+	}
+	return []operation{appendTo(c.path(list), isAbsent, v1alpha1.DevicePath(stablePath(device)))}, nil
+}
+
+// linkPrefixes are the begins of links in /dev/disk/by-id, those that name the device itself first.
+var linkPrefixes = []string{"wwn-", "nvme-eui.", "nvme-uuid.", "dm-uuid-", "md-uuid-", "scsi-3", "nvme-", "scsi-",
+	"ata-", "virtio-"}
+
+// stablePath returns a path of a device that stays the same when the kernel gives it another name, if it has one.
+func stablePath(device *v1alpha1.DeviceStatus) string {
+	rank := func(link string) int {
+		for i, prefix := range linkPrefixes {
+			if strings.HasPrefix(link, prefix) {
+				return i
+			}
+		}
+		return len(linkPrefixes)
+	}
+	links := slices.SortedFunc(slices.Values(device.ByID), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	switch {
+	case len(links) > 0:
+		return "/dev/disk/by-id/" + links[0]
+	case len(device.ByPath) > 0:
+		return "/dev/disk/by-path/" + device.ByPath[0]
+	}
+	return device.Name
+}
