@@ -30,6 +30,9 @@ examples. All commands also have the flags of ` + "`kubectl options`" + ` that s
 | 3 | the time of ` + "`--timeout`" + ` is over. The request stays; the same command continues to wait for it |
 | 4 | a plan is not approved: ` + "`--yes`" + ` does not approve a plan that can lose data without ` + "`--approve-plan`" + `, or the answer was no. The LVMRecovery stays |
 
+The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all of these, and ` + "`lvms-edit`" + ` all permissions:
+[how to bind them](../how-to/use-kubectl-plugin.md#namespaces-and-permissions).
+
 | resource | used by | permission |
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |

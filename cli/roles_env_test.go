@@ -1,0 +1,77 @@
+//go:build env
+
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// bind creates a role for people, and gives it to a user of this name.
+func bind(t *testing.T, role *rbacv1.ClusterRole) {
+	t.Helper()
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role.Name}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, Subjects: []rbacv1.Subject{user}}
+	if err := server.Client.Create(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Client.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
+	const namespace = "roles"
+	if err := server.Client.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	create(t, storageCluster(namespace))
+	create(t, pairedNode(namespace, "90Gi"))
+	create(t, volume("roles-1", "worker-1", "vg1", "shop/roles"))
+	for _, role := range userRoles(t) {
+		bind(t, role)
+	}
+	file := kubeconfig(t, server.Config)
+	as := func(user, args string) result {
+		return runReal(t, file, append(strings.Fields(args), "--as", user, "-n", namespace)...)
+	}
+	for _, user := range []string{"lvms-view", "lvms-edit"} {
+		for _, args := range []string{"devices", "classes", "orphans", "repair --node worker-1 --dry-run",
+			"check --claim shop/roles --dry-run", "drain --node worker-1 --device /dev/sdb --dry-run"} {
+			expect(t, as(user, args), 0)
+		}
+		expect(t, runReal(t, file, "volumes", "--as", user), 0, "shop/roles")
+		if got := as(user, "status"); got.code == exitError {
+			t.Errorf("%s: %+v", user, got)
+		}
+	}
+	expect(t, as("lvms-view", "repair --node worker-1 --yes"), exitError, "you need the permission for the verb create on "+
+		"the resource lvmrecoveries of the API group lvm.topolvm.io")
+	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError, "you need the permission for the "+
+		"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
+	// It creates, approves and follows a recovery, and deletes one that does not help.
+	expect(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
+	startAgent(t, namespace, planOf(harmless))
+	expect(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "The plan good was approved.", "has ended")
+	expect(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.")
+	expect(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
+}
+
+func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
+	const namespace = "no-help"
+	newNamespace(t, namespace)
+	startAgent(t, namespace, v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable, Message: "nothing to do"})
+	got := runReal(t, kubeconfig(t, server.Config), "repair", "--node", "worker-1", "--yes", "-n", namespace)
+	expect(t, got, exitProblems, "nothing to do", "was deleted again")
+	if found := recoveriesIn(t, namespace); len(found) > 0 {
+		t.Errorf("got %+v", found)
+	}
+}
