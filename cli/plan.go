@@ -35,6 +35,8 @@ func risk(action v1alpha1.RecoveryAction, plan *v1alpha1.RecoveryPlan) string {
 		return "the repair of a file system can remove damaged files"
 	case plan.Repair == v1alpha1.RepairRebuild:
 		return "the metadata of the thin pool is written again, which can lose more than the plan lists"
+	case plan.Repair != "" && repairEffects[plan.Repair] == "":
+		return "this version of the plugin does not know the repair " + string(plan.Repair)
 	case plan.ReplacesMetadata:
 		return "the metadata of a volume group that exists is replaced"
 	}

@@ -69,16 +69,24 @@ func (r *recoveryRun) begin(ctx context.Context) (*v1alpha1.LVMRecovery, error) 
 	case open == nil:
 		return r.create(ctx)
 	case !r.request.isSame(open):
-		return nil, fmt.Errorf("%s (action %s) of the %s has not ended: %s. The node agent carries out one "+
-			"LVMRecovery of a device class at a time, the oldest first. Continue with its command, or cancel it: "+
-			"%s", recoveryName(open),
-			open.Spec.Action, r.request.at, recoveryProgress(open), cancellation(open))
+		return nil, otherRecovery(open, r.request.at)
 	}
 	if r.writing.isDryRun() {
 		return nil, r.printContinuation(open)
 	}
 	fmt.Fprintf(r.terminal.out, "%s exists already. Continuing with it.\n", recoveryName(open))
 	return open, nil
+}
+
+// otherRecovery returns the error that another recovery of the device class has not ended.
+func otherRecovery(open *v1alpha1.LVMRecovery, at target) error {
+	goOn := commandOf(open)
+	if goOn == "" {
+		goOn = "wait for it"
+	}
+	return fmt.Errorf("%s (action %s) of the %s has not ended: %s. The node agent carries out one LVMRecovery of a "+
+		"device class at a time, the oldest first. To continue with that one: %s. To cancel it: %s", recoveryName(open),
+		open.Spec.Action, at, recoveryProgress(open), goOn, cancellation(open))
 }
 
 func (r *recoveryRun) create(ctx context.Context) (*v1alpha1.LVMRecovery, error) {

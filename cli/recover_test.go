@@ -420,3 +420,17 @@ func TestThePatchApprovesOnlyThePlanThatWasShown(t *testing.T) {
 		}
 	}
 }
+
+func TestARefusalOfAdmissionIsNoMissingPermission(t *testing.T) {
+	for text, isPermission := range map[string]bool{
+		`admission webhook "vlvmcluster.kb.io" denied the request: paths: /dev/sdb is used twice`:          false,
+		"ValidatingAdmissionPolicy 'p' with binding 'p' denied request: only in the operator's namespace":  false,
+		`User "jane" cannot patch resource "lvmclusters" in API group "lvm.topolvm.io" in the namespace x`: true,
+	} {
+		status := apierrors.NewForbidden(schema.ParseGroupResource(clustersResource), "lvmcluster", errors.New(text))
+		err := explainWrite(status, "patch", clustersResource, "LVMCluster storage/lvmcluster")
+		if !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "you need the permission") != isPermission {
+			t.Errorf("got %v", err)
+		}
+	}
+}

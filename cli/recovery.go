@@ -81,6 +81,39 @@ func isBefore(a, b *v1alpha1.LVMRecovery) bool {
 // recoveryName returns how messages name an LVMRecovery.
 func recoveryName(r *v1alpha1.LVMRecovery) string { return "LVMRecovery " + r.Namespace + "/" + r.Name }
 
+// recoveryCommandNames are the commands that carry out the actions.
+var recoveryCommandNames = map[v1alpha1.RecoveryAction]string{
+	v1alpha1.RecoveryRepairThinPool:    "repair",
+	v1alpha1.RecoveryRemoveLostDevices: "forget",
+	v1alpha1.RecoveryRestoreLabels:     "restore-labels",
+	v1alpha1.RecoveryRestoreMetadata:   "restore-metadata",
+	v1alpha1.RecoveryFreePoolSpace:     "trim",
+	v1alpha1.RecoveryDeleteOrphans:     "orphans delete",
+	v1alpha1.RecoveryImportVolumes:     "import",
+	v1alpha1.RecoveryCheckFileSystems:  "check",
+}
+
+// maxCommandVolumes is the maximum number of volumes in a command that a message names.
+const maxCommandVolumes = 5
+
+// commandOf returns the command that continues a recovery, or "" if it would be too long.
+func commandOf(r *v1alpha1.LVMRecovery) string {
+	name := recoveryCommandNames[r.Spec.Action]
+	if name == "" || len(r.Spec.Volumes) > maxCommandVolumes {
+		return ""
+	}
+	command := fmt.Sprintf("kubectl lvms %s --node %s --class %s", name, r.Spec.NodeName, r.Spec.DeviceClassName)
+	for _, volume := range r.Spec.Volumes {
+		command += " --volume " + volume
+		for _, c := range r.Spec.Claims {
+			if c.Volume == volume {
+				command += "=" + c.Namespace + "/" + c.Name
+			}
+		}
+	}
+	return command
+}
+
 // cancellation returns the command that cancels a recovery.
 func cancellation(r *v1alpha1.LVMRecovery) string {
 	return fmt.Sprintf("kubectl -n %s delete lvmrecovery %s", r.Namespace, r.Name)

@@ -56,6 +56,7 @@ func plans() []*v1alpha1.LVMRecovery {
 			LostVolumes: []v1alpha1.RecoveryVolume{{Name: "a", Size: 1 << 30}},
 			DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "b", Size: 1 << 30, LostBytes: 5 << 19, Claim: "shop/b"},
 				{Name: "c", Finding: "its blocks\nare shared"}}}),
+		of(v1alpha1.RecoveryRepairThinPool, v1alpha1.RecoveryPlan{Repair: "Newer"}),
 		of(v1alpha1.RecoveryRestoreMetadata, v1alpha1.RecoveryPlan{ReplacesMetadata: true, MetadataSource: "vg1_00001.vg"}),
 		of(v1alpha1.RecoveryFreePoolSpace, v1alpha1.RecoveryPlan{MountedVolumeCount: 3, ExtensibleBytes: 10 << 30,
 			MountedVolumes: []v1alpha1.RecoveryVolume{
@@ -92,6 +93,7 @@ func TestWhichPlansCanLoseData(t *testing.T) {
 	want := []string{"3 volumes are lost", "", "",
 		"the metadata of the thin pool is written again, which can lose more than the plan lists",
 		"1 volume is lost, and 2 volumes lose some of their data",
+		"this version of the plugin does not know the repair Newer",
 		"the metadata of a volume group that exists is replaced", "", "1 volume is lost", "",
 		"the repair of a file system can remove damaged files"}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -151,6 +153,39 @@ func TestTheSameRecoveryHasTheSameVolumesAndClaims(t *testing.T) {
 		if request.isSame(other) {
 			t.Errorf("%s: another recovery is the same", name)
 		}
+	}
+}
+
+func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
+	for action, want := range map[v1alpha1.RecoveryAction]string{
+		v1alpha1.RecoveryRepairThinPool:    "repair --node worker-1 --class vg1",
+		v1alpha1.RecoveryRemoveLostDevices: "forget --node worker-1 --class vg1",
+		v1alpha1.RecoveryRestoreLabels:     "restore-labels --node worker-1 --class vg1",
+		v1alpha1.RecoveryRestoreMetadata:   "restore-metadata --node worker-1 --class vg1",
+		v1alpha1.RecoveryFreePoolSpace:     "trim --node worker-1 --class vg1",
+		v1alpha1.RecoveryDeleteOrphans:     "orphans delete --node worker-1 --class vg1 --volume a",
+		v1alpha1.RecoveryImportVolumes:     "import --node worker-1 --class vg1 --volume a=shop/data",
+		v1alpha1.RecoveryCheckFileSystems:  "check --node worker-1 --class vg1 --volume a",
+	} {
+		request := recoveryRequest{action: action, at: at}
+		if strings.Contains(want, "--volume") {
+			request.volumes = []string{"a"}
+		}
+		if action == v1alpha1.RecoveryImportVolumes {
+			request.claims = []v1alpha1.RecoveryClaim{{Volume: "a", Namespace: "shop", Name: "data"}}
+		}
+		open := request.object()
+		open.Name, open.Status = "mine", awaiting(harmless)
+		if got := commandOf(open); got != "kubectl lvms "+want {
+			t.Errorf("%s: got %s", action, got)
+		}
+		c := newCluster(t, append(healthyObjects("storage"), open)...)
+		expect(t, runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...), 0, "storage/mine exists already: the "+
+			"plan good awaits approval.", "path: /spec/approvedPlan")
+	}
+	many := recoveryRequest{action: v1alpha1.RecoveryDeleteOrphans, at: at, volumes: strings.Split("abcdef", "")}.object()
+	if got := commandOf(many); got != "" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -317,10 +317,14 @@ func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []Problem {
 	return problems
 }
 
-// approval returns the command that approves the plan of a recovery.
+// approval returns the command that shows the plan of a recovery and approves it.
 func approval(recovery *v1alpha1.LVMRecovery) string {
 	if recovery.Status.Plan == nil {
 		return single(recovery.Status.Message)
+	}
+	if command := commandOf(recovery); command != "" {
+		return fmt.Sprintf("Check the plan (lost volumes: %d). To see and approve it: %s",
+			recovery.Status.Plan.LostVolumeCount, command)
 	}
 	return fmt.Sprintf("Check status.plan (lost volumes: %d). To approve it: kubectl -n %s patch lvmrecovery %s "+
 		`--type merge -p '{"spec":{"approvedPlan":"%s"}}'`, recovery.Status.Plan.LostVolumeCount, recovery.Namespace,
