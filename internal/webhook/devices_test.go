@@ -182,13 +182,13 @@ func twoNodes() inventory {
 		Reasons: []lvmv1alpha1.DeviceReason{{Code: "HasSignature", Message: "carries xfs"}}}
 	ours := func(name, uuid string) lvmv1alpha1.DeviceStatus {
 		return lvmv1alpha1.DeviceStatus{Name: name, ID: "wwn:" + uuid, ByID: []string{"wwn-" + uuid}, PVUUID: uuid,
-			VolumeGroup: "a", State: lvmv1alpha1.DeviceInUse,
+			VolumeGroup: "a", VolumeGroupUUID: "UA", State: lvmv1alpha1.DeviceInUse,
 			Reasons: []lvmv1alpha1.DeviceReason{{Code: "InVolumeGroup", Message: "of volume group a"}}}
 	}
 	status := func(entries []lvmv1alpha1.VGStatus,
 		devices ...lvmv1alpha1.DeviceStatus) lvmv1alpha1.LVMVolumeGroupNodeStatus {
 		return lvmv1alpha1.LVMVolumeGroupNodeStatus{
-			Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: entries, Devices: devices}}
+			Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: entries, Devices: identities(devices)}}
 	}
 	gone := lvmv1alpha1.DeviceStatus{Name: "/dev/sde", ID: "wwn:e", ByID: []string{"wwn-e"},
 		State: lvmv1alpha1.DeviceMissing}
@@ -320,6 +320,12 @@ func TestWarningsAboutDevices(t *testing.T) {
 		"in the group already": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
 		"in the group of another class": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}}]",
 			[]string{"/dev/sdc cannot be used on node n1: /dev/sdc wwn:C InVolumeGroup: of volume group a"}},
+		"in a group that is adopted": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}, adopt: [{node: n1, " +
+			"volumeGroupUUID: UA}]}]", nil},
+		"in a group that is adopted on another node": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}, adopt: " +
+			"[{node: n2, volumeGroupUUID: UA}]}]", []string{"/dev/sdc cannot be used on node n1"}},
+		"in another group than the one that is adopted": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}, " +
+			"adopt: [{node: n1, volumeGroupUUID: UB}]}]", []string{"/dev/sdc cannot be used on node n1"}},
 		"unknown nodes": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n9, device: " +
 			"/dev/x, action: Cordon}, {node: n1, device: /dev/x, action: Cordon}], adopt: [{node: n8, " +
 			"volumeGroupUUID: u}, {node: n1, volumeGroupUUID: u}]}]",

@@ -29,7 +29,8 @@ func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
 		d := &devices[i]
 		kept[i] = lvmv1alpha1.DeviceStatus{
 			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath,
-			VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
+			VolumeGroup: d.VolumeGroup, VolumeGroupUUID: d.VolumeGroupUUID, PVUUID: d.PVUUID, State: d.State,
+			Reasons: d.Reasons,
 		}
 	}
 	return kept
@@ -227,16 +228,17 @@ var (
 	contents = []string{"HasSignature", "HasPartitions", "RAIDMember", "LUKSLocked", "CephBlueStore"}
 )
 
-// obstacle returns why a device that a selector names cannot be used, or "".
-func obstacle(d *lvmv1alpha1.DeviceStatus, class string, selector *lvmv1alpha1.DeviceSelector) string {
-	if d.State == lvmv1alpha1.DeviceAvailable || d.VolumeGroup == class {
+// obstacle returns why a device of a node that a selector names cannot be used, or "".
+func obstacle(d *lvmv1alpha1.DeviceStatus, class lvmv1alpha1.DeviceClass, node string,
+	selector *lvmv1alpha1.DeviceSelector) string {
+	if d.State == lvmv1alpha1.DeviceAvailable || d.VolumeGroup == class.Name {
 		return ""
 	}
 	codes := slices.Clone(obstacles)
 	if !wipes(selector) {
 		codes = append(codes, contents...)
 	}
-	if len(selector.WipeVolumeGroups) > 0 && d.VolumeGroup != "" {
+	if len(selector.WipeVolumeGroups) > 0 && d.VolumeGroup != "" || adopts(class, node, d) {
 		// The logical volumes of a volume group hold its devices.
 		codes = slices.DeleteFunc(codes, func(c string) bool { return c == "InVolumeGroup" || c == "HasHolders" })
 	}
@@ -252,6 +254,12 @@ func obstacle(d *lvmv1alpha1.DeviceStatus, class string, selector *lvmv1alpha1.D
 		}
 	}
 	return ""
+}
+
+// adopts reports whether a device class uses the volume group of a device of a node with its volumes.
+func adopts(class lvmv1alpha1.DeviceClass, node string, d *lvmv1alpha1.DeviceStatus) bool {
+	return d.VolumeGroupUUID != "" && slices.Contains(class.Adopt,
+		lvmv1alpha1.VolumeGroupAdoption{Node: node, VolumeGroupUUID: d.VolumeGroupUUID})
 }
 
 // unusable returns warnings for paths whose devices cannot be used on any node that is known to have them.
@@ -279,7 +287,7 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 				found[u.at.String()] = f
 				order = append(order, u.at.String())
 			}
-			reason := obstacle(device, u.class.Name, u.selector)
+			reason := obstacle(device, u.class, node.Name, u.selector)
 			if reason == "" {
 				f.usable = true
 				continue

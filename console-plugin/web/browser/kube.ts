@@ -171,3 +171,10 @@ export const grouped = (name: string, n: string, group: string, uuid: string): D
       { code: 'InVolumeGroup', message: `is a physical volume of the volume group ${group} (${uuid}), which no device class uses: to use it with its volumes, add the UUID to adopt of a device class; to destroy it with its volumes, add the UUID to wipeVolumeGroups of the deviceSelector` },
     ],
   });
+
+/** A disk in a volume group that an administrator created. */
+export const administered = (name: string, n: string, group: string, uuid: string): Device =>
+  blank(name, n, 200 * GiB, {
+    state: 'InUse', volumeGroup: group, volumeGroupUUID: uuid, pvUUID: `${n}-uuid`,
+    reasons: [{ code: 'InVolumeGroup', message: `is a physical volume of the volume group ${group} (${uuid}), which no device class uses: to use it with its volumes, set existingVolumeGroup: ${group} in a device class; to destroy it with its volumes, add the UUID to wipeVolumeGroups of the deviceSelector` }],
+  });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMCluster } from '../src/api/types';
-import { blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
+import { administered, blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
 import { accessible, close, fits, launch, open, picture, says, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
@@ -228,9 +228,93 @@ describe('wizard', () => {
     await close(page);
   });
 
+  it('adopts a volume group of an earlier installation with its data, and uses one of an administrator as it is', async () => {
+    await discovered();
+    const uuid = 'qJ2hQx-7XhG-8cRk-1Zl5-vC3p-Yt0N-w4uEbS';
+    await tell('node-a', [system('sda', '00'), blank('sdb', '01'), grouped('sdf', '05', 'old', uuid), grouped('sdg', '06', 'old', uuid), administered('sdh', '07', 'data', 'W1xYzA-2bCd-3eFg-4hIj-5kLm-6nOp-7qRsTu')]);
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await at(page, 'devices');
+    await says(test(page, 'adopt'), /Only volume groups that LVM Storage created can be adopted/);
+    assert.equal(await page.getByLabel('Adopt volume group data of node node-a').count(), 0, 'a volume group of an administrator can be adopted');
+    await page.getByLabel('Adopt volume group old of node node-a').check();
+    await page.getByText('In volume group old, which is adopted with its data').first().waitFor();
+    await says(test(page, 'ticked'), /^2 /);
+    await accessible(page);
+    await fits(page, 'wizard-devices-adopt');
+    await picture(page, 'wizard-3-devices-adopt');
+    await next(page);
+    await at(page, 'class');
+    await says(test(page, 'adopt-settings'), /renamed to vg1/);
+    await next(page);
+    await at(page, 'protection');
+    await test(page, 'nothing-destroyed').waitFor();
+    await next(page);
+    await at(page, 'review');
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    assert.deepEqual(await test(page, 'warnings').allTextContents(), [], 'the API server warns of disks that are adopted');
+    await picture(page, 'wizard-6-review-adopt');
+
+    // The same draft, with the other volume group instead.
+    await page.getByRole('button', { name: 'Edit: Disks' }).click();
+    await at(page, 'devices');
+    await page.getByLabel('An existing volume group').check();
+    await page.getByRole('button', { name: 'Select volume group data' }).click();
+    await says(test(page, 'nodes-without-group'), /node-b: create the volume group there/);
+    await accessible(page);
+    await fits(page, 'wizard-devices-existing');
+    await picture(page, 'wizard-3-devices-existing');
+    await next(page);
+    await at(page, 'class');
+    await page.getByLabel('Thick', { exact: true }).check();
+    await page.getByRole('button', { name: 'Increase: Space to keep free (GiB)' }).click();
+    await page.getByLabel('Options of lvcreate for new volumes').fill('--type=raid1 --mirrors=1');
+    await accessible(page);
+    await picture(page, 'wizard-4-class-existing');
+    await next(page);
+    await at(page, 'protection');
+    await next(page);
+    await at(page, 'review');
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [made] = await clusters();
+    assert.deepEqual(made?.spec?.storage?.deviceClasses?.[0], {
+      name: 'vg1', default: true, fstype: 'xfs', existingVolumeGroup: 'data', existingVolumeGroupConfig: { spareGiB: 1, lvcreateOptions: ['--type=raid1', '--mirrors=1'] },
+    });
+    await close(page);
+  });
+
+  it('saves a device class that adopts a volume group', async () => {
+    await discovered();
+    const uuid = 'qJ2hQx-7XhG-8cRk-1Zl5-vC3p-Yt0N-w4uEbS';
+    await tell('node-a', [system('sda', '00'), grouped('sdf', '05', 'old', uuid)]);
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await at(page, 'devices');
+    await page.getByLabel('Adopt volume group old of node node-a').check();
+    for (const step of ['class', 'protection', 'review']) {
+      await next(page);
+      await at(page, step);
+    }
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [made] = await clusters();
+    const [c] = made?.spec?.storage?.deviceClasses ?? [];
+    assert.deepEqual(c?.adopt, [{ node: 'node-a', volumeGroupUUID: uuid }]);
+    assert.deepEqual(c?.deviceSelector, { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50005'] });
+    await close(page);
+  });
+
   for (const language of ['en', 'es', 'fr', 'ja', 'ko', 'zh'])
     it(`its tables fit in each step, from 1280 px on (${language})`, async () => {
       await discovered();
+      await tell('node-a', [system('sda', '00'), blank('sdb', '01'), carrying('sdd', '03'), mounted('sde', '04'), grouped('sdf', '05', 'old', 'qJ2hQx-7XhG-8cRk-1Zl5-vC3p-Yt0N-w4uEbS'), administered('sdh', '07', 'data', 'W1xYzA-2bCd-3eFg-4hIj-5kLm-6nOp-7qRsTu')]);
       const page = await open(browser, create, { language });
       await at(page, 'start');
       await fits(page, `wizard-start-${language}`);
@@ -239,7 +323,7 @@ describe('wizard', () => {
       await fits(page, `wizard-nodes-${language}`);
       await next(page);
       await at(page, 'devices');
-      for (const way of ['rules', 'all', 'paths']) {
+      for (const way of ['rules', 'all', 'group', 'paths']) {
         await page.locator(`[id$="deviceSelector-${way}"]`).check();
         await fits(page, `wizard-devices-${way}-${language}`);
       }

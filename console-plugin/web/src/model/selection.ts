@@ -15,7 +15,7 @@ export const pathsOf = (s: DeviceSelector): string[] => [...(s.paths ?? []), ...
 export const allPaths = (c: DeviceClass): string[] => selectorsOf(c).flatMap(pathsOf);
 
 export function modeOf(c: DeviceClass): Mode {
-  if (c.existingVolumeGroup) return 'group';
+  if (c.existingVolumeGroup !== undefined) return 'group';
   const all = selectorsOf(c);
   if (all.length === 0) return 'all';
   return all.some((s) => s.paths !== undefined || s.optionalPaths !== undefined) ? 'paths' : 'rules';
@@ -44,8 +44,17 @@ function tidy(s: NodeDeviceSelector): NodeDeviceSelector {
   return copy;
 }
 
+/** What a device class on a volume group of an administrator cannot have: neither the volume group nor its thin pool is changed. */
+function onExistingGroup(c: DeviceClass): DeviceClass {
+  const { deviceDiscoveryPolicy: _, raidConfig: __, deviceRequests: ___, adopt: ____, adoptClusters: _____, deletedVolumeRetention: ______, thinPoolConfig: pool, ...rest } = c;
+  if (!pool) return { ...rest, existingVolumeGroup: '' };
+  const { autoExtend: _a, chunkSize: _c, chunkSizeCalculationPolicy: _p, metadataSize: _m, metadataSizeCalculationPolicy: _q, ...kept } = pool;
+  return { ...rest, existingVolumeGroup: '', thinPoolConfig: kept };
+}
+
 export function withMode(c: DeviceClass, mode: Mode): DeviceClass {
-  const { deviceSelector: _, deviceSelectors: __, ...rest } = c;
+  const { deviceSelector: _, deviceSelectors: __, existingVolumeGroup: ___, existingVolumeGroupConfig: ____, ...rest } = c;
+  if (mode === 'group') return onExistingGroup(rest);
   if (mode === 'all') return rest;
   return { ...rest, deviceSelector: mode === 'paths' ? { optionalPaths: [] } : {} };
 }
@@ -245,7 +254,11 @@ export interface Carrier {
   verdict: 'wipe' | 'group';
 }
 
-/** The devices that are named and can only be used when what is on them is destroyed. */
+/** Whether a class uses the volume group of a device with its volumes. */
+export const isAdopted = (c: DeviceClass, seen: Seen, d: Device): boolean =>
+  !!d.volumeGroupUUID && (c.adopt ?? []).some((a) => a.node === seen.node.metadata.name && a.volumeGroupUUID === d.volumeGroupUUID);
+
+/** The devices that are named and can only be used when what is on them is destroyed. Adopted volume groups keep what they have. */
 export function carriersOf(c: DeviceClass, nodes: Seen[]): Carrier[] {
   return nodes.flatMap((seen) =>
     holding(c, seen.node)
@@ -253,7 +266,7 @@ export function carriersOf(c: DeviceClass, nodes: Seen[]): Carrier[] {
       .flatMap((path): Carrier[] => {
         const device = seen.lookup(path);
         const verdict = device && verdictOn(seen, device);
-        return device && (verdict === 'wipe' || verdict === 'group') ? [{ seen, path, device, verdict }] : [];
+        return device && (verdict === 'wipe' || verdict === 'group') && !isAdopted(c, seen, device) ? [{ seen, path, device, verdict }] : [];
       }),
   );
 }

@@ -55,6 +55,49 @@ describe('refuses', () => {
   ])('%s', (_, c, field) => expect(fields(c)).toContain(field));
 });
 
+describe('a volume group that exists', () => {
+  const group = (more: Partial<DeviceClass> = {}, name = 'a'): DeviceClass => ({ name, existingVolumeGroup: 'data', ...more });
+  const thin = (name: string) => ({ thinPoolConfig: { name, overprovisionRatio: 1 } });
+  const on = (v: string) => ({ nodeSelector: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'k', operator: 'In' as const, values: [v] }] }] } });
+  const messages = (c: LVMCluster) => validate(c).map((p) => inEnglish(p.message));
+  it.each([
+    ['one', of(group())], ['with the name of the class', of(group({}, 'data'))], ['thick and two pools', of(group(), group(thin('p'), 'b'), group(thin('q'), 'c'))],
+    ['beside a class for all disks', of({ name: 'x' }, group())], ['thick on different nodes', of(group(on('a')), group(on('b'), 'b'))],
+    ['with stripes', of(group({ existingVolumeGroupConfig: { spareGiB: 10, stripes: 2, stripeSize: '64Ki' } }))],
+    ['with options', of(group({ existingVolumeGroupConfig: { lvcreateOptions: ['--type=raid1', '--mirrors=1', '--nosync', '--readahead=auto'] } }))],
+    ['adopted on two nodes', of({ ...good, adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }, { node: 'b', volumeGroupUUID: 'U-2' }] })],
+  ])('is accepted: %s', (_, c) => expect(fields(c)).toEqual([]));
+  it.each([
+    ['no name', of(group({ existingVolumeGroup: '' })), '[0].existingVolumeGroup', /Enter the name of the volume group/], ['a name with a hyphen', of(group({ existingVolumeGroup: '-x' })), '[0].existingVolumeGroup', /Enter the name/],
+    ['devices', of(group({ deviceSelector: { paths: ['/dev/x'] } })), '[0].existingVolumeGroup', /cannot be set together with existingVolumeGroup: the volume group/],
+    ['adopt', of(group({ adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }] })), '[0].existingVolumeGroup', /cannot be set together/],
+    ['a pool that grows', of(group({ thinPoolConfig: { name: 'p', overprovisionRatio: 1, autoExtend: {} } })), '[0].existingVolumeGroup', /the thin pool must exist/],
+    ['settings without it', of({ ...good, existingVolumeGroupConfig: { spareGiB: 1 } }), '[0].existingVolumeGroupConfig', /requires existingVolumeGroup/],
+    ['stripes of a pool', of(group({ ...thin('p'), existingVolumeGroupConfig: { stripes: 2 } })), '[0].existingVolumeGroupConfig.stripes', /cannot be set together with thinPoolConfig/],
+    ['one stripe', of(group({ existingVolumeGroupConfig: { stripes: 1 } })), '[0].existingVolumeGroupConfig.stripes', /from 2 to 128/],
+    ['a stripe size alone', of(group({ existingVolumeGroupConfig: { stripeSize: '64Ki' } })), '[0].existingVolumeGroupConfig.stripeSize', /stripeSize requires stripes/],
+    ['an odd stripe size', of(group({ existingVolumeGroupConfig: { stripes: 2, stripeSize: '65Ki' } })), '[0].existingVolumeGroupConfig.stripeSize', /power of two/],
+    ['stripes twice', of(group({ existingVolumeGroupConfig: { stripes: 2, lvcreateOptions: ['--stripesize=64k'] } })), '[0].existingVolumeGroupConfig.stripes', /mutually exclusive/],
+    ['an option', of(group({ existingVolumeGroupConfig: { lvcreateOptions: ['--nosync', '--force'] } })), '[0].existingVolumeGroupConfig.lvcreateOptions[1]', /--force: must be --nosync/],
+    ['a space that is too large', of(group({ existingVolumeGroupConfig: { spareGiB: 1048577 } })), '[0].existingVolumeGroupConfig.spareGiB', /from 0 to 1048576/],
+    ['twice thick', of(group(), group({}, 'b')), '[1].existingVolumeGroup', /already has device class a for thick volumes/], ['twice the pool', of(group(thin('p')), group(thin('p'), 'b')), '[1].existingVolumeGroup', /Thin pool p already has device class a/],
+    ['that of another class', of(group(), { ...good, name: 'data' }), '[0].existingVolumeGroup', /data is the volume group of device class data/],
+    ['that is destroyed', of(group(), { ...good, deviceSelector: { paths: ['/dev/x'], wipeVolumeGroups: ['data'] } }), '[1].deviceSelector.wipeVolumeGroups[0]', /Device class a uses the volume group data/],
+    ['adopted and destroyed', of({ ...good, adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }], deviceSelector: { paths: ['/dev/x'], wipeVolumeGroups: ['U-1'] } }), '[0].deviceSelector.wipeVolumeGroups[0]', /adopts the volume group U-1/],
+    ['two of a node', of({ ...good, adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }, { node: 'a', volumeGroupUUID: 'U-2' }] }), '[0].adopt[1]', /only one volume group of node a/],
+    ['adopted without a node', of({ ...good, adopt: [{ node: '', volumeGroupUUID: 'U-1' }] }), '[0].adopt[0].node', /1 to 253 characters/],
+  ])('is refused: %s', (_, c, field, text) => {
+    expect(fields(c)).toContain(field);
+    expect(messages(c).join(' ')).toMatch(text);
+  });
+  it('stays the volume group of its class', () => {
+    const says = (before: DeviceClass, after: DeviceClass) => validateChange(of(before), of(after)).map((p) => `${p.field} ${inEnglish(p.message)}`).join(' ');
+    expect(says(group(), { name: 'a', deviceSelector: { paths: ['/dev/x'] } })).toMatch(/\.existingVolumeGroup existingVolumeGroup cannot be added to or removed from/);
+    expect(says(group(), group({ existingVolumeGroup: 'other' }))).toMatch(/The volume group is immutable/);
+    expect(says(group(), group({ existingVolumeGroupConfig: { spareGiB: 1 } }))).toBe('');
+  });
+});
+
 it('a disk name may be in two classes on different nodes', () => {
   const on = (v: string) => ({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'k', operator: 'In' as const, values: [v] }] }] });
   expect(fields(of({ ...good, nodeSelector: on('a') }, { name: 'b', nodeSelector: on('b'), deviceSelector: { paths: ['/dev/sdb'] } }))).toEqual([]);

@@ -32,6 +32,7 @@ const nameMessage = (): Message => msg('The name must have 1 to 63 lowercase let
 /** The messages of fields whose limits need words of their own. */
 const limitMessages: Record<string, (v: Violation) => Message> = {
   name: nameMessage,
+  existingVolumeGroup: () => msg('Enter the name of the volume group: 1 to 127 letters, digits or the characters _ + . -, not starting with a hyphen.'),
   'thinPoolConfig.name': () => msg('The thin pool name must have 1 to 107 letters, digits or the characters _ + . -, and must not start with a hyphen.'),
   deviceSelectors: ({ value, schema }) => msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.', { have: lengthOf(value), max: schema.maxItems ?? 0 }),
   paths: ({ value, schema }) => msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.', { count: lengthOf(value), max: schema.maxItems ?? 0 }),
@@ -141,6 +142,8 @@ function pool(p: ThinPoolConfig, at: string): Problem[] {
   ];
 }
 
+const isStripeSize = (size: number | undefined): boolean => size !== undefined && size >= 4 * KiB && Number.isInteger(Math.log2(size));
+
 const mirrored = (r: RAIDConfig): boolean => r.type === 'raid1' || r.type === 'raid10';
 
 function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
@@ -151,12 +154,67 @@ function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
     ...when(r.type === 'raid10' && r.mirrors !== undefined && r.mirrors !== 1, `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) must be 1 for raid10.').key),
     ...when(r.stripes !== undefined && r.type === 'raid1', `${at}.raidConfig.stripes`, msg('Stripes cannot be set for raid1.').key),
     ...when(r.stripes !== undefined && r.type === 'raid6' && r.stripes < 3, `${at}.raidConfig.stripes`, msg('raid6 requires at least 3 stripes.').key),
-    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || size === undefined || size < 4 * KiB || !Number.isInteger(Math.log2(size))), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki, and cannot be set for raid1.').key),
+    ...when(r.stripeSize !== undefined && (r.type === 'raid1' || !isStripeSize(size)), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki, and cannot be set for raid1.').key),
     ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
   ];
 }
 
-const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools];
+/** The fields that existingVolumeGroup excludes. */
+const ofManagedGroup = ['deviceSelector', 'deviceSelectors', 'deviceDiscoveryPolicy', 'raidConfig', 'deviceRequests', 'adopt', 'adoptClusters', 'deletedVolumeRetention'] as const;
+
+const has = (v: unknown): boolean => v !== undefined && !(Array.isArray(v) && v.length === 0);
+
+const groups: Check = (c, at, i, all) => {
+  const own = `${at}.existingVolumeGroup`;
+  const p = c.thinPoolConfig;
+  if (c.existingVolumeGroup === undefined)
+    return when(!!c.existingVolumeGroupConfig, `${at}.existingVolumeGroupConfig`, msg('existingVolumeGroupConfig requires existingVolumeGroup.').key);
+  return [
+    ...when(ofManagedGroup.some((f) => has(c[f])), own, msg('deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed.').key),
+    ...when(!!p && (has(p.autoExtend) || has(p.chunkSize) || has(p.metadataSize) || p.metadataSizeCalculationPolicy === 'Static'), own, msg('autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed.').key),
+    ...(c.existingVolumeGroupConfig ? groupConfig(c, c.existingVolumeGroupConfig, `${own}Config`) : []),
+    ...all.flatMap((o, j) => (o !== c && meet(o.nodeSelector, c.nodeSelector) ? taken(c, o, j < i, own) : [])),
+  ];
+};
+
+/** The options of lvcreate that the API accepts (api/v1alpha1, ExistingVolumeGroupConfig). */
+const lvcreateOption = /^--(nosync|type=(linear|striped|raid0|raid0_meta|raid1|raid4|raid5(_[a-z]{1,2})?|raid6(_[a-z0-9_]{2,6})?|raid10)|(mirrors|stripes)=[0-9]{1,3}|(stripesize|regionsize|readahead|minrecoveryrate|maxrecoveryrate)=[0-9]{1,12}[a-zA-Z]{0,4}|readahead=(auto|none))$/;
+
+function groupConfig(c: DeviceClass, g: NonNullable<DeviceClass['existingVolumeGroupConfig']>, at: string): Problem[] {
+  const [size, options] = [bytesOf(g.stripeSize), g.lvcreateOptions ?? []];
+  return [
+    ...when(!!c.thinPoolConfig && (g.stripes !== undefined || options.length > 0), `${at}.stripes`, msg('stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them.').key),
+    ...when(g.stripeSize !== undefined && g.stripes === undefined, `${at}.stripeSize`, msg('stripeSize requires stripes.').key),
+    ...when(g.stripeSize !== undefined && !isStripeSize(size), `${at}.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki. Remove it for the default of 64Ki.').key),
+    ...when(g.stripes !== undefined && options.some((o) => o.startsWith('--stripes')), `${at}.stripes`, msg('stripes and --stripes or --stripesize in lvcreateOptions are mutually exclusive: remove one of them.').key),
+    ...options.flatMap((o, i) => when(!lvcreateOption.test(o), `${at}.lvcreateOptions[${i}]`, msg('{{option}}: must be --nosync, or one of --type (linear, striped or a type of RAID), --mirrors, --stripes, --stripesize, --regionsize, --readahead, --minrecoveryrate and --maxrecoveryrate with = and a value, for example --type=raid1.').key, { option: o })),
+  ];
+}
+
+/** Why a device class cannot have its volume group because of another one (internal/webhook/existing.go, groupTaken). */
+function taken(c: DeviceClass, other: DeviceClass, later: boolean, at: string): Problem[] {
+  const [pool, others] = [c.thinPoolConfig?.name ?? '', other.thinPoolConfig?.name ?? ''];
+  if (other.existingVolumeGroup === undefined)
+    return when(other.name === c.existingVolumeGroup, at, msg('{{group}} is the volume group of device class {{name}}, which creates and extends it: name another volume group, or rename one of the device classes.').key, { group: other.name, name: other.name });
+  if (!later || other.existingVolumeGroup !== c.existingVolumeGroup || pool !== others) return [];
+  return pool === ''
+    ? [problem(at, msg('The volume group already has device class {{name}} for thick volumes: a volume group can have one device class for thick volumes, and one for each thin pool.').key, { name: other.name })]
+    : [problem(at, msg('Thin pool {{pool}} already has device class {{name}}: name another thin pool, or remove one of the device classes.').key, { pool, name: other.name })];
+}
+
+/** A volume group is either used or destroyed (internal/webhook: adoptedAndWiped, existingKept). */
+const wiped: Check = (c, at, _, all) => {
+  const wipes = selectorsOf(c).flatMap((s, n) => (s.wipeVolumeGroups ?? []).map((group, i) => ({ s, group, at: `${c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors[${n}]`}.wipeVolumeGroups[${i}]` })));
+  return wipes.flatMap((w) => [
+    ...when((c.adopt ?? []).some((a) => a.volumeGroupUUID === w.group), w.at, msg('Device class {{name}} adopts the volume group {{group}}: remove it from adopt to destroy it with its volumes, or from wipeVolumeGroups to use it.').key, { name: c.name, group: w.group }),
+    ...all.filter((o) => o.existingVolumeGroup === w.group && meet(o.nodeSelector, c.nodeSelector) && meet(o.nodeSelector, w.s.nodeSelector)).map((o) => problem(w.at, msg('Device class {{name}} uses the volume group {{group}} (existingVolumeGroup): remove it from wipeVolumeGroups.').key, { name: o.name, group: w.group })),
+  ]);
+};
+
+const adoptions: Check = (c, at) =>
+  (c.adopt ?? []).flatMap((a, i, list) => when(list.findIndex((o) => o.node === a.node) < i, `${at}.adopt[${i}]`, msg('A device class can adopt only one volume group of node {{node}}: remove one of them.').key, { node: a.node }));
+
+const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped];
 
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {
@@ -214,6 +272,7 @@ function kept(was: DeviceClass, is: DeviceClass, at: string): Problem[] {
     }),
     ...changed('thinPoolConfig', !!p, !!q, 'provisioning'),
     ...changed('raidConfig', !!was.raidConfig, !!is.raidConfig),
+    ...when((was.existingVolumeGroup === undefined) !== (is.existingVolumeGroup === undefined), `${at}.existingVolumeGroup`, msg('existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class.').key),
     ...(p && q
       ? [
           ...changed('thinPoolConfig.chunkSize', [valueAt(was, policy), bytesOf(p.chunkSize)], [valueAt(is, policy), bytesOf(q.chunkSize)]),

@@ -1,13 +1,15 @@
-import { Checkbox, ExpandableSection, Form, Stack } from '@patternfly/react-core';
+import { Alert, Checkbox, ExpandableSection, Form, Stack } from '@patternfly/react-core';
 import { useState } from 'react';
 import { DEFAULTS } from '../api/limits';
 import { classesOf, storageClassName, type DeviceClass, type ThinPoolConfig } from '../api/types';
 import { useT } from '../i18n';
 import { provisioningOf, withField, withProvisioning, type Provisioning } from '../model/cluster';
 import { fieldOf, rangeOf } from '../model/schema';
+import { modeOf } from '../model/selection';
 import { immutable } from '../model/validate';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
+import { GroupConfig } from './ExistingGroup';
 import { Choice, Field, NumberField, TextField } from './fields';
 
 const fileSystems = (fieldOf('fstype').enum ?? []) as NonNullable<DeviceClass['fstype']>[];
@@ -32,6 +34,8 @@ export function ClassStep() {
     { value: 'raid10', label: t('Mirrored stripes (raid10)'), description: t('Each volume uses four or more disks. Thick, no snapshots.') },
     ...(provisioningOf(c) === 'raid4' ? [{ value: 'raid4' as const, label: t('Dedicated parity (raid4)'), description: t('Each volume tolerates the loss of one disk. Thick, no snapshots.') }] : []),
   ];
+  const group = modeOf(c) === 'group';
+  const possible = group ? kinds.filter((k) => k.value === 'thin' || k.value === 'thick') : kinds;
   const leastStripes = c.raidConfig?.type === 'raid6' ? 3 : rangeOf('raidConfig.stripes').low;
   const others = classesOf(cluster).filter((o) => o !== c && o.default);
   const options = c.storageClassOptions ?? {};
@@ -43,7 +47,7 @@ export function ClassStep() {
           id={`${at}.name`}
           label={t('Name')}
           isRequired
-          help={t('The volume groups get the same name, and the StorageClass is {{name}}.', { name: storageClassName(c.name) })}
+          help={group ? t('The StorageClass is {{name}}.', { name: storageClassName(c.name) }) : t('The volume groups get the same name, and the StorageClass is {{name}}.', { name: storageClassName(c.name) })}
           fixed={fixed('name')}
           value={c.name}
           onChange={(name) => setClass({ ...c, name })}
@@ -57,8 +61,14 @@ export function ClassStep() {
             onChange={(_, on) => setClass(withField(c, 'default', on || undefined))}
           />
         </Field>
-        <Choice id={`${at}.provisioning`} label={t('Volume type')} value={provisioningOf(c)} options={kinds} fixed={fixed('provisioning')} onChange={(kind) => setClass(withProvisioning(c, kind))} />
-        {c.thinPoolConfig && <Pool config={c.thinPoolConfig} fixed={fixed} />}
+        <Choice id={`${at}.provisioning`} label={t('Volume type')} value={provisioningOf(c)} options={possible} fixed={fixed('provisioning')} onChange={(kind) => setClass(withProvisioning(c, kind))} />
+        {(c.adopt ?? []).length > 0 && (
+          <Alert isInline variant="info" title={t('Use the settings of the adopted volume group')} data-test="adopt-settings">
+            {t('The volume type and the name of the thin pool must be those of the volume group, otherwise the device class is Failed. To see them, run on the node: lvs -o vg_name,lv_name,segtype. The volume group is renamed to {{name}}.', { name: c.name })}
+          </Alert>
+        )}
+        {c.thinPoolConfig && (group ? <ExistingPool config={c.thinPoolConfig} fixed={fixed} /> : <Pool config={c.thinPoolConfig} fixed={fixed} />)}
+        {group && <GroupConfig />}
         {c.raidConfig && c.raidConfig.type !== 'raid1' && (
           <NumberField
             id={`${at}.raidConfig.stripes`}
@@ -109,8 +119,45 @@ export function ClassStep() {
           onChange={(v) => setOption('volumeBindingMode', v)}
         />
       </Form>
-      <CapacityPreview c={c} nodes={chosen} />
+      {!group && <CapacityPreview c={c} nodes={chosen} />}
     </Stack>
+  );
+}
+
+/** A thin pool that an administrator created: it is not changed. */
+function ExistingPool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) => string | undefined }) {
+  const { t } = useT();
+  const { c, at, setClass } = useDraft();
+  const id = `${at}.thinPoolConfig`;
+  const set = (change: Partial<ThinPoolConfig>) => setClass({ ...c, thinPoolConfig: { ...config, ...change } });
+  return (
+    <>
+      <TextField id={`${id}.name`} label={t('Thin pool name')} help={t('The thin pool must exist in the volume group.')} value={config.name} fixed={fixed('thinPoolConfig.name')} onChange={(name) => set({ name })} />
+      <Ratio id={id} config={config} set={set} />
+      <HighWaterMark id={id} config={config} set={set} />
+    </>
+  );
+}
+
+type PoolField = { id: string; config: ThinPoolConfig; set: (change: Partial<ThinPoolConfig>) => void };
+
+function Ratio({ id, config, set }: PoolField) {
+  const { t } = useT();
+  return (
+    <NumberField
+      id={`${id}.overprovisionRatio`} label={t('Overprovision ratio')} {...rangeOf('thinPoolConfig.overprovisionRatio')} value={config.overprovisionRatio}
+      help={t('Maximum provisioned size of volumes and snapshots, as a multiple of the thin pool size.')} onChange={(overprovisionRatio) => set({ overprovisionRatio })}
+    />
+  );
+}
+
+function HighWaterMark({ id, config, set }: PoolField) {
+  const { t } = useT();
+  return (
+    <NumberField
+      id={`${id}.highWaterMarkPercent`} label={t('High-water mark')} unit="%" {...rangeOf('thinPoolConfig.highWaterMarkPercent')} value={config.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']}
+      help={t('Above this usage, the thin pool accepts no new volumes, snapshots or expansions.')} onChange={(highWaterMarkPercent) => set({ highWaterMarkPercent })}
+    />
   );
 }
 
@@ -126,10 +173,7 @@ function Pool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) 
         id={`${id}.sizePercent`} label={t('Thin pool size (share of volume group)')} unit="%" {...rangeOf('thinPoolConfig.sizePercent')} value={config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent']}
         help={t('The rest of the volume group is reserved to extend the thin pool and its metadata.')} fixed={fixed('thinPoolConfig.sizePercent')} onChange={(sizePercent) => set({ sizePercent })}
       />
-      <NumberField
-        id={`${id}.overprovisionRatio`} label={t('Overprovision ratio')} {...rangeOf('thinPoolConfig.overprovisionRatio')} value={config.overprovisionRatio}
-        help={t('Maximum provisioned size of volumes and snapshots, as a multiple of the thin pool size.')} onChange={(overprovisionRatio) => set({ overprovisionRatio })}
-      />
+      <Ratio id={id} config={config} set={set} />
       <Field id={`${id}.autoExtend-field`} label={t('Automatic extension')} group>
         <Checkbox
           id={`${id}.autoExtend`} label={t('Extend the thin pool within its volume group')} isChecked={!!config.autoExtend}
@@ -150,10 +194,7 @@ function Pool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) 
       )}
       <ExpandableSection toggleText={t('Advanced thin pool settings')} isExpanded={open} onToggle={(_, is) => setOpen(is)}>
         <TextField id={`${id}.name`} label={t('Thin pool name')} value={config.name} fixed={fixed('thinPoolConfig.name')} onChange={(name) => set({ name })} />
-        <NumberField
-          id={`${id}.highWaterMarkPercent`} label={t('High-water mark')} unit="%" {...rangeOf('thinPoolConfig.highWaterMarkPercent')} value={config.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']}
-          help={t('Above this usage, the thin pool accepts no new volumes, snapshots or expansions.')} onChange={(highWaterMarkPercent) => set({ highWaterMarkPercent })}
-        />
+        <HighWaterMark id={id} config={config} set={set} />
         <TextField
           id={`${id}.chunkSize`} label={t('Chunk size')} placeholder="128Ki" value={String(config.chunkSize ?? '')} fixed={fixed('thinPoolConfig.chunkSize')}
           help={t('Small chunks favor snapshots, large chunks favor throughput. If empty, the default depends on the size of the thin pool.')} onChange={(v) => setClass({ ...c, thinPoolConfig: withField(config, 'chunkSize', v || undefined) })}

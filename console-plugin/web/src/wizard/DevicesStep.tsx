@@ -9,10 +9,12 @@ import { contentOf, foundBy, isStable, observed, stablePath, type Verdict } from
 import type { Message } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { reasonsOf } from '../model/reasons';
-import { allPaths, isNamed, modeOf, sameGroup, selectorsOf, tick, trapOf, untick, verdictOn, withMode, type Mode, type Seen } from '../model/selection';
+import { allPaths, isAdopted, isNamed, modeOf, sameGroup, selectorsOf, tick, trapOf, untick, verdictOn, withMode, type Mode, type Seen } from '../model/selection';
 import { TRANSPORTS } from '../model/validate';
+import { AdoptGroups } from './AdoptGroups';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
+import { ExistingGroup } from './ExistingGroup';
 import { Choice, Field, TextField } from './fields';
 import { SharedNames } from './SharedNames';
 
@@ -27,24 +29,31 @@ export function DevicesStep() {
     { value: 'paths', label: t('Selected disks'), description: t('Only these disks are used. They are identified by stable names.') },
     { value: 'rules', label: t('Disks with specific properties'), description: t('All unused disks with these properties, on all selected nodes.') },
     { value: 'all', label: t('All unused disks'), description: t('Only possible if the LVMCluster has a single device class.') },
+    { value: 'group', label: t('An existing volume group'), description: t('A volume group that an administrator created on the nodes. LVM Storage uses only its free space or a thin pool.') },
   ];
+  // The volumes of a device class that exists are where they are.
+  const possible = was ? options.filter((o) => (o.value === 'group') === (modeOf(was) === 'group')) : options;
+  const choice = (
+    <Choice
+      id={id}
+      label={t('Disk selection')}
+      value={mode}
+      options={possible}
+      onChange={(next) => setDevices(withMode(c, next))}
+      help={was && mode !== 'group' ? t('Disks that you deselect are drained and removed from the volume group.') : undefined}
+    />
+  );
   if (mode === 'group')
     return (
-      <Alert isInline variant="info" title={t('No disks to select')} data-test="existing-group">
-        {t('The device class uses the volume group {{name}}, which an administrator created on the nodes. It adds no disks to it.', { name: c.existingVolumeGroup ?? '' })}
-      </Alert>
+      <Stack hasGutter>
+        <Form>{choice}</Form>
+        <ExistingGroup />
+      </Stack>
     );
   return (
     <Stack hasGutter>
       <Form>
-        <Choice
-          id={id}
-          label={t('Disk selection')}
-          value={mode}
-          options={options}
-          onChange={(next) => setDevices(withMode(c, next))}
-          help={was ? t('Disks that you deselect are drained and removed from the volume group.') : undefined}
-        />
+        {choice}
         <Errors id={id} lists />
         {mode === 'rules' && !c.deviceSelectors && <Rules />}
         {mode !== 'paths' && <Policy />}
@@ -52,6 +61,7 @@ export function DevicesStep() {
       <Elsewhere />
       <SharedNames />
       <DeviceTable mode={mode} />
+      <AdoptGroups />
       <CapacityPreview c={c} nodes={chosen} />
     </Stack>
   );
@@ -161,7 +171,7 @@ function DeviceTable({ mode }: { mode: Mode }) {
             : [
                 <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
                 <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>,
-                <Lines key="s" note={why(r, trap(r), { t, m })}>
+                <Lines key="s" note={why(r, trap(r), isAdopted(c, r.seen, r.device), { t, m })}>
                   <StateLabel state={r.device.state} />
                   {mode === 'paths' && r.verdict === 'usable' && <Button variant="link" isInline aria-label={t('Select similar: disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('Select similar')}</Button>}
                 </Lines>,
@@ -207,11 +217,12 @@ function nodeNote(seen: Seen, t: T): string {
 const kindOf = (d: Device, t: T): string =>
   [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('HDD') : t('SSD')].filter(Boolean).join(', ');
 
-function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
+function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, adopted: boolean, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
+  if (adopted) return t('In volume group {{name}}, which is adopted with its data', { name: device.volumeGroup ?? '' });
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
   const reasons =
     verdict === 'wipe' ? t('Contains {{content}}: must be wiped', { content: contentOf(device, m) })
-    : verdict === 'group' ? t('In volume group {{name}}, which no device class uses: must be destroyed', { name: device.volumeGroup ?? '' })
+    : verdict === 'group' ? t('In volume group {{name}}, which no device class uses: destroyed if selected', { name: device.volumeGroup ?? '' })
     : reasonsOf(device).map(m).join('; ');
   return [trap && m(trap), reasons].filter(Boolean).join(' ');
 }

@@ -19,7 +19,7 @@ export function ProtectionStep() {
   if (carriers.length === 0)
     return (
       <Alert isInline variant="success" title={t('No data will be destroyed')} data-test="nothing-destroyed">
-        {t('No selected disk contains known data. Each disk is checked again before it is used: if it contains data then, it is not used.')}
+        {(c.adopt ?? []).length > 0 || c.existingVolumeGroup ? t('The volume group keeps its data. No other selected disk contains known data.') : t('No selected disk contains known data. Each disk is checked again before it is used: if it contains data then, it is not used.')}
       </Alert>
     );
   return (
@@ -29,7 +29,7 @@ export function ProtectionStep() {
       </Alert>
       {groups.length > 0 && (
         <Alert isInline variant="warning" title={t('Volume groups to destroy: {{names}}', { names: groups.join(', ') })} data-test="groups">
-          {t('They are destroyed with all their logical volumes, unless one of these is in use. The node keeps a backup of their metadata. To use a volume group with its volumes instead, deselect its disks and add its UUID to "adopt" of the device class in the YAML view.')}
+          {t('They are destroyed with all their logical volumes, unless one of these is in use. The node keeps a backup of their metadata. To use a volume group with its volumes instead, deselect its disks, and adopt it or use it as an existing volume group in the step Disks.')}
         </Alert>
       )}
       <VirtualTable

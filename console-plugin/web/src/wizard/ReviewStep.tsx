@@ -37,7 +37,7 @@ export function ReviewStep() {
       {view === 'form' ? (
         <>
           <Summary />
-          <CapacityPreview c={c} nodes={chosen} />
+          {modeOf(c) !== 'group' && <CapacityPreview c={c} nodes={chosen} />}
         </>
       ) : (
         <YAML />
@@ -128,8 +128,9 @@ function Summary() {
     [t('LVMCluster'), `${cluster.metadata.namespace}/${cluster.metadata.name}`, 'start'],
     [t('Nodes'), way === 'all' ? t('All: currently {{count}}', { count: nodes.length }) : way === 'labels' ? labelsOf(c.nodeSelector) : nodes.slice(0, 8).join(', ') + (nodes.length > 8 ? ' …' : ''), 'nodes'],
     [t('Disks'), modeOf(c) === 'group' ? t('In volume group {{name}}', { name: c.existingVolumeGroup ?? '' }) : modeOf(c) === 'all' ? t('All unused disks') : modeOf(c) === 'rules' ? t('By properties') : allPaths(c).slice(0, 6).join(', ') + (allPaths(c).length > 6 ? t(' and {{count}} more', { count: allPaths(c).length - 6 }) : ''), 'devices'],
+    ...((c.adopt ?? []).length > 0 ? [[t('Adopted volume groups'), (c.adopt ?? []).map((a) => `${a.node}: ${a.volumeGroupUUID}`).join(', '), 'devices'] as [string, string, StepId]] : []),
     [t('Device class'), `${c.name}${c.default ? ` (${t('default')})` : ''}, ${t('StorageClass {{name}}', { name: storageClassName(c.name) })}`, 'class'],
-    [t('Volume type'), pool ? t('Thin: {{percent}} of the volume group, overprovision ratio {{ratio}}', { percent: formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
+    [t('Volume type'), pool && modeOf(c) === 'group' ? t('Thin: in the thin pool {{name}}, overprovision ratio {{ratio}}', { name: pool.name, ratio: pool.overprovisionRatio }) : pool ? t('Thin: {{percent}} of the volume group, overprovision ratio {{ratio}}', { percent: formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
     [t('Data to be destroyed'), carriers.length ? (confirmed ? t('Data on {{count}} disks', { count: carriers.length }) : t('Not confirmed')) : t('None'), 'protection'],
   ];
   const others = classesOf(cluster).filter((o) => o !== c).map((o) => o.name);

@@ -124,6 +124,73 @@ describe('wizard', () => {
     });
   });
 
+  it('adopts a volume group with its disks, destroys nothing of it, and takes it back', async () => {
+    const message = 'which no device class uses: to use it with its volumes, add the UUID to adopt of a device class';
+    const grouped = (n: string) => dev(n, { state: 'InUse', volumeGroup: 'old', volumeGroupUUID: 'U-1', reasons: [{ code: 'InVolumeGroup', message }] });
+    const { done } = show({ statuses: [status('a', grouped('x'), grouped('y')), status('b', dev('d'))] });
+    await go('nodes', 'devices');
+    expect(has('adopt')?.textContent).toMatch(/keep its data.*Only volume groups that LVM Storage created.*ImportVolumes.*destroys the volume group/s);
+    const box = () => screen.getByLabelText<HTMLInputElement>('Adopt volume group old of node a');
+    await user.click(box());
+    expect(screen.getAllByText('In volume group old, which is adopted with its data')).toHaveLength(2);
+    expect(has('ticked')?.textContent).toMatch(/^2 /);
+    await user.click(box());
+    expect(has('ticked')?.textContent).toMatch(/^0 /);
+    await user.click(box());
+    await go('class');
+    expect(has('adopt-settings')?.textContent).toMatch(/renamed to vg1/);
+    await go('protection');
+    expect(has('nothing-destroyed')?.textContent).toMatch(/The volume group keeps its data/);
+    await go('review');
+    expect(has('summary')?.textContent).toMatch(/a: U-1/);
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    await next();
+    await waitFor(() => expect(done).toHaveBeenCalled());
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]).toMatchObject({
+      adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }], deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-x', '/dev/disk/by-id/wwn-y'] },
+    });
+    expect(JSON.stringify(sent.at(-1)?.body)).not.toMatch(/wipe/i);
+  });
+
+  it('uses a volume group of an administrator as it is, with settings for new volumes', async () => {
+    const message = 'which no device class uses: to use it with its volumes, set existingVolumeGroup: data in a device class';
+    const data = dev('x', { state: 'InUse', volumeGroup: 'data', volumeGroupUUID: 'U-2', reasons: [{ code: 'InVolumeGroup', message }] });
+    const { done } = show({ statuses: [status('a', data), status('b', dev('d'))] });
+    await go('nodes', 'devices');
+    expect(has('adopt')).toBeNull();
+    await user.click(screen.getByRole('radio', { name: 'An existing volume group' }));
+    expect(has('existing-group')?.textContent).toMatch(/does not change data.*and adopt it.*their data are lost/s);
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/Enter the name of the volume group/);
+    await user.click(screen.getByRole('button', { name: 'Select volume group data' }));
+    expect(has('group-selected')).not.toBeNull();
+    expect(has('nodes-without-group')?.textContent).toMatch(/b: create the volume group there/);
+    await go('class');
+    expect(screen.queryByRole('radio', { name: 'Mirrored (raid1)' })).toBeNull();
+    expect(screen.queryByLabelText('Thin pool size (share of volume group)')).toBeNull();
+    expect(screen.getByLabelText<HTMLInputElement>('Thin pool name').value).toBe('thin-pool-1');
+    await user.click(screen.getByRole('radio', { name: 'Thick' }));
+    await user.click(screen.getByRole('button', { name: 'Increase: Space to keep free (GiB)' }));
+    await user.type(screen.getByLabelText('Stripe size'), '65Ki');
+    await user.type(screen.getByLabelText('Options of lvcreate for new volumes'), '--force --nosync');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/stripeSize requires stripes.*power of two.*--force: must be/s);
+    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /--force/ }));
+    expect(document.activeElement?.id).toBe('spec.storage.deviceClasses[0].existingVolumeGroupConfig.lvcreateOptions');
+    await user.clear(screen.getByLabelText('Options of lvcreate for new volumes'));
+    await user.clear(screen.getByLabelText('Stripe size'));
+    await user.type(screen.getByLabelText('Stripe size'), '64Ki');
+    await user.type(screen.getByLabelText('Stripes of new volumes'), '2');
+    await go('protection', 'review');
+    expect(has('preview')).toBeNull();
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    await next();
+    await waitFor(() => expect(done).toHaveBeenCalled());
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]).toEqual({
+      name: 'vg1', default: true, fstype: 'xfs', existingVolumeGroup: 'data', existingVolumeGroupConfig: { spareGiB: 1, stripes: 2, stripeSize: '64Ki' },
+    });
+  });
+
   it('ticks alike, all of a node, and all', async () => {
     show();
     await go('nodes', 'devices');
