@@ -28,8 +28,7 @@ var (
 // take makes an existing logical volume the volume of an object that was created or restored for it. It creates
 // nothing. The tags on the disk are written before the status, so that a process that is killed in between can
 // continue.
-func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	volume := lv.Annotations[v1alpha1.ImportAnnotation]
+func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (ctrl.Result, error) {
 	size, err := r.takeVolume(ctx, lv, volume)
 	if err != nil {
 		r.events.Emit(lv, importFailed, r.Node, volume, message(err))

@@ -147,7 +147,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		return r.refused(ctx, lv)
 	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
-		return r.take(ctx, lv)
+		return r.take(ctx, lv, lv.Annotations[v1alpha1.ImportAnnotation])
 	case lv.Status.VolumeID == "":
 		return r.createUnlessRestored(ctx, lv)
 	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:

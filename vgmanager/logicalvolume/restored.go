@@ -19,14 +19,18 @@ import (
 // createUnlessRestored creates the logical volume of an object, unless the object was restored. An object that Velero
 // or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
 // volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
-// operator choose the logical volume that the PersistentVolume names.
+// operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: its
+// object gets the snapshot that was created for it.
 func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	err := r.restored(ctx, lv)
-	if err == nil {
-		return r.create(ctx, lv)
+	snapshot, err := r.restored(ctx, lv)
+	switch {
+	case err != nil:
+		r.events.Emit(lv, createFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
+	case snapshot != "":
+		return r.take(ctx, lv, snapshot)
 	}
-	r.events.Emit(lv, createFailed, r.Node, message(err))
-	return r.fail(ctx, lv, err)
+	return r.create(ctx, lv)
 }
 
 // refused is called for an object whose status has a final error. The client deletes the object, or requests something
@@ -43,41 +47,52 @@ func (r *Reconciler) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 // restored returns an error with the code Unavailable if the object was restored, or if this is not known: a logical
 // volume has the name of the object in its tags and was created for an earlier object of this name, or the device class
 // does not exist yet and the PersistentVolume names another logical volume. A logical volume that nobody has used yet
-// has no data and does not count, unless the PersistentVolume names it.
-func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+// has no data and does not count, unless the PersistentVolume names it. For a VolumeSnapshot with one such logical
+// volume, restored returns its name instead.
+func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
 	tagged, err := r.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
 	if err != nil && status.Code(err) != codes.NotFound {
-		return status.Errorf(codes.Unavailable, "%s", message(err))
+		return "", status.Errorf(codes.Unavailable, "%s", message(err))
 	}
 	if err == nil && len(tagged) == 0 {
-		return nil
+		return "", nil
 	}
 	handle, readErr := r.handle(ctx, lv)
 	switch {
 	case readErr != nil:
-		return readErr
+		return "", readErr
 	case err != nil && handle == "":
-		return nil // The request is refused.
+		return "", nil // The request is refused.
 	case err != nil:
-		return status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the logical "+
-			"volume of PersistentVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
+		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which has the "+
+			"logical volume of PersistentVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
 	}
 	var former []string
 	for _, v := range tagged {
 		switch {
 		case v.GetName() == string(lv.UID):
-			return nil // An earlier process created it.
+			return "", nil // An earlier process created it.
 		case v.GetName() == handle || !slices.Contains(v.GetTags(), v1alpha1.NewTag):
 			former = append(former, v.GetName())
 		}
 	}
-	if len(former) == 0 {
-		return nil
+	switch {
+	case len(former) == 0:
+		return "", nil
+	case len(former) == 1 && isSnapshot(lv):
+		return former[0], nil
 	}
-	return status.Errorf(codes.Unavailable, "device class %s on node %s has a logical volume of an earlier "+
+	return "", status.Errorf(codes.Unavailable, "device class %s on node %s has a logical volume of an earlier "+
 		"LogicalVolume %s: %s. Nothing is created beside it. It is used if PersistentVolume %s names it; to use it "+
 		"without, set annotation %s of LogicalVolume %s to its name", lv.Spec.DeviceClass, r.Node, lv.Name,
 		strings.Join(former, ", "), lv.Name, v1alpha1.ImportAnnotation, lv.Name)
+}
+
+// isSnapshot returns true for the object of a VolumeSnapshot. Its name has the UID of the VolumeSnapshot, so a logical
+// volume with this name in its tags is the snapshot that was created for it.
+func isSnapshot(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Spec.AccessType == accessTypeOfSnapshot && lv.Spec.Source != "" &&
+		strings.HasPrefix(lv.Name, snapshotPrefix)
 }
 
 // handle returns the volume handle of the PersistentVolume with the name of the object, or "" if there is none of this

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -187,6 +188,105 @@ func TestARestoredObjectIsNotRefusedForEver(t *testing.T) {
 		}
 	}
 	if lv := w.get("pvc-1"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable {
+		t.Errorf("got the status %+v", lv.Status)
+	}
+	w.see("at the end", "thin/old 12")
+}
+
+// snapshotSpec is the spec of the LogicalVolume of a VolumeSnapshot.
+func snapshotSpec() topolvmv1.LogicalVolumeSpec {
+	spec := thin(12)
+	spec.Source, spec.AccessType = "pvc-1", "ro"
+	return spec
+}
+
+// TestARestoredSnapshotGetsItsLogicalVolume: Velero restores the LogicalVolume of a VolumeSnapshot with another UID and
+// without its status. Nothing is created, also if the source no longer exists.
+func TestARestoredSnapshotGetsItsLogicalVolume(t *testing.T) {
+	const snapshot = "snapshot-1"
+	for name, test := range map[string]struct {
+		do   func(*world)
+		spec func(*topolvmv1.LogicalVolumeSpec)
+		// noLVM: LVM cannot be read.
+		noLVM bool
+		// says is in the status. If "", the object gets the volume old.
+		says string
+	}{
+		"one": {do: func(w *world) { w.volumeOf(snapshot, "old") }},
+		"one, and that of another snapshot": {do: func(w *world) {
+			w.volumeOf(snapshot, "old")
+			w.volumeOf("snapshot-2", "other")
+		}},
+		"two": {do: func(w *world) {
+			w.volumeOf(snapshot, "old")
+			w.volumeOf(snapshot, "older")
+		}, says: "snapshot-1: old, older. Nothing is created"},
+		"it belongs to another object": {do: func(w *world) {
+			w.volumeOf(snapshot, "old")
+			w.ask("snapshot-2", snapshotSpec())
+			lv := w.get("snapshot-2")
+			lv.Status.VolumeID = "old"
+			w.must(w.api.Status().Update(w.Context(), lv))
+		}, says: "logical volume old belongs to LogicalVolume snapshot-2: delete this object (snapshot-1)"},
+		"a writable copy": {do: func(w *world) { w.volumeOf(snapshot, "old") },
+			spec: func(s *topolvmv1.LogicalVolumeSpec) { s.AccessType = "rw" }, says: "Nothing is created beside it"},
+		"a volume": {do: func(w *world) { w.volumeOf(snapshot, "old") },
+			spec: func(s *topolvmv1.LogicalVolumeSpec) { s.Source, s.AccessType = "", "" },
+			says: "Nothing is created beside it"},
+		"LVM cannot be read": {do: func(w *world) { w.volumeOf(snapshot, "old") }, noLVM: true,
+			says: "input/output error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			spec := snapshotSpec()
+			if test.spec != nil {
+				test.spec(&spec)
+			}
+			w.ask(snapshot, spec)
+			test.do(w)
+			before := w.volumes()
+			for range 2 {
+				if test.noLVM {
+					w.fake.Fail("Report", errors.New("input/output error"))
+				}
+				if err := w.run(w.agent(), snapshot); (err != nil) != (test.says != "") {
+					t.Errorf("got %v", err)
+				}
+			}
+			w.fake.Fail("Report", nil)
+			w.see("at the end", before...)
+			lv := w.get(snapshot)
+			if test.says != "" {
+				if lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable ||
+					!strings.Contains(lv.Status.Message, test.says) {
+					t.Errorf("got the status %+v", lv.Status)
+				}
+				return
+			}
+			if lv.Status.VolumeID != "old" || lv.Status.Code != codes.OK || lv.Status.CurrentSize.Value() != 12<<20 {
+				t.Errorf("got the status %+v", lv.Status)
+			}
+			want := []string{"lvms.cluster=c1", "lvms.pv=snapshot-1", "lvms.pvc=ns/snapshot-1",
+				"lvms.uid=" + string(lv.UID)}
+			if got := w.tags("old"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
+				t.Errorf("got the tags %q, %d commands", got, w.fake.Calls()["LVChangeTags"])
+			}
+		})
+	}
+}
+
+// TestARestoredSnapshotIsTakenAfterAKill: the agent is killed after it has changed the tags, before it writes the
+// status.
+func TestARestoredSnapshotIsTakenAfterAKill(t *testing.T) {
+	w := newWorld(t)
+	w.volumeOf("snapshot-1", "old")
+	w.ask("snapshot-1", snapshotSpec())
+	lv := w.get("snapshot-1")
+	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "old",
+		Add:    []string{"lvms.uid=" + string(lv.UID), "lvms.cluster=c1"},
+		Remove: []string{"lvms.uid=old", "lvms.cluster=c0"}}))
+	w.must(w.run(w.agent(), "snapshot-1"))
+	if lv := w.get("snapshot-1"); lv.Status.VolumeID != "old" {
 		t.Errorf("got the status %+v", lv.Status)
 	}
 	w.see("at the end", "thin/old 12")
