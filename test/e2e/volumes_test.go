@@ -109,6 +109,12 @@ func givesWhatThereIs(ctx SpecContext) {
 	Eventually(consistent).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
 	Consistently(consistent).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Succeed())
 
+	By("waiting until the killed containers run again")
+	// A volume that waits for its agent while its claim is deleted becomes unclaimed if the operator was killed, too.
+	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "--all", "-n", story.OperatorNamespace, "--timeout=5m")
+	Eventually(func() []string { return refusedOrWaiting(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
+		2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+
 	By("deleting all of them at once")
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
 	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
@@ -120,6 +126,20 @@ func givesWhatThereIs(ctx SpecContext) {
 	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeEmpty())
 	cluster.Run(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+}
+
+// refusedOrWaiting returns the LogicalVolumes of a device class without a logical volume.
+func refusedOrWaiting(ctx context.Context, class string) []string {
+	GinkgoHelper()
+	var objects topolvmv1.LogicalVolumeList
+	Expect(cluster.List(ctx, &objects)).To(Succeed())
+	var names []string
+	for _, lv := range objects.Items {
+		if lv.Spec.DeviceClass == class && lv.Status.VolumeID == "" {
+			names = append(names, lv.Name)
+		}
+	}
+	return names
 }
 
 // kill ends programs on both nodes, as the kernel does when memory is low.

@@ -101,6 +101,9 @@ func (s *scene) clearDisks() {
 	for range 3 {
 		removeMappings()
 	}
+	// udev removes the links to logical volumes, unless the host has no LVM: then LVM created them. With them, LVM does
+	// not create a volume group of this name.
+	s.ok(os.RemoveAll("/dev/vg1"))
 	for _, link := range scsiDisks(s.T) {
 		disk := kernelName(link)
 		clean(disk)

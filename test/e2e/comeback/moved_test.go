@@ -65,7 +65,7 @@ func areMoved(ctx SpecContext) {
 		w.isReadAgain(ctx, to.Name())
 	}
 	Expect(volumesOn(ctx, to.Name())).To(ConsistOf(content))
-	expectNoOrphan(ctx, to.Name())
+	expectOrphansGone(ctx, to.Name())
 }
 
 // isLost starts a new cluster with the disk of another one, of which nothing else is left.
@@ -121,7 +121,7 @@ func isLost(ctx SpecContext) {
 		w.isReadAgain(ctx, node)
 	}
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content))
-	expectNoOrphan(ctx, node)
+	expectOrphansGone(ctx, node)
 	for _, w := range volumes {
 		isDeletedWithItsClaim(ctx, w, node)
 	}

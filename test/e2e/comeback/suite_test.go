@@ -176,6 +176,14 @@ func expectNoOrphan(ctx context.Context, node string) {
 		BeEmpty())
 }
 
+// expectOrphansGone waits until the status of a node no longer lists imported volumes as orphans, and checks that it
+// lists none later.
+func expectOrphansGone(ctx context.Context, node string) {
+	GinkgoHelper()
+	Eventually(orphansOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeEmpty())
+	expectNoOrphan(ctx, node)
+}
+
 // volumesOn returns the UUIDs and names of all logical volumes of a node, and its physical volumes. They do not change
 // unless a volume or a disk is created, removed or wiped.
 func volumesOn(ctx context.Context, node string) []string {
