@@ -74,8 +74,8 @@ var actions = map[string]string{
 
 // orphanActions has what to do for each kind of orphan.
 var orphanActions = map[v1alpha1.OrphanKind]string{
-	v1alpha1.OrphanLogicalVolume: "If you need the data, run `kubectl lvms import`; otherwise, run `kubectl lvms orphans " +
-		"delete`.",
+	v1alpha1.OrphanLogicalVolume: "If you need the data, run `kubectl lvms import`; otherwise, run " +
+		"`kubectl lvms orphans delete`.",
 	v1alpha1.OrphanObject: "Attach the disks with the volume again, or restore the data from a backup to a new claim " +
 		"and delete the old one.",
 	v1alpha1.OrphanUnclaimed: "If you need the data, create an LVMRecovery with the action ImportVolumes; otherwise, " +

@@ -88,8 +88,8 @@ func (e *environment) run(ctx context.Context, args []string, in io.Reader, out,
 	return exitError
 }
 
-const about = `Show the state of LVM Storage: what is wrong and what to do, and its devices, device classes and volumes. Repair
-it.
+const about = `Show the state of LVM Storage: what is wrong and what to do, and its devices, device classes and
+volumes. Repair it.
 
 The commands read the objects of the operator in all namespaces, or in the namespace of -n; volumes uses -n for the
 namespace of claims. If you may not list in all namespaces, they read ` + defaultNamespace + `, and say so.
@@ -140,6 +140,15 @@ func printNotes(errOut io.Writer, o *output, notes []string) {
 	for _, note := range notes {
 		fmt.Fprintln(errOut, "note:", note)
 	}
+}
+
+// printWithoutDevices prints the notes of a list that has no devices, and warns of nodes whose state is not current.
+func printWithoutDevices(errOut io.Writer, o *output, notes []string, nodes []Node) {
+	for i := range nodes {
+		nodes[i].DevicesOmitted = 0
+	}
+	printNotes(errOut, o, notes)
+	printNodes(errOut, o, nodes)
 }
 
 // printNodes warns people of nodes whose state is not current or not complete.

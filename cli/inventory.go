@@ -73,8 +73,8 @@ func (e *environment) classesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "classes",
 		Short: "List the device classes of the nodes, with their state, size and the use of thin pools",
-		Long: `List the device classes of each node, with the state, the size and the free space of the volume group, and
-the use of data and metadata of the thin pool in percent. A thin pool counts as used space of its volume group.
+		Long: `List the device classes of each node, with the state, the size and the free space of the volume group,
+and the use of data and metadata of the thin pool in percent. A thin pool counts as used space of its volume group.
 
 A device class that no node has reported is not listed: status shows it.`,
 		Example: `  # List the device classes of all nodes
@@ -91,11 +91,7 @@ A device class that no node has reported is not listed: status shows it.`,
 			}
 			classes := newClasses(nodes, class, e.now())
 			classes.Notes = s.notes
-			for i := range classes.Nodes {
-				classes.Nodes[i].DevicesOmitted = 0
-			}
-			printNotes(command.ErrOrStderr(), o, classes.Notes)
-			printNodes(command.ErrOrStderr(), o, classes.Nodes)
+			printWithoutDevices(command.ErrOrStderr(), o, classes.Notes, classes.Nodes)
 			return printList(command, o, classes, classTable(classes))
 		},
 	}

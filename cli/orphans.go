@@ -17,8 +17,8 @@ func (e *environment) orphansCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "orphans",
 		Short: "List the volumes that nothing refers to",
-		Long: `List the logical volumes without an object (LogicalVolume), the objects without a logical volume (Object), and the
-volumes that nothing claims (Unclaimed). docs/how-to/orphans.md says what to do about each.
+		Long: `List the logical volumes without an object (LogicalVolume), the objects without a logical volume
+(Object), and the volumes that nothing claims (Unclaimed). docs/how-to/orphans.md says what to do about each.
 
 To keep the data of a logical volume, use import. To delete it, use orphans delete.`,
 		Example: `  # List the orphans of a node
@@ -33,11 +33,7 @@ To keep the data of a logical volume, use import. To delete it, use orphans dele
 			orphans := newOrphans(nodes, node, class)
 			orphans.Nodes = newNodes(nodes, e.now())
 			orphans.Notes = append(s.notes, orphans.Notes...)
-			printNotes(command.ErrOrStderr(), o, orphans.Notes)
-			for i := range orphans.Nodes {
-				orphans.Nodes[i].DevicesOmitted = 0
-			}
-			printNodes(command.ErrOrStderr(), o, orphans.Nodes)
+			printWithoutDevices(command.ErrOrStderr(), o, orphans.Notes, orphans.Nodes)
 			return printList(command, o, orphans, orphanTable(orphans))
 		},
 	}
@@ -55,8 +51,8 @@ func (e *environment) deleteOrphansCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "delete", action: v1alpha1.RecoveryDeleteOrphans,
 		short: "Delete logical volumes that no object refers to, with their data",
-		long: `Delete logical volumes by name that no object of the cluster refers to, with their data. The node agent refuses to
-delete a volume that is in use, or to which a LogicalVolume or a PersistentVolume refers.`,
+		long: `Delete logical volumes by name that no object of the cluster refers to, with their data. The node agent
+refuses to delete a volume that is in use, or to which a LogicalVolume or a PersistentVolume refers.`,
 		example: `  # Delete an orphan that is not needed
   kubectl lvms orphans delete --node worker-1 --class vg1 --volume 2f0c8f6e-7d5f-4b0e-a8d3-3a4c7e0c7c11`,
 		addFlags: func(command *cobra.Command) {

@@ -307,7 +307,8 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 	check := strings.Fields("check --claim shop/data --yes")
 	expect(t, runWith(t, c, "", []func(){c.report(clean)}, check...), 0, "has ended: no errors were found")
 	r := c.recovery()
-	if strings.Join(r.Spec.Volumes, " ") != "id-pvc-1" || r.Spec.NodeName != "worker-1" || r.Spec.DeviceClassName != "vg1" {
+	if strings.Join(r.Spec.Volumes, " ") != "id-pvc-1" || r.Spec.NodeName != "worker-1" ||
+		r.Spec.DeviceClassName != "vg1" {
 		t.Errorf("got %+v", r.Spec)
 	}
 	r.Status.CompletionTime = nil // it has not ended yet, so the next run continues it

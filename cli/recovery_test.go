@@ -180,7 +180,8 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 			t.Errorf("%s: got %s", action, got)
 		}
 		c := newCluster(t, append(healthyObjects("storage"), open)...)
-		expect(t, runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...), 0, "storage/mine exists already: the "+
+		got := runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...)
+		expect(t, got, 0, "storage/mine exists already: the "+
 			"plan good awaits approval.", "path: /spec/approvedPlan")
 	}
 	many := recoveryRequest{action: v1alpha1.RecoveryDeleteOrphans, at: at, volumes: strings.Split("abcdef", "")}.object()

@@ -96,8 +96,8 @@ func (e *environment) repairCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "repair", action: v1alpha1.RecoveryRepairThinPool,
 		short: "Check and repair the metadata of a thin pool",
-		long: `Check the metadata of the thin pool of a device class on a node, and repair it: a pool that needs a check, is
-read-only, cannot be activated, or whose metadata is full. No Pod can use volumes of the pool meanwhile.`,
+		long: `Check the metadata of the thin pool of a device class on a node, and repair it: a pool that needs a
+check, is read-only, cannot be activated, or whose metadata is full. No Pod can use volumes of the pool meanwhile.`,
 		example: `  # See what would be created
   kubectl lvms repair --node worker-1 --class vg1 --dry-run
 
@@ -113,9 +113,9 @@ func (e *environment) forgetCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "forget", action: v1alpha1.RecoveryRemoveLostDevices,
 		short: "Remove lost devices from a volume group, with the volumes that are lost with them",
-		long: `Remove the missing devices of a device class on a node from its volume group, with the volumes that cannot be
-read without them. All other volumes are kept. If a device is only unplugged, attach it again instead. Before that, save
-what can be read from a device that fails: docs/how-to/recover.md says how.`,
+		long: `Remove the missing devices of a device class on a node from its volume group, with the volumes that
+cannot be read without them. All other volumes are kept. If a device is only unplugged, attach it again instead.
+Before that, save what can be read from a device that fails: docs/how-to/recover.md says how.`,
 		example: `  # Show which volumes are lost with the missing devices
   kubectl lvms forget --node worker-1 --class vg1`,
 	})
@@ -125,8 +125,8 @@ func (e *environment) restoreLabelsCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "restore-labels", action: v1alpha1.RecoveryRestoreLabels,
 		short: "Write overwritten LVM labels of attached devices again",
-		long: `Write the LVM labels and metadata of attached devices of a volume group again, after a command like wipefs or
-dd overwrote them. Volumes can be in use meanwhile. Do not restart the node before.`,
+		long: `Write the LVM labels and metadata of attached devices of a volume group again, after a command like
+wipefs or dd overwrote them. Volumes can be in use meanwhile. Do not restart the node before.`,
 		example: `  # Show the devices whose labels were overwritten, and restore them
   kubectl lvms restore-labels --node worker-1 --class vg1`,
 	})
@@ -136,8 +136,8 @@ func (e *environment) restoreMetadataCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "restore-metadata", action: v1alpha1.RecoveryRestoreMetadata,
 		short: "Restore the metadata of a volume group from LVM's archive on the node",
-		long: `Restore a volume group that was deleted with LVM commands, or whose metadata was replaced by that of an earlier
-time, from LVM's archive on the node. No Pod can use volumes of the group meanwhile.`,
+		long: `Restore a volume group that was deleted with LVM commands, or whose metadata was replaced by that of an
+earlier time, from LVM's archive on the node. No Pod can use volumes of the group meanwhile.`,
 		example: `  # Restore a volume group after vgremove
   kubectl lvms restore-metadata --node worker-1 --class vg1`,
 	})
@@ -147,8 +147,8 @@ func (e *environment) trimCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "trim", action: v1alpha1.RecoveryFreePoolSpace,
 		short: "Free the blocks of deleted files in a thin pool",
-		long: `Trim the mounted file systems of the volumes of a thin pool, so that the pool gets back the blocks of deleted
-files. Pods continue to use the volumes, and no data is lost.`,
+		long: `Trim the mounted file systems of the volumes of a thin pool, so that the pool gets back the blocks of
+deleted files. Pods continue to use the volumes, and no data is lost.`,
 		example: `  # Free space in a thin pool that is nearly full, without a question
   kubectl lvms trim --node worker-1 --class vg1 --yes`,
 	})
@@ -159,9 +159,9 @@ func (e *environment) importCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "import", action: v1alpha1.RecoveryImportVolumes,
 		short: "Create the claims of logical volumes that have none, or move them to the node that has the disks",
-		long: `Create the claim, the PersistentVolume and the LogicalVolume of logical volumes that no object refers to, and
-move the objects of volumes whose disks came from another node. Nothing is written to the volumes. Without --volume, all
-volumes are imported whose tags name a claim. orphans lists the volumes.`,
+		long: `Create the claim, the PersistentVolume and the LogicalVolume of logical volumes that no object refers
+to, and move the objects of volumes whose disks came from another node. Nothing is written to the volumes. Without
+--volume, all volumes are imported whose tags name a claim. orphans lists the volumes.`,
 		example: `  # Import all orphans whose claim is known, and volumes of disks that were moved to this node
   kubectl lvms import --node worker-1 --class vg1
 
@@ -184,8 +184,9 @@ func (e *environment) checkCommand() *cobra.Command {
 	return e.recoveryCommand(recoveryCommand{
 		use: "check", action: v1alpha1.RecoveryCheckFileSystems,
 		short: "Check and repair the file systems of volumes",
-		long: `Check the file systems of volumes completely (e2fsck, xfs_repair), and repair those with errors. The check changes
-nothing. It waits until no Pod uses the volumes, and can take hours. If no file system has errors, the command ends.
+		long: `Check the file systems of volumes completely (e2fsck, xfs_repair), and repair those with errors. The
+check changes nothing. It waits until no Pod uses the volumes, and can take hours. If no file system has errors, the
+command ends.
 
 Give the volumes by their claims, or by the names of their logical volumes, which are the handles of their
 PersistentVolumes.`,

@@ -18,7 +18,8 @@ func bind(t *testing.T, role *rbacv1.ClusterRole) {
 	t.Helper()
 	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: role.Name}
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}, Subjects: []rbacv1.Subject{user}}
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{user}}
 	if err := server.Client.Create(t.Context(), role); err != nil {
 		t.Fatal(err)
 	}
@@ -53,22 +54,26 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 			t.Errorf("%s: %+v", user, got)
 		}
 	}
-	expect(t, as("lvms-view", "repair --node worker-1 --yes"), exitError, "you need the permission for the verb create on "+
-		"the resource lvmrecoveries of the API group lvm.topolvm.io")
-	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError, "you need the permission for the "+
-		"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
+	expect(t, as("lvms-view", "repair --node worker-1 --yes"), exitError,
+		"you need the permission for the verb create on "+
+			"the resource lvmrecoveries of the API group lvm.topolvm.io")
+	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
+		"you need the permission for the "+
+			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
 	// It creates, approves and follows a recovery, and deletes one that does not help.
 	expect(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
 	startAgent(t, namespace, planOf(harmless))
 	expect(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "The plan good was approved.", "has ended")
-	expect(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.")
+	expect(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout,
+		"was changed.")
 	expect(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
 }
 
 func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
 	const namespace = "no-help"
 	newNamespace(t, namespace)
-	startAgent(t, namespace, v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable, Message: "nothing to do"})
+	startAgent(t, namespace, v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable,
+		Message: "nothing to do"})
 	got := runReal(t, kubeconfig(t, server.Config), "repair", "--node", "worker-1", "--yes", "-n", namespace)
 	expect(t, got, exitProblems, "nothing to do", "was deleted again")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {

@@ -17,8 +17,8 @@ func (e *environment) volumesCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "volumes",
 		Short: "List the volumes and snapshots by claim, node, device class or device",
-		Long: `List the volumes and snapshots, with the claim or VolumeSnapshot that each was created for. The claim of a
-volume that upstream LVMS or TopoLVM created is not known.
+		Long: `List the volumes and snapshots, with the claim or VolumeSnapshot that each was created for. The claim
+of a volume that upstream LVMS or TopoLVM created is not known.
 
 With --device, list what may be on a device: the volumes of the volume group that has the device, or a device that is
 built on it, for example a partition. If the volume group has several devices, the API does not record which of them a

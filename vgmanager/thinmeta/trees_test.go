@@ -213,7 +213,8 @@ func TestSalvagedText(t *testing.T) {
 	// Without details, a block counts as shared: the kernel copies it before it writes to it.
 	clear(m.block(detailsBlock))
 	got := salvage(t, m.write(t))
-	if !strings.Contains(got, `<device dev_id="3" mapped_blocks="100" transaction="0" creation_time="0" snap_time="1">`) {
+	const unknown = `<device dev_id="3" mapped_blocks="100" transaction="0" creation_time="0" snap_time="1">`
+	if !strings.Contains(got, unknown) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -301,7 +302,8 @@ func TestWhichMetadataIsUsed(t *testing.T) {
 			if test.damage != nil {
 				test.damage(m)
 			}
-			n := &node{version: "1.1.0\n", check: exit(64, "bad"), plainDump: test.dump, out: head + test.dumped + "</superblock>"}
+			n := &node{version: "1.1.0\n", check: exit(64, "bad"), plainDump: test.dump,
+				out: head + test.dumped + "</superblock>"}
 			got, err := Inspect(t.Context(), n, m.write(t))
 			if err != nil {
 				t.Fatal(err)

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func (e *environment) adoptCommand() *cobra.Command {
+	f, uuid := &deviceFlags{}, ""
+	command := &cobra.Command{Use: "adopt", Short: "Use a volume group whose disks came from another node or cluster",
+		Long: `Allow a device class to use a volume group on a node whose disks came from another node or from another
+cluster. It is renamed to the name of the device class. Do this only if no other node and no other cluster uses its
+disks any longer.
+
+The status of the device class says VGMoved or OtherClusterVG, with the UUID of the volume group. Afterwards, import
+moves or creates the objects of its volumes.`,
+		Example: `  # Use the volume group of disks that were moved to worker-2
+  kubectl lvms adopt --node worker-2 --class vg1 --volume-group wJBM8n-pLyu-fxzD-iQVk-tJvr-OI5T-WoXVtA`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := f.writing.validate(); err != nil {
+				return err
+			}
+			r, err := e.newDeviceRun(command, f)
+			if err != nil {
+				return err
+			}
+			if err := checkVolumeGroup(r.at, uuid); err != nil {
+				return err
+			}
+			r.compute = func(clusters []v1alpha1.LVMCluster) (change, error) { return adoption(clusters, r.at, uuid) }
+			if goOn, err := r.apply(command.Context()); err != nil || !goOn {
+				return err
+			}
+			fmt.Fprintf(r.terminal.out, "The node agent uses the volume group within a minute: see kubectl lvms "+
+				"classes --node %s -o wide. Then import its volumes: kubectl lvms import --node %s --class "+
+				"%s\n", r.at.node, r.at.node,
+				r.at.class)
+			return nil
+		}}
+	e.addTargetFlags(command, &f.targetFlags)
+	f.writing.addWriteFlags(command)
+	command.Flags().StringVar(&uuid, "volume-group", "", "the UUID of the volume group")
+	e.completeVolumeGroups(command)
+	return command
+}
+
+// checkVolumeGroup returns an error if no device of the node has the volume group.
+func checkVolumeGroup(at target, uuid string) error {
+	var known []string
+	for _, device := range at.status.Status.Devices {
+		if name := device.VolumeGroupUUID + " (" + device.VolumeGroup + ")"; device.VolumeGroupUUID != "" &&
+			!slices.Contains(known, name) {
+			known = append(known, name)
+		}
+		if uuid != "" && device.VolumeGroupUUID == uuid {
+			return nil
+		}
+	}
+	if len(known) == 0 {
+		known = []string{"none"}
+	}
+	if uuid == "" {
+		return fmt.Errorf("--volume-group is missing: give the UUID of one of the volume groups on node %s: "+
+			"%s", at.node, strings.Join(known, ", "))
+	}
+	return fmt.Errorf("no device of node %s has the volume group %s: it has "+
+		"%s", at.node, uuid, strings.Join(known, ", "))
+}
+
+// adoption returns the change that adopts a volume group on a node.
+func adoption(clusters []v1alpha1.LVMCluster, at target, uuid string) (change, error) {
+	class, err := findClass(clusters, at.class)
+	if err != nil {
+		return change{}, err
+	}
+	return change{class: class, operations: adoptOperations(class, at.node, uuid), effects: []string{
+		"The node agent uses the volume group with its volumes. If it has another name, it is renamed.",
+		"No other node and no other cluster may use its disks: two writers destroy the data.",
+		"The objects of its volumes are not changed: kubectl lvms import does that."}}, nil
+}
+
+// completeVolumeGroups completes the UUIDs of the volume groups on the node of --node.
+func (e *environment) completeVolumeGroups(command *cobra.Command) {
+	e.completeOfNode(command, "volume-group", func(device *v1alpha1.DeviceStatus) string {
+		return device.VolumeGroupUUID
+	})
+}

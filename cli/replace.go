@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func (e *environment) replaceCommand() *cobra.Command {
+	f, with := &deviceFlags{}, ""
+	command := &cobra.Command{Use: "replace", Short: "Add a new device to a volume group, and remove another one",
+		Long: `Add the path of a new, blank device of the node to the device class, and request that the old device is
+drained and removed, in one change. The volume group gets the new device first.
+
+The device class must select devices by path, with one deviceSelector that does not wipe devices. Other device classes
+find new devices themselves: wait for that, and use remove.` + howRequestsWork,
+		Example: `  # Replace a disk that fails with a new one
+  kubectl lvms replace --node worker-1 --device /dev/sdb --with /dev/sdc`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			r, m, err := e.memberRun(command, f)
+			if err != nil {
+				return err
+			}
+			spare, err := findSpare(r.at, with)
+			if err != nil {
+				return err
+			}
+			nodes, err := r.source.nodeStatuses(command.Context())
+			if err != nil {
+				return err
+			}
+			r.compute = func(clusters []v1alpha1.LVMCluster) (change, error) {
+				return replacement(clusters, m, spare, nodes)
+			}
+			if goOn, err := r.apply(command.Context()); err != nil || !goOn {
+				return err
+			}
+			return r.follow(command.Context(), m, v1alpha1.DeviceActionRemove, true)
+		}}
+	e.addDeviceFlags(command, f)
+	command.Flags().StringVar(&with, "with", "", "the new device: a path, a link in /dev/disk/by-id or "+
+		"/dev/disk/by-path, or an ID")
+	e.completeSpares(command)
+	return command
+}
+
+// findSpare returns the device of a node that takes the place of another one: it must be blank.
+func findSpare(at target, name string) (*v1alpha1.DeviceStatus, error) {
+	if name == "" {
+		return nil, fmt.Errorf("--with is missing: give the new device; kubectl lvms devices --node %s --state "+
+			"Available lists the blank devices", at.node)
+	}
+	for i := range at.status.Status.Devices {
+		device := &at.status.Status.Devices[i]
+		if !isNamed(device, name) {
+			continue
+		}
+		isOurs := slices.Contains(classesOf(at.status, device), at.class)
+		if device.State != v1alpha1.DeviceAvailable && !isOurs {
+			return nil, fmt.Errorf("device %s on node %s is not blank (%s): %s", name, at.node, device.State,
+				messagesOf(device.Reasons))
+		}
+		return device, nil
+	}
+	return nil, fmt.Errorf("node %s does not list the device %s: see kubectl lvms devices --node "+
+		"%s", at.node, name, at.node)
+}
+
+// replacement returns the change that adds a device to a device class and removes another one.
+func replacement(clusters []v1alpha1.LVMCluster, m member, spare *v1alpha1.DeviceStatus,
+	nodes []v1alpha1.LVMVolumeGroupNodeStatus) (change, error) {
+	class, err := findClass(clusters, m.at.class)
+	if err != nil {
+		return change{}, err
+	}
+	if spare.PVUUID != "" && spare.PVUUID == m.pv.UUID {
+		return change{}, fmt.Errorf("--with %s is the device that is replaced", spare.Name)
+	}
+	var added []operation
+	if !slices.Contains(classesOf(m.at.status, spare), m.at.class) {
+		if added, err = replaceOperations(class, spare, len(nodes)); err != nil {
+			return change{}, err
+		}
+	}
+	effects := []string{fmt.Sprintf("%s is added to the volume group first.", spare.Name)}
+	if others := othersWith(nodes, m.at.node, stablePath(spare)); len(added) > 0 && len(others) > 0 {
+		return change{}, fmt.Errorf("the path %s also matches devices of other nodes, which the device class would "+
+			"use too: %s. Add the new device to the selector of the LVMCluster by another path, and run kubectl lvms "+
+			"remove for the old one", stablePath(spare), strings.Join(others, ", "))
+	}
+	grown := m.withDevice(spare)
+	return change{class: class, operations: append(added, requestOperations(class, m, v1alpha1.DeviceActionRemove)...),
+		effects: append(effects, grown.effects(class.class(), v1alpha1.DeviceActionRemove)...)}, nil
+}
+
+// othersWith returns the other nodes that have a device with a path.
+func othersWith(nodes []v1alpha1.LVMVolumeGroupNodeStatus, node, path string) []string {
+	var names []string
+	for i := range nodes {
+		has := slices.ContainsFunc(nodes[i].Status.Devices, func(d v1alpha1.DeviceStatus) bool {
+			return isNamed(&d, path)
+		})
+		if nodes[i].Name != node && has {
+			names = append(names, nodes[i].Name)
+		}
+	}
+	return names
+}
+
+// withDevice returns the member as it would be with another device in its volume group.
+func (m member) withDevice(device *v1alpha1.DeviceStatus) member {
+	status := m.at.status.DeepCopy()
+	m.at.status = status
+	group := m.at.group()
+	if slices.ContainsFunc(group.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
+		return pv.UUID == device.PVUUID
+	}) {
+		return m
+	}
+	group.PhysicalVolumes = append(group.PhysicalVolumes, v1alpha1.PhysicalVolumeStatus{Name: device.Name,
+		State: v1alpha1.PhysicalVolumeReady, Size: device.Size, Free: device.Size})
+	return m
+}
+
+// completeSpares completes the blank devices of the node of --node.
+func (e *environment) completeSpares(command *cobra.Command) {
+	e.completeOfNode(command, "with", func(device *v1alpha1.DeviceStatus) string {
+		if device.State != v1alpha1.DeviceAvailable {
+			return ""
+		}
+		return device.Name
+	})
+}
