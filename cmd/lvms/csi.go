@@ -55,6 +55,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
 		PodName:   podName,
 		Snapshots: found.Snapshots, Metrics: metrics.Registry,
+		BeforeProvisioning: left.MarkPending,
 	})
 	if err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ import (
 // or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
 // volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
 // operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: its
-// object gets the snapshot that was created for it.
+// object gets the snapshot that was created for it. The operator marks an object whose claim no longer exists as
+// unclaimed: its volume is refused, and the operator deletes the object.
 func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	snapshot, err := r.restored(ctx, lv)
 	switch {
@@ -29,6 +30,10 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 		return r.fail(ctx, lv, err)
 	case snapshot != "":
 		return r.take(ctx, lv, snapshot)
+	}
+	if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; unclaimed {
+		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
+			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
 	}
 	return r.create(ctx, lv)
 }

@@ -139,6 +139,45 @@ func TestNothingIsCreatedBesideTheVolumeOfARestoredObject(t *testing.T) {
 	}
 }
 
+// TestAnObjectWhoseClaimIsGoneIsRefused: the operator marked it, and deletes it. What an earlier process created for it
+// goes with it. A volume with data is never touched.
+func TestAnObjectWhoseClaimIsGoneIsRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		do   func(*world)
+		code codes.Code
+		left []string
+	}{
+		"not created": {do: func(*world) {}, code: codes.FailedPrecondition},
+		"created by a process that was killed": {do: func(w *world) {
+			w.volumeOf("pvc-1", string(w.get("pvc-1").UID), "lvms.new")
+		}, code: codes.FailedPrecondition},
+		"restored": {do: func(w *world) { w.volumeOf("pvc-1", "old") }, code: codes.Unavailable,
+			left: []string{"thin/old 12"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ask("pvc-1", thin(12))
+			lv := w.get("pvc-1")
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, "lvm.topolvm.io/unclaimed", "true")
+			w.must(w.api.Update(t.Context(), lv))
+			test.do(w)
+			before := w.volumes()
+			for range 2 {
+				_ = w.run(w.agent(), "pvc-1")
+				w.see("after a refusal", before...)
+			}
+			if lv = w.get("pvc-1"); lv.Status.VolumeID != "" || lv.Status.Code != test.code {
+				t.Errorf("got the status %+v, want the code %v", lv.Status, test.code)
+			}
+			w.must(w.api.Delete(t.Context(), lv))
+			for range 2 {
+				_ = w.run(w.agent(), "pvc-1")
+			}
+			w.see("after the deletion", test.left...)
+		})
+	}
+}
+
 // TestARestoredObjectWaitsForItsDeviceClass: without a PersistentVolume, the object is refused, so that the claim can
 // get a volume on another node.
 func TestARestoredObjectWaitsForItsDeviceClass(t *testing.T) {

@@ -134,6 +134,9 @@ func (p *provisioner) Start(ctx context.Context) error {
 	if !synced(ctx, p.informers) {
 		return nil
 	}
+	if p.BeforeProvisioning != nil {
+		p.BeforeProvisioning(ctx)
+	}
 	workers := &sync.WaitGroup{}
 	p.volumes.ControllerWaitGroup(workers)
 	if clones != nil {

@@ -53,6 +53,8 @@ type Options struct {
 	Socket string
 	// PodName is the name of this process's Pod, for the identity in its volumes.
 	PodName string
+	// BeforeProvisioning is called before the provisioner starts, in the leader. It ends with its context.
+	BeforeProvisioning func(context.Context)
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
 	// Workers is the number of volumes that are processed at the same time; the default is 100.

@@ -2,7 +2,8 @@
 // VolumeSnapshotContent, and no claim for which they are being created. This happens if a claim is deleted while the
 // operator is killed, or if a retained PersistentVolume is deleted by hand. The auditor marks such LogicalVolumes and
 // deletes no volume; the node agent lists the marked ones with its orphans. A LogicalVolume that a node refused has no
-// volume: it is deleted if its claim no longer exists.
+// volume: it is deleted if its claim no longer exists. A LogicalVolume that waits for its node is marked before this
+// process creates volumes, so that the node refuses it.
 package unclaimed
 
 import (
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -53,11 +55,14 @@ type Auditor struct {
 	Options
 	now   func() time.Time
 	since map[types.UID]time.Time
+	// attempts are those of MarkPending.
+	attempts wait.Backoff
 }
 
 // New returns an Auditor.
 func New(o Options) *Auditor {
-	return &Auditor{Options: o, now: time.Now, since: map[types.UID]time.Time{}}
+	return &Auditor{Options: o, now: time.Now, since: map[types.UID]time.Time{},
+		attempts: wait.Backoff{Duration: time.Second, Factor: 2, Steps: 4}}
 }
 
 // NeedLeaderElection returns true: one auditor is enough.
@@ -157,13 +162,24 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 
 // unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
+	_, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]
 	switch {
-	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() ||
-		known[lv.Status.VolumeID] || known[lv.Name]:
+	case !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
+	case lv.Status.VolumeID == "" && !driver.IsRefused(lv):
+		// A client may wait for the volume, but not if it was marked before.
+		if !marked {
+			return false, nil
+		}
+		return a.abandoned(ctx, lv)
 	case strings.HasPrefix(lv.Name, snapshotref.NamePrefix) && !a.Snapshots:
 		return false, nil // Without the API it is unknown.
 	}
+	return a.lacksClaim(ctx, lv)
+}
+
+// lacksClaim reports whether the claim of a LogicalVolume does not exist, or is not known.
+func (a *Auditor) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
 	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
 	if !named {
 		return true, nil
@@ -217,7 +233,7 @@ func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaim
 	if err := a.Client.Patch(ctx, lv, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("annotate LogicalVolume %s: %w", lv.Name, err))
 	}
-	if unclaimed {
+	if unclaimed && lv.Status.VolumeID != "" {
 		a.Recorder.Eventf(lv, nil, found.Type, found.Reason, found.Action, found.Text, lv.Spec.NodeName,
 			lv.Spec.Size.String(), lv.Name)
 	}
