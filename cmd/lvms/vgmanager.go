@@ -254,7 +254,9 @@ func addVolumeGroups(
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)
 		},
-		Salvage: thinmeta.Salvage,
+		Salvage: func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
+			return thinmeta.Salvage(ctx, runner, pool, file)
+		},
 	})
 	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
 		return nil, err

@@ -81,6 +81,19 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Signal returns the signal that ended the program, or 0. The time limit also ends a program with a signal, but Err is
+// context.DeadlineExceeded then.
+func (e *Error) Signal() syscall.Signal {
+	var ended *exec.ExitError
+	if !errors.As(e.Err, &ended) {
+		return 0
+	}
+	if status, is := ended.Sys().(syscall.WaitStatus); is && status.Signaled() {
+		return status.Signal()
+	}
+	return 0
+}
+
 // Local runs programs in the namespaces of this process: those of the agent's image, or, for a process that runs
 // directly on the node, those of the node.
 type Local struct {

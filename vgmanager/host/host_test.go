@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -330,6 +331,24 @@ func TestCommandsAreLogged(t *testing.T) {
 			if !strings.Contains(lines[len(lines)-1], text) {
 				t.Errorf("%s\nhas no %s", lines[len(lines)-1], text)
 			}
+		}
+	}
+}
+
+// TestSignal: a program that did not start, or returned an exit code, was not ended by a signal.
+func TestSignal(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want syscall.Signal
+	}{
+		"crashed":     {[]string{"/bin/sh", "-c", "kill -SEGV $$"}, syscall.SIGSEGV},
+		"exit code":   {[]string{"/bin/sh", "-c", "exit 139"}, 0},
+		"not started": {[]string{"/nosuch"}, 0},
+	} {
+		_, err := NewLocal().Run(t.Context(), test.args[0], test.args[1:]...)
+		var failure *Error
+		if !errors.As(err, &failure) || failure.Signal() != test.want {
+			t.Errorf("%s: got %v, want signal %v", name, err, test.want)
 		}
 	}
 }

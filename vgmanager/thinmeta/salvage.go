@@ -21,14 +21,25 @@ import (
 const mappingText = 96
 
 // Salvage writes the metadata that can be read to a file as XML, from which thin_restore writes new metadata, and
-// returns its devices. It replaces the file. If it returns an error, it leaves no file. The text has a line for each
-// mapping: Salvage returns an error if it may need more than half of the free space of the file system.
-func Salvage(ctx context.Context, pool Pool, file string) (_ map[uint64]Device, err error) {
+// returns its devices. Without a superblock, it has no device. Salvage replaces the file. If it returns an error, it
+// leaves no file. The text has a line for each mapping: Salvage returns an error if it may need more than half of the
+// free space of the file system.
+func Salvage(ctx context.Context, runner host.Runner, pool Pool, file string) (_ map[uint64]Device, err error) {
+	unshared, err := isVersion0(ctx, runner)
+	if err != nil {
+		return nil, err
+	}
 	t, err := readTrees(ctx, pool)
+	if errors.Is(err, errNoSuperblock) {
+		t, err = emptyTrees(pool)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.file.Close()) }()
+	if unshared {
+		t.unshare()
+	}
 	if err := t.checkSpace(filepath.Dir(file)); err != nil {
 		return nil, err
 	}
@@ -38,14 +49,33 @@ func Salvage(ctx context.Context, pool Pool, file string) (_ map[uint64]Device, 
 	return t.devices, nil
 }
 
-// discardsTrees returns true if thin_repair discards a whole tree for one damaged node. Version 0.9 leaves out only
-// the node, as Salvage does, and thin_restore of that version does not read what Salvage writes.
-func discardsTrees(ctx context.Context, runner host.Runner) (bool, error) {
+// isVersion0 returns true if the node has thin-provisioning-tools 0.x. Their thin_repair leaves out only the damaged
+// node of a tree, as Salvage does, and not the whole tree. Their thin_restore does not read shared mappings.
+func isVersion0(ctx context.Context, runner host.Runner) (bool, error) {
 	version, err := runner.Run(ctx, thinDump, "--version")
 	if err != nil {
 		return false, fmt.Errorf("read the version of thin_dump: %w", err)
 	}
-	return !strings.HasPrefix(strings.TrimSpace(string(version)), "0."), nil
+	return strings.HasPrefix(strings.TrimSpace(string(version)), "0."), nil
+}
+
+// emptyTrees returns metadata without devices for a pool.
+func emptyTrees(pool Pool) (*trees, error) {
+	t, err := newTrees(pool)
+	if err != nil {
+		return nil, err
+	}
+	t.super = superblock{version: metadataVersion, transaction: pool.TransactionID, chunks: pool.Chunks,
+		chunkSectors: uint32(pool.ChunkSectors)}
+	return t, nil
+}
+
+// unshare makes each device have all its mappings in the text.
+func (t *trees) unshare() {
+	t.shared, t.mappings = nil, 0
+	for _, d := range t.devices {
+		t.mappings += d.Found
+	}
 }
 
 func (t *trees) checkSpace(folder string) error {

@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -115,6 +117,9 @@ type Metadata struct {
 	TransactionID, Chunks uint64
 	// Salvaged: thin_repair would not write what the superblock refers to, or less of it, so Salvage does.
 	Salvaged bool
+	// RepairError is why the node's thin_repair cannot write metadata, or empty. Salvage does then, without volumes if
+	// there is no superblock.
+	RepairError string
 	// Earlier: the volumes are from an earlier state of the metadata, because the present one has fewer. Blocks that
 	// were written since then can have the data of other volumes.
 	Earlier bool
@@ -150,7 +155,13 @@ func (m *Metadata) inspect(ctx context.Context, runner host.Streamer, pool Pool)
 	}
 	present, err := readTrees(ctx, pool)
 	if errors.Is(err, errNoSuperblock) {
-		return m.inspectByDump(ctx, runner, pool)
+		err = m.inspectByDump(ctx, runner, pool)
+		if !failsAlways(err) {
+			return err
+		}
+		m.RepairError, m.Salvaged = reason(err), true
+		m.TransactionID, m.Chunks, m.Devices = pool.TransactionID, pool.Chunks, map[uint64]Device{}
+		return nil
 	}
 	if err != nil {
 		return err
@@ -174,12 +185,16 @@ func (m *Metadata) inspectByDump(ctx context.Context, runner host.Streamer, pool
 
 // compare uses what thin_repair would write, or the present trees if it would not write them.
 func (m *Metadata) compare(ctx context.Context, runner host.Streamer, pool Pool, present *trees) error {
-	discards, err := discardsTrees(ctx, runner)
-	switch {
-	case err != nil:
+	version0, err := isVersion0(ctx, runner)
+	if err != nil {
 		return err
-	case !discards:
-		err = m.inspectByDump(ctx, runner, pool)
+	}
+	if version0 {
+		if err = m.inspectByDump(ctx, runner, pool); failsAlways(err) {
+			m.RepairError, m.SuperblockLost = reason(err), false
+			m.choose(present, nil)
+			return nil
+		}
 		m.record(present)
 		return err
 	}
@@ -188,7 +203,7 @@ func (m *Metadata) compare(ctx context.Context, runner host.Streamer, pool Pool,
 		return ctx.Err()
 	}
 	if err != nil {
-		dumped = nil // thin_repair would fail, too
+		dumped, m.RepairError = nil, reason(err) // thin_repair would fail, too
 	}
 	m.choose(present, dumped)
 	return nil
@@ -253,7 +268,32 @@ func check(ctx context.Context, runner host.Runner, device string) (intact bool,
 
 // isNotInstalled returns true if the program does not exist. nsenter exits with 127 then (nsenter.c).
 func isNotInstalled(failure *host.Error) bool {
-	return failure.ExitCode == 127 || failure.ExitCode == -1
+	return failure.ExitCode == 127 || failure.ExitCode == -1 && failure.Signal() == 0
+}
+
+// failsAlways returns true if a program reported an error or crashed, as thin_dump 0.9.0 does for some metadata. It
+// returns false if the program did not start, or if something else ended it.
+func failsAlways(err error) bool {
+	var failure *host.Error
+	if !errors.As(err, &failure) || isNotInstalled(failure) {
+		return false
+	}
+	switch failure.Signal() {
+	case 0:
+		return failure.ExitCode > 0 && failure.ExitCode < 128
+	case unix.SIGSEGV, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGILL:
+		return true
+	}
+	return false
+}
+
+// reason returns why a program failed.
+func reason(err error) string {
+	var failure *host.Error
+	if errors.As(err, &failure) {
+		return failure.Error()
+	}
+	return err.Error()
 }
 
 // dump reads the metadata as thin_repair would.

@@ -86,7 +86,9 @@ func TestInspect(t *testing.T) {
 				Devices: read}},
 		"nothing can be read": {
 			node: node{check: exit(1, "bad"), plainDump: exit(1, "no"), dumpWithOptions: exit(1, "no root")},
-			err:  "no root"},
+			want: &Metadata{Problem: "bad", SuperblockLost: true, Salvaged: true, TransactionID: 3, Chunks: 1920,
+				Devices:     map[uint64]Device{},
+				RepairError: exit(1, "no root").Error()}},
 		"valid metadata that cannot be dumped": {node: node{plainDump: exit(1, "input/output error")},
 			err: "input/output error"},
 		"not installed":   {node: node{check: exit(127, "nsenter: failed to execute")}, err: ErrNotInstalled.Error()},

@@ -26,6 +26,8 @@ const (
 	nodeHeader      = 32
 	flagInternal    = 1
 	flagLeaf        = 2
+	// metadataVersion is THIN_VERSION.
+	metadataVersion = 2
 	mappingSize     = 8
 	detailsSize     = 24
 	// timeBits are the low bits of a mapping, which have the time at which the block was allocated.
@@ -90,17 +92,25 @@ func openSource(device string) (source, error) {
 // readTrees reads the metadata of an inactive pool. The caller closes the file of the result. It returns
 // errNoSuperblock if the superblock is damaged.
 func readTrees(ctx context.Context, pool Pool) (*trees, error) {
+	t, err := newTrees(pool)
+	if err != nil {
+		return nil, err
+	}
+	if err = t.read(ctx, pool); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the metadata of a thin pool, %s: %w", pool.Device, err),
+			t.file.Close())
+	}
+	return t, nil
+}
+
+// newTrees opens the metadata of a pool.
+func newTrees(pool Pool) (*trees, error) {
 	from, err := openSource(pool.Device)
 	if err != nil {
 		return nil, fmt.Errorf("read the metadata of a thin pool: %w", err)
 	}
-	t := &trees{source: from, roots: map[uint64]uint64{}, details: map[uint64]details{},
-		devices: map[uint64]Device{}, shared: map[uint64]bool{}}
-	if err = t.read(ctx, pool); err != nil {
-		return nil, errors.Join(fmt.Errorf("read the metadata of a thin pool, %s: %w", pool.Device, err),
-			from.file.Close())
-	}
-	return t, nil
+	return &trees{source: from, roots: map[uint64]uint64{}, details: map[uint64]details{},
+		devices: map[uint64]Device{}, shared: map[uint64]bool{}}, nil
 }
 
 func (t *trees) read(ctx context.Context, pool Pool) error {

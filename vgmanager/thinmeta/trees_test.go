@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -152,18 +154,20 @@ func TestDamagedTrees(t *testing.T) {
 			for id, d := range test.want {
 				want[id] = Device{Recorded: d.Found, Found: d.Found}
 			}
-			if diff := cmp.Diff(want, decoded(t, salvage(t, p)).devices); diff != "" {
-				t.Error(diff)
+			for _, version := range []string{"1.1.0\n", "0.9.0\n"} {
+				if diff := cmp.Diff(want, decoded(t, salvage(t, p, version)).devices); diff != "" {
+					t.Errorf("thin-provisioning-tools %s: %s", version, diff)
+				}
 			}
 		})
 	}
 }
 
-func salvage(t *testing.T, p Pool) string {
+func salvage(t *testing.T, p Pool, version string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "text.xml")
 	for range 2 { // a second one replaces the file
-		if _, err := Salvage(t.Context(), p, file); err != nil {
+		if _, err := Salvage(t.Context(), &node{version: version}, p, file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,32 +211,62 @@ func TestSalvagedText(t *testing.T) {
 </device>
 </superblock>
 `
-	if diff := cmp.Diff(want, salvage(t, m.write(t))); diff != "" {
+	if diff := cmp.Diff(want, salvage(t, m.write(t), "1.1.0\n")); diff != "" {
 		t.Error(diff)
 	}
 	// Without details, a block counts as shared: the kernel copies it before it writes to it.
 	clear(m.block(detailsBlock))
-	got := salvage(t, m.write(t))
+	got := salvage(t, m.write(t), "1.1.0\n")
 	const unknown = `<device dev_id="3" mapped_blocks="100" transaction="0" creation_time="0" snap_time="1">`
 	if !strings.Contains(got, unknown) {
 		t.Errorf("got %s", got)
 	}
 }
 
+// TestSalvagedTextForVersion09: thin_restore 0.9.0 does not read shared mappings.
+func TestSalvagedTextForVersion09(t *testing.T) {
+	m := newImage()
+	clear(m.block(12))
+	got := salvage(t, m.write(t), "0.9.0\n")
+	const second = `<device dev_id="2" mapped_blocks="300" transaction="1" creation_time="1" snap_time="1">
+<range_mapping origin_begin="0" data_begin="0" length="100" time="0"/>
+<range_mapping origin_begin="100" data_begin="100" length="100" time="0"/>
+<range_mapping origin_begin="200" data_begin="500" length="100" time="0"/>
+</device>
+`
+	if !strings.Contains(got, second) || strings.Contains(got, "def") || strings.Contains(got, "ref") {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestSalvageWithoutASuperblock: the text has no volume, so that the pool can be used again.
+func TestSalvageWithoutASuperblock(t *testing.T) {
+	const want = `<superblock uuid="" time="0" transaction="3" version="2" data_block_size="128" nr_data_blocks="1920">
+</superblock>
+`
+	m := newImage()
+	clear(m.block(0))
+	if diff := cmp.Diff(want, salvage(t, m.write(t), "")); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSalvageThatFails(t *testing.T) {
 	whole := newImage().write(t)
 	for name, test := range map[string]struct {
+		node node
 		pool Pool
 		file string
 		err  string
 	}{
-		"no superblock": {pool: make(image, 4*blockSize).write(t), err: "superblock of the metadata is damaged"},
-		"no device":     {pool: Pool{Device: "/nosuch"}, err: "/nosuch"},
-		"no folder":     {pool: whole, file: "nosuch/file", err: "no such file"},
+		"no device": {pool: Pool{Device: "/nosuch"}, err: "/nosuch"},
+		"no folder": {pool: whole, file: "nosuch/file", err: "no such file"},
+		"no version": {node: node{versionError: errors.New("killed")}, pool: whole,
+			err: "read the version of thin_dump: killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "text", test.file)
-			_, err := Salvage(t.Context(), test.pool, file)
+			_, err := Salvage(t.Context(), &test.node, test.pool, file)
 			if err == nil || !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %v, want %q", err, test.err)
 			}
@@ -244,7 +278,7 @@ func TestSalvageThatFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "text")
-	if _, err := Salvage(ctx, whole, file); !errors.Is(err, context.Canceled) {
+	if _, err := Salvage(ctx, &node{}, whole, file); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -289,7 +323,8 @@ func TestWhichMetadataIsUsed(t *testing.T) {
 			want: Metadata{Devices: present, Salvaged: true}},
 		"only one volume": {dumped: device("3", "100", "100"), want: Metadata{Devices: present, Salvaged: true}},
 		"thin_repair finds nothing": {dump: exit(1, "no compatible roots found"),
-			want: Metadata{Devices: present, Salvaged: true}},
+			want: Metadata{Devices: present, Salvaged: true,
+				RepairError: exit(1, "no compatible roots found").Error()}},
 		"only the earlier state has volumes": {
 			damage: func(m image) { clear(m.block(topBlock)) },
 			dumped: device("1", "250", "250") + device("2", "300", "300"),
@@ -333,6 +368,53 @@ func TestVersion09LeavesOutOnlyTheNode(t *testing.T) {
 	if got, err := Inspect(t.Context(), n, p); err == nil || got != nil {
 		t.Errorf("without a version: got %+v, %v", got, err)
 	}
+}
+
+// TestThinDumpThatCrashes: thin_dump 0.9.0 does, if the list of volumes or the superblock is damaged.
+func TestThinDumpThatCrashes(t *testing.T) {
+	crash := crashed(t, unix.SIGSEGV)
+	for name, test := range map[string]struct {
+		damaged uint64
+		want    map[uint64]Device
+		lost    bool
+	}{
+		"one leaf":        {damaged: 12, want: devices(300, 200, 300, 300, 100, 100)},
+		"list of volumes": {damaged: topBlock, want: map[uint64]Device{}},
+		"superblock":      {damaged: 0, want: map[uint64]Device{}, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newImage()
+			clear(m.block(test.damaged))
+			p := m.write(t)
+			for _, failure := range []error{crash, exit(1, "bad")} {
+				n := &node{check: exit(1, "bad"), plainDump: failure, dumpWithOptions: failure}
+				got, err := Inspect(t.Context(), n, p)
+				want := &Metadata{Problem: "bad", TransactionID: 3, Chunks: 1920, Devices: test.want, Salvaged: true,
+					SuperblockLost: test.lost, RepairError: failure.Error()}
+				if diff := cmp.Diff(want, got); err != nil || diff != "" {
+					t.Errorf("%v: %s", err, diff)
+				}
+			}
+			for _, failure := range []error{crashed(t, unix.SIGKILL), exit(137, ""), exit(127, "no such file"),
+				exit(-1, ""), context.DeadlineExceeded} {
+				n := &node{check: exit(1, "bad"), plainDump: failure, dumpWithOptions: failure}
+				if got, err := Inspect(t.Context(), n, p); err == nil || got != nil {
+					t.Errorf("%v: got %+v", failure, got)
+				}
+			}
+		})
+	}
+}
+
+// crashed returns the error of a program that a signal ends.
+func crashed(t *testing.T, signal unix.Signal) error {
+	t.Helper()
+	_, err := host.NewLocal().Run(t.Context(), "/bin/sh", "-c", fmt.Sprintf("kill -%d $$", signal))
+	var failure *host.Error
+	if !errors.As(err, &failure) || failure.Signal() != signal {
+		t.Fatalf("got %v", err)
+	}
+	return err
 }
 
 // FuzzTrees: no metadata may end the agent, or keep it busy forever.

@@ -385,7 +385,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	}
 	// A recovery that cannot be reported must not keep the status of the volume group from being written.
-	reported := r.reportRecoveries(ctx, w, recoveries, o)
+	reported := errors.Join(r.reportRecoveries(ctx, w, recoveries, o), r.removeAbandoned(w))
 	if o.Plan.Finished {
 		result, err := r.finish(ctx, object, nodeStatus)
 		return result, errors.Join(err, reported)

@@ -81,7 +81,9 @@ func (l *labBench) bootOver(runner host.Runner) {
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)
 	}
-	options.Salvage = thinmeta.Salvage
+	options.Salvage = func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error) {
+		return thinmeta.Salvage(ctx, l.runner, pool, file)
+	}
 	options.IsBlank = thinmeta.IsBlank
 	options.FileSystems = csinode.NewFileSystems(nodeName)
 	l.locks = &service.Locks{}

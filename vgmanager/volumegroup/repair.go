@@ -94,11 +94,27 @@ func (r *Reconciler) salvageFile(vg string) string {
 	return filepath.Join(r.StateDir, "salvaged-"+vg+".xml")
 }
 
+// removeSalvaged removes the file that a repair left. A command that has it open still reads it.
+func (r *Reconciler) removeSalvaged(vg string) error {
+	if err := os.Remove(r.salvageFile(vg)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the file that a repair of the thin pool of volume group %s left: %w", vg, err)
+	}
+	return nil
+}
+
+// removeAbandoned removes the file of a repair if the LVMRecovery was deleted before the repair ended.
+func (r *Reconciler) removeAbandoned(w plan.Desired) error {
+	if w.Repairing || r.inspections.running(w.Name) {
+		return nil
+	}
+	return r.removeSalvaged(w.Name)
+}
+
 // activateRepaired activates a pool whose metadata is valid. Volumes that are not in the metadata stay inactive.
 func (r *Reconciler) activateRepaired(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
 	r.inspections.forget(w.Name)
-	if err := os.Remove(r.salvageFile(w.Name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove what a repair of thin pool %s/%s left: %w", w.Name, w.Spec.ThinPoolConfig.Name, err)
+	if err := r.removeSalvaged(w.Name); err != nil {
+		return err
 	}
 	err := r.checkBlank(ctx, w, vg)
 	if err == nil {
@@ -208,6 +224,14 @@ func isSame(w plan.Desired, vg *lvm.VG, i *inspection) bool {
 	}
 	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
 	return pool != nil && pool.UUID == i.pool && pool.TransactionID != nil && *pool.TransactionID == i.transaction
+}
+
+// running returns true if metadata of the volume group is being read or written.
+func (all *inspections) running(group string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	i := all.list[group]
+	return i != nil && i.Running
 }
 
 func (all *inspections) set(group string, i *inspection) {

@@ -36,6 +36,8 @@ type damage struct {
 	reason string
 	repair v1alpha1.ThinPoolRepair
 	loses  bool
+	// earlier: thin_repair 1.x returns to an earlier state of the metadata if it finds one.
+	earlier bool
 }
 
 // A lost superblock is not among them: thin_dump 0.9.0, which Debian 12 has, crashes for some metadata without one.
@@ -45,6 +47,8 @@ var damages = []damage{
 	{name: "space map", do: overwriteSpaceMap, reason: v1alpha1.ReasonThinPoolFailed, repair: v1alpha1.RepairRebuild},
 	{name: "mappings", do: overwriteMappings, reason: v1alpha1.ReasonThinPoolFailed, repair: v1alpha1.RepairRebuild,
 		loses: true},
+	{name: "list of volumes", do: overwriteVolumeList, reason: v1alpha1.ReasonThinPoolFailed,
+		repair: v1alpha1.RepairRebuild, loses: true, earlier: true},
 }
 
 // setNeedsCheck sets the flag that the kernel sets when it cannot write metadata.
@@ -110,6 +114,11 @@ func nodeValues(node []byte) []uint64 {
 		values = append(values, binary.LittleEndian.Uint64(node[header+size*(space+i):]))
 	}
 	return values
+}
+
+// overwriteVolumeList overwrites the root of the tree that has the mappings of all volumes.
+func overwriteVolumeList(t *testing.T, blocks [][]byte) {
+	scramble(t, blocks[binary.LittleEndian.Uint64(blocks[0][320:])])
 }
 
 // overwriteSpaceMap overwrites the bitmaps of the used blocks, which thin_repair computes again.
@@ -195,8 +204,16 @@ func (d damage) run(t *testing.T, mode string) {
 		t.Error("the agent was never killed: this shows nothing")
 	}
 	s.ready()
+	earlier := strings.Contains(r.Status.Message, "earlier state")
+	if earlier && !d.earlier {
+		t.Errorf("the volumes are from an earlier state, but the present one can be read: %s", r.Status.Message)
+	}
 	for _, name := range names {
-		s.wantPrediction(p, name, before[name])
+		if !earlier {
+			s.wantPrediction(p, name, before[name])
+		} else if lost := !s.exists(name); lost != isLost(p, name) {
+			t.Errorf("volume %s: lost %t, predicted %t", name, lost, isLost(p, name))
+		}
 		_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: name, DeviceClass: "vg1"})
 		if err != nil && !strings.Contains(err.Error(), "not found") {
 			t.Errorf("delete %s: %v", name, err)
@@ -253,12 +270,11 @@ func TestSceneBlankMetadataIsNotActivated(t *testing.T) {
 // wantPrediction compares a volume with what the plan says of it.
 func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []byte) {
 	s.Helper()
-	named := func(v v1alpha1.RecoveryVolume) bool { return v.Name == name }
-	_, err := nodelvm.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
-	if lost := slices.ContainsFunc(p.LostVolumes, named); (err != nil) != lost {
-		s.Errorf("volume %s: lost %t, predicted %t", name, err != nil, lost)
+	exists := s.exists(name)
+	if exists == isLost(p, name) {
+		s.Errorf("volume %s: lost %t, predicted %t", name, !exists, isLost(p, name))
 	}
-	if err != nil {
+	if !exists {
 		return
 	}
 	after := s.content("/dev/vg1/" + name)
@@ -274,12 +290,27 @@ func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []b
 		}
 	}
 	var predicted int64
-	if at := slices.IndexFunc(p.DamagedVolumes, named); at >= 0 {
+	if at := slices.IndexFunc(p.DamagedVolumes, isNamed(name)); at >= 0 {
 		predicted = p.DamagedVolumes[at].LostBytes
 	}
 	if lost != predicted {
 		s.Errorf("volume %s lost %d bytes, predicted %d", name, lost, predicted)
 	}
+}
+
+func isNamed(name string) func(v1alpha1.RecoveryVolume) bool {
+	return func(v v1alpha1.RecoveryVolume) bool { return v.Name == name }
+}
+
+func isLost(p *v1alpha1.RecoveryPlan, name string) bool {
+	return slices.ContainsFunc(p.LostVolumes, isNamed(name))
+}
+
+// exists returns true if LVM knows a volume.
+func (s *scene) exists(name string) bool {
+	s.Helper()
+	_, err := nodelvm.Command("/usr/sbin/lvs", "vg1/"+name).CombinedOutput()
+	return err == nil
 }
 
 func (s *scene) content(volume string) []byte {

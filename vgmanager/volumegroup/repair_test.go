@@ -227,6 +227,28 @@ func TestARestoreThatTakesLong(t *testing.T) {
 	b.wantNoFile(b.agent.salvageFile("vg1"))
 }
 
+// TestARepairWhoseRecoveryIsDeleted: the agent was killed in the repair, and the LVMRecovery was deleted.
+func TestARepairWhoseRecoveryIsDeleted(t *testing.T) {
+	b, r := salvaged(t)
+	b.lvm.Fail("ThinPoolRestore", lvm.ErrRunning)
+	for range 20 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+		time.Sleep(2 * time.Millisecond)
+	}
+	file := b.agent.salvageFile("vg1")
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal(err)
+	}
+	b.restart()
+	b.ok(b.client.Delete(t.Context(), r))
+	for range 2 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+		b.wantNoFile(file)
+	}
+}
+
 func TestRepairThatCannotReadTheMetadata(t *testing.T) {
 	b := damagedPool(t)
 	reads := 0

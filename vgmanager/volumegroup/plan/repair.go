@@ -408,10 +408,13 @@ func repairConsequence(w Desired, s NodeState, p *v1alpha1.RecoveryPlan) string 
 	if s.Inspection == nil || s.Inspection.Metadata == nil || s.Inspection.Metadata.Intact {
 		return text
 	}
-	if m := s.Inspection.Metadata; m.Earlier || m.SuperblockLost {
+	if m := s.Inspection.Metadata; m.Earlier || m.SuperblockLost && !m.Salvaged {
 		text += "; the volumes may be from an earlier state of the metadata, so each of them can have earlier " +
 			"contents, or contents of other volumes: check its data before you use it, and keep a copy of the " +
 			"metadata before you approve"
+	} else if p.LostVolumeCount > 0 && m.RepairError != "" {
+		text += fmt.Sprintf("; thin_repair of the node fails (%s), and another version may save more: keep a copy of "+
+			"the metadata before you approve", m.RepairError)
 	} else if p.LostVolumeCount > 0 && !m.Salvaged {
 		text += "; a newer version of thin_repair may save more: keep a copy of the metadata before you approve"
 	}

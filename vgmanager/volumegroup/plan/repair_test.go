@@ -62,6 +62,7 @@ var (
 // TestWarningsOfARepair: the message says what the numbers of the plan do not.
 func TestWarningsOfARepair(t *testing.T) {
 	const earlier, newer = "may be from an earlier state", "a newer version of thin_repair may save more"
+	const fails = "thin_repair of the node fails (segmentation fault), and another version may save more"
 	for name, tt := range map[string]struct {
 		seen thinmeta.Metadata
 		says string
@@ -69,9 +70,15 @@ func TestWarningsOfARepair(t *testing.T) {
 		"nothing is lost":           {thinmeta.Metadata{Devices: whole}, ""},
 		"thin_repair loses volumes": {thinmeta.Metadata{Devices: without}, newer},
 		"salvaged":                  {thinmeta.Metadata{Devices: without, Salvaged: true}, ""},
-		"an earlier state":          {thinmeta.Metadata{Devices: whole, Earlier: true}, earlier},
-		"no superblock":             {thinmeta.Metadata{Devices: without, SuperblockLost: true}, earlier},
-		"valid":                     {thinmeta.Metadata{Devices: without, Intact: true}, ""},
+		"thin_repair crashes": {thinmeta.Metadata{Devices: without, Salvaged: true,
+			RepairError: "segmentation fault"}, fails},
+		"thin_repair crashes, and nothing is lost": {thinmeta.Metadata{Devices: whole, Salvaged: true,
+			RepairError: "segmentation fault"}, ""},
+		"thin_repair crashes, no superblock": {thinmeta.Metadata{Devices: without, Salvaged: true,
+			SuperblockLost: true, RepairError: "segmentation fault"}, fails},
+		"an earlier state": {thinmeta.Metadata{Devices: whole, Earlier: true}, earlier},
+		"no superblock":    {thinmeta.Metadata{Devices: without, SuperblockLost: true}, earlier},
+		"valid":            {thinmeta.Metadata{Devices: without, Intact: true}, ""},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 		w.Repairing = true
@@ -81,7 +88,7 @@ func TestWarningsOfARepair(t *testing.T) {
 			t.Fatalf("%s: %s", name, problem)
 		}
 		got := repairConsequence(w, s, p)
-		for _, text := range []string{earlier, newer} {
+		for _, text := range []string{earlier, newer, fails} {
 			if strings.Contains(got, text) != (tt.says == text) {
 				t.Errorf("%s: got %q, want %q", name, got, tt.says)
 			}
