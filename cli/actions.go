@@ -5,6 +5,7 @@ import "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 // The reasons of problems that are not the reason of a condition.
 const (
 	reasonNoCluster       = "NoLVMCluster"
+	reasonOperatorDown    = "OperatorUnavailable"
 	reasonSpecNotObserved = "SpecNotObserved"
 	reasonOrphan          = "Orphan"
 	reasonVolumeFailed    = "VolumeFailed"
@@ -65,7 +66,9 @@ var actions = map[string]string{
 	// The recovery has ended. It is not a problem.
 	string(v1alpha1.RecoverySucceeded): "",
 
-	reasonNoCluster:       "Create an LVMCluster.",
+	reasonNoCluster: "Create an LVMCluster.",
+	reasonOperatorDown: "Check the Pods of the operator in the namespace and their logs; if the Deployment does not " +
+		"exist, install LVM Storage again.",
 	reasonSpecNotObserved: "Wait; if it lasts, see the log of the operator.",
 	reasonVolumeFailed:    "",
 	reasonVolumeAbnormal:  "",

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestOutputOfEachCommand(t *testing.T) {
@@ -34,6 +35,55 @@ func TestHealthy(t *testing.T) {
 	want := "Healthy\nLVMCluster storage/lvmcluster: Ready, 1/1 volume groups ready, 60Gi free of 100Gi\n"
 	if got != (result{out: want}) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestTheOperatorDoesNotRun: the state of the LVMCluster is then what it reported earlier.
+func TestTheOperatorDoesNotRun(t *testing.T) {
+	standby := operatorOf("storage", 1)
+	standby.Name = "lvms-operator-standby"
+	for name, test := range map[string]struct {
+		operators []client.Object
+		want      string
+	}{
+		"no ready Pod":          {[]client.Object{operatorOf("storage", 0)}, "The operator has no Pod that is ready"},
+		"a standby runs":        {[]client.Object{operatorOf("storage", 0), standby}, ""},
+		"no Deployment":         {nil, "The Deployment of the operator does not exist"},
+		"in another namespace":  {[]client.Object{operatorOf("other", 1)}, "The Deployment of the operator does not exist"},
+		"the operator is ready": {[]client.Object{operatorOf("storage", 2)}, ""},
+	} {
+		got := run(t, fakeReader(nil, append(test.operators, healthyObjects("storage")[1:]...)...), "status", "-o", "wide")
+		want := 0
+		if test.want != "" {
+			want = exitProblems
+		}
+		if got.code != want || !strings.Contains(got.out, test.want) {
+			t.Errorf("%s: got %+v, want %q", name, got, test.want)
+		}
+	}
+}
+
+// TestWhetherTheOperatorRunsIsNotKnown: the state is not healthy then.
+func TestWhetherTheOperatorRunsIsNotKnown(t *testing.T) {
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"forbidden": {apierrors.NewForbidden(deployments, "lvms-operator", errors.New("no")),
+			"error: cannot tell whether the operator runs: you need the permission for the verb get"},
+		"no answer": {errors.New("timeout"),
+			"error: cannot tell whether the operator runs: read the Deployment storage/lvms-operator: timeout"},
+	} {
+		reader := interceptor.NewClient(fakeReader(nil, healthyObjects("storage")...).(client.WithWatch),
+			interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+				...client.GetOption) error {
+				return test.err
+			}})
+		if got := run(t, reader, "status"); got.code != 1 || !strings.Contains(got.err, test.want) ||
+			!strings.Contains(got.out, "Unknown") {
+			t.Errorf("%s: got %+v", name, got)
+		}
 	}
 }
 
@@ -251,7 +301,8 @@ func TestNoLVMCluster(t *testing.T) {
 }
 
 func TestNamespaces(t *testing.T) {
-	reader := fakeReader(nil, append(healthyObjects("one"), brokenCluster("two"), brokenNode("two"))...)
+	reader := fakeReader(nil, append(healthyObjects("one"), operatorOf("two", 1), brokenCluster("two"),
+		brokenNode("two"))...)
 	if got := run(t, reader, "status", "-n", "one"); got.code != 0 {
 		t.Errorf("one: got %+v", got)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -39,6 +41,16 @@ func condition(kind, reason string, status metav1.ConditionStatus, message strin
 func observedNow() []metav1.Condition {
 	return []metav1.Condition{condition(v1alpha1.ConditionDevicesObserved, v1alpha1.ReasonDevicesObserved,
 		metav1.ConditionTrue, "")}
+}
+
+// operatorOf is the Deployment of an operator with a number of ready Pods.
+func operatorOf(namespace string, available int32) *appsv1.Deployment {
+	labels := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lvms-operator"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator"}}}}},
+		Status: appsv1.DeploymentStatus{Replicas: available, ReadyReplicas: available, AvailableReplicas: available}}
 }
 
 func healthyCluster(namespace string) *v1alpha1.LVMCluster {
@@ -155,12 +167,12 @@ func failedVolume() *topolvmv1.LogicalVolume {
 }
 
 func healthyObjects(namespace string) []client.Object {
-	return []client.Object{healthyCluster(namespace), healthyNode(namespace),
+	return []client.Object{operatorOf(namespace, 1), healthyCluster(namespace), healthyNode(namespace),
 		volume("pvc-1", "worker-1", "vg1", "shop/data")}
 }
 
 func brokenObjects(namespace string) []client.Object {
-	return []client.Object{brokenCluster(namespace), healthyNode(namespace), brokenNode(namespace),
+	return []client.Object{operatorOf(namespace, 1), brokenCluster(namespace), healthyNode(namespace), brokenNode(namespace),
 		waitingRecovery(namespace),
 		volume("pvc-1", "worker-1", "vg1", "shop/data"), volume("pvc-2", "worker-2", "vg1", "shop/data-2"),
 		volume("pvc-3", "worker-2", "", ""), failedVolume()}

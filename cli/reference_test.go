@@ -41,6 +41,7 @@ The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all o
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list; get, to show the progress |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
+| ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
 `
 

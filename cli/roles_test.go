@@ -44,12 +44,13 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	const read = "get list watch"
 	roles := userRoles(t)
 	view := map[string]string{clustersResource: read, nodeStatusesResource: read, recoveriesResource: read,
-		volumesResource: read}
+		volumesResource: read, deploymentsResource: "get"}
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
 	edit := map[string]string{clustersResource: "get list patch update watch", nodeStatusesResource: read,
-		recoveriesResource: "create delete get list patch watch", volumesResource: read}
+		recoveriesResource: "create delete get list patch watch", volumesResource: read,
+		deploymentsResource: "get"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}

@@ -20,8 +20,8 @@ problems of LVMClusters, nodes, device classes, devices and volumes, recoveries 
 
 With -o wide, each problem has its complete message.
 
-The state is what the operator and the node agents report. If a node agent does not report any longer, status says so.
-It does not check whether the operator runs: see the Pods in its namespace.
+The state is what the operator and the node agents report. If the operator has no ready Pod, or a node agent no longer
+reports, status says so.
 
 The exit code is 0 if everything is healthy, 2 if there are problems, and 1 if something could not be read. In that
 case, the output says what, and there may be more problems than listed.`,
@@ -73,6 +73,8 @@ func (s *source) observe(ctx context.Context) (observed, error) {
 		return o, err
 	}
 	o.failed(clustersResource, err)
+	o.operators, err = s.operators(ctx, o.clusters)
+	o.failed(deploymentsResource, err)
 	o.nodeStatuses, err = s.nodeStatuses(ctx)
 	o.failed(nodeStatusesResource, err)
 	o.recoveries, err = s.recoveries(ctx)

@@ -18,6 +18,7 @@ import (
 // observed are the objects of which `status` tells.
 type observed struct {
 	clusters     []v1alpha1.LVMCluster
+	operators    []operatorState
 	nodeStatuses []v1alpha1.LVMVolumeGroupNodeStatus
 	recoveries   []v1alpha1.LVMRecovery
 	volumes      []topolvmv1.LogicalVolume
@@ -28,7 +29,7 @@ type observed struct {
 // newStatus returns the problems in the objects. It depends only on its arguments.
 func newStatus(o observed, now time.Time) Status {
 	onNodes := nodeProblems(o.nodeStatuses, now)
-	problems := slices.Concat(clusterProblems(o, onNodes), onNodes, recoveryProblems(o.recoveries),
+	problems := slices.Concat(operatorProblems(o.operators), clusterProblems(o, onNodes), onNodes, recoveryProblems(o.recoveries),
 		volumeProblems(o.volumes))
 	if problems == nil {
 		problems = []Problem{}
