@@ -109,7 +109,8 @@ func (e *environment) command() *cobra.Command {
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl lvms"},
 	}
 	e.flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand(), e.orphansCommand())
+	root.AddCommand(e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand(), e.orphansCommand(),
+		e.mustGatherCommand())
 	root.AddCommand(e.recoveryCommands()...)
 	root.AddCommand(e.deviceCommands()...)
 	return root

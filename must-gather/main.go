@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -88,11 +87,7 @@ func analyzeCommand() *cobra.Command {
 		Short: "Report problems in an archive; the exit code is 2 if it is not healthy",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			folder, err := archiveIn(args[0])
-			if err != nil {
-				return err
-			}
-			return show(c, folder, time.Now(), asJSON)
+			return show(c, args[0], asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json instead of summary.md")
@@ -122,7 +117,7 @@ func checkCommand() *cobra.Command {
 			if err := runGather(c.Context(), c.ErrOrStderr(), o); err != nil {
 				return err
 			}
-			return show(c, folder, time.Now(), asJSON)
+			return show(c, folder, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json instead of summary.md")
@@ -130,55 +125,16 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-// archiveIn returns the archive in the output of `oc adm must-gather`: the directory itself, or its only subdirectory
-// that is an archive.
-func archiveIn(folder string) (string, error) {
-	is := func(at string) bool {
-		for _, name := range []string{"cluster-scoped-resources", "namespaces"} {
-			if info, err := os.Stat(filepath.Join(at, name)); err == nil && info.IsDir() {
-				return true
-			}
-		}
-		return false
-	}
-	if is(folder) {
-		return folder, nil
-	}
-	entries, err := os.ReadDir(folder)
+func show(c *cobra.Command, folder string, asJSON bool) error {
+	text, verdict, err := analyze.Report(folder, time.Now(), asJSON)
 	if err != nil {
-		return "", err
-	}
-	var found []string
-	for _, e := range entries {
-		if at := filepath.Join(folder, e.Name()); is(at) {
-			found = append(found, at)
-		}
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s contains %d archives: specify the directory that contains "+
-			"cluster-scoped-resources and namespaces",
-			folder, len(found))
-	}
-	return found[0], nil
-}
-
-func show(c *cobra.Command, folder string, now time.Time, asJSON bool) error {
-	facts, err := analyze.Load(os.DirFS(folder), now)
-	if err != nil {
-		return fmt.Errorf("%s: %w", folder, err)
-	}
-	summary := analyze.Summarize(facts)
-	text := []byte(summary.Markdown())
-	if asJSON {
-		if text, err = summary.JSON(); err != nil {
-			return err
-		}
+		return err
 	}
 	if _, err := c.OutOrStdout().Write(text); err != nil {
 		return err
 	}
-	if summary.Verdict != analyze.Healthy {
-		return notHealthy(summary.Verdict)
+	if verdict != analyze.Healthy {
+		return notHealthy(verdict)
 	}
 	return nil
 }

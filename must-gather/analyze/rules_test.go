@@ -15,9 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/collected"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
-	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -393,8 +393,8 @@ func TestRules(t *testing.T) {
 			[]string{"info", "40 orphans: Object o"}},
 		"reads failed": {gaps, Facts{Failures: archive.Failures{Failures: []archive.Failure{{What: "pods",
 			Error: "no"}}}}, []string{"info", "could not be read: pods: no"}},
-		"a program failed": {gaps, Facts{Collected: map[string]collect.Index{
-			"node1": {Results: []collect.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme", Absent: true}}}}},
+		"a program failed": {gaps, Facts{Collected: map[string]collected.Index{
+			"node1": {Results: []collected.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme", Absent: true}}}}},
 			[]string{"info", "node node1: lsblk.json could not be read: hangs"}},
 		"time was over": {gaps, Facts{Timings: archive.Timings{Interrupted: "time limit"}},
 			[]string{"info", "time limit"}},

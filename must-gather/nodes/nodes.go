@@ -15,8 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/collected"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
-	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
 const (
@@ -103,8 +103,8 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 	switch {
 	case err != nil && len(files) > 0:
 		return fmt.Errorf("after %d files: %w", len(files), err)
-	case err == nil && !slices.Contains(files, collect.IndexFile):
-		return fmt.Errorf("received %d files, but not the last one, %s", len(files), collect.IndexFile)
+	case err == nil && !slices.Contains(files, collected.IndexFile):
+		return fmt.Errorf("received %d files, but not the last one, %s", len(files), collected.IndexFile)
 	}
 	return err
 }

@@ -88,7 +88,7 @@ var rules = []rule{
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/smart", ours: []string{"api", "internal/bounded", "internal/metric"},
 		never: []string{module + "controllers", module + "internal/csi"}},
-	{folder: "vgmanager/collect", ours: []string{"internal/nodelayout", "vgmanager/host", "vgmanager/host/lvmsource"},
+	{folder: "vgmanager/collect", ours: []string{"internal/collected", "internal/nodelayout", "vgmanager/host", "vgmanager/host/lvmsource"},
 		never: append([]string{module + "api"}, kubernetes...)},
 	// It must not start programs or ask the API server: it runs when both may be unavailable.
 	{folder: "vgmanager/rescue", ours: []string{"internal/bounded"},
@@ -107,6 +107,7 @@ var rules = []rule{
 	{folder: "internal/event", ours: []string{"internal/text"}, never: []string{module + "api"}},
 	{folder: "internal/footprint", never: []string{module + "api"}},
 	{folder: "internal/metric", never: kubernetes},
+	{folder: "internal/collected", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/nodelayout", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/olm", never: []string{module + "api"}},
 	{folder: "internal/paging", never: []string{module + "api"}},
@@ -151,7 +152,7 @@ var rules = []rule{
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster.
-	{folder: "cli", ours: []string{"api", "internal/paging", "internal/version"},
+	{folder: "cli", ours: []string{"api", "internal/paging", "internal/version", "must-gather/analyze"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
 	{folder: "cmd/kubectl-lvms", ours: []string{"cli"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
@@ -162,8 +163,8 @@ var rules = []rule{
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/pki", "internal/webhook", "test/env", "test/lab"},
 		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/collect reads nodes.
-	{folder: "must-gather", ours: []string{"api", "docs", "internal/nodelayout", "internal/version",
-		"monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi",
+	{folder: "must-gather", ours: []string{"api", "docs", "internal/collected", "internal/nodelayout",
+		"internal/version", "monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi",
 		module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack", starts: []string{"os/exec"}},

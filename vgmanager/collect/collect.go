@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/collected"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -29,8 +30,6 @@ const (
 	patience = 2 * time.Second
 	// maxDisks is the maximum number of disks whose S.M.A.R.T. state is read.
 	maxDisks = 64
-	// IndexFile is the last file of the tar. It lists what was read and what was not.
-	IndexFile = "collect.json"
 )
 
 // Own runs programs of this container whose exit code is part of their result. host.Local implements it.
@@ -51,33 +50,12 @@ type Options struct {
 	MaxBytes int
 }
 
-// Result is the result of an Item.
-type Result struct {
-	File    string  `json:"file"`
-	Command string  `json:"command"`
-	Seconds float64 `json:"seconds"`
-	Bytes   int     `json:"bytes"`
-	// Cut is the number of bytes that were left out.
-	Cut int `json:"cut,omitempty"`
-	// Absent: the node does not have the optional program or file.
-	Absent bool `json:"absent,omitempty"`
-	// Error is why the item could not be read.
-	Error string `json:"error,omitempty"`
-}
-
-// Index lists what was read and what was not.
-type Index struct {
-	Began   time.Time `json:"began"`
-	Seconds float64   `json:"seconds"`
-	Results []Result  `json:"results"`
-}
-
 // collection is one run.
 type collection struct {
 	Options
 	mu    sync.Mutex
 	tar   *tar.Writer
-	index Index
+	index collected.Index
 	// failed is the first error of writing the tar.
 	failed error
 }
@@ -88,7 +66,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.MaxBytes <= 0 {
 		return fmt.Errorf("invalid size limit of a file: %d: must be greater than 0", o.MaxBytes)
 	}
-	c := &collection{Options: o, tar: tar.NewWriter(w), index: Index{Began: time.Now().UTC()}}
+	c := &collection{Options: o, tar: tar.NewWriter(w), index: collected.Index{Began: time.Now().UTC()}}
 	c.run(ctx, Items(o.Layout, o.Since))
 	c.run(ctx, c.further(ctx))
 	c.index.Seconds = time.Since(c.index.Began).Seconds()
@@ -96,7 +74,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.add(IndexFile, index)
+	c.add(collected.IndexFile, index)
 	return errors.Join(c.failed, c.tar.Close())
 }
 
@@ -132,13 +110,13 @@ var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 func (c *collection) disks(ctx context.Context) []Item {
 	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short,
 		Accept: spoke}); err != nil {
-		c.result(Result{File: "smart-*.json", Command: smartctl, Absent: absent(err), Error: unless(absent(err), err)})
+		c.result(collected.Result{File: "smart-*.json", Command: smartctl, Absent: absent(err), Error: unless(absent(err), err)})
 		return nil
 	}
 	out, err := c.output(ctx, Item{Command: []string{"/usr/bin/lsblk", "--nodeps", "--noheadings", "--paths", "--raw",
 		"--output", "NAME,TYPE"}, Limit: short})
 	if err != nil {
-		c.result(Result{File: "smart-*.json", Command: "lsblk", Error: err.Error()})
+		c.result(collected.Result{File: "smart-*.json", Command: "lsblk", Error: err.Error()})
 		return nil
 	}
 	var items []Item
@@ -153,7 +131,7 @@ func (c *collection) disks(ctx context.Context) []Item {
 func (c *collection) read(ctx context.Context, item Item) {
 	begun := time.Now()
 	out, err := c.output(ctx, item)
-	r := Result{File: item.File, Command: strings.Join(item.Command, " "), Seconds: time.Since(begun).Seconds()}
+	r := collected.Result{File: item.File, Command: strings.Join(item.Command, " "), Seconds: time.Since(begun).Seconds()}
 	if err != nil {
 		r.Absent = item.Optional && absent(err)
 		r.Error = unless(r.Absent, err)
@@ -248,7 +226,7 @@ func cut(out []byte, limit int, log bool) ([]byte, int) {
 	return out[over:], over
 }
 
-func (c *collection) result(r Result) {
+func (c *collection) result(r collected.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.Results = append(c.index.Results, r)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/collected"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -49,8 +50,8 @@ func prints(text string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(text), nil }
 }
 
-// collected returns the files, and the results by file.
-func collected(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]Result) {
+// collect returns the files, and the results by file.
+func collect(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]collected.Result) {
 	t.Helper()
 	var out bytes.Buffer
 	if err := Write(ctx, &out, Options{Runner: n, Own: n, Since: time.Unix(1700000000, 0),
@@ -60,7 +61,7 @@ func collected(ctx context.Context, t *testing.T, n node) (map[string]string, ma
 	return unpacked(t, &out)
 }
 
-func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result) {
+func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]collected.Result) {
 	t.Helper()
 	files := map[string]string{}
 	for reader := tar.NewReader(out); ; {
@@ -77,11 +78,11 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result
 		}
 		files[header.Name] = string(content)
 	}
-	var index Index
-	if err := json.Unmarshal([]byte(files[IndexFile]), &index); err != nil {
+	var index collected.Index
+	if err := json.Unmarshal([]byte(files[collected.IndexFile]), &index); err != nil {
 		t.Fatal(err)
 	}
-	results := map[string]Result{}
+	results := map[string]collected.Result{}
 	for _, r := range index.Results {
 		results[r.File] = r
 	}
@@ -89,7 +90,7 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result
 }
 
 func TestEveryItemIsInTheTarAndInItsIndex(t *testing.T) {
-	files, results := collected(t.Context(), t,
+	files, results := collect(t.Context(), t,
 		node{"/usr/bin/lsblk --nodeps": prints("/dev/sda disk\n/dev/sdb disk\n/dev/sr0 rom\n/dev/dm-0 lvm\n")})
 	for _, item := range Items(nodelayout.Layout{}, time.Unix(0, 0)) {
 		if files[item.File] == "" || results[item.File].Bytes != len(files[item.File]) ||
@@ -107,7 +108,7 @@ func TestEveryItemIsInTheTarAndInItsIndex(t *testing.T) {
 }
 
 func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
-	files, results := collected(t.Context(), t, node{
+	files, results := collect(t.Context(), t, node{
 		"/usr/sbin/lvm fullreport --all": fails(&host.Error{Command: "lvm fullreport", ExitCode: 5,
 			Stderr: "locked", Err: errors.New("exit status 5")}),
 		"/usr/sbin/lvm fullreport --readonly": prints("{}"),
@@ -148,7 +149,7 @@ func TestTheWordOfADiskThatFailsIsKept(t *testing.T) {
 		return fails(&host.Error{Command: "smartctl", ExitCode: code, Stderr: "its words",
 			Err: errors.New("exit status")})
 	}
-	files, results := collected(t.Context(), t, node{
+	files, results := collect(t.Context(), t, node{
 		"/usr/bin/lsblk --nodeps":                                    prints("/dev/sda disk\n/dev/sdb disk\n"),
 		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sda": says(8),
 		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sdb": says(2),
@@ -164,7 +165,7 @@ func TestAProgramThatDoesNotEndIsLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	files, results := collected(ctx, t, node{"/usr/bin/lsblk --json": func(context.Context) ([]byte,
+	files, results := collect(ctx, t, node{"/usr/bin/lsblk --json": func(context.Context) ([]byte,
 		error) {
 		<-release
 		return nil, nil
@@ -184,7 +185,7 @@ func TestAProgramThatDoesNotEndIsLeftBehind(t *testing.T) {
 func TestWhatIsNotReachedInTimeIsNoted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	files, results := collected(ctx, t, node{})
+	files, results := collect(ctx, t, node{})
 	if len(files) != 1 {
 		t.Errorf("got %d files", len(files))
 	}
@@ -197,7 +198,7 @@ func TestWhatIsNotReachedInTimeIsNoted(t *testing.T) {
 
 func TestLogsAreCutAtTheirBeginningAndOthersAtTheirEnd(t *testing.T) {
 	long := strings.Repeat("0123456789\n", 1000) + "newest\n"
-	files, results := collected(t.Context(), t,
+	files, results := collect(t.Context(), t,
 		node{"/usr/bin/dmesg": prints(long), "/usr/sbin/dmsetup table": prints(long)})
 	if got := files["dmesg.txt"]; !strings.HasSuffix(got, "newest\n") || !strings.HasPrefix(got, "0123456789\n") ||
 		len(got) > 4000 {
