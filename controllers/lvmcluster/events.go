@@ -44,9 +44,9 @@ var (
 	// objects that the note names.
 	// What to do: delete the claims, volumes and snapshots that the note names.
 	eventDeletionPending = event.Warning("DeletionPending", actionDelete, "%s")
-	// eventManualCleanup is a Warning event on the LVMCluster: it is being deleted, and the deletion waits for volumes
-	// whose claim or snapshot is already deleted, for example because of the reclaim policy `Retain`. Nothing deletes
-	// them automatically.
+	// eventManualCleanup is a Warning event on the LVMCluster: it is being deleted or a device class was removed from
+	// the spec, and this waits for volumes whose claim or snapshot is already deleted, for example because of the
+	// reclaim policy or the deletion policy `Retain`. Nothing deletes them automatically.
 	// What to do: run the commands of the note, which delete these volumes and their data; see
 	// [how to remove](../how-to/remove.md#volumes-without-a-claim).
 	eventManualCleanup = event.Warning("ManualCleanupRequired", actionDelete, "%s")
@@ -59,7 +59,6 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, report *status.Report
 	case deleting:
 		c.emitter.Emit(cluster, eventDeletionPending,
 			strings.Join(slices.Concat(report.Failures, report.Waits), "; "))
-		c.emitManualCleanup(cluster, report)
 	case len(report.Failures) > 0:
 		c.emitter.Emit(cluster, eventIncomplete, strings.Join(report.Failures, "; "))
 	case report.State == lvmv1alpha1.LVMStatusFailed || report.State == lvmv1alpha1.LVMStatusDegraded:
@@ -71,14 +70,15 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, report *status.Report
 			c.emitter.Emit(cluster, eventSuccess, report.Success())
 		}
 	}
+	c.emitManualCleanup(cluster, report)
 }
 
-// emitManualCleanup emits an event if the deletion waits for volumes that only the administrator can delete. If a read
+// emitManualCleanup emits an event if a deletion waits for volumes that only the administrator can delete. If a read
 // failed, it is unknown whether they still exist.
 func (c *Controller) emitManualCleanup(cluster *lvmv1alpha1.LVMCluster, report *status.Report) {
 	switch {
-	case report.ManualCleanup != "":
-		c.emitter.Emit(cluster, eventManualCleanup, report.ManualCleanup)
+	case len(report.ManualCleanup) > 0:
+		c.emitter.Emit(cluster, eventManualCleanup, strings.Join(report.ManualCleanup, "; "))
 	case len(report.Failures) == 0:
 		c.emitter.Clear(cluster, eventManualCleanup.Reason)
 	}

@@ -3,6 +3,7 @@
 package lvmcluster
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -10,11 +11,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
@@ -189,6 +194,10 @@ func (n *notes) manualCleanups() []string {
 		func(said string) bool { return !strings.HasPrefix(said, "Warning ManualCleanupRequired ") })
 }
 
+// beginCleanup is the beginning of what an administrator must do.
+const beginCleanup = "volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy " +
+	"it first; then run, for the objects of each volume, `"
+
 func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
 	w.settle()
@@ -196,8 +205,6 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	persistent, logical := w.retainedVolume("kept", "vg1")
 	w.must(w.api.Delete(w.Context(), w.cluster))
 
-	const begin = "volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy it " +
-		"first; then run, for each volume, `"
 	const ofLogical = "kubectl annotate logicalvolume pvc-kept lvm.topolvm.io/allow-deletion=true && kubectl delete " +
 		"logicalvolume pvc-kept`: 1 volume: "
 	var want []string
@@ -224,7 +231,7 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 			}
 		}
 	}
-	expect(begin + "kubectl delete persistentvolume pvc-kept && " + ofLogical +
+	expect(beginCleanup + "kubectl delete persistentvolume pvc-kept && " + ofLogical +
 		"LogicalVolume and PersistentVolume pvc-kept on node a")
 
 	// While a read fails, it is unknown what is left. The event is not repeated afterward.
@@ -249,7 +256,7 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	w.must(w.get(persistent, persistent.Name))
 	persistent.Finalizers = nil // The controller-manager removes kubernetes.io/pv-protection.
 	w.must(w.api.Update(w.Context(), persistent))
-	expect(begin + ofLogical + "LogicalVolume pvc-kept on node a")
+	expect(beginCleanup + ofLogical + "LogicalVolume pvc-kept on node a")
 
 	// The commands for the LogicalVolume.
 	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
@@ -265,6 +272,100 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	w.must(err)
 	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
 		"LVMVolumeGroup vg1 is being deleted") {
+		t.Error(got)
+	}
+}
+
+// retainedSnapshot creates a snapshot and its LogicalVolume, with the deletion policy Retain, and returns its objects.
+func (w *world) retainedSnapshot(class string) (*snapshotv1.VolumeSnapshot, *snapshotv1.VolumeSnapshotContent,
+	*topolvmv1.LogicalVolume) {
+	w.Helper()
+	const handle = "id-snapshot"
+	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "snap", Namespace: w.cluster.Namespace},
+		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{
+			PersistentVolumeClaimName: ptr.To("data")}}}
+	w.make(snapshot)
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent"},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			Driver: lvmv1alpha1.DriverName, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+			Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To(handle)},
+			VolumeSnapshotRef: corev1.ObjectReference{Namespace: snapshot.Namespace, Name: snapshot.Name,
+				UID: snapshot.UID}}}
+	w.make(content)
+	w.Cleanup(func() { _ = w.api.Delete(context.Background(), content) })
+	logical := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-" + string(snapshot.UID)},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: "snap", NodeName: "a", DeviceClass: class,
+			Size: resource.MustParse("1Gi")}}
+	w.make(logical)
+	logical.Status.VolumeID = handle
+	w.must(w.api.Status().Update(w.Context(), logical))
+	return snapshot, content, logical
+}
+
+func TestRemovalOfADeviceClassNamesRetainedVolumesAndTheirCommands(t *testing.T) {
+	w := newWorld(t, fixture.Thin("vg1"), fixture.Thick("vg2"))
+	w.settle()
+	snapshot, content, logical := w.retainedSnapshot("vg2")
+	w.retainedVolume("kept", "vg1")
+	w.cluster.Spec.Storage.DeviceClasses = w.cluster.Spec.Storage.DeviceClasses[:1]
+	w.must(w.api.Update(w.Context(), w.cluster))
+
+	var events []string
+	expect := func(cleanup string) {
+		t.Helper()
+		if cleanup != "" {
+			events = append(events, "Warning ManualCleanupRequired device class vg2: "+cleanup)
+		}
+		for range 2 {
+			_, err := w.reconcile()
+			w.must(err)
+		}
+		if diff := cmp.Diff(events, w.notes.manualCleanups(), cmpopts.EquateEmpty()); diff != "" {
+			t.Error(diff)
+		}
+		want := "False/ReconciliationInProgress: device class vg2 was removed from spec.storage.deviceClasses but is " +
+			"still in use by 1 LogicalVolume: " + logical.Name + " on node a; delete them to remove the device " +
+			"class, or restore it in the spec"
+		if cleanup != "" {
+			want += "; " + cleanup
+		}
+		if diff := cmp.Diff(want, w.condition(lvmv1alpha1.ConditionResourcesAvailable)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	expect("") // The VolumeSnapshot exists.
+
+	w.must(w.api.Delete(w.Context(), snapshot))
+	w.spy.Fail = func(verb string, object any) error {
+		if list, is := object.(*unstructured.UnstructuredList); is && verb == "list" &&
+			list.GetKind() == "VolumeSnapshotList" {
+			return errors.New("the API server is away")
+		}
+		return nil
+	}
+	if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "read VolumeSnapshots: ") {
+		t.Errorf("error %v", err)
+	}
+	if got := w.notes.manualCleanups(); len(got) > 0 {
+		t.Errorf("events before everything was read: %q", got)
+	}
+	w.spy.Fail = nil
+	commands := "kubectl annotate logicalvolume " + logical.Name + " lvm.topolvm.io/allow-deletion=true && kubectl " +
+		"delete logicalvolume " + logical.Name + "`: 1 volume: LogicalVolume " + logical.Name + " on node a"
+	expect(beginCleanup + "kubectl delete volumesnapshotcontent snapcontent && " + commands +
+		" with VolumeSnapshotContent snapcontent")
+
+	w.must(w.api.Delete(w.Context(), content))
+	expect(beginCleanup + commands)
+
+	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.must(w.api.Delete(w.Context(), logical))
+	for range 2 {
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
+		"LVMVolumeGroup vg2 is being deleted") {
 		t.Error(got)
 	}
 }

@@ -23,12 +23,15 @@ import (
 const claimPrefix = "pvc-"
 
 // Leftover is a volume that no claim or snapshot uses and that nothing deletes: its claim was deleted, and its reclaim
-// policy was Retain, or its PersistentVolume was deleted manually.
+// policy was Retain, or its PersistentVolume was deleted manually; or its VolumeSnapshot was deleted, and its deletion
+// policy was Retain, or its VolumeSnapshotContent was deleted manually.
 type Leftover struct {
 	// LogicalVolume and Node are empty if only the PersistentVolume is left.
 	LogicalVolume, Node string
 	// PersistentVolume is empty if only the LogicalVolume is left.
 	PersistentVolume string
+	// SnapshotContents are the VolumeSnapshotContents that are left, sorted.
+	SnapshotContents []string
 }
 
 // name returns a name to sort by.
@@ -36,16 +39,20 @@ func (l Leftover) name() string { return cmp.Or(l.LogicalVolume, l.PersistentVol
 
 // String names the objects of the volume, and its node.
 func (l Leftover) String() string {
-	switch {
-	case l.LogicalVolume == "":
+	if l.LogicalVolume == "" {
 		return "PersistentVolume " + l.PersistentVolume
-	case l.PersistentVolume == "":
-		return "LogicalVolume " + l.LogicalVolume + " on node " + l.Node
-	case l.PersistentVolume == l.LogicalVolume:
+	}
+	if l.PersistentVolume == l.LogicalVolume {
 		return fmt.Sprintf("LogicalVolume and PersistentVolume %s on node %s", l.LogicalVolume, l.Node)
 	}
-	return fmt.Sprintf("LogicalVolume %s on node %s with PersistentVolume %s", l.LogicalVolume, l.Node,
-		l.PersistentVolume)
+	name := "LogicalVolume " + l.LogicalVolume + " on node " + l.Node
+	if l.PersistentVolume != "" {
+		name += " with PersistentVolume " + l.PersistentVolume
+	}
+	if len(l.SnapshotContents) > 0 {
+		name += " with VolumeSnapshotContent " + strings.Join(l.SnapshotContents, " and ")
+	}
+	return name
 }
 
 // Leftovers are volumes that only the administrator can delete.
@@ -59,20 +66,34 @@ func (l Leftovers) String() string {
 		names = append(names, leftover.String())
 	}
 	return fmt.Sprintf("volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy "+
-		"it first; then run, for each volume, `%s`: %s", strings.Join(l.commands(), " && "), text.List("volume", names))
+		"it first; then run, for the objects of each volume, `%s`: %s", strings.Join(l.commands(), " && "),
+		text.List("volume", names))
 }
 
 // commands returns the commands that delete a volume. They have its names if there is only one.
 func (l Leftovers) commands() []string {
-	persistent, logical := "PERSISTENTVOLUME", "LOGICALVOLUME"
-	if len(l) == 1 {
-		persistent, logical = l[0].PersistentVolume, l[0].LogicalVolume
+	all := Leftover{}
+	for _, one := range l {
+		all.PersistentVolume = cmp.Or(all.PersistentVolume, one.PersistentVolume)
+		all.LogicalVolume = cmp.Or(all.LogicalVolume, one.LogicalVolume)
+		all.SnapshotContents = append(all.SnapshotContents, one.SnapshotContents...)
+	}
+	name := func(placeholder string, names ...string) string {
+		if len(l) > 1 {
+			return placeholder
+		}
+		return strings.Join(names, " ")
 	}
 	var commands []string
-	if slices.ContainsFunc(l, func(one Leftover) bool { return one.PersistentVolume != "" }) {
-		commands = append(commands, "kubectl delete persistentvolume "+persistent)
+	if all.PersistentVolume != "" {
+		commands = append(commands, "kubectl delete persistentvolume "+name("PERSISTENTVOLUME", all.PersistentVolume))
 	}
-	if slices.ContainsFunc(l, func(one Leftover) bool { return one.LogicalVolume != "" }) {
+	if len(all.SnapshotContents) > 0 {
+		commands = append(commands, "kubectl delete volumesnapshotcontent "+
+			name("VOLUMESNAPSHOTCONTENT", all.SnapshotContents...))
+	}
+	if all.LogicalVolume != "" {
+		logical := name("LOGICALVOLUME", all.LogicalVolume)
 		commands = append(commands,
 			fmt.Sprintf("kubectl annotate logicalvolume %s %s=true", logical, lvmv1alpha1.AllowDeletionAnnotation),
 			"kubectl delete logicalvolume "+logical)
@@ -88,7 +109,7 @@ func (u Users) Leftovers(ctx context.Context, live client.Reader, snapshots bool
 	}
 	if snapshots {
 		// A VolumeSnapshotContent exists before its LogicalVolume, so it is not too late to read them here.
-		if err := snapshotref.Each(ctx, live, func(used string) { u.unused.used.Insert(used) }); err != nil {
+		if err := snapshotref.EachByUse(ctx, live, u.unused.addSnapshotContent); err != nil {
 			return nil, err
 		}
 	}
@@ -102,10 +123,13 @@ type unusedVolumes struct {
 	byHandle map[string]Leftover
 	// used has the volume handles and the names of LogicalVolumes that something uses.
 	used sets.Set[string]
+	// contents has, by the same, the retained VolumeSnapshotContents whose VolumeSnapshot was deleted.
+	contents map[string]sets.Set[string]
 }
 
 func newUnusedVolumes() unusedVolumes {
-	return unusedVolumes{byHandle: map[string]Leftover{}, used: sets.New[string]()}
+	return unusedVolumes{byHandle: map[string]Leftover{}, used: sets.New[string](),
+		contents: map[string]sets.Set[string]{}}
 }
 
 // addLogicalVolume adds a LogicalVolume that was created and is not being deleted.
@@ -135,6 +159,20 @@ func (u unusedVolumes) addClaim(claim *corev1.PersistentVolumeClaim) {
 	u.used.Insert(claimPrefix + string(claim.UID))
 }
 
+// addSnapshotContent adds a VolumeSnapshotContent. used is whether its volume is used.
+func (u unusedVolumes) addSnapshotContent(content snapshotref.Content, used bool) {
+	for _, handleOrName := range content.Volumes {
+		if used {
+			u.used.Insert(handleOrName)
+			continue
+		}
+		if u.contents[handleOrName] == nil {
+			u.contents[handleOrName] = sets.New[string]()
+		}
+		u.contents[handleOrName].Insert(content.Name)
+	}
+}
+
 // list returns the volumes that nothing uses, by name.
 func (u unusedVolumes) list(snapshots bool) Leftovers {
 	var unused Leftovers
@@ -142,6 +180,8 @@ func (u unusedVolumes) list(snapshots bool) Leftovers {
 		leftover := u.byHandle[handle]
 		unknown := !snapshots && strings.HasPrefix(leftover.LogicalVolume, snapshotref.NamePrefix)
 		if !unknown && !u.used.Has(handle) && !u.used.Has(leftover.LogicalVolume) {
+			contents := u.contents[handle].Union(u.contents[leftover.LogicalVolume])
+			leftover.SnapshotContents = sets.List(contents)
 			unused = append(unused, leftover)
 		}
 	}

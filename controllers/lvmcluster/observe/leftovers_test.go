@@ -10,7 +10,6 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -45,10 +44,24 @@ func claimOf(uid types.UID) *corev1.PersistentVolumeClaim {
 		Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("of-another-name")}}
 }
 
+// snapshotOf returns the VolumeSnapshot of contentOf.
+func snapshotOf(uid types.UID) *snapshotv1.VolumeSnapshot {
+	return &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "snap", UID: uid}}
+}
+
+// retainedContent returns a VolumeSnapshotContent with the deletion policy Retain.
+func retainedContent(name string, uid types.UID, handle string) *snapshotv1.VolumeSnapshotContent {
+	content := contentOf(uid, handle, "")
+	content.Name = name
+	content.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
+	return content
+}
+
 // contentOf returns a VolumeSnapshotContent of a VolumeSnapshot.
 func contentOf(uid types.UID, handle, source string) *snapshotv1.VolumeSnapshotContent {
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent"},
-		Spec: snapshotv1.VolumeSnapshotContentSpec{VolumeSnapshotRef: corev1.ObjectReference{UID: uid}}}
+		Spec: snapshotv1.VolumeSnapshotContentSpec{VolumeSnapshotRef: corev1.ObjectReference{
+			Namespace: "shop", Name: "snap", UID: uid}}}
 	if handle != "" {
 		content.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: &handle}
 	}
@@ -81,10 +94,11 @@ func noFailure(client.ObjectList) error { return nil }
 
 const (
 	begin = "volumes that no claim or snapshot uses must be deleted manually; if you need their data, copy it first; " +
-		"then run, for each volume, `"
-	deletePV = "kubectl delete persistentvolume "
-	annotate = "kubectl annotate logicalvolume "
-	deleteLV = " lvm.topolvm.io/allow-deletion=true && kubectl delete logicalvolume "
+		"then run, for the objects of each volume, `"
+	deletePV      = "kubectl delete persistentvolume "
+	deleteContent = "kubectl delete volumesnapshotcontent "
+	annotate      = "kubectl annotate logicalvolume "
+	deleteLV      = " lvm.topolvm.io/allow-deletion=true && kubectl delete logicalvolume "
 )
 
 func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
@@ -98,6 +112,12 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 	pending.Status.VolumeID = ""
 	imported := persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased)
 	imported.Name = "imported"
+	removed := retainedContent("c1", "1", "id-snapshot-1")
+	removed.DeletionTimestamp, removed.Finalizers = ptr.To(metav1.Now()), []string{"snapshot.storage.kubernetes.io/x"}
+	policyDelete := contentOf("1", "id-snapshot-1", "")
+	policyDelete.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete
+	manual := retainedContent("c1", "", "")
+	manual.Spec.Source.SnapshotHandle = ptr.To("id-snapshot-1")
 	for name, c := range map[string]struct {
 		objects   []client.Object
 		snapshots bool
@@ -145,6 +165,39 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("2", "", "id-snapshot-1")}},
 		"a snapshot that is being created": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("1", "", "")}},
+		"a retained snapshot": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"),
+				snapshotOf("2")},
+			want: begin + deleteContent + "c1 && " + annotate + "snapshot-1" + deleteLV +
+				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
+		"a retained snapshot that was created manually": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), manual},
+			want: begin + deleteContent + "c1 && " + annotate + "snapshot-1" + deleteLV +
+				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
+		"a retained snapshot of two objects, and a retained PersistentVolume": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), logicalVolumeOf("pvc-1"),
+				persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased),
+				retainedContent("c2", "1", "id-snapshot-1"), retainedContent("c1", "3", "id-snapshot-1")},
+			want: begin + deletePV + "PERSISTENTVOLUME && " + deleteContent + "VOLUMESNAPSHOTCONTENT && " + annotate +
+				"LOGICALVOLUME" + deleteLV + "LOGICALVOLUME`: 2 volumes: LogicalVolume and PersistentVolume pvc-1 " +
+				"on node n1, LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1 and c2"},
+		"a retained snapshot of two objects, alone": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c2", "1", "id-snapshot-1"),
+				retainedContent("c1", "3", "id-snapshot-1")},
+			want: begin + deleteContent + "c1 c2 && " + annotate + "snapshot-1" + deleteLV +
+				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1 and c2"},
+		"a snapshot with the deletion policy Retain": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"),
+				snapshotOf("1")}},
+		"a snapshot of two objects, one of which is retained": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "3", "id-snapshot-1"),
+				retainedContent("c2", "1", "id-snapshot-1"), snapshotOf("1")}},
+		"a retained snapshot that is bound manually": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), manual, snapshotOf("9")}},
+		"a retained snapshot that is being deleted": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), removed}},
+		"a snapshot that the snapshotter deletes": {snapshots: true,
+			objects: []client.Object{logicalVolumeOf("snapshot-1"), policyDelete}},
 		"a snapshot without the API of snapshots": {objects: []client.Object{logicalVolumeOf("snapshot-1")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,18 +225,55 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 
 func TestAFailedReadOfSnapshotsHasNoLeftovers(t *testing.T) {
 	away := errors.New("the API server is away")
-	live := readerOf(t, func(list client.ObjectList) error {
-		if _, is := list.(*unstructured.UnstructuredList); is {
-			return away
-		}
-		return nil
-	}, logicalVolumeOf("snapshot-1"), contentOf("1", "id-snapshot-1", ""))
-	users, err := AllUsers(t.Context(), live)
-	if err != nil {
-		t.Fatal(err)
+	for _, kind := range []string{"VolumeSnapshotContent", "VolumeSnapshot"} {
+		t.Run(kind, func(t *testing.T) {
+			live := readerOf(t, func(list client.ObjectList) error {
+				if list.GetObjectKind().GroupVersionKind().Kind == kind+"List" {
+					return away
+				}
+				return nil
+			}, logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"), snapshotOf("1"),
+				logicalVolumeOf("pvc-1"))
+			users, err := AllUsers(t.Context(), live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leftovers, err := users.Leftovers(t.Context(), live, true)
+			if !errors.Is(err, away) || len(leftovers) > 0 || !strings.Contains(err.Error(), kind+"s") {
+				t.Errorf("leftovers %v, error %v", leftovers, err)
+			}
+		})
 	}
-	if leftovers, err := users.Leftovers(t.Context(), live, true); !errors.Is(err, away) || len(leftovers) > 0 {
-		t.Errorf("leftovers %v, error %v", leftovers, err)
+}
+
+func TestLeftoversOfOneDeviceClass(t *testing.T) {
+	const retain = corev1.PersistentVolumeReclaimRetain
+	other := logicalVolumeOf("pvc-2")
+	other.Spec.DeviceClass = "vg2"
+	live := readerOf(t, noFailure, logicalVolumeOf("pvc-1"), other,
+		persistentVolumeOf("pvc-1", retain, corev1.VolumeBound),
+		persistentVolumeOf("pvc-2", retain, corev1.VolumeReleased))
+	for class, want := range map[string]string{
+		"vg1": "",
+		"vg2": begin + deletePV + "pvc-2 && " + annotate + "pvc-2" + deleteLV +
+			"pvc-2`: 1 volume: LogicalVolume and PersistentVolume pvc-2 on node n1",
+	} {
+		t.Run(class, func(t *testing.T) {
+			users, err := UsersOf(t.Context(), live,
+				&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: class}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if leftovers, err := users.Leftovers(t.Context(), live, true); err != nil {
+				t.Fatal(err)
+			} else if len(leftovers) > 0 {
+				got = leftovers.String()
+			}
+			if got != want {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
 	}
 }
 

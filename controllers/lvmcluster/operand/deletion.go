@@ -55,8 +55,14 @@ func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 	if users.None() {
 		return nil
 	}
-	wait := &WaitError{For: []string{fmt.Sprintf("the storage is still in use by %s; the deletion continues when "+
-		"they are removed", users)}}
+	return r.awaitUsers(ctx, users, "", fmt.Sprintf("the storage is still in use by %s; the deletion continues when "+
+		"they are removed", users))
+}
+
+// awaitUsers returns a WaitError with the message. It says how to delete the users that nothing else deletes; class is
+// their device class, or "" for all.
+func (r Reconciler) awaitUsers(ctx context.Context, users observe.Users, class, message string) error {
+	wait := &WaitError{For: []string{message}}
 	leftovers, err := users.Leftovers(ctx, r.Live, r.Options.Platform.Snapshots)
 	if err != nil {
 		return errors.Join(wait, fmt.Errorf("check which volumes must be deleted manually: %w", err))
@@ -64,6 +70,9 @@ func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 	if len(leftovers) > 0 {
 		wait.Cleanup = leftovers.String()
 		wait.For[0] += "; " + wait.Cleanup
+		if class != "" {
+			wait.Cleanup = "device class " + class + ": " + wait.Cleanup
+		}
 	}
 	return wait
 }

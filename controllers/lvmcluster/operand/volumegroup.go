@@ -71,7 +71,7 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, removed observe.RemovedCl
 		return err
 	}
 	if users := removed.Users; !users.None() {
-		return inUse(group.Name, users)
+		return r.awaitClassUsers(ctx, group.Name, users)
 	}
 	storageClass := lvmv1alpha1.StorageClassName(group.Name)
 	err := r.Live.Get(ctx, client.ObjectKey{Name: storageClass}, &storagev1.StorageClass{})
@@ -90,7 +90,7 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, removed observe.RemovedCl
 			"use: %w", group.Name, err)
 	}
 	if !users.None() {
-		return inUse(group.Name, users)
+		return r.awaitClassUsers(ctx, group.Name, users)
 	}
 	return withReason(r.Applier.Delete(ctx, r.Live, group), awaitNodes(group, r.Current.NodeStatuses))
 }
@@ -103,12 +103,10 @@ func withReason(err, reason error) error {
 	return err
 }
 
-// inUse returns a WaitError for a device class that cannot be removed yet.
-func inUse(class string, users observe.Users) error {
-	return waitFor([]string{fmt.Sprintf(
-		"device class %s was removed from spec.storage.deviceClasses but is still in use by %s; delete them to "+
-			"remove the device class, or restore it in the spec",
-		class, users)})
+// awaitClassUsers returns a WaitError for a device class that cannot be removed yet.
+func (r Reconciler) awaitClassUsers(ctx context.Context, class string, users observe.Users) error {
+	return r.awaitUsers(ctx, users, class, fmt.Sprintf("device class %s was removed from spec.storage.deviceClasses "+
+		"but is still in use by %s; delete them to remove the device class, or restore it in the spec", class, users))
 }
 
 // EnsureDeleted deletes all LVMVolumeGroups of the LVMCluster and waits until the node agents have removed the volume

@@ -20,8 +20,8 @@ import (
 type Report struct {
 	// Failures are errors, and Waits is what the reconcile waits for.
 	Failures, Waits []string
-	// ManualCleanup is what the administrator must do, because the reconcile would wait forever; "" if nothing.
-	ManualCleanup string
+	// ManualCleanup is what the administrator must do, because the reconcile would wait forever.
+	ManualCleanup []string
 	// State is the state of the LVMCluster in one word.
 	State lvmv1alpha1.LVMState
 
@@ -61,8 +61,8 @@ func (r *Report) Add(manager string, err error) {
 		}
 	case errors.As(err, &wait):
 		r.Waits = append(r.Waits, wait.Waits()...)
-		if manual, is := wait.(cleanup); is {
-			r.ManualCleanup = cmp.Or(r.ManualCleanup, manual.ManualCleanup())
+		if manual, is := wait.(cleanup); is && manual.ManualCleanup() != "" {
+			r.ManualCleanup = append(r.ManualCleanup, manual.ManualCleanup())
 		}
 	default:
 		r.Failures = append(r.Failures, manager+": "+err.Error())

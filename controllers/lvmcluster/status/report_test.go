@@ -3,6 +3,7 @@ package status
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,17 +69,18 @@ func TestTheReportSaysWhatOnlyTheAdministratorCanDo(t *testing.T) {
 	later := patience{errors.New("later")}
 	for name, c := range map[string]struct {
 		err  error
-		want string
+		want []string
 	}{
-		"another wait":         {later, ""},
-		"manual":               {manual{later}, "delete it"},
-		"manual and a failure": {errors.Join(manual{later}, errors.New("away")), "delete it"},
+		"another wait":         {later, nil},
+		"manual":               {manual{later}, []string{"delete it"}},
+		"twice":                {errors.Join(manual{later}, manual{later}), []string{"delete it", "delete it"}},
+		"manual and a failure": {errors.Join(manual{later}, errors.New("away")), []string{"delete it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Report
 			r.Add("volumes", c.err)
 			r.Add("rights", later)
-			if r.ManualCleanup != c.want {
+			if !slices.Equal(r.ManualCleanup, c.want) {
 				t.Errorf("%q, want %q", r.ManualCleanup, c.want)
 			}
 		})

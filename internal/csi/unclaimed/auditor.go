@@ -209,7 +209,11 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	if err != nil || !a.Snapshots {
 		return known, err
 	}
-	return known, snapshotref.Each(ctx, a.Live, func(handleOrName string) { known[handleOrName] = true })
+	return known, snapshotref.Each(ctx, a.Live, func(content snapshotref.Content) {
+		for _, handleOrName := range content.Volumes {
+			known[handleOrName] = true
+		}
+	})
 }
 
 // found is a Warning event on the LogicalVolume: no PersistentVolume, snapshot or claim refers to its volume, which

@@ -85,6 +85,8 @@ var steps = []Step{
 	{Text: "kubectl -n NAMESPACE delete volumesnapshot NAME", With: map[string]string{"NAME": "snap"}},
 	{Text: "kubectl delete persistentvolume NAME", Before: "kubectl apply -f - <<<'" + retained + "'",
 		With: map[string]string{"NAME": "thrown-away"}},
+	{Text: "kubectl delete volumesnapshotcontent NAME", Before: "kubectl apply -f - <<<'" + retainedContent + "'",
+		With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true",
 		Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl delete logicalvolume NAME", With: map[string]string{"NAME": "thrown-away"}},
@@ -112,6 +114,11 @@ const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --sel
 // retained is a PersistentVolume whose claim was deleted.
 const retained = `{apiVersion: v1, kind: PersistentVolume, metadata: {name: thrown-away}, spec: {accessModes: [ReadWriteOnce],
   capacity: {storage: 64Mi}, persistentVolumeReclaimPolicy: Retain, csi: {driver: topolvm.io, volumeHandle: thrown-away}}}`
+
+// retainedContent is a VolumeSnapshotContent whose snapshot was deleted.
+const retainedContent = `{apiVersion: snapshot.storage.k8s.io/v1, kind: VolumeSnapshotContent,
+  metadata: {name: thrown-away}, spec: {deletionPolicy: Retain, driver: topolvm.io,
+  source: {snapshotHandle: thrown-away}, volumeSnapshotRef: {namespace: default, name: thrown-away}}}`
 
 // volume is a LogicalVolume to which no PersistentVolume refers.
 const volume = `{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: thrown-away},
