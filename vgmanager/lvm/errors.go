@@ -17,6 +17,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrExists: an object with this name already exists.
 	ErrExists = errors.New("already exists")
+	// ErrPathExists: /dev has a file or directory with the name of the new volume group.
+	ErrPathExists = errors.New("/dev already has a file or directory with this name")
 	// ErrNoSpace: the volume group or the thin pool does not have enough free space.
 	ErrNoSpace = errors.New("not enough free space")
 	// ErrInUse: a device is open, because it is mounted or a process uses it.
@@ -131,6 +133,8 @@ var patterns = []struct {
 	{
 		regexp.MustCompile(
 			`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file|No devices file entry for`), ErrNotFound},
+	// /dev/vg1: already exists in filesystem
+	{regexp.MustCompile(`: already exists in filesystem`), ErrPathExists},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},

@@ -37,6 +37,9 @@ var recordedErrors = []struct {
 	{"vgcreate vg2 /dev/nosuch", "No device found for /dev/nosuch.", ErrNotFound},
 	{"pvremove /dev/ubdb", "No PV found on device /dev/ubdb.", ErrNotFound},
 	{"vgcreate vg1 /dev/ubdd", "A volume group called vg1 already exists.", ErrExists},
+	{"vgcreate vg1 with a folder /dev/vg1",
+		"/dev/vg1: already exists in filesystem\n  Run `vgcreate --help' for more information.", ErrPathExists},
+	{"vgrename other vg1 with a folder /dev/vg1", "/dev/vg1: already exists in filesystem", ErrPathExists},
 	{"lvcreate -n a vg1", `Logical Volume "a" already exists in volume group "vg1"`, ErrExists},
 	{"lvcreate -L 10000000000b vg1", `Volume group "vg1" has insufficient free space (3 extents): 2385 required.`,
 		ErrNoSpace},
@@ -167,7 +170,7 @@ var recordedErrors = []struct {
 }
 
 var sentinels = []error{
-	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV,
+	ErrNotFound, ErrExists, ErrPathExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV,
 	ErrDuplicatePV, ErrDuplicateVG,
 	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled, ErrMoving, ErrNoTarget,
 }

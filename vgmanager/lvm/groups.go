@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -13,7 +14,8 @@ type VGCreateOptions struct {
 }
 
 // VGCreate creates a volume group on blank devices. If a device has a signature, VGCreate returns ErrSignature and
-// changes none of the devices.
+// changes none of the devices. It returns ErrPathExists if /dev has a file or directory with the name of the group, for
+// example with links to logical volumes of an earlier group that udev does not manage.
 //
 // It does not pass -y or --force: LVM asks before it wipes a signature, and takes "no" as the answer without a
 // terminal. This protects data that was written after the caller checked the device.
@@ -81,12 +83,30 @@ func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 }
 
 // VGRename renames the volume group with a UUID. It works while another volume group has the current name, and while
-// volumes are in use. It returns ErrExists if a volume group has the new name, ErrNotFound if the group does not exist,
-// and ErrMissingPV if a physical volume is missing.
+// volumes are in use. It returns ErrExists if a volume group has the new name, ErrPathExists as VGCreate does,
+// ErrNotFound if the group does not exist, and ErrMissingPV if a physical volume is missing.
 //
 // It does not pass --force or -y: LVM asks no question that is not about a damaged group.
 func (l *LVM) VGRename(ctx context.Context, uuid, name string) error {
-	return l.change(ctx, "rename volume group "+uuid+" to "+name, wholeNode, "vgrename", uuid, name)
+	object := "rename volume group " + uuid + " to " + name
+	err := l.change(ctx, object, wholeNode, "vgrename", uuid, name)
+	if errors.Is(err, ErrPathExists) {
+		return l.explainPath(ctx, object, name, err)
+	}
+	return err
+}
+
+// explainPath returns ErrExists instead of ErrPathExists if the path in /dev is of a volume group with the new name:
+// vgrename looks for the path first.
+func (l *LVM) explainPath(ctx context.Context, object, name string, cause error) error {
+	report, err := l.Report(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	if report.VG(name) == nil {
+		return cause
+	}
+	return fmt.Errorf("%s: volume group %s %w", object, name, ErrExists)
 }
 
 // VGReduceOptions describes a physical volume to remove from a volume group.

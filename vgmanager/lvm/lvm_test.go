@@ -358,3 +358,29 @@ func (c *concurrent) Run(context.Context, string, ...string) ([]byte, error) {
 	c.run()
 	return nil, nil
 }
+
+// TestRenameToANameThatIsTaken: vgrename reports the path of an active volume group with the name, too, as a path.
+func TestRenameToANameThatIsTaken(t *testing.T) {
+	unread := errors.New("input/output error")
+	for name, test := range map[string]struct {
+		to      string
+		readErr error
+		want    error
+	}{
+		"a volume group":        {to: "vg1", want: ErrExists},
+		"something else":        {to: "vg2", want: ErrPathExists},
+		"the groups are unread": {to: "vg1", readErr: unread, want: ErrPathExists},
+	} {
+		r := &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
+			if args[0] == "fullreport" {
+				return []byte(wholeGroup), test.readErr
+			}
+			return nil, &host.Error{Command: "vgrename", ExitCode: 5, Stderr: "/dev/" + test.to +
+				": already exists in filesystem", Err: errors.New("exit status 5")}
+		}}
+		err := New(r).VGRename(t.Context(), "uuid", test.to)
+		if !errors.Is(err, test.want) || test.readErr != nil && !errors.Is(err, unread) {
+			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}

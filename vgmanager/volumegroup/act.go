@@ -47,7 +47,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	case plan.TagVG:
 		return r.LVM.VGChangeTags(ctx, lvm.VGTagOptions{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
 	case plan.RenameVG:
-		return r.LVM.VGRename(ctx, a.VGUUID, w.Name)
+		return pathExists(w, r.LVM.VGRename(ctx, a.VGUUID, w.Name))
 	case plan.ExtendVG:
 		return r.extendVG(ctx, w, s, a)
 	case plan.Activate:
@@ -158,8 +158,22 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 			return err
 		}
 	}
-	return r.LVM.VGCreate(ctx,
+	err := r.LVM.VGCreate(ctx,
 		lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w)})
+	return pathExists(w, err)
+}
+
+// pathExists adds to an error that /dev has the name of the volume group what to do. On hosts without LVM, udev does
+// not remove links to logical volumes, so they stay if the volumes are removed with dmsetup. The command removes only
+// links that lead nowhere.
+func pathExists(w plan.Desired, err error) error {
+	if !errors.Is(err, lvm.ErrPathExists) {
+		return err
+	}
+	return fmt.Errorf("the path /dev/%[1]s exists on node %[2]s, so no volume group can get this name: links to "+
+		"logical volumes of an earlier volume group are probably left in it; to remove links that lead nowhere, run "+
+		"on the node: find /dev/%[1]s -xtype l -delete && rmdir /dev/%[1]s; if the path belongs to something else, "+
+		"give the device class another name: %[3]w", w.Name, w.Node, err)
 }
 
 func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {

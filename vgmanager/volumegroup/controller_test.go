@@ -3,6 +3,7 @@ package volumegroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,6 +174,21 @@ func TestReconcileWhenTheReadFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestReconcileTellsOfAPathInTheWay(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	b.lvm.Fail("VGCreate", fmt.Errorf("create volume group vg1: %w", lvm.ErrPathExists))
+	for range 2 {
+		if _, err := b.reconcile(); !errors.Is(err, lvm.ErrPathExists) {
+			t.Errorf("got %v", err)
+		}
+		b.wantState(v1alpha1.VGStatusFailed, "the path /dev/vg1 exists on node "+nodeName+",",
+			"run on the node: find /dev/vg1 -xtype l -delete && rmdir /dev/vg1;")
+	}
+	b.lvm.Fail("VGCreate", nil)
+	b.settle()
+	b.wantState(v1alpha1.VGStatusReady)
 }
 
 func TestReconcileTellsOfACommandThatFails(t *testing.T) {
