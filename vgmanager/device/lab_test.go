@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/test/layers"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -294,30 +295,11 @@ func (l *lab) partitionsAppear(disk string, count int) {
 	}
 }
 
-// luks writes the part of a LUKS 1 header that libblkid checks.
-func (l *lab) luks(disk string) {
-	header := make([]byte, 592)
-	copy(header, "LUKS\xba\xbe\x00\x01aes")
-	copy(header[168:], "7c3ab2ac-6f0e-4d40-9d0c-2a4b8a5e0b11")
-	l.write(disk, 0, header)
-}
+// luks writes a LUKS header.
+func (l *lab) luks(disk string) { l.write(disk, 0, layers.LUKSHeader(1)) }
 
-// raid writes a member's superblock of version 1.2 (Linux, include/uapi/linux/raid/md_p.h).
-func (l *lab) raid(disk string) {
-	sb := make([]byte, 512)
-	binary.LittleEndian.PutUint32(sb, 0xa92b4efc)
-	binary.LittleEndian.PutUint32(sb[4:], 1)
-	copy(sb[16:], "0123456789abcdef")
-	copy(sb[32:], "node:0")
-	binary.LittleEndian.PutUint64(sb[144:], 8)
-	// blkid of util-linux 2.41 ignores superblocks with a wrong checksum.
-	var sum uint64
-	for at := 0; at < 256; at += 4 {
-		sum += uint64(binary.LittleEndian.Uint32(sb[at:]))
-	}
-	binary.LittleEndian.PutUint32(sb[216:], uint32(sum)+uint32(sum>>32))
-	l.write(disk, 4096, sb)
-}
+// raid writes a member's superblock.
+func (l *lab) raid(disk string) { l.write(disk, layers.MemberOffset, layers.MemberSuperblock()) }
 
 // contents are types of content of a disk. Each is created with the tool of the node, if there is one.
 var contents = map[string]struct {
@@ -328,9 +310,10 @@ var contents = map[string]struct {
 	"ext4":    {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", disk) }, []string{"ext4"}},
 	"xfs": {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.xfs", "--unsupported", "-f", "-q", disk) },
 		[]string{"xfs"}},
-	"swap": {func(l *lab, disk string) { l.sh("/usr/sbin/mkswap", disk) }, []string{"swap"}},
-	"LUKS": {func(l *lab, disk string) { l.luks(disk) }, []string{"crypto_LUKS"}},
-	"RAID": {func(l *lab, disk string) { l.raid(disk) }, []string{"linux_raid_member"}},
+	"swap":   {func(l *lab, disk string) { l.sh("/usr/sbin/mkswap", disk) }, []string{"swap"}},
+	"LUKS":   {func(l *lab, disk string) { l.luks(disk) }, []string{"crypto_LUKS"}},
+	"LUKS 2": {func(l *lab, disk string) { l.write(disk, 0, layers.LUKSHeader(2)) }, []string{"crypto_LUKS"}},
+	"RAID":   {func(l *lab, disk string) { l.raid(disk) }, []string{"linux_raid_member"}},
 	"Ceph": {func(l *lab, disk string) {
 		l.write(disk, 0, []byte("bluestore block device\n7c3ab2ac-6f0e-4d40-9d0c-2a4b8a5e0b11\n"))
 	}, []string{"ceph_bluestore"}},
@@ -697,7 +680,8 @@ func TestLabWipeThatFails(t *testing.T) {
 func TestLabContentIsExplained(t *testing.T) {
 	want := map[string][]Code{
 		"ext4": {HasSignature}, "xfs": {HasSignature}, "swap": {HasSignature}, "LUKS": {LUKSLocked},
-		"RAID": {RAIDMember}, "Ceph": {CephBlueStore},
+		"LUKS 2": {LUKSLocked},
+		"RAID":   {RAIDMember}, "Ceph": {CephBlueStore},
 		"PV of no group": {UnassignedPV}, "PV of a group": {InVolumeGroup}, "GPT, empty": {HasPartitions},
 		"GPT": {HasPartitions}, "DOS": {HasPartitions},
 	}
@@ -755,34 +739,18 @@ func (l *lab) scsi(options ...string) []string {
 	return names
 }
 
-// array starts a mirror of two disks through the kernel's interface (Linux, Documentation/admin-guide/md.rst), and
-// returns its name.
+// array starts a mirror of two disks, and returns its name.
 func (l *lab) array(members []string) string {
 	l.Helper()
 	const array = "md9"
-	l.sh("/usr/sbin/modprobe", "raid1")
-	set := func(file, value string) {
-		l.Helper()
-		l.ok(os.WriteFile(file, []byte(value), 0o200))
-	}
-	set("/sys/module/md_mod/parameters/new_array", array)
-	dir := "/sys/block/" + array + "/md/"
-	set(dir+"metadata_version", "none")
-	set(dir+"level", "raid1")
-	set(dir+"raid_disks", "2")
-	for slot, member := range members {
+	for _, member := range members {
 		l.raid(member)
 		l.settle()
-		set(dir+"new_dev", string(l.device(member).Number))
-		of := dir + "dev-" + filepath.Base(member) + "/"
-		set(of+"offset", "2048")
-		set(of+"slot", strconv.Itoa(slot))
 	}
-	set(dir+"component_size", "32768")
-	set(dir+"array_state", "active")
+	l.ok(layers.StartMirror(array, 32<<20, members...))
 	l.Cleanup(func() {
 		l.settle()
-		set(dir+"array_state", "clear")
+		l.ok(layers.StopArray(array))
 	})
 	l.settle()
 	return "/dev/" + array

@@ -33,6 +33,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lane"
+	"github.com/lvm-storage/lvm-operator/test/layers"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -344,6 +345,13 @@ func (w *writer) finish() error {
 // discard deletes everything with the agent.
 func (s *scene) discard() {
 	s.Helper()
+	s.discardGroup()
+	s.wantBlank(s.disks...)
+}
+
+// discardGroup deletes the volumes and the volume group with the agent.
+func (s *scene) discardGroup() {
+	s.Helper()
 	report, err := lvm.New(s.runner).Report(s.Context())
 	s.ok(err)
 	if vg := report.VG("vg1"); vg != nil {
@@ -363,7 +371,12 @@ func (s *scene) discard() {
 	if !s.gone() {
 		s.Fatalf("still there: %+v", s.entry())
 	}
-	for _, d := range s.disks {
+}
+
+// wantBlank checks that devices have no signature. It ignores devices that were removed.
+func (s *scene) wantBlank(devices ...string) {
+	s.Helper()
+	for _, d := range devices {
 		if _, err := os.Stat(d); err != nil {
 			continue // it was removed
 		}
@@ -1103,10 +1116,11 @@ func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 
 // contents are types of content of a disk, each created by a program of the node or by its first bytes.
 var contents = map[string]func(s *scene, disk string){
-	"ext4": func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
-	"swap": func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
-	"crypto_LUKS": func(s *scene, disk string) {
-		s.writeAt(disk, 0, append([]byte("LUKS\xba\xbe\x00\x01"), make([]byte, 584)...))
+	"ext4":        func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
+	"swap":        func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
+	"crypto_LUKS": func(s *scene, disk string) { s.writeAt(disk, 0, layers.LUKSHeader(2)) },
+	"linux_raid_member": func(s *scene, disk string) {
+		s.writeAt(disk, layers.MemberOffset, layers.MemberSuperblock())
 	},
 	"ceph_bluestore": func(s *scene, disk string) {
 		s.writeAt(disk, 0, []byte("bluestore block device\n00000000-0000-0000-0000-000000000000\n"))
