@@ -31,6 +31,8 @@ type Volume struct {
 	Clone string
 	// Existing, if set, is the PersistentVolume for the claim.
 	Existing string
+	// Node, if set, is the node of the volume's Pods.
+	Node string
 }
 
 // The paths of a volume in its Pods, and the size of the file that Write writes.
@@ -82,9 +84,14 @@ func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
 	} else {
 		container.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: mountPath}}
 	}
+	var selector map[string]string
+	if v.Node != "" {
+		selector = map[string]string{corev1.LabelHostname: v.Node}
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
 		Spec: corev1.PodSpec{
+			NodeSelector:                  selector,
 			RestartPolicy:                 corev1.RestartPolicyAlways,
 			TerminationGracePeriodSeconds: &grace,
 			Containers:                    []corev1.Container{container},

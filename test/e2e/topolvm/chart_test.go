@@ -69,9 +69,11 @@ func installTopoLVM(ctx context.Context, admin page) {
 	registered(ctx)
 }
 
-// registered waits until the kubelet of the node has the driver.
+// registered waits until the kubelets of the nodes have the driver.
 func registered(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "csinode", "node1", "-o",
-		"jsonpath={.spec.drivers[*].name}").Should(Equal("topolvm.io"))
+	for _, node := range nodes {
+		Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "csinode", node, "-o",
+			"jsonpath={.spec.drivers[*].name}").Should(Equal("topolvm.io"))
+	}
 }
