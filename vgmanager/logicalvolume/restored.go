@@ -51,9 +51,9 @@ func (r *Reconciler) refused(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 
 // restored returns an error with the code Unavailable if the object was restored, or if this is not known: a logical
 // volume has the name of the object in its tags and was created for an earlier object of this name, or the device class
-// does not exist yet and the PersistentVolume names another logical volume. A logical volume that nobody has used yet
-// has no data and does not count, unless the PersistentVolume names it. For a VolumeSnapshot with one such logical
-// volume, restored returns its name instead.
+// does not exist yet and the PersistentVolume names another logical volume, or the object is one of a VolumeSnapshot. A
+// logical volume that nobody has used yet has no data and does not count, unless the PersistentVolume names it. For a
+// VolumeSnapshot with one such logical volume, restored returns its name instead.
 func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) (snapshot string, err error) {
 	tagged, err := r.Volumes.Tagged(ctx, lv.Spec.DeviceClass, v1alpha1.VolumeNameTagPrefix+lv.Name)
 	if err != nil && status.Code(err) != codes.NotFound {
@@ -66,6 +66,11 @@ func (r *Reconciler) restored(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	switch {
 	case readErr != nil:
 		return "", readErr
+	case err != nil && handle == "" && isSnapshot(lv):
+		// The snapshotter requests a snapshot of a volume, which has a device class, or the object was restored. A
+		// refusal would be final.
+		return "", status.Errorf(codes.Unavailable, "device class %s is not set up on node %s yet, which may have the "+
+			"snapshot of LogicalVolume %s", lv.Spec.DeviceClass, r.Node, lv.Name)
 	case err != nil && handle == "":
 		return "", nil // The request is refused.
 	case err != nil:

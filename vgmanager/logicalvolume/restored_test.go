@@ -330,3 +330,33 @@ func TestARestoredSnapshotIsTakenAfterAKill(t *testing.T) {
 	}
 	w.see("at the end", "thin/old 12")
 }
+
+// TestARestoredSnapshotWaitsForItsDeviceClass: the objects are restored before the volume group is used, so the source
+// has no logical volume yet, either. A refusal would be final.
+func TestARestoredSnapshotWaitsForItsDeviceClass(t *testing.T) {
+	w := newWorld(t)
+	w.volumeOf("snapshot-1", "old")
+	w.ask("pvc-1", thin(12))
+	spec := snapshotSpec()
+	spec.DeviceClass = "other"
+	w.ask("snapshot-1", spec)
+	for range 2 {
+		if err := w.run(w.agent(), "snapshot-1"); err == nil {
+			t.Error("it is not tried again")
+		}
+	}
+	lv := w.get("snapshot-1")
+	if lv.Status.Code != codes.Unavailable || lv.Status.VolumeID != "" || lv.Status.Message != "device class other "+
+		"is not set up on node node1 yet, which may have the snapshot of LogicalVolume snapshot-1" {
+		t.Errorf("got the status %+v", lv.Status)
+	}
+
+	// Now it is set up.
+	lv.Spec.DeviceClass = "thin"
+	w.must(w.api.Update(t.Context(), lv))
+	w.must(w.run(w.agent(), "snapshot-1"))
+	if lv := w.get("snapshot-1"); lv.Status.VolumeID != "old" || lv.Status.Code != codes.OK {
+		t.Errorf("got the status %+v", lv.Status)
+	}
+	w.see("at the end", "thin/old 12")
+}
