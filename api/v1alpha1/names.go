@@ -14,8 +14,12 @@ const (
 	DriverName = "topolvm.io"
 	// TopologyNodeKey is the topology key of a volume; its value is the node's name.
 	TopologyNodeKey = "topology.topolvm.io/node"
-	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class.
+	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class, and those of
+	// a Pod with the bytes that it requests, for a scheduler extender.
 	CapacityAnnotationPrefix = "capacity.topolvm.io/"
+	// CapacityResource is the extended resource of Pods for which kube-scheduler asks a scheduler extender. No node has
+	// it.
+	CapacityResource = "topolvm.io/capacity"
 	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken
 	// over.
 	NodeFinalizer = "topolvm.io/node"

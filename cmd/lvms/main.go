@@ -1,6 +1,6 @@
 // Command lvms is LVM Storage. `lvms operator` is the operator of the cluster, `lvms vgmanager` is the agent of a node,
-// `lvms lvmd` is the engine of a node for TopoLVM's own components, `lvms collect` reads a node for must-gather, and
-// `lvms rescue` copies a volume that can be read only in part.
+// `lvms lvmd` is the engine of a node for TopoLVM's own components, `lvms scheduler` is a scheduler extender,
+// `lvms collect` reads a node for must-gather, and `lvms rescue` copies a volume that can be read only in part.
 package main
 
 import (
@@ -81,7 +81,7 @@ func command() *cobra.Command {
 		klog.SetLogger(logger)
 		host.SetLogger(logger)
 	}
-	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), collect.Command(),
+	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), schedulerCommand(), collect.Command(),
 		rescue.Command())
 	return root
 }

@@ -31,6 +31,8 @@ const (
 	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The prefix of
 	// `runbook_url` in the alerts.
 	runbooksVariable = "RUNBOOK_BASE_URL"
+	// podWebhookVariable is an environment variable of `lvms operator`: overrides `--pod-webhook`. `true` or `false`.
+	podWebhookVariable = "POD_WEBHOOK"
 )
 
 // certificateSource returns the current certificate of a server.
@@ -79,6 +81,19 @@ func runbooks(flag string) (string, error) {
 		return "", fmt.Errorf("%s: %w", from, err)
 	}
 	return base, nil
+}
+
+// boolFromEnvironment returns the value of an environment variable, or a default if it is not set.
+func boolFromEnvironment(name string, otherwise bool) (bool, error) {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, fmt.Errorf("invalid environment variable %s=%q: must be true or false", name, text)
+	}
+	return value, nil
 }
 
 // numberFromEnvironment returns the number in an environment variable, or a default if it is not set.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	podwebhookrole "github.com/lvm-storage/lvm-operator/config/pod-webhook"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
@@ -37,6 +40,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/podwebhook"
 	"github.com/lvm-storage/lvm-operator/internal/rights"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
@@ -70,6 +74,7 @@ type operatorOptions struct {
 	kubeletDir, hostPath           string
 	layout                         nodelayout.Layout
 	clusterID                      string
+	podWebhook                     bool
 }
 
 func operatorCommand() *cobra.Command { return (&operatorOptions{}).command() }
@@ -111,6 +116,10 @@ func (o *operatorOptions) command() *cobra.Command {
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"directory with tls.crt and tls.key for the webhook, issued by OpenShift's service CA or OLM; if empty, "+
 			"the operator issues and rotates its own certificate")
+	flags.BoolVar(&o.podWebhook, "pod-webhook", false, "mark Pods for a scheduler extender, with a mutating webhook; "+
+		"requires the permission in config/pod-webhook, and a kube-scheduler with the extender: without it, marked "+
+		"Pods stay Pending. The environment variable "+podWebhookVariable+
+		", which a Subscription can set, overrides this flag")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader, so that only one of several replicas "+
 		"reconciles; all of them serve admission")
 	flags.IntVar(&o.standbys, "standbys", 1, "number of standby replicas, 0 to 2, each on another node; fewer if "+
@@ -181,6 +190,9 @@ func (o *operatorOptions) complete() (err error) {
 	if o.clusterID, err = clusterid.Declared(o.clusterID, os.Getenv); err != nil {
 		return err
 	}
+	if o.podWebhook, err = boolFromEnvironment(podWebhookVariable, o.podWebhook); err != nil {
+		return err
+	}
 	o.runbooks, err = runbooks(o.runbooks)
 	return err
 }
@@ -221,7 +233,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 		return nil, fmt.Errorf("detect the platform: %w", err)
 	}
 	ctrl.Log.Info("starting the operator", "version", version.Full(), "platform", o.found, "namespace", o.namespace)
-	needed, err := rights.Of(rbac.Operator, rbac.Namespace, o.namespace, o.found.Absent()...)
+	needed, err := o.permissions()
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +247,15 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
 	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
 	return o, err
+}
+
+// permissions returns the permissions that the operator needs.
+func (o *operator) permissions() ([]rights.Right, error) {
+	roles := rbac.Operator
+	if o.podWebhook {
+		roles = slices.Concat(roles, []byte("\n---\n"), podwebhookrole.Role)
+	}
+	return rights.Of(roles, rbac.Namespace, o.namespace, o.found.Absent()...)
 }
 
 // applyClusterScopedLimit limits the time for which the start waits for the cluster-scoped objects.
@@ -401,6 +422,9 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}
+	if err := o.addPodWebhook(mgr); err != nil {
+		return err
+	}
 	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace,
 		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
@@ -413,6 +437,16 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// addPodWebhook serves the webhook for Pods if it is on, and registers it or deletes its registration.
+func (o *operator) addPodWebhook(mgr ctrl.Manager) error {
+	if o.podWebhook {
+		mgr.GetWebhookServer().Register(podwebhook.Path,
+			&admission.Webhook{Handler: podwebhook.New(mgr.GetClient(), mgr.GetAPIReader())})
+	}
+	return mgr.Add(podwebhook.NewRegistration(podwebhook.Options{Client: o.direct, Namespace: o.namespace,
+		Certificate: o.webhookCert, Enabled: o.podWebhook}))
 }
 
 // addInstalled adds the controllers for objects of the installation, which do not depend on an LVMCluster.

@@ -259,6 +259,7 @@ func TestValues(t *testing.T) {
 		"hostPath: /run/current-system/sw/bin:/usr/bin": hasArgument("--host-path=/run/current-system/sw/bin:/usr/bin"),
 		"clusterID: site-7":                             hasArgument("--cluster-id=site-7"),
 		"runbookBaseURL: https://example.com/a?b=c":     hasArgument("--runbook-base-url=https://example.com/a?b=c"),
+		"podWebhook: {enabled: true}":                   hasArgument("--pod-webhook"),
 		"openshift: true":                               hasArgument("--webhook-cert-dir=/var/run/secrets/webhook"),
 	}
 	for values, check := range tests {
@@ -276,7 +277,7 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range all {
-		if top := v.path[0]; top != "monitoring" && !slices.ContainsFunc(names, func(n string) bool {
+		if top := v.path[0]; top != "monitoring" && top != "scheduler" && !slices.ContainsFunc(names, func(n string) bool {
 			return strings.HasPrefix(n, top+":")
 		}) {
 			t.Errorf("%s is not tested", top)
@@ -292,7 +293,7 @@ func TestTheFlagsAreThoseOfTheOperator(t *testing.T) {
 	}
 	for flag, standard := range map[string]string{
 		"zap-log-level": "", "runbook-base-url": "", "smart-interval": "`0s`",
-		"cluster-id": "", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
+		"cluster-id": "", "pod-webhook": "`false`", "kubelet-root-dir": "`/var/lib/kubelet`", "host-path": "`/usr/sbin:/usr/bin:/sbin:/bin`",
 		"standbys": fmt.Sprintf("`%d`", defaultStandbys), "volume-metrics": fmt.Sprintf("`%d`", defaultVolumeMetrics),
 	} {
 		row := regexp.MustCompile("(?m)^\\| `--" + flag + "` \\| [^|]+ \\| " + regexp.QuoteMeta(standard))
@@ -366,6 +367,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"runbookBaseURL: example.com":              "runbookBaseURL",
 		"openshift: 'yes'":                         "openshift",
 		"monitoring: true":                         "monitoring",
+		"scheduler: {enabled: 'true'}":             "enabled",
+		"scheduler: {port: 0}":                     "port",
+		"scheduler: {defaultDivisor: 0}":           "defaultDivisor",
+		"scheduler: {divisors: {ssd: 0}}":          "ssd",
+		"scheduler: {listen: ':8000'}":             "listen",
+		"podWebhook: true":                         "podWebhook",
 		"monitoring: {serviceAccount: {name: ''}}": "name",
 		"replicas: 2":                              "replicas",
 	} {

@@ -22,6 +22,11 @@ type source struct {
 	plain, openshift []*unstructured.Unstructured
 	// prometheus are those of monitoring/prometheus-operator.
 	prometheus []*unstructured.Unstructured
+	// scheduler are those of config/scheduler, and schedulerHTTPS those of config/scheduler-https, which are the same
+	// objects.
+	scheduler, schedulerHTTPS []*unstructured.Unstructured
+	// podWebhook are those of config/pod-webhook.
+	podWebhook []*unstructured.Unstructured
 }
 
 // read builds the kustomizations of a repository.
@@ -33,6 +38,8 @@ func read(repository string) (*source, error) {
 	}{
 		{"config/default", &s.plain}, {"config/openshift", &s.openshift},
 		{"monitoring/prometheus-operator", &s.prometheus},
+		{"config/scheduler", &s.scheduler}, {"config/scheduler-https", &s.schedulerHTTPS},
+		{"config/pod-webhook", &s.podWebhook},
 	} {
 		objects, err := build(filepath.Join(repository, folder.path))
 		if err != nil {

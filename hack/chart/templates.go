@@ -40,6 +40,9 @@ func templates(s *source) (map[string]string, error) {
 		}
 		appendTo(files, pathOf(object), text)
 	}
+	if err := extender(s, files); err != nil {
+		return nil, err
+	}
 	return files, monitoring(s, files)
 }
 
@@ -151,18 +154,31 @@ func changesOfDeployment(object *unstructured.Unstructured) ([]change, error) {
 		return nil, err
 	}
 	changes := deploymentChanges
-	for _, field := range []struct {
-		name   string
-		value  any
-		indent int
-	}{{"resources", resources, 8}, {"affinity", affinity, 6}} {
-		data, err := yaml.Marshal(map[string]any{field.name: field.value})
+	for _, field := range []field{{"resources", "resources", resources, 8}, {"affinity", "affinity", affinity, 6}} {
+		c, err := field.change()
 		if err != nil {
 			return nil, err
 		}
-		changes = append([]change{{indented(field.indent, string(data)), block(field.indent, field.name)}}, changes...)
+		changes = append([]change{c}, changes...)
 	}
 	return changes, nil
+}
+
+// field is a field of an object that has the value of an entry of values.yaml.
+type field struct {
+	name, entry string
+	// standard is the value in the manifests.
+	standard any
+	indent   int
+}
+
+// change replaces the standard by the value.
+func (f field) change() (change, error) {
+	data, err := yaml.Marshal(map[string]any{f.name: f.standard})
+	if err != nil {
+		return change{}, err
+	}
+	return change{indented(f.indent, string(data)), blockOf(f.indent, f.name, f.entry)}, nil
 }
 
 // indented adds spaces to each line of a text.
@@ -171,12 +187,15 @@ func indented(indent int, text string) string {
 	return space + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+space) + "\n"
 }
 
+var imageChange = change{"image: lvms-operator:latest\n", `image: {{ include "lvms-operator.image" . | quote }}` + "\n"}
+
 var deploymentChanges = []change{
-	{"image: lvms-operator:latest\n", `image: {{ include "lvms-operator.image" . | quote }}` + "\n"},
+	imageChange,
 	{"        - operator\n", "        - operator\n" + argument("logLevel", "--zap-log-level") +
 		argument("runbookBaseURL", "--runbook-base-url") + argument("smartInterval", "--smart-interval") +
 		argument("kubeletRootDir", "--kubelet-root-dir") + argument("hostPath", "--host-path") +
 		argument("clusterID", "--cluster-id") +
+		"{{- if .Values.podWebhook.enabled }}\n        - --pod-webhook\n{{- end }}\n" +
 		number("standbys", "--standbys", defaultStandbys) +
 		number("volumeMetrics", "--volume-metrics", defaultVolumeMetrics)},
 	{"      priorityClassName: ", block(6, "imagePullSecrets") + block(6, "nodeSelector") +
@@ -185,9 +204,12 @@ var deploymentChanges = []change{
 }
 
 // block returns a field with the value of the same name, which is omitted if the value is empty.
-func block(indent int, name string) string {
+func block(indent int, name string) string { return blockOf(indent, name, name) }
+
+// blockOf returns a field with a value, which is omitted if the value is empty.
+func blockOf(indent int, name, value string) string {
 	space := strings.Repeat(" ", indent)
-	return fmt.Sprintf("{{- with .Values.%s }}\n%s%s:\n  %s{{- toYaml . | nindent %d }}\n{{- end }}\n", name, space,
+	return fmt.Sprintf("{{- with .Values.%s }}\n%s%s:\n  %s{{- toYaml . | nindent %d }}\n{{- end }}\n", value, space,
 		name, space, indent+2)
 }
 

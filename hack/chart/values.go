@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,44 +39,48 @@ func valuesOf(s *source, defaults image) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(imageValues(defaults),
-		value{[]string{"resources"}, resources, ofType("object"), "Resources of the operator's container. A " +
+	optional, err := extenderValues(s)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(imageValues(defaults), []value{
+		{[]string{"resources"}, resources, ofType("object"), "Resources of the operator's container. A " +
 			"memory limit is not recommended: a large cluster needs more memory."},
-		value{[]string{"nodeSelector"}, map[string]any{}, map[string]any{"type": "object",
+		{[]string{"nodeSelector"}, map[string]any{}, map[string]any{"type": "object",
 			"additionalProperties": ofType("string")}, "Labels of the nodes on which the operator can run. The " +
 			"LVMCluster selects the nodes of the node agents."},
-		value{[]string{"tolerations"}, []any{}, list(ofType("object")), "Tolerations of the operator. Those of " +
+		{[]string{"tolerations"}, []any{}, list(ofType("object")), "Tolerations of the operator. Those of " +
 			"the node agents are in the LVMCluster."},
-		value{[]string{"affinity"}, affinity, ofType("object"), "Affinity of the operator. The default has the " +
+		{[]string{"affinity"}, affinity, ofType("object"), "Affinity of the operator. The default has the " +
 			"architectures of the image."},
-		value{[]string{"kubeletRootDir"}, "", pattern(`^(/[^:\s]*[^:/\s])?$`), "Directory of the kubelet on all " +
+		{[]string{"kubeletRootDir"}, "", pattern(`^(/[^:\s]*[^:/\s])?$`), "Directory of the kubelet on all " +
 			"nodes, its --root-dir. Empty for /var/lib/kubelet."},
-		value{[]string{"hostPath"}, "", pattern(`^(/[^\s]*)?$`), "Directories with the programs of the nodes, " +
+		{[]string{"hostPath"}, "", pattern(`^(/[^\s]*)?$`), "Directories with the programs of the nodes, " +
 			"separated by colons. Empty for /usr/sbin:/usr/bin:/sbin:/bin."},
-		value{[]string{"clusterID"}, "", pattern(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`), "Identity of " +
+		{[]string{"clusterID"}, "", pattern(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`), "Identity of " +
 			"the cluster, with which its volume groups are tagged, so that a new cluster with the same value can use " +
 			"them. No two clusters may have the same. Empty for the UID of the namespace kube-system. Not on " +
 			"OpenShift."},
-		value{[]string{"standbys"}, defaultStandbys, between(0, 2), "Number of standby replicas of the operator, " +
+		{[]string{"standbys"}, defaultStandbys, between(0, 2), "Number of standby replicas of the operator, " +
 			"each on another node; fewer if there are fewer nodes."},
-		value{[]string{"logLevel"}, "", map[string]any{"enum": []any{"", "error", "info", "debug"}}, "Log level of " +
+		{[]string{"logLevel"}, "", map[string]any{"enum": []any{"", "error", "info", "debug"}}, "Log level of " +
 			"the operator: error, info or debug. Empty for info."},
-		value{[]string{"smartInterval"}, "", pattern(`^(([0-9]+(\.[0-9]+)?(h|m|s))+)?$`), "Interval at which the " +
+		{[]string{"smartInterval"}, "", pattern(`^(([0-9]+(\.[0-9]+)?(h|m|s))+)?$`), "Interval at which the " +
 			"node agents read the SMART health of disks, at least 1m. Empty for never."},
-		value{[]string{"volumeMetrics"}, defaultVolumeMetrics, between(0, 100000), "Maximum number of volumes of a " +
+		{[]string{"volumeMetrics"}, defaultVolumeMetrics, between(0, 100000), "Maximum number of volumes of a " +
 			"node with their own metrics. 0 for none."},
-		value{[]string{"runbookBaseURL"}, "", pattern(`^(https?://\S+)?$`), "Prefix of runbook_url in the alerts. " +
+		{[]string{"runbookBaseURL"}, "", pattern(`^(https?://\S+)?$`), "Prefix of runbook_url in the alerts. " +
 			"Empty for the runbooks of the project."},
-		value{[]string{"openshift"}, false, ofType("boolean"), "Set this to true on OpenShift or MicroShift " +
+		{[]string{"openshift"}, false, ofType("boolean"), "Set this to true on OpenShift or MicroShift " +
 			"without OLM. The service CA then issues the certificate of the webhook, and the ServiceMonitor is the " +
 			"one for OpenShift's Prometheus."},
-		value{[]string{"monitoring", "enabled"}, false, ofType("boolean"), "Create a ServiceMonitor; the " +
+		{[]string{"monitoring", "enabled"}, false, ofType("boolean"), "Create a ServiceMonitor; the " +
 			"operator then creates the alerts. Requires the CRDs of the Prometheus Operator."},
-		value{[]string{"monitoring", "serviceAccount", "name"}, "prometheus-k8s", pattern(dnsName), "ServiceAccount " +
+		{[]string{"monitoring", "serviceAccount", "name"}, "prometheus-k8s", pattern(dnsName), "ServiceAccount " +
 			"of the Prometheus that reads the metrics. Ignored if openshift is true."},
-		value{[]string{"monitoring", "serviceAccount", "namespace"}, "monitoring", pattern(dnsName), "Namespace of " +
+		{[]string{"monitoring", "serviceAccount", "namespace"}, "monitoring", pattern(dnsName), "Namespace of " +
 			"that ServiceAccount."},
-	), nil
+	}, optional), nil
 }
 
 // dnsName matches the names of namespaces and ServiceAccounts.

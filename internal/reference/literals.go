@@ -16,7 +16,8 @@ var (
 	// reasonName matches the name of a constant, variable, field or parameter for a reason.
 	reasonName = regexp.MustCompile(`^([Rr]eason|Condition|Event)([A-Z]\w*)?$|Reason$`)
 	// variableReaders are the functions whose first argument is the name of an environment variable.
-	variableReaders = map[string]int{"Getenv": 0, "LookupEnv": 0, "environment": 0, "numberFromEnvironment": 0}
+	variableReaders = map[string]int{"Getenv": 0, "LookupEnv": 0, "environment": 0, "numberFromEnvironment": 0,
+		"boolFromEnvironment": 0}
 )
 
 // scan finds strings that are not documented.

@@ -170,6 +170,6 @@ func (e *Error) Error() string {
 	if more := len(e.Missing) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("ServiceAccount %s does not have permission to %s: its Role or ClusterRole was changed "+
-		"after the installation; restore the permissions, or reinstall this version", e.Account, text)
+	return fmt.Sprintf("ServiceAccount %s does not have permission to %s: its Role or ClusterRole is missing or was "+
+		"changed after the installation; restore the permissions, or reinstall this version", e.Account, text)
 }

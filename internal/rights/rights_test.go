@@ -144,7 +144,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		"none":                      {apiServer{given: all}, "", ""},
 		"one that cannot be listed": {apiServer{given: all, hidden: all[:1]}, "", ""},
 		"to change something": {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount ns/o " +
-			"does not have permission to patch daemonsets.apps in namespace ns: its Role or ClusterRole was " +
+			"does not have permission to patch daemonsets.apps in namespace ns: its Role or ClusterRole is missing or was " +
 			"changed after the installation; restore the permissions"},
 		"on a named object": {apiServer{given: without(all, "update", "secrets")}, "",
 			"does not have permission to update secrets cert in namespace ns"},

@@ -105,6 +105,9 @@ var rules = []rule{
 	{folder: "internal/condition", never: []string{module + "api"}},
 	{folder: "internal/taint", never: []string{module + "api"}},
 	{folder: "internal/event", ours: []string{"internal/text"}, never: []string{module + "api"}},
+	// It has only what the scheduler sends, and no access to the API server.
+	{folder: "internal/extender", ours: []string{"api", "internal/servingcert", "internal/tlsprofile"},
+		never: append([]string{module + "vgmanager", module + "controllers"}, clients...)},
 	{folder: "internal/footprint", never: []string{module + "api"}},
 	{folder: "internal/metric", never: kubernetes},
 	{folder: "internal/collected", never: append([]string{module}, kubernetes...)},
@@ -116,6 +119,8 @@ var rules = []rule{
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/reference", never: append([]string{module + "api", "k8s.io/"}, clients...)},
+	{folder: "internal/podwebhook", ours: []string{"api", "internal/apply", "internal/pki", "internal/servingcert"},
+		never: []string{module + "vgmanager", module + "controllers", module + "internal/csi"}},
 	{folder: "internal/rights", never: []string{module + "api"}},
 	{folder: "internal/scrape", ours: []string{"internal/metric", "internal/version"}, never: []string{module + "api"}},
 	{folder: "internal/servingcert", ours: []string{"internal/pki"}, never: kubernetes},
@@ -150,12 +155,13 @@ var rules = []rule{
 			module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/internal/fixture", ours: []string{"api"},
 		never: []string{module + "vgmanager", module + "controllers"}},
-	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
+	{folder: "cmd/lvms", ours: []string{"api", "config/pod-webhook", "config/rbac", "controllers", "internal", "vgmanager"}},
 	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster.
 	{folder: "cli", ours: []string{"api", "internal/paging", "internal/version", "must-gather/analyze"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
 	{folder: "cmd/kubectl-lvms", ours: []string{"cli"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
+	{folder: "config/pod-webhook", never: append([]string{module}, kubernetes...)},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// The server for the console must be small and independent of the rest.
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"},

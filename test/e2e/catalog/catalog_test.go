@@ -230,7 +230,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
 				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator does not have " +
 					"permission to list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in " +
-					"all namespaces: its Role or ClusterRole was changed after the installation"))
+					"all namespaces: its Role or ClusterRole is missing or was changed after the installation"))
 			cluster.StillWrites(ctx)
 			giveClaims()
 			restart()
