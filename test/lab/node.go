@@ -64,6 +64,9 @@ func (n *Node) Name() string { return n.spec.Name }
 // IP returns the node's address in the lab's network.
 func (n *Node) IP() string { return n.spec.IP() }
 
+// NodeIP returns the address of the node with a number, from 1 on, in every lab's network.
+func NodeIP(number int) string { return spec.Node{Num: number}.IP() }
+
 // Command is a command to run on a node, as root, in the node's own namespaces.
 type Command struct {
 	// Args are the program, which is searched in the node's PATH, and its arguments. There is no implicit shell.

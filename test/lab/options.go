@@ -55,6 +55,9 @@ type Options struct {
 	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they have no
 	// effect.
 	NetworkPolicies bool
+	// Extenders are the scheduler extenders of kube-scheduler: the value of the key extenders of its configuration
+	// file, in YAML. kube-scheduler is not on a node: it reaches an extender at the address of a node: see [NodeIP].
+	Extenders string
 	// MaxRestartPeriod is the maximum time until the kubelet restarts a container that ended, in whole seconds from 1s
 	// to 5m; 5m by default, as on any cluster.
 	MaxRestartPeriod time.Duration
@@ -147,6 +150,9 @@ func (o Options) validate(flavor Flavor) error {
 	if o.Bare && (o.ServiceCA || o.PrometheusOperator || o.NetworkPolicies) {
 		errs = append(errs,
 			errors.New("bare nodes have no API server for a service CA, the Prometheus Operator or network policies"))
+	}
+	if o.Bare && o.Extenders != "" {
+		errs = append(errs, errors.New("bare nodes have no scheduler for extenders"))
 	}
 	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(flavor.allDisks(o.Disks)))...)
 }

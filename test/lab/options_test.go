@@ -40,6 +40,7 @@ func TestOptionsComplete(t *testing.T) {
 		"bare OpenShift":      {Options{Bare: true, OpenShift: true}, "bare"},
 		"bare service CA":     {Options{Bare: true, ServiceCA: true}, "service CA"},
 		"bare Prometheus":     {Options{Bare: true, PrometheusOperator: true}, "Prometheus Operator"},
+		"bare extenders":      {Options{Bare: true, Extenders: "[]"}, "extenders"},
 		"bare policies":       {Options{Bare: true, NetworkPolicies: true}, "network policies"},
 		"restart period":      {Options{MaxRestartPeriod: 10 * time.Second}, ""},
 		"kubelet's directory": {Options{KubeletDir: "/var/lib/k0s/kubelet"}, ""},

@@ -133,13 +133,11 @@ var pagesElsewhere = map[string][2]string{
 	"half-deleted.md": {"test/env/halfdeleted_test.go", "TestAHalfDeletedInstallationIsRecovered"},
 	"switch-from-topolvm.md": {"test/e2e/topolvm/suite_test.go",
 		"continues with the volumes of TopoLVM while a Pod writes, and can go back"},
+	"scheduler-extender.md": {"test/e2e/extender/suite_test.go", "is turned off, and Pods are created without marks"},
 }
 
 // pagesNotRun maps pages whose commands no test runs to the reason.
-var pagesNotRun = map[string]string{
-	"release.md":            "it publishes images and a catalog",
-	"scheduler-extender.md": "the lab's kube-scheduler has no scheduler extender",
-}
+var pagesNotRun = map[string]string{"release.md": "it publishes images and a catalog"}
 
 // The tests for commands that this cluster cannot run.
 var (

@@ -106,6 +106,8 @@ type Lab struct {
 	PrometheusOperator bool `json:"prometheusOperator,omitempty"`
 	// NetworkPolicies is the manifest of the program that enforces NetworkPolicies; empty if none does.
 	NetworkPolicies string `json:"networkPolicies,omitempty"`
+	// Extenders are the scheduler extenders in the configuration of kube-scheduler, in YAML.
+	Extenders string `json:"extenders,omitempty"`
 	// Kernel is the kernel of the nodes.
 	Kernel Kernel `json:"kernel"`
 	// FirstCPU is the offset of the processors of the nodes, so that labs use different ones.

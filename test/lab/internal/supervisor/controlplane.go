@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
@@ -115,8 +116,31 @@ func (s *supervisor) startControllers() error {
 	); err != nil {
 		return err
 	}
-	_, err := s.essential(scheduler, "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"),
-		"--leader-elect=false")
+	return s.startScheduler()
+}
+
+// schedulerConfig is the configuration of kube-scheduler with scheduler extenders. Flags that a file replaces have no
+// effect with --config.
+const schedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %s}
+extenders:
+%s
+`
+
+const schedulerConfigFile = "scheduler.yaml"
+
+func (s *supervisor) startScheduler() error {
+	args := []string{"--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false"}
+	if s.Extenders != "" {
+		config := fmt.Sprintf(schedulerConfig, cert("scheduler.kubeconfig"), strings.TrimSpace(s.Extenders))
+		if err := os.WriteFile(schedulerConfigFile, []byte(config), 0o600); err != nil {
+			return err
+		}
+		args = []string{"--config", schedulerConfigFile}
+	}
+	_, err := s.essential(scheduler, "kube-scheduler", nil, args...)
 	return err
 }
 
