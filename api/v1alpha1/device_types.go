@@ -130,8 +130,9 @@ type DeviceStatus struct {
 	// +listMapKey=deviceClass
 	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
 
-	// fingerprint is a hash of everything that decisions about the device depend on: identity, size, content and use. A
-	// decision that was made for another fingerprint is no longer valid.
+	// fingerprint is a hash of what a review of the device is about: identity, size, content and use, and those of its
+	// partitions. It does not depend on the name of the device. A decision that was made for another fingerprint is no
+	// longer valid. It is not set if the device could not be read, or if nothing identifies it.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 

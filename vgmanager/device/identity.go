@@ -3,7 +3,6 @@ package device
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,43 +103,23 @@ func isPath(d Device) bool {
 		slices.ContainsFunc(d.Children, func(c Child) bool { return c.Type == "mpath" })
 }
 
-// Fingerprint returns a hash of everything that a decision about a device depends on: its type, size, content and
-// users, but not its name. It has 16 hexadecimal digits.
-func Fingerprint(d Device, pv *PV, reasons []Reason) string {
-	type part struct {
-		ID                             string
-		Size                           int64
-		Signatures                     []Signature
-		Partitions                     int
-		Holders, Mounts, Codes         []string
-		PVUUID, Group, ReadOnlyOrTable string
-	}
-	p := part{
+// Digest returns a hash of the identity, size, content and users of a device, without its partitions. Two observations
+// of a device with the same digest found the same.
+func Digest(d Device) string {
+	p := struct {
+		ID              string
+		Size            int64
+		Signatures      []Signature
+		Partitions      int
+		Holders, Mounts []string
+		ReadOnlyOrTable string
+	}{
 		ID: d.Identity(), Size: d.Size, Signatures: slices.Clone(d.Signatures), Partitions: len(d.Partitions),
 		Holders: sorted(d.Holders), Mounts: sorted(d.Mountpoints),
 		ReadOnlyOrTable: strconv.FormatBool(d.ReadOnly) + d.PartitionTable,
 	}
-	if pv != nil {
-		p.PVUUID = pv.UUID
-		p.Group = pv.Group
-	}
-	for _, r := range reasons {
-		p.Codes = append(p.Codes, string(r.Code))
-		if s := r.Signature; s != nil && !slices.Contains(p.Signatures, *s) {
-			p.Signatures = append(p.Signatures, *s)
-		}
-	}
-	p.Codes = slices.Compact(sorted(p.Codes))
-	slices.SortFunc(p.Signatures, func(a, b Signature) int {
-		return strings.Compare(a.Type+a.UUID+a.Label,
-			b.Type+b.UUID+b.Label)
-	})
-	data, err := json.Marshal(p)
-	if err != nil {
-		// Strings and numbers always encode without error.
-		return ""
-	}
-	sum := sha256.Sum256(data)
+	slices.SortFunc(p.Signatures, compareSignatures)
+	sum := sha256.Sum256([]byte(encode(p)))
 	return hex.EncodeToString(sum[:8])
 }
 

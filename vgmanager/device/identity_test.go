@@ -136,35 +136,6 @@ func TestIdentitiesThatCollideAreNone(t *testing.T) {
 	}
 }
 
-func TestFingerprint(t *testing.T) {
-	d := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Type: "disk", Serial: "s", Size: 1 << 30,
-		Mountpoints: []string{"/a", "/b"}, Signatures: []Signature{{Type: "ext4", UUID: "u"}}}
-	base := Fingerprint(d, nil, nil)
-	renamed := d
-	renamed.Name = "/dev/sdz"
-	renamed.KernelName = "/dev/sdz"
-	renamed.Mountpoints = []string{"/b", "/a"}
-	if got := Fingerprint(renamed, nil, nil); got != base || len(base) != 16 {
-		t.Errorf("another name: %s, was %s", got, base)
-	}
-	for name, change := range map[string]func(*Device){
-		"size":    func(d *Device) { d.Size++ },
-		"content": func(d *Device) { d.Signatures = []Signature{{Type: "ext4", UUID: "v"}} },
-		"mount":   func(d *Device) { d.Mountpoints = nil },
-		"holder":  func(d *Device) { d.Holders = []string{"/dev/md0"} },
-		"disk":    func(d *Device) { d.Serial = "t" }, "read-only": func(d *Device) { d.ReadOnly = true },
-	} {
-		other := d
-		change(&other)
-		if Fingerprint(other, nil, nil) == base {
-			t.Errorf("another %s has the same fingerprint", name)
-		}
-	}
-	if Fingerprint(d, &PV{UUID: "p"}, nil) == base || Fingerprint(d, nil, one(Busy, "x")) == base {
-		t.Error("use makes no difference")
-	}
-}
-
 func TestDecodeMounts(t *testing.T) {
 	mounts, err := decodeMounts(
 		[]byte(

@@ -62,7 +62,7 @@ type target struct {
 // Wipe destroys the signatures of a device and of its partitions. It does not overwrite other data.
 //
 // Wipe checks again everything that prevents a wipe: the list of devices, mounts, holders, LVM. The device must have
-// the number, identity and fingerprint of the device in WipeOptions. If Wipe returns reasons, it changed nothing. An
+// the number, identity and digest of the device in WipeOptions. If Wipe returns reasons, it changed nothing. An
 // error says how far the wipe came. Wipe saves the data that it overwrites. wipefs runs without --force, so that it
 // also refuses a device in use.
 func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, error) {
@@ -124,7 +124,7 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 		return nil, one(ProbeError, "is no longer attached")
 	}
 	d := devices[at]
-	if d.Identity() != o.Device.Identity() || Fingerprint(d, nil, nil) != Fingerprint(o.Device, nil, nil) {
+	if d.Identity() != o.Device.Identity() || Digest(d) != Digest(o.Device) {
 		return nil,
 			one(ProbeError, "was replaced, changed or taken into use since it was checked")
 	}

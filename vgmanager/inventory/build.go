@@ -39,7 +39,9 @@ type Input struct {
 
 // Build returns the list, sorted by name and within the budget, and the number of omitted devices.
 func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
-	b := listing{Input: in, pvs: plan.PhysicalVolumes(in.Report), identities: device.Identities(in.Devices)}
+	pvs := plan.PhysicalVolumes(in.Report)
+	b := listing{Input: in, pvs: pvs, identities: device.Identities(in.Devices),
+		fingerprints: device.NewFingerprints(in.Devices, pvs)}
 	var list []v1alpha1.DeviceStatus
 	for _, d := range in.Devices {
 		if d.Type != "lvm" {
@@ -58,8 +60,9 @@ func byName(a, b v1alpha1.DeviceStatus) int {
 
 type listing struct {
 	Input
-	pvs        map[device.Number]device.PV
-	identities map[device.Number]string
+	pvs          map[device.Number]device.PV
+	identities   map[device.Number]string
+	fingerprints device.Fingerprints
 }
 
 // present returns the entry of a device that is attached.
@@ -76,18 +79,16 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	if d.KernelName != d.Name {
 		entry.KernelName = d.KernelName
 	}
-	var known *device.PV
 	if pv, ok := b.pvs[d.Number]; ok {
 		entry.VolumeGroup = pv.Group
 		entry.VolumeGroupUUID = pv.GroupUUID
 		entry.PVUUID = pv.UUID
-		known = &pv
 	}
 	for _, r := range reasons {
 		entry.Reasons = append(entry.Reasons, v1alpha1.DeviceReason{Code: string(r.Code), Message: r.Message})
 	}
 	entry.Signatures = signatures(d, reasons)
-	entry.Fingerprint = device.Fingerprint(d, known, reasons)
+	entry.Fingerprint = b.fingerprints.Of(d, reasons)
 	entry.FirstSeen = b.firstSeen(entry)
 	return entry
 }

@@ -72,16 +72,16 @@ type Reconciler struct {
 	// settling: an observation is scheduled for a change by this agent.
 	settling atomic.Bool
 	// probed are the results of reading devices that have no other reasons, by device number. Such a device is read
-	// again only after its fingerprint changed or a new observation was requested.
+	// again only after its digest changed or a new observation was requested.
 	probed map[device.Number]probe
 	// unread: the last observation left devices to be read, because they were more than maxProbes.
 	unread atomic.Bool
 }
 
 type probe struct {
-	fingerprint string
-	at          time.Time
-	reasons     []device.Reason
+	digest  string
+	at      time.Time
+	reasons []device.Reason
 	// transient: the reasons do not last, and the device is read again in each observation.
 	transient bool
 }
@@ -289,7 +289,7 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 			continue
 		}
 		p, ok := r.probed[d.Number]
-		if ok = ok && p.fingerprint == device.Fingerprint(d, nil, nil); ok {
+		if ok = ok && p.digest == device.Digest(d); ok {
 			fresh[d.Number], results[d.Number] = p, p.reasons
 		} else {
 			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "has not been read yet"}}
@@ -306,7 +306,7 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 	for i, reasons := range r.probeAll(ctx, due) {
 		d := due[i]
 		results[d.Number] = reasons
-		fresh[d.Number] = probe{fingerprint: device.Fingerprint(d, nil, nil), at: r.now(), reasons: reasons,
+		fresh[d.Number] = probe{digest: device.Digest(d), at: r.now(), reasons: reasons,
 			transient: slices.ContainsFunc(reasons, func(reason device.Reason) bool { return reason.Transient })}
 	}
 	r.probed = fresh
