@@ -25,8 +25,9 @@ var actions = map[string]string{
 	v1alpha1.ReasonReconciliationInProgress: "Wait; if it lasts for more than a few minutes, check the objects " +
 		"in the message.",
 	v1alpha1.ReasonDeletionPending: "Wait, or delete the claims, volumes and snapshots in the message.",
-	v1alpha1.ReasonVGReadinessInProgress: "Wait; if a device class selects no node, correct its nodeSelector, the " +
-		"labels of the nodes, or tolerations.",
+	v1alpha1.ReasonVGReadinessInProgress: "Wait; if devices must be approved, review them and run `kubectl lvms " +
+		"approve`; if a device class selects no node, correct its nodeSelector, the labels of the nodes, or " +
+		"tolerations.",
 	v1alpha1.ReasonVGsFailed:           "",
 	v1alpha1.ReasonVGsDegraded:         "",
 	v1alpha1.ReasonNotObserved:         "Wait; if it lasts, see the log of the operator.",

@@ -134,6 +134,16 @@ func codesOf(d *Device) string {
 	return strings.Join(codes, ",")
 }
 
+func waitingTable(waiting WaitingList) *metav1.Table {
+	table := newTable([]string{"Node", "Device", "Class", "Reason", "Size", "Content"},
+		[]string{"ID", "Model", "Fingerprint"})
+	for i := range waiting.Items {
+		w := &waiting.Items[i]
+		addRow(table, w.Node, w.Name, w.DeviceClass, w.Reason, sizeOf(w.Size), w.Content, w.ID, w.Model, w.Fingerprint)
+	}
+	return table
+}
+
 func classTable(classes ClassList) *metav1.Table {
 	table := newTable([]string{"Class", "Node", "State", "Size", "Free", "Pool data", "Pool metadata"},
 		[]string{"Volume group", "Devices", "Pool size", "Pool free", "Provisioned", "Reason"})

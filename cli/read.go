@@ -8,6 +8,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ const (
 	clustersResource     = "lvmclusters.lvm.topolvm.io"
 	nodeStatusesResource = "lvmvolumegroupnodestatuses.lvm.topolvm.io"
 	recoveriesResource   = "lvmrecoveries.lvm.topolvm.io"
+	approvalsResource    = "lvmdeviceapprovals.lvm.topolvm.io"
 	volumesResource      = "logicalvolumes.topolvm.io"
 )
 
@@ -38,16 +40,18 @@ func init() {
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(scheme))
 	utilruntime.Must(appsv1.AddToScheme(scheme))
+	utilruntime.Must(authenticationv1.AddToScheme(scheme))
 }
 
 // newClient returns a client for the kinds of the product, and for Deployments. It knows their resources and so does not discover APIs.
 func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range []string{"LVMCluster", "LVMVolumeGroupNodeStatus", "LVMRecovery"} {
+	for _, kind := range []string{"LVMCluster", "LVMVolumeGroupNodeStatus", "LVMRecovery", "LVMDeviceApproval"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(topolvmv1.GroupVersion.WithKind("LogicalVolume"), meta.RESTScopeRoot)
+	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), meta.RESTScopeRoot)
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 	if err != nil {
 		return nil, err

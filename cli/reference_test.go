@@ -30,7 +30,8 @@ examples. All commands also have the flags of ` + "`kubectl options`" + ` that s
 | 3 | the time of ` + "`--timeout`" + ` is over. The request stays; the same command continues to wait for it |
 | 4 | a plan is not approved: ` + "`--yes`" + ` does not approve a plan that can lose data without ` + "`--approve-plan`" + `, or the answer was no. The LVMRecovery stays |
 
-The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all of these, and ` + "`lvms-edit`" + ` all permissions:
+The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all of these, ` + "`lvms-edit`" + ` all permissions but to approve
+devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 [how to bind them](../how-to/use-kubectl-plugin.md#namespaces-and-permissions).
 
 | resource | used by | permission |
@@ -42,6 +43,7 @@ The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all o
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
 | ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |
+| ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`" + ` | create; get, if it exists already |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
 `
 

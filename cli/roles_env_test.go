@@ -60,6 +60,20 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
 		"you need the permission for the "+
 			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
+	// Who approves devices does not change the configuration, and the other way round.
+	const approval = "approve --node worker-2 --device /dev/sdc --yes"
+	waiting := waitingNode(namespace)
+	waiting.Name = "worker-2"
+	create(t, waiting)
+	for _, user := range []string{"lvms-view", "lvms-edit"} {
+		expect(t, as(user, "approve"), 0, "AwaitingApproval")
+		expect(t, as(user, approval), exitError, "you need the permission for the verb create on the resource "+
+			"lvmdeviceapprovals of the API group lvm.topolvm.io")
+	}
+	expect(t, as("lvms-approve", approval), 0, "The user lvms-approve approves", "was created.")
+	expect(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
+	expect(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), exitError,
+		"the verb patch on the resource lvmclusters")
 	// It creates, approves and follows a recovery, and deletes one that does not help.
 	expect(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
 	startAgent(t, namespace, planOf(harmless))

@@ -44,14 +44,19 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	const read = "get list watch"
 	roles := userRoles(t)
 	view := map[string]string{clustersResource: read, nodeStatusesResource: read, recoveriesResource: read,
-		volumesResource: read, deploymentsResource: "get"}
+		volumesResource: read, approvalsResource: read, deploymentsResource: "get"}
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
 	edit := map[string]string{clustersResource: "get list patch update watch", nodeStatusesResource: read,
-		recoveriesResource: "create delete get list patch watch", volumesResource: read,
+		recoveriesResource: "create delete get list patch watch", volumesResource: read, approvalsResource: read,
 		deploymentsResource: "get"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
+		t.Error(diff)
+	}
+	approve := map[string]string{clustersResource: read, nodeStatusesResource: read,
+		approvalsResource: "create delete get list watch"}
+	if diff := cmp.Diff(approve, verbsOf(roles["lvms-approve"])); diff != "" {
 		t.Error(diff)
 	}
 	for name, role := range roles {

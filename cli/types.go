@@ -104,6 +104,31 @@ type Node struct {
 	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
 }
 
+// WaitingList is the output of `approve` without devices.
+type WaitingList struct {
+	metav1.TypeMeta `json:",inline"`
+	// items are the devices that wait for an approval, by node and name.
+	Items []WaitingDevice `json:"items"`
+	// nodes are the nodes that were read.
+	Nodes []Node `json:"nodes"`
+	// notes say what the output does not cover.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// WaitingDevice is a device that waits for an approval, with the fields of the API.
+type WaitingDevice struct {
+	// node is the node with the device.
+	Node string `json:"node"`
+	// deviceClass is the device class for which it waits.
+	DeviceClass string `json:"deviceClass"`
+	// reason is AwaitingApproval, or ChangedSinceReview if it was approved and has changed since then.
+	Reason string `json:"reason"`
+	// content is what is on the device: blank, unknown, or its signatures.
+	Content string `json:"content"`
+
+	v1alpha1.DeviceStatus `json:",inline"`
+}
+
 // ClassList is the output of `classes`.
 type ClassList struct {
 	metav1.TypeMeta `json:",inline"`

@@ -46,8 +46,9 @@ const (
 	// devices and change nothing; the message says how many nodes have done so.
 	ReasonVGsUnmanaged = "VGsUnmanaged"
 	// ReasonVGReadinessInProgress sets VolumeGroupsReady to False: a node has not reported its volume group yet or is
-	// creating it, or the device class selects no node. The message names node and device class.
-	// What to do: wait; if it selects no node, correct the `nodeSelector`, the labels of the nodes, or `tolerations`.
+	// creating it, its devices must be approved (`approval: Required`), or the device class selects no node. The message names node and device class.
+	// What to do: wait; if devices must be approved, review them and run `kubectl lvms approve`; if it selects no node,
+	// correct the `nodeSelector`, the labels of the nodes, or `tolerations`.
 	ReasonVGReadinessInProgress = "VGReadinessInProgress"
 	// ReasonVGsFailed sets VolumeGroupsReady to False: a volume group could not be set up, or no node of a device class
 	// has a device for it. The message names node, device class and cause.

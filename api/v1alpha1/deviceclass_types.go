@@ -18,6 +18,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && (!has(self.adoptClusters) || self.adoptClusters.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.approval) || !has(self.existingVolumeGroup)",message="approval cannot be set together with existingVolumeGroup: no device is added to the volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
 type DeviceClass struct {
@@ -82,6 +83,13 @@ type DeviceClass struct {
 	// +kubebuilder:validation:Enum=Static;Dynamic
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
+
+	// approval is Required if each new device of the device class must be approved with an LVMDeviceApproval before it
+	// is used. Until then, its reason is AwaitingApproval. Not set: devices are used without an approval. Devices of
+	// the volume group are never affected. With Required, deviceDiscoveryPolicy Static does not exclude devices that
+	// appear later: they can be approved.
+	// +optional
+	Approval DeviceApprovalPolicy `json:"approval,omitempty"`
 
 	// thinPoolConfig makes the volumes of this device class thin, in one thin pool on each node. Without it, volumes
 	// are thick. It cannot be added or removed later.
@@ -167,6 +175,14 @@ const (
 	DeviceDiscoveryStatic  DeviceDiscoveryPolicy = "Static"
 	DeviceDiscoveryDynamic DeviceDiscoveryPolicy = "Dynamic"
 )
+
+// DeviceApprovalPolicy says whether new devices must be approved.
+//
+// +kubebuilder:validation:Enum=Required
+type DeviceApprovalPolicy string
+
+// ApprovalRequired means that each new device must be approved.
+const ApprovalRequired DeviceApprovalPolicy = "Required"
 
 // DevicePath is the absolute path of a block device, or of a symbolic link to one.
 //

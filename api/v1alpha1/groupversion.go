@@ -22,6 +22,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&LVMVolumeGroup{}, &LVMVolumeGroupList{},
 		&LVMVolumeGroupNodeStatus{}, &LVMVolumeGroupNodeStatusList{},
 		&LVMRecovery{}, &LVMRecoveryList{},
+		&LVMDeviceApproval{}, &LVMDeviceApprovalList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

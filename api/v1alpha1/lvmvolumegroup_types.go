@@ -71,6 +71,10 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 
+	// approval is Required if each new device must be approved with an LVMDeviceApproval.
+	// +optional
+	Approval DeviceApprovalPolicy `json:"approval,omitempty"`
+
 	// thinPoolConfig is the configuration of the thin pool. Without it, volumes are thick.
 	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`

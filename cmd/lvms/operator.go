@@ -419,7 +419,8 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
-	if err := validator.SetupWithManager(mgr); err != nil {
+	approvals := &webhook.ApprovalValidator{Namespace: namespace}
+	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr)); err != nil {
 		return err
 	}
 	if err := o.addPodWebhook(mgr); err != nil {

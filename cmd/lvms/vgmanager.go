@@ -161,7 +161,11 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 	if err != nil {
 		return nil, err
 	}
-	objects := agentCache(nodeName, namespace, volumes)
+	approvals, err := volumegroup.ApprovalSelector(ctx, live, namespace, nodeName)
+	if err != nil {
+		return nil, err
+	}
+	objects := agentCache(nodeName, namespace, volumes, approvals)
 	if hasProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}
@@ -193,8 +197,9 @@ func hasTLSProfile(config *rest.Config) (bool, error) {
 	return platform.HasTLSProfile(apis)
 }
 
-// agentCache limits the agent's cache to its own node and namespace. volumes selects the LogicalVolumes of the node.
-func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.Object]cache.ByObject {
+// agentCache limits the agent's cache to its own node and namespace. volumes and approvals select the LogicalVolumes
+// and LVMDeviceApprovals of the node.
+func agentCache(nodeName, namespace string, volumes, approvals fields.Selector) map[client.Object]cache.ByObject {
 	own := fields.OneTermEqualSelector("metadata.name", nodeName)
 	inNamespace := map[string]cache.Config{namespace: {}}
 	return map[client.Object]cache.ByObject{
@@ -203,6 +208,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 		&lvmv1alpha1.LVMVolumeGroup{}:           {Namespaces: inNamespace},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: {Namespaces: inNamespace, Field: own},
 		&lvmv1alpha1.LVMRecovery{}:              {Namespaces: inNamespace},
+		&lvmv1alpha1.LVMDeviceApproval{}:        {Namespaces: inNamespace, Field: approvals},
 	}
 }
 

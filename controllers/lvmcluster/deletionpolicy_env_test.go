@@ -51,7 +51,8 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	w.refusedSoon("namespace", "cannot be deleted while an LVMCluster exists",
 		func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })
 	for _, name := range []string{"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
-		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "lvmrecoveries.lvm.topolvm.io", "logicalvolumes.topolvm.io"} {
+		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "lvmrecoveries.lvm.topolvm.io",
+		"lvmdeviceapprovals.lvm.topolvm.io", "logicalvolumes.topolvm.io"} {
 		crd := metadataOf(crdKind)
 		crd.Name = name
 		w.refusedSoon(name, "cannot be deleted while an LVMCluster exists",

@@ -257,7 +257,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 		&internal); err != nil {
 		t.Fatal(err)
 	}
-	created := []string{"LVMCluster", "LVMRecovery"}
+	created := []string{"LVMCluster", "LVMRecovery", "LVMDeviceApproval"}
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
 		if hidden := slices.Contains(internal, owned.Name); hidden == slices.Contains(created, owned.Kind) {
 			t.Errorf("%s: hidden from people: %v", owned.Name, hidden)
@@ -329,9 +329,14 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 		t.Errorf("got %s %v", container.Image, container.Args)
 	}
 	webhooks := bundle.CSV.Spec.WebhookDefinitions
-	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" ||
-		len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
-		t.Errorf("got %+v", webhooks)
+	if len(webhooks) != 2 {
+		t.Fatalf("got %+v", webhooks)
+	}
+	for i, path := range []string{"/validate-lvm-topolvm-io-v1alpha1-lvmcluster",
+		"/validate-lvm-topolvm-io-v1alpha1-lvmdeviceapproval"} {
+		if *webhooks[i].WebhookPath != path || len(webhooks[i].Rules) != 1 || webhooks[i].TargetPort.IntVal != 9443 {
+			t.Errorf("got %+v", webhooks[i])
+		}
 	}
 }
 

@@ -36,6 +36,11 @@ var kinds = []struct {
 		"lists what is lost, and changes nothing until that is approved.",
 		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), map[string]any{"spec": map[string]any{
 			"nodeName": "node1", "deviceClassName": "vg1", "action": "RemoveLostDevices"}}},
+	{"LVMDeviceApproval", "LVM device approval", "The approval of one device of a node for a device class that " +
+		"requires it. It is valid as long as the device is as it was when it was reviewed.",
+		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), map[string]any{"spec": map[string]any{
+			"nodeName": "node1", "deviceClassName": "vg1", "device": "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
+			"fingerprint": "v1-0123456789abcdef0123456789abcdef", "approvedBy": "kube:admin"}}},
 	{"LogicalVolume", "Logical volume", "A volume or snapshot on a node. The CSI driver creates it.",
 		resources("v1 PersistentVolume"), map[string]any{
 			"spec": map[string]any{"name": "pvc-6d2c9bd5-0000-4000-8000-1234567890ab", "nodeName": "node1",

@@ -4,6 +4,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -34,6 +35,7 @@ const testNamespace = env.Namespace
 
 var (
 	testClient client.Client
+	testConfig *rest.Config
 	testCache  client.Reader // the reader of the webhook
 	heard      = &warningsHeard{}
 )
@@ -54,23 +56,31 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run serves the validator for a real API server.
+// webhookFor returns the webhook for a kind, as in config/webhook.
+func webhookFor(kind string, operations ...admissionv1.OperationType) admissionv1.ValidatingWebhook {
+	path := "/validate-lvm-topolvm-io-v1alpha1-" + kind
+	return admissionv1.ValidatingWebhook{
+		Name:                    "v" + kind + ".kb.io",
+		AdmissionReviewVersions: []string{"v1"},
+		SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
+			Namespace: "x", Path: &path}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: operations,
+			Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
+				Resources: []string{kind + "s"}},
+		}},
+	}
+}
+
+// run serves the validators for a real API server.
 func run(m *testing.M) (int, error) {
-	path := "/validate-lvm-topolvm-io-v1alpha1-lvmcluster"
 	options := envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
 		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name:                    "vlvmcluster.kb.io",
-			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
-				Namespace: "x", Path: &path}},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
-					Resources: []string{"lvmclusters"}},
-			}},
-		}},
+		Webhooks: []admissionv1.ValidatingWebhook{
+			webhookFor("lvmcluster", admissionv1.Create, admissionv1.Update),
+			webhookFor("lvmdeviceapproval", admissionv1.Create),
+		},
 	}}}
 	server, err := env.Start()
 	if err != nil {
@@ -78,6 +88,7 @@ func run(m *testing.M) (int, error) {
 	}
 	defer func() { _ = server.Stop() }()
 	config := server.Config
+	testConfig = config
 	if err := options.Install(config); err != nil {
 		return 1, err
 	}
@@ -91,8 +102,9 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := (&Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(),
-		Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
+	validator := &Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}
+	approvals := &ApprovalValidator{Namespace: testNamespace}
+	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr)); err != nil {
 		return 1, err
 	}
 	testCache = mgr.GetCache()

@@ -245,6 +245,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ": rule: deviceSelector and deviceSelectors are mutually exclusive": ownField,
 		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
 		class + ": rule: autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                                        ownField,
+		class + ": rule: approval cannot be set together with existingVolumeGroup":                                                                                                                            ownField,
 		class + ": rule: existingVolumeGroupConfig requires existingVolumeGroup":                                                                                                                              ownField,
 		class + ": rule: stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig":                                                                                 ownField,
 		class + ".name: rule: name can have at most 63 characters":                                                                                                                                            "TopoLVM allows 63 characters",

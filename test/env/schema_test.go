@@ -76,6 +76,10 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"a cluster to adopt from, for an existing group": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, adoptClusters: [c1]}]}`,
 			`cannot be set together with existingVolumeGroup`},
+		"approval in an existing group": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, approval: Required}]}`,
+			`approval cannot be set together with existingVolumeGroup`},
+		"another approval": {`{deviceClasses: [{name: vg1, approval: Sometimes}]}`, `supported values: "Required"`},
 		"no identity of a cluster": {`{deviceClasses: [{name: vg1, adoptClusters: ["c 1"]}]}`,
 			`deviceClasses[0].adoptClusters[0]: Invalid value: "c 1"`},
 		"a cluster twice": {`{deviceClasses: [{name: vg1, adoptClusters: [c1, c1]}]}`, `Duplicate value: "c1"`},

@@ -48,6 +48,7 @@ var elsewhere = with(map[string]string{
 		"all namespaces": ownersAreChecked,
 	"lvms-operator may delete validatingadmissionpolicybindings.admissionregistration.k8s.io " +
 		"lvms-lvmcluster-namespace in all namespaces": ownersAreChecked,
+	"vg-manager may get lvmdeviceapprovals.lvm.topolvm.io in openshift-lvm-storage":                                 "vgmanager/volumegroup, TestSceneAnApprovedDeviceIsUsed",
 	"vg-manager may list persistentvolumes in all namespaces":                                                       "vgmanager/logicalvolume, a LogicalVolume whose PersistentVolume is gone",
 	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":                   ownersAreChecked,
 	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces":         ownersAreChecked,

@@ -60,7 +60,7 @@ func (f Fingerprints) Of(d Device, reasons []Reason) string {
 
 // Blank returns the fingerprint that a device has when all its content was wiped.
 func (f Fingerprints) Blank(d Device) string {
-	d.Signatures, d.PartitionTable, d.Partitions, d.Children = nil, "", nil, nil
+	d.Signature, d.Signatures, d.PartitionTable, d.Partitions, d.Children = "", nil, "", nil, nil
 	return Fingerprints{byName: f.byName, identities: f.identities}.Of(d, nil)
 }
 
@@ -94,6 +94,9 @@ func (f Fingerprints) features(d Device, reasons []Reason) features {
 		Number: d.properties["ID_PART_ENTRY_NUMBER"], Size: d.Size, ReadOnly: d.ReadOnly, Table: d.PartitionTable,
 		Signatures: slices.Clone(d.Signatures), Holders: f.holders(d), Mounts: sorted(d.Mountpoints),
 		PVUUID: pv.UUID, Group: pv.Group, GroupUUID: pv.GroupUUID,
+	}
+	if d.Signature != "" {
+		p.Signatures = append(p.Signatures, Signature{Type: d.Signature, UUID: d.UUID, Label: d.Label})
 	}
 	for _, r := range reasons {
 		if r.Signature != nil {

@@ -35,9 +35,11 @@ func TestAFingerprintStaysTheSameWhenNamesChange(t *testing.T) {
 			list[0].Partitions, list[0].Children[0].Name = []string{"/dev/sdz1"}, "/dev/sdz1"
 			list[1].Name, list[1].KernelName, list[1].Number = "/dev/sdz1", "/dev/sdz1", "65:145"
 		},
-		"name of an array":     func(list []Device) { list[0].Children[1].Name, list[2].Name = "/dev/md0", "/dev/md0" },
-		"order of mounts":      func(list []Device) { list[1].Mountpoints = []string{"/b", "/a"} },
-		"an open volume":       func(list []Device) { list[0].Children = append(list[0].Children, Child{"/dev/dm-0", "lvm"}) },
+		"name of an array": func(list []Device) { list[0].Children[1].Name, list[2].Name = "/dev/md0", "/dev/md0" },
+		"order of mounts":  func(list []Device) { list[1].Mountpoints = []string{"/b", "/a"} },
+		"an open volume": func(list []Device) {
+			list[0].Children = append(list[0].Children, Child{"/dev/dm-0", "lvm"})
+		},
 		"links of a hard disk": func(list []Device) { list[0].ByPath = []string{"/dev/disk/by-path/other"} },
 		"its age":              func(list []Device) { list[0].Appeared = 1 },
 	} {
@@ -57,13 +59,15 @@ func TestAFingerprintChangesWithTheDevice(t *testing.T) {
 	base := fingerprintOf(reviewed(), nil)
 	seen := map[string]string{base: "the device"}
 	for name, change := range map[string]func([]Device){
-		"disk":                  func(list []Device) { list[0].Serial = "t" },
-		"size":                  func(list []Device) { list[0].Size++ },
-		"read-only":             func(list []Device) { list[0].ReadOnly = true },
-		"table":                 func(list []Device) { list[0].PartitionTable = "dos" },
-		"UUID":                  func(list []Device) { list[0].Signatures[0].UUID = "v" },
-		"label":                 func(list []Device) { list[0].Signatures[0].Label = "l" },
-		"another signature":     func(list []Device) { list[0].Signatures = append(list[0].Signatures, Signature{Type: "xfs"}) },
+		"disk":      func(list []Device) { list[0].Serial = "t" },
+		"size":      func(list []Device) { list[0].Size++ },
+		"read-only": func(list []Device) { list[0].ReadOnly = true },
+		"table":     func(list []Device) { list[0].PartitionTable = "dos" },
+		"UUID":      func(list []Device) { list[0].Signatures[0].UUID = "v" },
+		"label":     func(list []Device) { list[0].Signatures[0].Label = "l" },
+		"another signature": func(list []Device) {
+			list[0].Signatures = append(list[0].Signatures, Signature{Type: "xfs"})
+		},
 		"mount":                 func(list []Device) { list[0].Mountpoints = []string{"/a"} },
 		"holder":                func(list []Device) { list[0].Children = list[0].Children[:1] },
 		"another array":         func(list []Device) { list[2].properties = map[string]string{"MD_UUID": "n"} },
@@ -98,7 +102,10 @@ func TestADeviceThatWasNotReadHasNoFingerprint(t *testing.T) {
 		"problem of the disk":       func(list []Device) []Device { list[0].Problems = []string{"x"}; return list },
 		"problem of a partition":    func(list []Device) []Device { list[1].Problems = []string{"x"}; return list },
 		"a partition is not listed": func(list []Device) []Device { return slices.Delete(list, 1, 2) },
-		"nothing identifies it":     func(list []Device) []Device { list[0].Serial, list[0].ByPath = "", nil; return list },
+		"nothing identifies it": func(list []Device) []Device {
+			list[0].Serial, list[0].ByPath = "", nil
+			return list
+		},
 		"only its content does": func(list []Device) []Device {
 			list[0].Serial, list[0].ByPath, list[0].UUID, list[0].Signature = "", nil, "u", "ext4"
 			return list

@@ -145,6 +145,15 @@ const (
 	// What to do: to use the device again, remove the request; otherwise, remove its path from the selector.
 	// By name: no.
 	RemovalRequested Code = "RemovalRequested"
+	// AwaitingApproval means: the device class has `approval: Required`, and nobody has approved the device yet.
+	// What to do: review the device, and approve it with `kubectl lvms approve`.
+	// By name: no.
+	AwaitingApproval Code = "AwaitingApproval"
+	// ChangedSinceReview means: the device was approved, but its content, size, use or identity is not the one that was
+	// reviewed. It is left alone.
+	// What to do: find out what changed it; then approve it again, or delete the LVMDeviceApproval.
+	// By name: no.
+	ChangedSinceReview Code = "ChangedSinceReview"
 	// NotWiped means: the selector allows the device to be wiped, but it was not wiped; the message says why.
 	// What to do: as the message says.
 	// By name: no.
@@ -160,7 +169,7 @@ func Codes() []Code {
 		UnknownPV, DuplicatePV,
 		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected,
 		UsedByOtherDeviceClass,
-		NotAtCreation, TooYoung, RemovalRequested, NotWiped,
+		NotAtCreation, TooYoung, RemovalRequested, AwaitingApproval, ChangedSinceReview, NotWiped,
 	}
 }
 

@@ -29,6 +29,10 @@ type WipeOptions struct {
 	// depend on whether LVM lists the device. labeled is true if the label of a physical volume was found on it. If
 	// Carried is nil, no device with a label that LVM does not list is wiped.
 	Carried func(ctx context.Context, d Device, labeled bool) (string, error)
+	// Fingerprint is the fingerprint for which the wipe was approved, with the reasons against the device, or "" if the
+	// wipe needs no approval.
+	Fingerprint string
+	Reasons     []Reason
 	// BackupDir is the directory for the saved data. Wipe creates it.
 	BackupDir string
 }
@@ -127,6 +131,9 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	if d.Identity() != o.Device.Identity() || Digest(d) != Digest(o.Device) {
 		return nil,
 			one(ProbeError, "was replaced, changed or taken into use since it was checked")
+	}
+	if o.Fingerprint != "" && NewFingerprints(devices, o.PVs).Of(d, o.Reasons) != o.Fingerprint {
+		return nil, one(ChangedSinceReview, "has changed since it was reviewed")
 	}
 	// A boot partition that is named directly is refused. On a disk without the operating system it is wiped with the
 	// disk.

@@ -111,6 +111,7 @@ const (
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmdeviceapprovals,verbs=list;watch
 
 // Reconcile writes the list of devices if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -251,6 +252,10 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 	if err != nil {
 		return nil, fmt.Errorf("read the device classes of node %s: %w", r.Node, err)
 	}
+	approvals := &v1alpha1.LVMDeviceApprovalList{}
+	if err := r.Client.List(ctx, approvals, client.InNamespace(r.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the LVMDeviceApprovals of node %s: %w", r.Node, err)
+	}
 	seen := plan.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
 	var classes []plan.ClassState
 	for i := range list.Items {
@@ -266,6 +271,7 @@ func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
 			return nil, err
 		}
 		w.FormerCluster = r.FormerCluster
+		w.Approvals = plan.ApprovalsFor(approvals.Items, r.Node, w.Name)
 		classes = append(classes, plan.ClassState{Desired: w, Node: seen.For(w)})
 	}
 	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Desired.Name, b.Desired.Name) })

@@ -26,6 +26,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, own, builder.WithPredicates(onlyCreated)).
 		Watches(&v1alpha1.LVMVolumeGroup{}, own, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, own, builder.WithPredicates(labelsChanged)).
+		Watches(&v1alpha1.LVMDeviceApproval{}, own).
 		WatchesRawSource(source.Channel(r.wake, own)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)

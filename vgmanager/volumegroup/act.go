@@ -142,11 +142,19 @@ func (r *Reconciler) reload(ctx context.Context, w plan.Desired, a plan.Action) 
 	return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
 }
 
-func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
+// prepare checks new devices of the volume group again, right before LVM writes to them.
+func (r *Reconciler) prepare(ctx context.Context, w plan.Desired, s plan.NodeState, devices []device.Device) error {
+	if err := plan.CheckProbed(w, s, devices); err != nil {
 		return err
 	}
-	if err := r.wipes.completed(w, s, a.Devices); err != nil {
+	if err := r.confirmApproved(ctx, w, s, devices...); err != nil {
+		return err
+	}
+	return r.wipes.completed(w, s, devices)
+}
+
+func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
 	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
@@ -177,10 +185,7 @@ func pathExists(w plan.Desired, err error) error {
 }
 
 func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	if err := plan.CheckProbed(w, s, a.Devices); err != nil {
-		return err
-	}
-	if err := r.wipes.completed(w, s, a.Devices); err != nil {
+	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
 	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices)})

@@ -44,6 +44,7 @@ type fakeDevices struct {
 	content map[string][]device.Signature
 	// wiped are the names of the wiped devices. wipeErr makes a wipe fail.
 	wiped   []string
+	options device.WipeOptions // of the last wipe
 	onWipe  func(path string)
 	wipeErr error
 	// below are the devices to which the kernel maps volumes.
@@ -106,6 +107,7 @@ func (f *fakeDevices) Below(number device.Number) ([]device.Number, error) {
 
 func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error) {
 	f.wiped = append(f.wiped, o.Device.Name)
+	f.options = o
 	if f.wipeErr != nil {
 		return device.WipeResult{}, f.found[o.Device.Name], f.wipeErr
 	}

@@ -406,7 +406,11 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		return plan.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
 	w, err := plan.NewDesired(object, list.Items, node, r.Cluster)
+	if err != nil {
+		return w, err
+	}
 	w.FormerCluster = r.FormerCluster
+	w.Approvals, err = r.approvals(ctx, w)
 	return w, err
 }
 
@@ -414,8 +418,8 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 var additions = []plan.Kind{plan.CreateVG, plan.CreatePool, plan.PublishClass}
 
 // change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
-// is due, change observes the node again and reads each device that is to be used. Publishing a class does not change
-// the node, so the next action does not need another observation.
+// is due, or a device seems to have changed since it was approved, change observes the node again and reads these
+// devices. Publishing a class does not change the node, so the next action does not need another observation.
 func (r *Reconciler) change(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
@@ -431,14 +435,14 @@ func (r *Reconciler) change(ctx context.Context, w plan.Desired, before v1alpha1
 	}
 	p := plan.New(w, seen)
 	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
-	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished) {
+	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished || len(p.Doubtful) > 0) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
 			return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
 		}
 		p = plan.New(w, seen)
 	}
-	if len(p.Action.Devices) > 0 {
-		r.probe(ctx, &seen, p.Action.Devices)
+	if unread := slices.Concat(p.Action.Devices, p.Doubtful); len(unread) > 0 {
+		r.probe(ctx, &seen, unread)
 		p = plan.New(w, seen)
 	}
 	if p.Action.Kind == plan.PublishClass {
@@ -474,6 +478,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 			return ctrl.Result{}, err
 		}
 		r.event(object, before, after, o.Event())
+		r.approvalEvents(w, before, after)
 	}
 	switch {
 	case o.Err != nil:

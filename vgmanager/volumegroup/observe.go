@@ -54,6 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, err
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
+	s.Fingerprints = device.NewFingerprints(s.Devices, plan.PhysicalVolumes(s.Report))
 	s.Hidden = r.hidden(ctx, w, s, maxAge)
 	if plan.GroupOf(w, s) == nil && before.UUID != "" {
 		if s.Mapped, err = r.Devices.Mapped(before.UUID); err != nil {

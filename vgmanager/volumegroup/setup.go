@@ -36,6 +36,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		Watches(&v1alpha1.LVMRecovery{}, handler.EnqueueRequestsFromMapFunc(r.concerned),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, operatorReported()))).
+		Watches(&v1alpha1.LVMDeviceApproval{}, handler.EnqueueRequestsFromMapFunc(r.approved)).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, because LVM is shared by all groups.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).

@@ -73,6 +73,9 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 			return err
 		}
 	}
+	if err := r.confirmApproved(ctx, w, s, target.Device); err != nil {
+		return err
+	}
 	volumes, err := r.checkGroups(ctx, w, target)
 	if err != nil {
 		return err
@@ -82,17 +85,24 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 		Class: string(w.UID), ID: key, Name: target.Path, Found: append(target.Found(), volumes...), Time: now,
 		Backup: filepath.Join(r.StateDir, "wiped", w.Name+"-"+now.UTC().Format("20060102-150405.000")),
 	}
+	options := device.WipeOptions{
+		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
+		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
+		Carried:   r.carried(w, target),
+	}
+	if approval := plan.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
+		record.Approved = approval.Spec.Fingerprint
+		record.Blank = s.Fingerprints.Blank(target.Device)
+		options.Fingerprint = s.Fingerprints.Of(target.Device, target.Reasons)
+		options.Reasons = target.Reasons
+	}
 	if err := r.wipes.put(w.Name, record); err != nil {
 		return err
 	}
 	if err := r.backUpGroups(ctx, target, record.Backup); err != nil {
 		return err
 	}
-	result, reasons, err := r.Devices.Wipe(ctx, device.WipeOptions{
-		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
-		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
-		Carried:   r.carried(w, target),
-	})
+	result, reasons, err := r.Devices.Wipe(ctx, options)
 	if len(reasons) > 0 {
 		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, device.Messages(reasons))
 	}

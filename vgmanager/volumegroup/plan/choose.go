@@ -29,6 +29,9 @@ type choice struct {
 	blocked int
 	// waiting: a device will reach minimumAge.
 	waiting bool
+	// unapproved are the devices that would be used or wiped if they were approved. doubtful are those of them that
+	// seem to have changed since they were approved, and were not read.
+	unapproved, doubtful []device.Device
 }
 
 // choose applies the selectors of the node.
@@ -117,6 +120,10 @@ func (c *choice) keepWhole(w Desired) {
 		reasons := append(t.Reasons, device.Reason{Code: device.NotWiped, Message: fmt.Sprintf(
 			"is not wiped: other devices of its volume group cannot be wiped: %s", joined(left))})
 		c.exclude(t.Path, reasons)
+		if !slices.ContainsFunc(left, func(n string) bool { return !slices.Contains(device.Names(c.unapproved), n) }) {
+			c.unapproved = append(c.unapproved, t.Device)
+			continue // they wait for their approval
+		}
 		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s", t.Path,
 			w.Node, w.Name, device.Messages(reasons))
 	}
@@ -126,20 +133,24 @@ func (c *choice) keepWhole(w Desired) {
 func (c *choice) judgeNamed(w Desired, s NodeState, pvs map[device.Number]device.PV, path Path) {
 	d, reasons := namedReasons(w, s, pvs, path)
 	if len(reasons) == 0 {
-		c.candidates = append(c.candidates, d)
+		if !c.holdBack(w, s, d, path.Path, nil) {
+			c.candidates = append(c.candidates, d)
+		}
 		return
 	}
 	if target, ok := newWipeTarget(w, s, path, d, reasons); ok {
 		refusal := wipeRefusal(w, s, target)
 		if refusal == "" {
-			c.wipes = append(c.wipes, target)
+			if !c.holdBack(w, s, d, path.Path, reasons) {
+				c.wipes = append(c.wipes, target)
+			}
 			return
 		}
 		reasons = append(reasons, device.Reason{Code: device.NotWiped, Message: "is not wiped: " + refusal})
 	} else {
 		reasons = withWays(w, s, d, reasons)
 	}
-	c.exclude(path.Path, reasons)
+	c.exclude(path.Path, withApproval(w, s, d, reasons, false))
 	if onlyContent(reasons) {
 		c.blocked++
 	}
@@ -253,9 +264,11 @@ func (c *choice) discovered(w Desired, s NodeState, pvs map[device.Number]device
 		switch {
 		case !ok:
 		case len(reasons) == 0:
-			c.candidates = append(c.candidates, d)
+			if !c.holdBack(w, s, d, d.Name, nil) {
+				c.candidates = append(c.candidates, d)
+			}
 		default:
-			c.exclude(d.Name, reasons)
+			c.exclude(d.Name, withApproval(w, s, d, reasons, false))
 			c.waiting = c.waiting || allOf(reasons, device.TooYoung)
 			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) {
 				c.blocked++
@@ -290,7 +303,7 @@ func discoveredReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, 
 	}
 	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
 	switch {
-	case exists && !dynamic:
+	case exists && !dynamic && !w.requiresApproval():
 		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was created, " +
 			"and deviceDiscoveryPolicy is Static: name the device in deviceSelector, or set the policy Dynamic"}}, true
 	case dynamic && age(s, d) < minimumAge:

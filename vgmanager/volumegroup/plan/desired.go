@@ -59,6 +59,8 @@ type Desired struct {
 	Import *Import
 	// Check is the open recovery that checks file systems, or nil.
 	Check *Check
+	// Approvals are the approvals of devices for the device class on this node.
+	Approvals []v1alpha1.LVMDeviceApproval
 	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }

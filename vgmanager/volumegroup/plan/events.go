@@ -49,6 +49,14 @@ const (
 	// `forceWipeDevicesAndDestroyAllData` requests. The note has the previous content and the folder with the backup.
 	// What to do: nothing, or [restore](devices.md#what-a-wipe-keeps) the overwritten data.
 	EventDeviceWiped EventReason = "DeviceWiped"
+	// EventDeviceAwaitsApproval is a Normal event on the LVMVolumeGroup: a device can be used for a device class with
+	// `approval: Required`, and is not approved.
+	// What to do: review the device, and approve it with `kubectl lvms approve`.
+	EventDeviceAwaitsApproval EventReason = "DeviceAwaitsApproval"
+	// EventDeviceChanged is a Warning event on the LVMVolumeGroup: a device is not the one that was reviewed and
+	// approved. It is left alone.
+	// What to do: find out what changed it; then approve it again, or delete the LVMDeviceApproval.
+	EventDeviceChanged EventReason = "DeviceChangedSinceReview"
 	// EventDeletedVolumeRemoved is a Normal event on the LVMVolumeGroup: a logical volume was removed, as
 	// `deletedVolumeRetention` requests: its claim or VolumeSnapshot was deleted while the Node did not exist.
 	EventDeletedVolumeRemoved EventReason = "DeletedVolumeRemoved"

@@ -8,6 +8,7 @@
 //
 //   - desired.go, state.go: the arguments: desired state and observation
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
+//   - approval.go: which devices are approved for a device class that requires it
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - destroy.go: volume groups that are destroyed with consent
 //   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
@@ -145,6 +146,8 @@ type Plan struct {
 	Note string
 	// Excluded are the devices that are not used.
 	Excluded []v1alpha1.ExcludedDevice
+	// Doubtful are devices that seem to have changed since they were approved, and must be read to decide it.
+	Doubtful []device.Device
 	// notes are the states of physical volumes of the group that are not from LVM, by UUID.
 	notes map[string]deviceNote
 	// Waiting: something happens without the agent, so the next reconcile comes soon.
@@ -228,7 +231,8 @@ func New(w Desired, s NodeState) Plan {
 
 // planCreation is the plan for a node without the volume group.
 func planCreation(w Desired, s NodeState, c choice) Plan {
-	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
+	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting,
+		Doubtful: c.doubtful}
 	switch {
 	case w.Taint != "":
 		return Plan{State: v1alpha1.VGStatusReady, Excluded: c.excluded, Note: fmt.Sprintf(
@@ -246,6 +250,9 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = wipeAction(c.wipes[0])
 	case len(c.problems) > 0:
+	case len(c.unapproved) > 0 && (len(c.candidates) == 0 || raidProblem(w, s, len(c.candidates)) != ""):
+		p.State = v1alpha1.VGStatusProgressing
+		p.Note = waitForApproval(w, c)
 	case len(c.candidates) > 0 && raidProblem(w, s, len(c.candidates)) != "":
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: raidProblem(w, s, len(c.candidates))}}
 	case len(c.candidates) > 0:
@@ -276,7 +283,8 @@ func requires(w Desired) bool {
 func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
+	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting,
+		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
 		replacedProblems(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)

@@ -15,6 +15,8 @@ type NodeState struct {
 	Devices []device.Device
 	// Identities are the stable identities of the devices.
 	Identities map[device.Number]string
+	// Fingerprints returns the fingerprints of the devices.
+	Fingerprints device.Fingerprints
 	// Paths are the resolved paths of the selectors.
 	Paths []Path
 	// OtherPaths are the resolved paths of the other device classes.
@@ -144,7 +146,8 @@ type NodeSnapshot struct {
 // NewNodeSnapshot returns an observation from data of the caller, for the evaluation of devices.
 func NewNodeSnapshot(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
 	resolve func(string) (device.Number, error)) NodeSnapshot {
-	seen := NodeState{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}
+	seen := NodeState{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing,
+		Fingerprints: device.NewFingerprints(devices, PhysicalVolumes(report))}
 	return NodeSnapshot{seen: seen, resolve: resolve}
 }
 

@@ -43,7 +43,8 @@ func (c ClassState) reasons(d device.Device) ([]device.Reason, bool) {
 	}
 	if at := slices.IndexFunc(s.Paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }); at >= 0 {
 		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
-		return reasons, true
+		_, wipeable := newWipeTarget(w, s, s.Paths[at], d, reasons)
+		return withApproval(w, s, d, reasons, len(reasons) == 0 || wipeable), true
 	}
 	if w.UsesExisting() || !discovers(w.Selectors) {
 		return nil, false
@@ -51,12 +52,14 @@ func (c ClassState) reasons(d device.Device) ([]device.Reason, bool) {
 	if !finds(w.Selectors, d) {
 		return []device.Reason{{Code: device.NotSelected}}, true
 	}
-	return discoveredReasons(w, s, pvs, d, GroupOf(w, s) != nil)
+	reasons, selected := discoveredReasons(w, s, pvs, d, GroupOf(w, s) != nil)
+	return withApproval(w, s, d, reasons, selected && len(reasons) == 0), selected
 }
 
 // ofClass are the codes that depend on the device class, not on the device.
 var ofClass = []device.Code{
 	device.NotSelected, device.UsedByOtherDeviceClass, device.RemovalRequested, device.NotAtCreation, device.TooYoung,
+	device.AwaitingApproval, device.ChangedSinceReview,
 }
 
 func newVerdict(class string, reasons []device.Reason) Verdict {

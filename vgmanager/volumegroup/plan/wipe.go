@@ -24,6 +24,10 @@ type WipeRecord struct {
 	Found  []string  `json:"found,omitempty"`
 	Backup string    `json:"backup,omitempty"`
 	Time   time.Time `json:"time"`
+	// Approved is the fingerprint for which the wipe was approved, and Blank the one that the wipe leaves. They are
+	// empty if the device class requires no approval.
+	Approved string `json:"approved,omitempty"`
+	Blank    string `json:"blank,omitempty"`
 	// Done: the disk was wiped. If it is false, the agent crashed during the wipe. A retry may wipe only the
 	// signatures in the record.
 	Done bool `json:"done"`

@@ -10,6 +10,8 @@ export interface components {
                             volumeGroupUUID: string;
                         }[];
                         adoptClusters?: string[];
+                        /** @enum {string} */
+                        approval?: "Required";
                         default?: boolean;
                         deletedVolumeRetention?: string;
                         /** @enum {string} */

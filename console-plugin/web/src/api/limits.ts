@@ -45,6 +45,12 @@ export const specSchema: Schema = {
                 },
                 "maxItems": 8
               },
+              "approval": {
+                "type": "string",
+                "enum": [
+                  "Required"
+                ]
+              },
               "default": {
                 "type": "boolean"
               },

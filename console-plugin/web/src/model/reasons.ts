@@ -35,6 +35,8 @@ const words: Record<string, Message> = {
   NotAtCreation: msg('appeared after the volume group was created'),
   TooYoung: msg('appeared less than a minute ago'),
   RemovalRequested: msg('is marked for removal'),
+  AwaitingApproval: msg('waits until it is approved'),
+  ChangedSinceReview: msg('has changed since it was approved'),
   NotWiped: msg('is selected for wiping, but has not been wiped'),
 };
 
