@@ -251,7 +251,7 @@ func newApproval(w *WaitingDevice, namespace, user string) *v1alpha1.LVMDeviceAp
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
 			Name: node + "-" + w.DeviceClass + "-" + hash[:min(len(hash), hashInName)]},
 		Spec: v1alpha1.LVMDeviceApprovalSpec{NodeName: w.Node, DeviceClassName: w.DeviceClass,
-			Device: stableName(&w.DeviceStatus), Fingerprint: w.Fingerprint, ApprovedBy: user}}
+			Device: stablePath(&w.DeviceStatus), Fingerprint: w.Fingerprint, ApprovedBy: user}}
 }
 
 const (
@@ -261,18 +261,7 @@ const (
 	hashInName = 12
 )
 
-// stableName returns the name of a device that lasts longest: a link, the ID, or else the name.
-func stableName(device *v1alpha1.DeviceStatus) string {
-	switch {
-	case len(device.ByID) > 0:
-		return "/dev/disk/by-id/" + device.ByID[0]
-	case len(device.ByPath) > 0:
-		return "/dev/disk/by-path/" + device.ByPath[0]
-	}
-	return cmp.Or(device.ID, device.Name)
-}
-
-// createApproval creates an approval. If it exists, nothing is to be done.
+// createApproval creates an approval, unless it already exists.
 func createApproval(ctx context.Context, c client.Client, t *terminal, approval *v1alpha1.LVMDeviceApproval) error {
 	name := "LVMDeviceApproval " + approval.Namespace + "/" + approval.Name
 	err := c.Create(ctx, approval)

@@ -108,7 +108,8 @@ func TestADeviceIsApprovedAfterAQuestion(t *testing.T) {
 func TestThePreviewOfAnApprovalNamesWhatIsDestroyed(t *testing.T) {
 	c := asUser("ann", nil, waitingNode("storage"))
 	got := run(t, c, "approve", "--node", "worker-1", "--device", "/dev/sdc", "--device", "serial:d", "--yes")
-	for _, says := range []string{"The user ann approves", "content: blank", "content: ext4 u-1", "CHANGED", "DESTROYED"} {
+	for _, says := range []string{"The user ann approves", "content: blank", "content: ext4 u-1", "CHANGED",
+		"DESTROYED"} {
 		if !strings.Contains(got.out, says) {
 			t.Errorf("%q is missing in %s", says, got.out)
 		}
@@ -139,14 +140,19 @@ func TestWhatCannotBeApproved(t *testing.T) {
 		args   string
 		says   string
 	}{
-		"no node":            {asUser("ann", nil, waitingNode("s")), "--device /dev/sdc", "--node is missing"},
-		"another node":       {asUser("ann", nil, waitingNode("s")), "--node x --device /dev/sdc", "node x has no"},
-		"unknown device":     {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sdz", "no device /dev/sdz"},
-		"it does not wait":   {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sdb", "does not wait"},
-		"no fingerprint":     {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sde", "no fingerprint"},
+		"no node":      {asUser("ann", nil, waitingNode("s")), "--device /dev/sdc", "--node is missing"},
+		"another node": {asUser("ann", nil, waitingNode("s")), "--node x --device /dev/sdc", "node x has no"},
+		"unknown device": {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sdz",
+			"no device /dev/sdz"},
+		"it does not wait": {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sdb",
+			"does not wait"},
+		"no fingerprint": {asUser("ann", nil, waitingNode("s")), "--node worker-1 --device /dev/sde",
+			"no fingerprint"},
 		"two device classes": {asUser("ann", nil, two), "--node worker-1 --device /dev/sdc", "several device classes"},
-		"unknown user":       {asUser("", nil, waitingNode("s")), "--node worker-1 --device /dev/sdc", "your user name"},
-		"the read fails":     {asUser("ann", unknown, waitingNode("s")), "--node worker-1 --device /dev/sdc", "timed out"},
+		"unknown user": {asUser("", nil, waitingNode("s")), "--node worker-1 --device /dev/sdc",
+			"your user name"},
+		"the read fails": {asUser("ann", unknown, waitingNode("s")), "--node worker-1 --device /dev/sdc",
+			"timed out"},
 	} {
 		got := run(t, test.client, append([]string{"approve", "--yes"}, strings.Fields(test.args)...)...)
 		if got.code != exitError || !strings.Contains(got.err, test.says) || len(approvalsIn(t, test.client)) > 0 {
@@ -167,7 +173,8 @@ func TestAnApprovalOfTheSameNameForAnotherDevice(t *testing.T) {
 }
 
 func TestNameOfAnApproval(t *testing.T) {
-	w := WaitingDevice{Node: strings.Repeat("n", 149) + "." + strings.Repeat("m", 50), DeviceClass: strings.Repeat("c", 63),
+	w := WaitingDevice{Node: strings.Repeat("n", 149) + "." + strings.Repeat("m", 50),
+		DeviceClass:  strings.Repeat("c", 63),
 		DeviceStatus: v1alpha1.DeviceStatus{Name: "/dev/sdb", Fingerprint: fingerprint}}
 	name := newApproval(&w, "s", "ann").Name
 	if len(name) > 253 || strings.Contains(name, ".-") {

@@ -46,13 +46,15 @@ func TestTheOperatorDoesNotRun(t *testing.T) {
 		operators []client.Object
 		want      string
 	}{
-		"no ready Pod":          {[]client.Object{operatorOf("storage", 0)}, "The operator has no Pod that is ready"},
-		"a standby runs":        {[]client.Object{operatorOf("storage", 0), standby}, ""},
-		"no Deployment":         {nil, "The Deployment of the operator does not exist"},
-		"in another namespace":  {[]client.Object{operatorOf("other", 1)}, "The Deployment of the operator does not exist"},
+		"no ready Pod":   {[]client.Object{operatorOf("storage", 0)}, "The operator has no Pod that is ready"},
+		"a standby runs": {[]client.Object{operatorOf("storage", 0), standby}, ""},
+		"no Deployment":  {nil, "The Deployment of the operator does not exist"},
+		"in another namespace": {[]client.Object{operatorOf("other", 1)},
+			"The Deployment of the operator does not exist"},
 		"the operator is ready": {[]client.Object{operatorOf("storage", 2)}, ""},
 	} {
-		got := run(t, fakeReader(nil, append(test.operators, healthyObjects("storage")[1:]...)...), "status", "-o", "wide")
+		got := run(t, fakeReader(nil, append(test.operators, healthyObjects("storage")[1:]...)...), "status", "-o",
+			"wide")
 		want := 0
 		if test.want != "" {
 			want = exitProblems

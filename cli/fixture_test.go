@@ -172,7 +172,8 @@ func healthyObjects(namespace string) []client.Object {
 }
 
 func brokenObjects(namespace string) []client.Object {
-	return []client.Object{operatorOf(namespace, 1), brokenCluster(namespace), healthyNode(namespace), brokenNode(namespace),
+	return []client.Object{operatorOf(namespace, 1), brokenCluster(namespace), healthyNode(namespace),
+		brokenNode(namespace),
 		waitingRecovery(namespace),
 		volume("pvc-1", "worker-1", "vg1", "shop/data"), volume("pvc-2", "worker-2", "vg1", "shop/data-2"),
 		volume("pvc-3", "worker-2", "", ""), failedVolume()}

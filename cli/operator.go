@@ -63,6 +63,8 @@ func cannotReadOperator(namespace, name string, err error) error {
 	return fmt.Errorf("cannot tell whether the operator runs: read the Deployment %s/%s: %w", namespace, name, err)
 }
 
+const operatorConsequence = ": it creates no volume, and the state of the LVMCluster may be outdated."
+
 // operatorProblems returns a problem for each operator that does not run. What it reported earlier may be outdated.
 func operatorProblems(operators []operatorState) []Problem {
 	var problems []Problem
@@ -71,11 +73,11 @@ func operatorProblems(operators []operatorState) []Problem {
 		switch {
 		case o.available > 0:
 		case o.installed:
-			problems = append(problems, newProblem(reasonOperatorDown, "The operator has no Pod that is ready: it creates "+
-				"no volume, and the state of the LVMCluster may be outdated.", object))
+			problems = append(problems, newProblem(reasonOperatorDown,
+				"The operator has no Pod that is ready"+operatorConsequence, object))
 		default:
-			problems = append(problems, newProblem(reasonOperatorDown, "The Deployment of the operator does not exist: "+
-				"it creates no volume, and the state of the LVMCluster may be outdated.", object))
+			problems = append(problems, newProblem(reasonOperatorDown,
+				"The Deployment of the operator does not exist"+operatorConsequence, object))
 		}
 	}
 	return problems

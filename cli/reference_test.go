@@ -37,13 +37,13 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 | resource | used by | permission |
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
-| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list, patch |
+| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `init`, `remove`, `replace`, `uncordon`" + ` | list, patch |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`volumes`" + ` without ` + "`--device`" + `, completion | list |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list; get, to show the progress |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
 | ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |
-| ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`" + ` | create; get, if it exists already |
+| ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`, `init` without `--approve=false`" + ` | create; get, if it exists already |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
 `
 

@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -74,6 +76,15 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	expect(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
 	expect(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), exitError,
 		"the verb patch on the resource lvmclusters")
+	review := as("lvms-view", "discover --node worker-2")
+	reviewFile := filepath.Join(t.TempDir(), "review.yaml")
+	if err := os.WriteFile(reviewFile, []byte(strings.ReplaceAll(review.out, "select: false", "select: true")),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, as("lvms-edit", "init "+reviewFile+" --class data --thin-pool pool --approve=false --yes"), 0,
+		"before it is approved", "was changed.")
+	expect(t, as("lvms-edit", "init "+reviewFile+" --class data --yes"), exitError, "already has the device class data")
 	// It creates, approves and follows a recovery, and deletes one that does not help.
 	expect(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
 	startAgent(t, namespace, planOf(harmless))

@@ -129,6 +129,49 @@ type WaitingDevice struct {
 	v1alpha1.DeviceStatus `json:",inline"`
 }
 
+// DeviceReview is the file that `discover` writes and `init` reads.
+type DeviceReview struct {
+	metav1.TypeMeta `json:",inline"`
+	// devices are the devices that can be used, by node and name.
+	Devices []ReviewedDevice `json:"devices"`
+	// unavailable are the devices that cannot be used.
+	Unavailable []UnavailableDevice `json:"unavailable,omitempty"`
+}
+
+// ReviewedDevice is a device that can be used.
+type ReviewedDevice struct {
+	// node is the node with the device.
+	Node string `json:"node"`
+	// device is the name of the device.
+	Device string `json:"device"`
+	// path is the path by which the device class selects the device.
+	Path string `json:"path"`
+	// id is the identity of the device.
+	ID string `json:"id,omitempty"`
+	// size is the size of the device.
+	Size string `json:"size,omitempty"`
+	// model is the model of the device.
+	Model string `json:"model,omitempty"`
+	// content is what is on the device.
+	Content string `json:"content"`
+	// fingerprint is the fingerprint of the device. With another one, it is not used.
+	Fingerprint string `json:"fingerprint"`
+	// select is true if the device is to be used.
+	Select bool `json:"select"`
+}
+
+// UnavailableDevice is a device that cannot be used.
+type UnavailableDevice struct {
+	// node is the node with the device.
+	Node string `json:"node"`
+	// device is the name of the device.
+	Device string `json:"device"`
+	// content is what is on the device.
+	Content string `json:"content,omitempty"`
+	// reason says why the device cannot be used.
+	Reason string `json:"reason"`
+}
+
 // ClassList is the output of `classes`.
 type ClassList struct {
 	metav1.TypeMeta `json:",inline"`

@@ -29,7 +29,8 @@ type observed struct {
 // newStatus returns the problems in the objects. It depends only on its arguments.
 func newStatus(o observed, now time.Time) Status {
 	onNodes := nodeProblems(o.nodeStatuses, now)
-	problems := slices.Concat(operatorProblems(o.operators), clusterProblems(o, onNodes), onNodes, recoveryProblems(o.recoveries),
+	problems := slices.Concat(operatorProblems(o.operators), clusterProblems(o, onNodes), onNodes,
+		recoveryProblems(o.recoveries),
 		volumeProblems(o.volumes))
 	if problems == nil {
 		problems = []Problem{}

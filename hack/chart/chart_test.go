@@ -277,9 +277,10 @@ func TestValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range all {
-		if top := v.path[0]; top != "monitoring" && top != "scheduler" && !slices.ContainsFunc(names, func(n string) bool {
-			return strings.HasPrefix(n, top+":")
-		}) {
+		if top := v.path[0]; top != "monitoring" && top != "scheduler" && !slices.ContainsFunc(names,
+			func(n string) bool {
+				return strings.HasPrefix(n, top+":")
+			}) {
 			t.Errorf("%s is not tested", top)
 		}
 	}

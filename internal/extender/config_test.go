@@ -23,8 +23,10 @@ func TestConfiguration(t *testing.T) {
 			want: Config{Address: "0.0.0.0:8000",
 				Divisors: Divisors{Default: 10, Classes: map[string]float64{"ssd": 5, "hdd": 0.5}}},
 		},
-		"empty key":         {text: "profiling-bind-address: ''", want: Config{Address: "127.0.0.1:9251", Divisors: Divisors{Default: 1}}},
-		"profiling":         {text: "profiling-bind-address: :6060", refused: "profiling-bind-address: profiling is not supported"},
+		"empty key": {text: "profiling-bind-address: ''", want: Config{Address: "127.0.0.1:9251",
+			Divisors: Divisors{Default: 1}}},
+		"profiling": {text: "profiling-bind-address: :6060",
+			refused: "profiling-bind-address: profiling is not supported"},
 		"divisor 0":         {text: "divisors: {ssd: 1, hdd: 0}", refused: "divisors: hdd: is 0"},
 		"default 0":         {text: "default-divisor: 0", refused: "default-divisor: is 0"},
 		"negative":          {text: "default-divisor: -1", refused: "must be greater than 0"},
@@ -60,7 +62,8 @@ func TestWithoutAFileTheDefaultsApplyAndAMissingFileIsAnError(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := ReadConfig(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "missing") {
+	if _, err := ReadConfig(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(),
+		"missing") {
 		t.Errorf("error %v", err)
 	}
 }

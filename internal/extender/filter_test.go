@@ -93,7 +93,8 @@ func TestNodesWithoutTheCapacityAreFilteredOut(t *testing.T) {
 			failed: extenderv1.FailedNodesMap{},
 		},
 		"exactly the free space": {
-			nodes:     []corev1.Node{nodeWith("a", inGiB(2)), nodeWith("b", capacities{"dc1": strconv.FormatInt(2*gib-1, 10)})},
+			nodes: []corev1.Node{nodeWith("a", inGiB(2)), nodeWith("b",
+				capacities{"dc1": strconv.FormatInt(2*gib-1, 10)})},
 			requested: map[string]int64{"dc1": 2 * gib},
 			passed:    []string{"a"},
 			failed:    extenderv1.FailedNodesMap{"b": "out of VG free space"},
@@ -123,7 +124,8 @@ func TestNodesWithoutTheCapacityAreFilteredOut(t *testing.T) {
 			}
 			if !reflect.DeepEqual(result.FailedNodes, test.failed) ||
 				!reflect.DeepEqual(result.FailedAndUnresolvableNodes, test.failed) {
-				t.Errorf("failed %v and unresolvable %v, want %v", result.FailedNodes, result.FailedAndUnresolvableNodes,
+				t.Errorf("failed %v and unresolvable %v, want %v", result.FailedNodes,
+					result.FailedAndUnresolvableNodes,
 					test.failed)
 			}
 		})

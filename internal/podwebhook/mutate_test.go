@@ -108,11 +108,13 @@ var cases = map[string]struct {
 	want    marks
 }{
 	// These are the cases of TopoLVM v0.41.
-	"a Pod without claims":           {},
-	"a Pod before its claim":         {usesClaims("non-existent"), nil},
-	"a claim":                        {usesClaims("pvc1"), marks{"dc1": 100 * gib}},
-	"claims of three device classes": {usesClaims("pvc1", "pvc3", "pvc4"), marks{"dc1": 100 * gib, "dc2": 3 * gib, "dc3": 4 * gib}},
-	"a generic ephemeral volume":     {[]corev1.Volume{ephemeral("topolvm-provisioner", 100*gib)}, marks{"dc1": 100 * gib}},
+	"a Pod without claims":   {},
+	"a Pod before its claim": {usesClaims("non-existent"), nil},
+	"a claim":                {usesClaims("pvc1"), marks{"dc1": 100 * gib}},
+	"claims of three device classes": {usesClaims("pvc1", "pvc3", "pvc4"), marks{"dc1": 100 * gib, "dc2": 3 * gib,
+		"dc3": 4 * gib}},
+	"a generic ephemeral volume": {[]corev1.Volume{ephemeral("topolvm-provisioner", 100*gib)},
+		marks{"dc1": 100 * gib}},
 	"a bound claim":                  {usesClaims("pvc1", "bound-pvc"), nil},
 	"a sum of sizes":                 {usesClaims("local-pvc", "pvc1", "pvc2"), marks{"dc1": 102*gib - 1}},
 	"a claim without a StorageClass": {usesClaims("default-pvc"), nil},
@@ -235,7 +237,8 @@ func TestOnlyMissingFieldsAreCreated(t *testing.T) {
 		"nothing": {func(*corev1.Pod) {}, []string{"/metadata/annotations", "/spec/containers/0/resources",
 			"/spec/containers/0/resources/limits", "/spec/containers/0/resources/requests"}},
 		"annotations": {func(p *corev1.Pod) { p.Annotations = map[string]string{"a": "b"} }, []string{
-			"/spec/containers/0/resources", "/spec/containers/0/resources/limits", "/spec/containers/0/resources/requests"}},
+			"/spec/containers/0/resources", "/spec/containers/0/resources/limits",
+			"/spec/containers/0/resources/requests"}},
 		"requests": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = memory },
 			[]string{"/metadata/annotations", "/spec/containers/0/resources/limits"}},
 		"both": {func(p *corev1.Pod) {
@@ -243,7 +246,8 @@ func TestOnlyMissingFieldsAreCreated(t *testing.T) {
 			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: memory, Limits: memory}
 		}, nil},
 		"resource claims": {func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}} },
-			[]string{"/metadata/annotations", "/spec/containers/0/resources/limits", "/spec/containers/0/resources/requests"}},
+			[]string{"/metadata/annotations", "/spec/containers/0/resources/limits",
+				"/spec/containers/0/resources/requests"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf(usesClaims("pvc1"))

@@ -73,7 +73,8 @@ func TestTheBundleVerifiesACertificateOfAnUnknownAuthority(t *testing.T) {
 	if _, err := certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "a.ns.svc"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := issue(t, now, "a.ns.svc").Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "a.ns.svc"}); err == nil {
+	if _, err := issue(t, now, "a.ns.svc").Leaf.Verify(x509.VerifyOptions{Roots: roots,
+		DNSName: "a.ns.svc"}); err == nil {
 		t.Error("another certificate is trusted")
 	}
 }
@@ -92,14 +93,15 @@ func TestTheBundleKeepsOneCertificateOfBefore(t *testing.T) {
 		before, want []byte
 		now          time.Time
 	}{
-		"the first":             {nil, encoded(third), now},
-		"unchanged":             {encoded(third), encoded(third), now},
-		"renewed":               {encoded(second), encoded(third, second), now},
-		"unchanged after that":  {encoded(third, second), encoded(third, second), now},
-		"renewed twice":         {encoded(second, first), encoded(third, second), now},
-		"another one expired":   {encoded(second), encoded(third), now.Add(48 * time.Hour)},
-		"what cannot be parsed": {append(pki.Encode(pki.BlockCertificate, []byte("x")), encoded(second)...), encoded(third, second), now},
-		"not PEM":               {[]byte("x"), encoded(third), now},
+		"the first":            {nil, encoded(third), now},
+		"unchanged":            {encoded(third), encoded(third), now},
+		"renewed":              {encoded(second), encoded(third, second), now},
+		"unchanged after that": {encoded(third, second), encoded(third, second), now},
+		"renewed twice":        {encoded(second, first), encoded(third, second), now},
+		"another one expired":  {encoded(second), encoded(third), now.Add(48 * time.Hour)},
+		"what cannot be parsed": {append(pki.Encode(pki.BlockCertificate, []byte("x")), encoded(second)...),
+			encoded(third, second), now},
+		"not PEM": {[]byte("x"), encoded(third), now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := trusted(third, test.before, test.now); !bytes.Equal(got, test.want) {

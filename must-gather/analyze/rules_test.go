@@ -394,7 +394,8 @@ func TestRules(t *testing.T) {
 		"reads failed": {gaps, Facts{Failures: archive.Failures{Failures: []archive.Failure{{What: "pods",
 			Error: "no"}}}}, []string{"info", "could not be read: pods: no"}},
 		"a program failed": {gaps, Facts{Collected: map[string]collected.Index{
-			"node1": {Results: []collected.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme", Absent: true}}}}},
+			"node1": {Results: []collected.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme",
+				Absent: true}}}}},
 			[]string{"info", "node node1: lsblk.json could not be read: hangs"}},
 		"time was over": {gaps, Facts{Timings: archive.Timings{Interrupted: "time limit"}},
 			[]string{"info", "time limit"}},

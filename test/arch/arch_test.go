@@ -88,7 +88,8 @@ var rules = []rule{
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/smart", ours: []string{"api", "internal/bounded", "internal/metric"},
 		never: []string{module + "controllers", module + "internal/csi"}},
-	{folder: "vgmanager/collect", ours: []string{"internal/collected", "internal/nodelayout", "vgmanager/host", "vgmanager/host/lvmsource"},
+	{folder: "vgmanager/collect", ours: []string{"internal/collected", "internal/nodelayout", "vgmanager/host",
+		"vgmanager/host/lvmsource"},
 		never: append([]string{module + "api"}, kubernetes...)},
 	// It must not start programs or ask the API server: it runs when both may be unavailable.
 	{folder: "vgmanager/rescue", ours: []string{"internal/bounded"},
@@ -155,7 +156,8 @@ var rules = []rule{
 			module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/internal/fixture", ours: []string{"api"},
 		never: []string{module + "vgmanager", module + "controllers"}},
-	{folder: "cmd/lvms", ours: []string{"api", "config/pod-webhook", "config/rbac", "controllers", "internal", "vgmanager"}},
+	{folder: "cmd/lvms", ours: []string{"api", "config/pod-webhook", "config/rbac", "controllers", "internal",
+		"vgmanager"}},
 	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster.
 	{folder: "cli", ours: []string{"api", "internal/paging", "internal/version", "must-gather/analyze"},
 		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
@@ -170,7 +172,8 @@ var rules = []rule{
 		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/collect reads nodes.
 	{folder: "must-gather", ours: []string{"api", "docs", "internal/collected", "internal/nodelayout",
-		"internal/version", "monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi",
+		"internal/version", "monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers",
+		module + "internal/csi",
 		module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack", starts: []string{"os/exec"}},

@@ -110,7 +110,8 @@ var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 func (c *collection) disks(ctx context.Context) []Item {
 	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short,
 		Accept: spoke}); err != nil {
-		c.result(collected.Result{File: "smart-*.json", Command: smartctl, Absent: absent(err), Error: unless(absent(err), err)})
+		c.result(collected.Result{File: "smart-*.json", Command: smartctl, Absent: absent(err),
+			Error: unless(absent(err), err)})
 		return nil
 	}
 	out, err := c.output(ctx, Item{Command: []string{"/usr/bin/lsblk", "--nodeps", "--noheadings", "--paths", "--raw",
@@ -131,7 +132,8 @@ func (c *collection) disks(ctx context.Context) []Item {
 func (c *collection) read(ctx context.Context, item Item) {
 	begun := time.Now()
 	out, err := c.output(ctx, item)
-	r := collected.Result{File: item.File, Command: strings.Join(item.Command, " "), Seconds: time.Since(begun).Seconds()}
+	r := collected.Result{File: item.File, Command: strings.Join(item.Command, " "),
+		Seconds: time.Since(begun).Seconds()}
 	if err != nil {
 		r.Absent = item.Optional && absent(err)
 		r.Error = unless(r.Absent, err)

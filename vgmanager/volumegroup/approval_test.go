@@ -72,7 +72,8 @@ func TestADeviceThatChangedSinceItsReviewIsLeftAlone(t *testing.T) {
 	b.devices.list[0].Size++
 	b.settle()
 	b.wantState(v1alpha1.VGStatusProgressing)
-	if got := b.reasonsOf("/dev/sdb"); len(got) != 1 || !strings.HasPrefix(got[0], "ChangedSinceReview: has changed since ann") {
+	if got := b.reasonsOf("/dev/sdb"); len(got) != 1 || !strings.HasPrefix(got[0],
+		"ChangedSinceReview: has changed since ann") {
 		t.Errorf("got %v", got)
 	}
 	if events := strings.Join(b.drain(), "\n"); !strings.Contains(events, "DeviceChangedSinceReview") {

@@ -43,7 +43,8 @@ func TestWhichPendingVolumesAreMarked(t *testing.T) {
 	if got, _ := s.look(time.Hour); got != "pvc-gone pvc-old" {
 		t.Errorf("after an audit, %q are marked", got)
 	}
-	if err := s.Client.(client.Client).Create(t.Context(), persistent("pvc-old", v1alpha1.DriverName, "x")); err != nil {
+	if err := s.Client.(client.Client).Create(t.Context(), persistent("pvc-old", v1alpha1.DriverName,
+		"x")); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := s.look(2 * time.Hour); got != "pvc-created pvc-gone" {

@@ -61,7 +61,8 @@ func capacityOf(ctx context.Context, node string) int64 {
 // claim creates a claim in the namespace default.
 func claim(ctx context.Context, name, size string) {
 	GinkgoHelper()
-	Expect(cluster.Claim(ctx, story.Volume{Namespace: "default", Name: name, Class: "lvms-thick", Size: size})).To(Succeed())
+	Expect(cluster.Claim(ctx, story.Volume{Namespace: "default", Name: name, Class: "lvms-thick",
+		Size: size})).To(Succeed())
 }
 
 // startPod creates a Pod in the namespace default that uses claims.
@@ -113,7 +114,8 @@ func saysWhy(ctx context.Context) {
 	claim(ctx, "d", "1900Mi")
 	startPod(ctx, "neither", "c", "d")
 	Eventually(func() string {
-		return cluster.Run(ctx, "get", "events", "--field-selector", "involvedObject.name=neither,reason=FailedScheduling",
+		return cluster.Run(ctx, "get", "events", "--field-selector",
+			"involvedObject.name=neither,reason=FailedScheduling",
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
 	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(ContainSubstring("out of VG free space"))
 	Expect(cluster.Run(ctx, "get", "pod", "neither", "-o", "jsonpath={.status.phase}")).To(Equal("Pending"))

@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// initFlags are the flags of init.
+type initFlags struct {
+	writing
+	class, thinPool string
+	isDefault       bool
+	approve         bool
+}
+
+func (e *environment) initCommand() *cobra.Command {
+	f := &initFlags{}
+	command := &cobra.Command{Use: "init FILE", Short: "Create a device class with the devices of a review",
+		Long: `Create a device class in the LVMCluster, with the devices that have "select: true" in a file of discover.
+It selects them by path on each node, and has "approval: Required": a device that was changed since the review is left
+alone with the reason ChangedSinceReview. Then it creates the approvals, with your user name.
+
+With --approve=false, it creates no approvals: others review the devices and run approve.`,
+		Example: `  # Create a device class with a thin pool
+  kubectl lvms discover > review.yaml
+  kubectl lvms init review.yaml --class vg1 --thin-pool thin-pool-1`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := f.writing.validate(); err != nil {
+				return err
+			}
+			review, err := readReview(args[0])
+			if err != nil {
+				return err
+			}
+			return e.init(command, f, review)
+		}}
+	command.Flags().StringVar(&f.class, "class", "vg1", "the name of the new device class and of its volume groups")
+	command.Flags().StringVar(&f.thinPool, "thin-pool", "", "the name of a thin pool for thin volumes and snapshots, "+
+		"with the default size and a ratio of 10. Without it, volumes are thick")
+	command.Flags().BoolVar(&f.isDefault, "default", false, "make its StorageClass the default one")
+	command.Flags().BoolVar(&f.approve, "approve", true, "approve the devices")
+	f.writing.addWriteFlags(command)
+	return command
+}
+
+// readReview returns the devices of a file that are selected.
+func readReview(file string) ([]ReviewedDevice, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the review: %w", err)
+	}
+	review := DeviceReview{}
+	if err := yaml.UnmarshalStrict(text, &review); err != nil {
+		return nil, fmt.Errorf("%s is not a file of kubectl lvms discover: %w", file, err)
+	}
+	if review.TypeMeta != typeMeta(reviewKind) {
+		return nil, fmt.Errorf("%s is not a file of kubectl lvms discover: it has the kind %q of %q", file, review.Kind,
+			review.APIVersion)
+	}
+	chosen := slices.DeleteFunc(review.Devices, func(d ReviewedDevice) bool { return !d.Select })
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no device is selected: set \"select: true\" for devices in %s", file)
+	}
+	return chosen, nil
+}
+
+func (e *environment) init(command *cobra.Command, f *initFlags, review []ReviewedDevice) error {
+	ctx := command.Context()
+	s, err := e.source(e.namespace())
+	if err != nil {
+		return err
+	}
+	class, err := newReviewedClass(f, review)
+	if err != nil {
+		return err
+	}
+	clusters, err := s.clusters(ctx)
+	if err != nil {
+		return err
+	}
+	cluster, patch, err := additionOf(clusters, class)
+	if err != nil {
+		return err
+	}
+	nodes, err := s.nodeStatuses(ctx)
+	if err != nil {
+		return err
+	}
+	chosen, err := matchReview(nodes, review, f.class)
+	if err != nil {
+		return err
+	}
+	user := ""
+	if f.approve {
+		if user, err = whoAmI(ctx, s.client); err != nil {
+			return err
+		}
+	}
+	t := e.terminal(command)
+	for _, note := range s.notes {
+		fmt.Fprintln(t.errOut, "note:", note)
+	}
+	text := initText(cluster, class, chosen, user)
+	if f.isDryRun() {
+		fmt.Fprint(t.errOut, text)
+		return printInit(t, cluster, patch, chosen, user)
+	}
+	fmt.Fprint(t.out, text)
+	if err := t.confirm(ctx, &f.writing, "Create the device class?"); err != nil {
+		return err
+	}
+	if err := patchWith(ctx, s.client, cluster, patch); err != nil {
+		return explainWrite(err, "patch", clustersResource, clusterName(cluster))
+	}
+	fmt.Fprintf(t.out, "%s was changed.\n", clusterName(cluster))
+	for i := 0; i < len(chosen) && f.approve; i++ {
+		if err := createApproval(ctx, s.client, t, newApproval(&chosen[i], cluster.Namespace, user)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printInit prints the patch of the LVMCluster and the approvals. user is empty if nothing is approved.
+func printInit(t *terminal, cluster *v1alpha1.LVMCluster, patch []operation, chosen []WaitingDevice,
+	user string) error {
+	text, err := yaml.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(t.errOut, "This is the JSON patch of %s:\n", clusterName(cluster))
+	fmt.Fprint(t.out, string(text))
+	if user == "" {
+		return nil
+	}
+	fmt.Fprintln(t.out, "---")
+	return printApprovals(t, chosen, cluster.Namespace, user)
+}
+
+// matchReview returns the reviewed devices as the nodes list them now. It is an error if one has changed.
+func matchReview(nodes []v1alpha1.LVMVolumeGroupNodeStatus, review []ReviewedDevice,
+	class string) ([]WaitingDevice, error) {
+	var chosen []WaitingDevice
+	for _, r := range review {
+		at := slices.IndexFunc(nodes, func(n v1alpha1.LVMVolumeGroupNodeStatus) bool { return n.Name == r.Node })
+		if at < 0 {
+			return nil, fmt.Errorf("node %s has no LVMVolumeGroupNodeStatus: it does not exist, or no node agent runs "+
+				"on it", r.Node)
+		}
+		devices := nodes[at].Status.Devices
+		now := slices.IndexFunc(devices, func(d v1alpha1.DeviceStatus) bool { return isNamed(&d, r.Path) })
+		switch {
+		case now < 0:
+			return nil, fmt.Errorf("node %s no longer lists the device %s: run kubectl lvms discover again",
+				r.Node, r.Path)
+		case r.Fingerprint == "" || devices[now].Fingerprint != r.Fingerprint:
+			return nil, fmt.Errorf("device %s of node %s has changed since the review: its fingerprint was %s and is "+
+				"%s. Run kubectl lvms discover again", r.Path, r.Node, cmp.Or(r.Fingerprint, "missing"),
+				cmp.Or(devices[now].Fingerprint, "missing"))
+		}
+		chosen = append(chosen, WaitingDevice{Node: r.Node, DeviceClass: class, Reason: awaitingApproval,
+			Content: contentOf(&devices[now]), DeviceStatus: devices[now]})
+	}
+	return chosen, nil
+}
+
+// maxSelectors is the limit of deviceSelectors.
+const maxSelectors = 16
+
+// newReviewedClass returns a device class that selects the reviewed devices. Nodes with the same paths share a
+// selector.
+func newReviewedClass(f *initFlags, review []ReviewedDevice) (v1alpha1.DeviceClass, error) {
+	class := v1alpha1.DeviceClass{Name: f.class, Default: f.isDefault, Approval: v1alpha1.ApprovalRequired}
+	if f.thinPool != "" {
+		class.ThinPoolConfig = &v1alpha1.ThinPoolConfig{Name: f.thinPool, OverprovisionRatio: 10}
+	}
+	paths := map[string][]v1alpha1.DevicePath{}
+	var nodes []string
+	for _, r := range review {
+		if !slices.Contains(nodes, r.Node) {
+			nodes = append(nodes, r.Node)
+		}
+		if path := v1alpha1.DevicePath(r.Path); !slices.Contains(paths[r.Node], path) {
+			paths[r.Node] = append(paths[r.Node], path)
+		}
+	}
+	for _, node := range nodes {
+		term := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField,
+			Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}
+		slices.Sort(paths[node])
+		at := slices.IndexFunc(class.DeviceSelectors, func(s v1alpha1.NodeDeviceSelector) bool {
+			return slices.Equal(s.Paths, paths[node])
+		})
+		if at >= 0 {
+			terms := &class.DeviceSelectors[at].NodeSelector.NodeSelectorTerms
+			*terms = append(*terms, term)
+			continue
+		}
+		class.DeviceSelectors = append(class.DeviceSelectors, v1alpha1.NodeDeviceSelector{
+			NodeSelector:   &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+			DeviceSelector: v1alpha1.DeviceSelector{Paths: paths[node]}})
+	}
+	if len(class.DeviceSelectors) > maxSelectors {
+		return class, fmt.Errorf("the devices have different paths on %d nodes, and a device class can have selectors "+
+			"for %d: create several device classes, or one that selects devices by property, with approval: Required",
+			len(class.DeviceSelectors), maxSelectors)
+	}
+	return class, nil
+}
+
+// additionOf returns the LVMCluster that gets a device class, and the patch that adds it.
+func additionOf(clusters []v1alpha1.LVMCluster, class v1alpha1.DeviceClass) (*v1alpha1.LVMCluster, []operation, error) {
+	switch {
+	case len(clusters) == 0:
+		return nil, nil, errors.New("there is no LVMCluster: create one without device classes, so that the node " +
+			"agents list the devices, and run kubectl lvms discover")
+	case len(clusters) > 1:
+		return nil, nil, errors.New("there are several LVMClusters: give the namespace of the operator with -n")
+	}
+	cluster := &clusters[0]
+	present := cluster.Spec.Storage.DeviceClasses
+	if slices.ContainsFunc(present, func(c v1alpha1.DeviceClass) bool { return c.Name == class.Name }) {
+		return nil, nil, fmt.Errorf("%s already has the device class %s: give another name with --class, or add the "+
+			"devices to its selector and run kubectl lvms approve", clusterName(cluster), class.Name)
+	}
+	add := operation{Op: "add", Path: "/spec/storage/deviceClasses/-", Value: class}
+	if len(present) == 0 {
+		add = operation{Op: "add", Path: "/spec/storage", Value: v1alpha1.Storage{
+			DeviceClasses: []v1alpha1.DeviceClass{class}}}
+	}
+	return cluster, []operation{{Op: "test", Path: "/metadata/uid", Value: cluster.UID},
+		{Op: "replace", Path: "/metadata/resourceVersion", Value: cluster.ResourceVersion}, add}, nil
+}
+
+func clusterName(cluster *v1alpha1.LVMCluster) string {
+	return "LVMCluster " + cluster.Namespace + "/" + cluster.Name
+}
+
+// initText returns what init does, as a person reads it. user is empty if nothing is approved.
+func initText(cluster *v1alpha1.LVMCluster, class v1alpha1.DeviceClass, chosen []WaitingDevice, user string) string {
+	var text strings.Builder
+	kind := "thick volumes"
+	if class.ThinPoolConfig != nil {
+		kind = "the thin pool " + class.ThinPoolConfig.Name
+	}
+	fmt.Fprintf(&text, "%s gets the device class %s, with %s and these devices:\n", clusterName(cluster), class.Name,
+		kind)
+	for i := range chosen {
+		d := &chosen[i]
+		fmt.Fprintf(&text, "  node %s: %s (%s, %s, %s), content: %s\n", d.Node, stablePath(&d.DeviceStatus), d.Name,
+			cmp.Or(sizeOf(d.Size), "unknown size"), cmp.Or(d.Model, "unknown model"), d.Content)
+	}
+	if user == "" {
+		fmt.Fprintln(&text, "- No device is used before it is approved: kubectl lvms approve")
+		return text.String()
+	}
+	fmt.Fprintf(&text, "- The user %s approves these devices. The node agents create volume groups on them, if they "+
+		"still have the fingerprints of the review.\n", user)
+	return text.String()
+}
