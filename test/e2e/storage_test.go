@@ -198,7 +198,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
 		disk := addDisk(ctx, "node1", "occupied")
-		cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-L", "precious", disk.Device)
+		cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-b", "4096", "-L", "precious", disk.Device)
 		content := cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)
 		addClass(ctx, "occupied", disk.Device)
 

@@ -19,7 +19,7 @@ func TestLabLastMount(t *testing.T) {
 		}
 	}
 	want("blank", false)
-	l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", l.disk)
+	l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", "-b", "4096", l.disk)
 	want("never mounted", false)
 	folder := t.TempDir()
 	l.sh("/usr/bin/mount", "-t", "ext4", l.disk, folder)

@@ -57,7 +57,7 @@ func (s *scene) excludes(disk string, code device.Code) {
 
 func (s *scene) format(disk string) {
 	s.Helper()
-	s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+	s.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 	s.settleUdev()
 }
 

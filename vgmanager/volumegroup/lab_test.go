@@ -4,7 +4,6 @@ package volumegroup
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -141,6 +140,11 @@ func selectingDisks(paths []string, spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.L
 	return spec
 }
 
+// ext4On returns the arguments of mkfs.ext4 for a whole disk. With blocks of 1 KiB, the default for small disks, the group
+// descriptors are where an Acorn partition table has its checksum of one byte, and the kernel mistakes one file system
+// in 256 for such a table.
+func ext4On(disk string) []string { return []string{"-q", "-F", "-b", "4096", disk} }
+
 func firstTwo(spec v1alpha1.LVMVolumeGroupSpec) func([]string) v1alpha1.LVMVolumeGroupSpec {
 	return func(disks []string) v1alpha1.LVMVolumeGroupSpec { return selectingDisks(disks[:2], spec) }
 }
@@ -230,10 +234,8 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	spec := thinOf(90)
 	spec.DeviceDiscoveryPolicy = v1alpha1.DeviceDiscoveryDynamic
 	l := newLabBench(t, func([]string) v1alpha1.LVMVolumeGroupSpec { return spec })
-	for i, disk := range l.disks[1:] {
-		// The kernel mistakes one random file system in 256 for an Acorn partition table, which has a checksum of one
-		// byte at the location of the group descriptors. These depend on the UUID.
-		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", "-U", fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i), disk)
+	for _, disk := range l.disks[1:] {
+		l.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 	}
 	l.settleUdev()
 	l.settleWhenOldEnough()
@@ -305,7 +307,7 @@ func TestLabDisksThatAreNotBlank(t *testing.T) {
 		t.Errorf("a blank disk: %s", got)
 	}
 
-	l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+	l.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 	if got := code(disk); got != device.HasSignature {
 		t.Errorf("a file system: %q", got)
 	}

@@ -1116,7 +1116,7 @@ func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 
 // contents are types of content of a disk, each created by a program of the node or by its first bytes.
 var contents = map[string]func(s *scene, disk string){
-	"ext4":        func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
+	"ext4":        func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...) },
 	"swap":        func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
 	"crypto_LUKS": func(s *scene, disk string) { s.writeAt(disk, 0, layers.LUKSHeader(2)) },
 	"linux_raid_member": func(s *scene, disk string) {
@@ -1188,7 +1188,7 @@ func TestSceneDiskWithContent(t *testing.T) {
 			// The disk is used for something else, and the agent restarts.
 			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
 			s.sh("/usr/sbin/lvm", "pvremove", disk)
-			s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+			s.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 			s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
 			sum = s.hash(disk)
 			s.boot()
@@ -1213,7 +1213,7 @@ func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 		selector.ForceWipeDevicesAndDestroyAllData = &yes
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: selector}
 	})
-	s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", s.disks[0])
+	s.sh("/usr/sbin/mkfs.ext4", ext4On(s.disks[0])...)
 	s.settleUdev()
 	s.ready()
 	volume := s.volume("a", 32<<20)

@@ -38,7 +38,7 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 	runner := nodelvm.New()
 	lvmtest.Contract(t, lvmtest.Bench{
 		LVM: lvm.New(runner), Disks: labDisks(t),
-		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
+		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", "-b", "4096", disk) },
 		Clear: func(t *testing.T, disk string) { command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk) },
 	})
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand())
