@@ -189,6 +189,31 @@ func TestBelow(t *testing.T) {
 	}
 }
 
+// TestIdentityOfAMappingWithoutUdevRules: a host without LVM does not have the rules that set DM_UUID.
+func TestIdentityOfAMappingWithoutUdevRules(t *testing.T) {
+	n := fakeNode(t, map[string]string{
+		"sys/class/block/dm-0/dm/uuid":   "mpath-3600\n",
+		"sys/class/block/dm-1/dm/uuid":   "mpath-3601\n",
+		"sys/class/block/dm-2/dm/uuid":   "\n",
+		"sys/class/block/dm-3/dm/uuid/x": "",
+		"sys/class/block/sdb/size":       "1",
+		"udev/b253:0":                    "E:DM_NAME=a\n",
+		"udev/b253:1":                    "E:DM_UUID=mpath-udev\n",
+	})
+	for number, want := range map[string]string{"0": "dm:mpath-3600", "1": "dm:mpath-udev", "2": "", "3": ""} {
+		d := Device{KernelName: "/dev/dm-" + number, Number: Number("253:" + number), Type: "mpath"}
+		n.complete(&d, nil)
+		if got := d.Identity(); got != want || (len(d.Problems) > 0) != (number == "3") {
+			t.Errorf("dm-%s: got %q, problems %q", number, got, d.Problems)
+		}
+	}
+	disk := Device{KernelName: "/dev/sdb", Number: "8:16"}
+	n.complete(&disk, nil)
+	if got := disk.Identity(); got != "" || len(disk.Problems) > 0 {
+		t.Errorf("a disk: got %q, problems %q", got, disk.Problems)
+	}
+}
+
 func TestHoldersThatLsblkDoesNotShow(t *testing.T) {
 	n := fakeNode(t, map[string]string{
 		"sys/class/block/sdb/holders/dm-4/x":    "",

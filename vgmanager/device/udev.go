@@ -63,6 +63,7 @@ func decodeRecord(data []byte) (udevRecord, error) {
 func (n *Node) complete(d *Device, mounts map[Number][]string) {
 	n.addBackingFile(d)
 	n.addRecord(d)
+	n.addMappingUUID(d)
 	n.addHolders(d)
 	for _, m := range mounts[d.Number] {
 		if !slices.Contains(d.Mountpoints, m) {
@@ -108,6 +109,28 @@ func (n *Node) addRecord(d *Device) {
 	}
 	if d.Serial == "" {
 		d.Serial = r.properties["ID_SERIAL_SHORT"]
+	}
+}
+
+// addMappingUUID reads the UUID of a mapping from the kernel if udev does not report it: a host without LVM does not have
+// the udev rules of device-mapper.
+func (n *Node) addMappingUUID(d *Device) {
+	if d.properties["DM_UUID"] != "" {
+		return
+	}
+	data, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName), "dm/uuid"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		d.Problems = append(d.Problems, fmt.Sprintf("read the UUID of the mapping: %v", err))
+		return
+	}
+	if uuid := strings.TrimSpace(string(data)); uuid != "" {
+		if d.properties == nil {
+			d.properties = map[string]string{}
+		}
+		d.properties["DM_UUID"] = uuid
 	}
 }
 
