@@ -71,6 +71,9 @@ const (
 	// ImportAnnotation on a LogicalVolume names the existing logical volume that the object is for. The node agent does
 	// not create a logical volume for such an object. Agents cannot change the annotation.
 	ImportAnnotation = "lvm.topolvm.io/import"
+	// ExistingVolumeAnnotation on the LogicalVolume of a VolumeSnapshot names the logical volume that the node agent
+	// found for it by its tags. The operator sets ImportAnnotation to it if no other object has this logical volume.
+	ExistingVolumeAnnotation = "lvm.topolvm.io/existing-volume"
 	// MovedVolumeAnnotation on a LogicalVolume has the PersistentVolume (JSON) that is being recreated on another node.
 	MovedVolumeAnnotation = "lvm.topolvm.io/moved-persistentvolume"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.

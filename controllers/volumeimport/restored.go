@@ -3,12 +3,14 @@ package volumeimport
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -18,37 +20,39 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
 )
 
 // restores gives LogicalVolumes that Velero or OADP restored the logical volumes of their PersistentVolumes. Such an
 // object has another UID than before, and no status. The node agent finds the logical volume by its tags and creates
-// nothing, but it must not choose which volume an object has. The PersistentVolume decides.
+// nothing, but it must not choose which volume an object has. The PersistentVolume decides. A VolumeSnapshot has none:
+// its LogicalVolume gets the snapshot that the agent found, unless another object has it.
 type restores struct{ *Controller }
 
 // withoutPersistentVolume is the delay before the PersistentVolume of a LogicalVolume is read again.
 const withoutPersistentVolume = 30 * time.Second
 
-// Reconcile sets the import annotation of a LogicalVolume to the volume handle of its PersistentVolume.
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list
+
+// Reconcile sets the import annotation of a LogicalVolume to the volume handle of its PersistentVolume, or to the
+// existing snapshot.
 func (r restores) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	lv := &topolvmv1.LogicalVolume{}
 	if err := r.client.Get(ctx, request.NamespacedName, lv); err != nil || !isWithoutVolume(lv) {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	pv := &corev1.PersistentVolume{}
-	if err := r.live.Get(ctx, request.NamespacedName, pv); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("read PersistentVolume %s: %w", lv.Name, err)
+	volume, err := r.volumeOf(ctx, lv)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	source := pv.Spec.CSI
-	if source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle == "" ||
-		source.VolumeHandle == string(lv.UID) || !isOn(pv, lv.Spec.NodeName) {
+	if volume == "" {
 		return reconcile.Result{RequeueAfter: withoutPersistentVolume}, nil
 	}
 	// The agent refuses a volume that belongs to another LogicalVolume.
 	before := lv.DeepCopy()
-	if lv.Annotations == nil {
-		lv.Annotations = map[string]string{}
-	}
-	lv.Annotations[v1alpha1.ImportAnnotation] = source.VolumeHandle
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ImportAnnotation, volume)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Patch(ctx, lv, patch); apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil
@@ -56,9 +60,69 @@ func (r restores) Reconcile(ctx context.Context, request reconcile.Request) (rec
 		return reconcile.Result{}, fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.ImportAnnotation,
 			lv.Name, err)
 	}
-	log.FromContext(ctx).Info("a restored LogicalVolume gets the volume of its PersistentVolume", "lv",
-		source.VolumeHandle, "node", lv.Spec.NodeName)
+	log.FromContext(ctx).Info("a restored LogicalVolume gets its existing logical volume", "lv", volume, "node",
+		lv.Spec.NodeName)
 	return reconcile.Result{}, nil
+}
+
+// volumeOf returns the existing logical volume for a LogicalVolume, or "" if it is not known yet.
+func (r restores) volumeOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+	pv := &corev1.PersistentVolume{}
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(lv), pv)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.snapshotOf(ctx, lv)
+	case err != nil:
+		return "", fmt.Errorf("read PersistentVolume %s: %w", lv.Name, err)
+	}
+	source := pv.Spec.CSI
+	if source == nil || source.Driver != v1alpha1.DriverName || source.VolumeHandle == string(lv.UID) ||
+		!isOn(pv, lv.Spec.NodeName) {
+		return "", nil
+	}
+	return source.VolumeHandle, nil
+}
+
+// snapshotOf returns the snapshot that the node agent found for the LogicalVolume of a VolumeSnapshot, or "" if it
+// found none, or another object has it.
+func (r restores) snapshotOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+	volume := lv.Annotations[v1alpha1.ExistingVolumeAnnotation]
+	if volume == "" || !strings.HasPrefix(lv.Name, snapshotref.NamePrefix) {
+		return "", nil
+	}
+	owner, err := r.ownerOf(ctx, volume, lv.Name)
+	if err != nil || owner == "" {
+		return volume, err
+	}
+	r.recorder.Eventf(lv, nil, corev1.EventTypeWarning, "RestoreRefused", "Import", "logical volume %s on node %s was "+
+		"created for an earlier LogicalVolume of this name, but %s has it now. Nothing is created. Delete this "+
+		"LogicalVolume if its VolumeSnapshot is not needed", volume, lv.Spec.NodeName, owner)
+	return "", nil
+}
+
+// ownerOf returns the object that has a logical volume, other than a LogicalVolume with this name, or "". It reads the
+// objects from the API server, because the cache can be outdated.
+func (r restores) ownerOf(ctx context.Context, volume, name string) (owner string, err error) {
+	err = paging.Each(ctx, r.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
+		for i := range list.Items {
+			if lv := &list.Items[i]; lv.Name != name && (volume == string(lv.UID) || volume == lv.Status.VolumeID ||
+				volume == lv.Annotations[v1alpha1.ImportAnnotation]) {
+				owner = fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
+			}
+		}
+	})
+	if err != nil || owner != "" {
+		return owner, err
+	}
+	err = paging.Each(ctx, r.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			source := list.Items[i].Spec.CSI
+			if source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == volume {
+				owner = "PersistentVolume " + list.Items[i].Name
+			}
+		}
+	})
+	return owner, err
 }
 
 // isWithoutVolume reports whether a node agent waits for something before it creates the volume of a LogicalVolume.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,23 +20,49 @@ import (
 // createUnlessRestored creates the logical volume of an object, unless the object was restored. An object that Velero
 // or OADP restored has another UID than the one for which its logical volume was created, and no status: a new logical
 // volume would be empty, and the data would be an orphan. Instead, the code Unavailable in the status makes the
-// operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: its
-// object gets the snapshot that was created for it. The operator marks an object whose claim no longer exists as
+// operator choose the logical volume that the PersistentVolume names. A VolumeSnapshot has no PersistentVolume: the
+// agent proposes the snapshot that was created for it. The operator marks an object whose claim no longer exists as
 // unclaimed: its volume is refused, and the operator deletes the object.
 func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	snapshot, err := r.restored(ctx, lv)
-	switch {
-	case err != nil:
+	if err == nil && snapshot != "" {
+		err = r.propose(ctx, lv, snapshot)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if err != nil {
 		r.events.Emit(lv, createFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
-	case snapshot != "":
-		return r.take(ctx, lv, snapshot)
 	}
 	if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; unclaimed {
 		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
 			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
 	}
 	return r.create(ctx, lv)
+}
+
+// propose names the existing snapshot of a restored object in an annotation. It always returns an error: with the code
+// Unavailable, the operator reads the annotation. Agents cannot choose the volume of an object themselves.
+func (r *Reconciler) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, snapshot string) error {
+	if err := r.untaken(ctx, lv, snapshot); err != nil {
+		return err
+	}
+	if lv.Annotations[v1alpha1.ExistingVolumeAnnotation] != snapshot {
+		before := lv.DeepCopy()
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ExistingVolumeAnnotation, snapshot)
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		switch err := r.Client.Patch(ctx, lv, patch); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return err // The object has changed.
+		case err != nil:
+			return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: %v",
+				v1alpha1.ExistingVolumeAnnotation, lv.Name, err)
+		}
+	}
+	return status.Errorf(codes.Unavailable, "device class %s on node %s has the snapshot %s of an earlier LogicalVolume "+
+		"%s. It is used when the operator has checked that no other object has it", lv.Spec.DeviceClass, r.Node,
+		snapshot, lv.Name)
 }
 
 // refused is called for an object whose status has a final error. The client deletes the object, or requests something

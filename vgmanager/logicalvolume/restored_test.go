@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -239,6 +240,18 @@ func snapshotSpec() topolvmv1.LogicalVolumeSpec {
 	return spec
 }
 
+// operatorAccepts does what the operator does if no other object has the volume that the agent proposed.
+func (w *world) operatorAccepts(object string) {
+	w.Helper()
+	lv := w.get(object)
+	if lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable ||
+		!strings.Contains(lv.Status.Message, "It is used when the operator has checked that no other object has it") {
+		w.Errorf("got the status %+v", lv.Status)
+	}
+	lv.Annotations[v1alpha1.ImportAnnotation] = lv.Annotations[v1alpha1.ExistingVolumeAnnotation]
+	w.must(w.api.Update(w.Context(), lv))
+}
+
 // TestARestoredSnapshotGetsItsLogicalVolume: Velero restores the LogicalVolume of a VolumeSnapshot with another UID and
 // without its status. Nothing is created, also if the source no longer exists.
 func TestARestoredSnapshotGetsItsLogicalVolume(t *testing.T) {
@@ -288,11 +301,21 @@ func TestARestoredSnapshotGetsItsLogicalVolume(t *testing.T) {
 				if test.noLVM {
 					w.fake.Fail("Report", errors.New("input/output error"))
 				}
-				if err := w.run(w.agent(), snapshot); (err != nil) != (test.says != "") {
-					t.Errorf("got %v", err)
+				if err := w.run(w.agent(), snapshot); err == nil {
+					t.Error("it is not tried again")
 				}
 			}
 			w.fake.Fail("Report", nil)
+			proposed := w.get(snapshot).Annotations[v1alpha1.ExistingVolumeAnnotation]
+			if test.says == "" && proposed != "old" || test.says != "" && proposed != "" {
+				t.Errorf("proposed the volume %q", proposed)
+			}
+			if proposed != "" {
+				w.operatorAccepts(snapshot)
+				for range 2 {
+					w.must(w.run(w.agent(), snapshot))
+				}
+			}
 			w.see("at the end", before...)
 			lv := w.get(snapshot)
 			if test.says != "" {
@@ -324,6 +347,10 @@ func TestARestoredSnapshotIsTakenAfterAKill(t *testing.T) {
 	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "old",
 		Add:    []string{"lvms.uid=" + string(lv.UID), "lvms.cluster=c1"},
 		Remove: []string{"lvms.uid=old", "lvms.cluster=c0"}}))
+	if err := w.run(w.agent(), "snapshot-1"); err == nil {
+		t.Error("it is not tried again")
+	}
+	w.operatorAccepts("snapshot-1")
 	w.must(w.run(w.agent(), "snapshot-1"))
 	if lv := w.get("snapshot-1"); lv.Status.VolumeID != "old" {
 		t.Errorf("got the status %+v", lv.Status)
@@ -354,6 +381,10 @@ func TestARestoredSnapshotWaitsForItsDeviceClass(t *testing.T) {
 	// Now it is set up.
 	lv.Spec.DeviceClass = "thin"
 	w.must(w.api.Update(t.Context(), lv))
+	if err := w.run(w.agent(), "snapshot-1"); err == nil {
+		t.Error("it is not tried again")
+	}
+	w.operatorAccepts("snapshot-1")
 	w.must(w.run(w.agent(), "snapshot-1"))
 	if lv := w.get("snapshot-1"); lv.Status.VolumeID != "old" || lv.Status.Code != codes.OK {
 		t.Errorf("got the status %+v", lv.Status)

@@ -59,7 +59,8 @@ func addPersistentVolume(o plan.Owners, pv *corev1.PersistentVolume) {
 func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {
 	described := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 	// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
-	for _, volume := range []string{string(lv.UID), lv.Annotations[v1alpha1.ImportAnnotation], lv.Status.VolumeID} {
+	for _, volume := range []string{string(lv.UID), lv.Annotations[v1alpha1.ExistingVolumeAnnotation],
+		lv.Annotations[v1alpha1.ImportAnnotation], lv.Status.VolumeID} {
 		if volume != "" {
 			o.Of[volume] = described
 		}

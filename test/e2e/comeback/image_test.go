@@ -112,10 +112,10 @@ func takeSnapshot(ctx context.Context, w *written) snapshotted {
 func (s snapshotted) isRestored(ctx context.Context, node string) {
 	GinkgoHelper()
 	By("creating the objects of the snapshot")
-	cluster.Run(ctx, "annotate", "logicalvolume", s.logicalVolume, "lvm.topolvm.io/import="+s.before)
 	var handle string
 	Eventually(func() string { handle = s.handle(ctx); return handle }).WithContext(ctx).WithTimeout(2 * soon).
 		WithPolling(time.Second).ShouldNot(BeEmpty())
+	Expect(handle).To(Equal(s.before))
 	Expect(volumesOn(ctx, node)).To(ContainElement(HaveSuffix(" " + handle)))
 	Expect(cluster.ApplyManifest(ctx, s.manifest(handle))).To(Succeed())
 	Expect(cluster.WaitSnapshot(ctx, namespace, s.name)).To(Succeed())

@@ -181,8 +181,6 @@ var elsewhere = map[string][2]string{
 	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml": {"test/e2e/catalog/catalog_test.go",
 		`"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
 	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true": lostNodes,
-	"kubectl annotate logicalvolume snapshot-UID lvm.topolvm.io/import=LOGICALVOLUME": {
-		"test/e2e/comeback/image_test.go", `"annotate", "logicalvolume", s.logicalVolume, "lvm.topolvm.io/import="`},
 	"kubectl get node NODE -o jsonpath='{.metadata.finalizers}'": {"test/e2e/comeback/deleted_test.go",
 		"jsonpath={.metadata.finalizers}"},
 	"kubectl delete node NODE": lostNodes,
