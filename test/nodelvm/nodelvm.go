@@ -115,12 +115,15 @@ var mount = sync.OnceFunc(func() {
 })
 
 func mountImage(files string) error {
+	// The mounts are private: a mount below /run must not appear below root and files, too.
 	if err := errors.Join(os.MkdirAll(root, 0o755), unix.Mount(files, root, "", unix.MS_BIND, ""),
+		unix.Mount("", root, "", unix.MS_PRIVATE, ""),
 		unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")); err != nil {
 		return fmt.Errorf("mount %s: %w", files, err)
 	}
 	for _, dir := range []string{"/dev", "/sys", "/proc", "/etc/lvm", "/run"} {
-		if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount(dir, root+dir, "", unix.MS_BIND, "")); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o755), unix.Mount(dir, root+dir, "", unix.MS_BIND, ""),
+			unix.Mount("", root+dir, "", unix.MS_PRIVATE, "")); err != nil {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
 	}
