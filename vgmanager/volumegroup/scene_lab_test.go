@@ -104,7 +104,9 @@ func (s *scene) clearDisks() {
 	}
 	// udev removes the links to logical volumes, unless the host has no LVM: then LVM created them. With them, LVM does
 	// not create a volume group of this name.
-	s.ok(os.RemoveAll("/dev/vg1"))
+	for _, group := range []string{"vg1", "data"} {
+		s.ok(os.RemoveAll("/dev/" + group))
+	}
 	for _, link := range scsiDisks(s.T) {
 		disk := kernelName(link)
 		clean(disk)
