@@ -120,7 +120,7 @@ RIGHTS := $(LVMS_CACHE)/rights
 .PHONY: test-e2e
 test-e2e: $(call wants,packages artifacts) ## Run the end-to-end tests on lab clusters with real LVM.
 	@rm -rf $(RIGHTS) && mkdir -p $(RIGHTS)
-	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) LVMS_HELM=$(BIN)/helm $(if $(LONG),LVMS_TOPOLVM_IMAGE=$(TOPOLVM_IMAGE)) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -p $(CLUSTERS) -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) LVMS_HELM=$(BIN)/helm LVMS_PLUGIN=$(BIN)/kubectl-lvms $(if $(LONG),LVMS_TOPOLVM_IMAGE=$(TOPOLVM_IMAGE)) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -p $(CLUSTERS) -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
 	@LVMS_RIGHTS=$(RIGHTS) hack/step "rights" go test -tags e2e -count 1 ./test/rights
 
 .PHONY: test-previous

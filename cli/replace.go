@@ -16,8 +16,8 @@ func (e *environment) replaceCommand() *cobra.Command {
 		Long: `Add the path of a new, blank device of the node to the device class, and request that the old device is
 drained and removed, in one change. The volume group gets the new device first.
 
-The device class must select devices by path, with one deviceSelector that does not wipe devices. Other device classes
-find new devices themselves: wait for that, and use remove.` + howRequestsWork,
+The device class must select the old device by path, with a selector that does not wipe devices. Device classes that
+select by properties find new devices themselves: wait for that, and use remove.` + howRequestsWork,
 		Example: `  # Replace a disk that fails with a new one
   kubectl lvms replace --node worker-1 --device /dev/sdb --with /dev/sdc`,
 		Args:              cobra.NoArgs,
@@ -84,7 +84,7 @@ func replacement(clusters []v1alpha1.LVMCluster, m member, spare *v1alpha1.Devic
 	}
 	var added []operation
 	if !slices.Contains(classesOf(m.at.status, spare), m.at.class) {
-		if added, err = replaceOperations(class, spare, len(nodes)); err != nil {
+		if added, err = replaceOperations(class, m, spare, len(nodes)); err != nil {
 			return change{}, err
 		}
 	}

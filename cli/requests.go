@@ -116,43 +116,6 @@ func adoptOperations(c classAt, node, uuid string) []operation {
 	return []operation{appendTo(c.path("adopt"), len(list) == 0, adopted)}
 }
 
-// replaceOperations returns how the path of a new device is added to the selector of a device class, so that the volume
-// group gets the device before another one is removed. It returns nothing if the selector has the path. Selectors whose
-// devices are wiped, and those for groups of nodes, are not changed.
-func replaceOperations(c classAt, device *v1alpha1.DeviceStatus, nodes int) ([]operation, error) {
-	class := c.class()
-	selector := class.DeviceSelector
-	const byHand = "add the path of the new device to the selector of the LVMCluster, wait until kubectl lvms " +
-		"devices shows the device in the device class, and run kubectl lvms remove for the old one"
-	switch {
-	case len(class.DeviceSelectors) > 0:
-		return nil, fmt.Errorf("the device class %s has a selector for each group of nodes (deviceSelectors): "+
-			"%s", class.Name,
-			byHand)
-	case selector == nil || len(selector.Paths)+len(selector.OptionalPaths) == 0:
-		return nil, fmt.Errorf("the device class %s does not select devices by path, so it finds the new device "+
-			"itself: wait until kubectl lvms devices shows the device in the device class, and run kubectl lvms "+
-			"remove for the old one",
-			class.Name)
-	case selector.ForceWipeDevicesAndDestroyAllData != nil && *selector.ForceWipeDevicesAndDestroyAllData ||
-		len(selector.WipeVolumeGroups) > 0:
-		return nil, fmt.Errorf("the selector of the device class %s wipes its devices, and this command adds none to "+
-			"it: %s",
-			class.Name, byHand)
-	}
-	names := namesOfDevice(device)
-	for _, path := range slices.Concat(selector.Paths, selector.OptionalPaths) {
-		if slices.Contains(names, string(path)) {
-			return nil, nil
-		}
-	}
-	list, isAbsent := "deviceSelector/optionalPaths", len(selector.OptionalPaths) == 0
-	if nodes == 1 && len(selector.Paths) > 0 {
-		list, isAbsent = "deviceSelector/paths", false
-	}
-	return []operation{appendTo(c.path(list), isAbsent, v1alpha1.DevicePath(stablePath(device)))}, nil
-}
-
 // linkPrefixes are the begins of links in /dev/disk/by-id, those that name the device itself first.
 var linkPrefixes = []string{"wwn-", "nvme-eui.", "nvme-uuid.", "dm-uuid-", "md-uuid-", "scsi-3", "nvme-", "scsi-",
 	"ata-", "virtio-"}

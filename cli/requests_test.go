@@ -147,48 +147,6 @@ func TestAdoptOperations(t *testing.T) {
 	}
 }
 
-func TestReplaceOperations(t *testing.T) {
-	device := &v1alpha1.DeviceStatus{Name: "/dev/sdc", ByID: []string{"ata-X", "wwn-0x3"}}
-	const selector = "/spec/storage/deviceClasses/1/deviceSelector/"
-	link := v1alpha1.DevicePath("/dev/disk/by-id/wwn-0x3")
-	paths := []v1alpha1.DevicePath{"/dev/sdb"}
-	tests := map[string]struct {
-		selector *v1alpha1.DeviceSelector
-		nodes    int
-		want     []operation
-		err      string
-	}{
-		"optional paths": {&v1alpha1.DeviceSelector{OptionalPaths: paths}, 1,
-			[]operation{{Op: "add", Path: selector + "optionalPaths/-", Value: link}}, ""},
-		"required paths of one node": {&v1alpha1.DeviceSelector{Paths: paths}, 1,
-			[]operation{{Op: "add", Path: selector + "paths/-", Value: link}}, ""},
-		"required paths of several nodes": {&v1alpha1.DeviceSelector{Paths: paths}, 2,
-			[]operation{{Op: "add", Path: selector + "optionalPaths", Value: []any{link}}}, ""},
-		"a path that is " +
-			"there": {&v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/ata-X"}}, 1, nil, ""},
-		"a selector that " +
-			"wipes": {&v1alpha1.DeviceSelector{Paths: paths, ForceWipeDevicesAndDestroyAllData: ptr.To(true)},
-			1, nil, "wipes its devices"},
-		"a selector that destroys volume groups": {&v1alpha1.DeviceSelector{Paths: paths,
-			WipeVolumeGroups: []v1alpha1.VolumeGroupReference{"x"}}, 1, nil, "wipes its devices"},
-		"properties": {&v1alpha1.DeviceSelector{MinSize: quantity("1Gi")}, 1, nil, "does not select devices by path"},
-		"everything": {nil, 1, nil, "does not select devices by path"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			cluster := storageCluster("storage")
-			cluster.Spec.Storage.DeviceClasses[1].DeviceSelector = test.selector
-			got, err := replaceOperations(classAt{cluster: cluster, index: 1}, device, test.nodes)
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Error(diff)
-			}
-			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
 func TestFindClass(t *testing.T) {
 	existing := storageCluster("storage")
 	existing.Spec.Storage.DeviceClasses[1].ExistingVolumeGroup = "data"

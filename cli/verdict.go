@@ -296,13 +296,14 @@ func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []Problem {
 	var problems []Problem
 	for i := range recoveries {
 		recovery := &recoveries[i]
+		if hasEnded(recovery) {
+			continue
+		}
 		name := recovery.Namespace + "/" + recovery.Name
 		at := Problem{Node: recovery.Spec.NodeName, DeviceClass: recovery.Spec.DeviceClassName,
 			Object: "LVMRecovery " + name}
 		created := meta.FindStatusCondition(recovery.Status.Conditions, v1alpha1.ConditionObjectsCreated)
 		switch recovery.Status.Phase {
-		case v1alpha1.RecoverySucceeded:
-			continue
 		case v1alpha1.RecoveryAwaitingApproval:
 			at = newProblem(string(recovery.Status.Phase), recovery.Status.Message, at)
 			at.Action = approval(recovery)

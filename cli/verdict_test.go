@@ -108,6 +108,9 @@ func TestProblems(t *testing.T) {
 				v1alpha1.ConditionObjectsCreated, v1alpha1.ReasonObjectsBlocked, metav1.ConditionFalse, "no namespace")}
 		}, []string{"ObjectsBlocked worker-2 vg1 LVMRecovery storage/lost-disk"}},
 		"a recovery that has ended": {func(o *observed) { recovery(o, v1alpha1.RecoverySucceeded) }, nil},
+		"a check that found no errors": {func(o *observed) {
+			recovery(o, v1alpha1.RecoveryNotApplicable).CompletionTime = &metav1.Time{Time: now}
+		}, nil},
 		"a volume with a condition": {func(o *observed) {
 			o.volumes[0].Annotations[v1alpha1.ConditionAnnotation] = "the file system has errors"
 		}, []string{"VolumeAbnormal worker-1 vg1 shop/data"}},
