@@ -1,6 +1,11 @@
 package cli
 
-import "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
 
 // The reasons of problems that are not the reason of a condition.
 const (
@@ -93,8 +98,34 @@ var deviceActions = map[v1alpha1.DeviceState]string{
 	v1alpha1.DeviceMissing: actions[v1alpha1.ReasonDeviceMissing],
 }
 
+// missingActions are the actions for a missing device that replace the general one if the message has a text. The
+// first that matches counts: the general action would delete volumes that can be kept.
+var missingActions = []struct{ text, action string }{
+	{"action: " + string(v1alpha1.RecoveryRestoreLabels) + "}", "The device is attached, and its LVM label was " +
+		"overwritten. Do not restart the node. Run `kubectl lvms restore-labels`."},
+	{"action: " + string(v1alpha1.RecoveryRestoreMetadata) + "}", "The devices are attached, and the volume group " +
+		"was deleted. Run `kubectl lvms restore-metadata`."},
+	{"run on the node: ", ""},
+	{"action: " + string(v1alpha1.DeviceActionRemove) + "}", "Attach the device again. If it is lost, no volume is " +
+		"lost: attach a new device if the device class has a raidConfig, and run `kubectl lvms remove` for the lost " +
+		"one."},
+}
+
+// missingAction returns what to do about a missing device.
+func missingAction(message string) string {
+	for _, m := range missingActions {
+		if strings.Contains(message, m.text) {
+			return cmp.Or(m.action, single(message))
+		}
+	}
+	return actions[v1alpha1.ReasonDeviceMissing]
+}
+
 // actionOf returns what to do about a problem. The messages of the product end with it if the table does not have it.
 func actionOf(reason, message string) string {
+	if reason == v1alpha1.ReasonDeviceMissing {
+		return missingAction(message)
+	}
 	if action := actions[reason]; action != "" {
 		return action
 	}

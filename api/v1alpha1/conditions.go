@@ -120,8 +120,9 @@ const (
 const (
 	// ReasonDeviceMissing sets DevicesHealthy to False: a device of the volume group is not present, or LVM on the node
 	// does not list it.
-	// What to do: attach the device again; if LVM does not list it, run the `lvmdevices` command that the message has;
-	// if it is lost, see the runbook LVMSDeviceMissing.
+	// What to do: attach the device again; if the message names the action RestoreLabels or RestoreMetadata, use it; if
+	// LVM does not list the device, run the `lvmdevices` command that the message has; if it is lost, see the runbook
+	// LVMSDeviceMissing.
 	ReasonDeviceMissing = "DeviceMissing"
 	// ReasonDeviceFailing sets DevicesHealthy to False: a device returns errors or does not answer.
 	// What to do: save the data and replace the device; see the runbook LVMSDeviceFailing.

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
 )
@@ -32,6 +33,13 @@ type restores struct{ *Controller }
 
 // withoutPersistentVolume is the delay before the PersistentVolume of a LogicalVolume is read again.
 const withoutPersistentVolume = 30 * time.Second
+
+// existingVolumeInUse is a Warning event on the LogicalVolume: it was restored for a VolumeSnapshot, and another object
+// has its logical volume. Nothing is created.
+// What to do: if the VolumeSnapshot is not needed, delete the LogicalVolume, which deletes no data.
+var existingVolumeInUse = event.Warning("ExistingVolumeInUse", "Import",
+	"logical volume %s on node %s was created for an earlier LogicalVolume of this name, but %s has it now. Nothing is "+
+		"created. If the VolumeSnapshot is not needed, delete this LogicalVolume, which deletes no data")
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list
@@ -94,9 +102,8 @@ func (r restores) snapshotOf(ctx context.Context, lv *topolvmv1.LogicalVolume) (
 	if err != nil || owner == "" {
 		return volume, err
 	}
-	r.recorder.Eventf(lv, nil, corev1.EventTypeWarning, "RestoreRefused", "Import", "logical volume %s on node %s was "+
-		"created for an earlier LogicalVolume of this name, but %s has it now. Nothing is created. Delete this "+
-		"LogicalVolume if its VolumeSnapshot is not needed", volume, lv.Spec.NodeName, owner)
+	e := existingVolumeInUse
+	r.recorder.Eventf(lv, nil, e.Type, e.Reason, e.Action, e.Text, volume, lv.Spec.NodeName, owner)
 	return "", nil
 }
 

@@ -118,7 +118,8 @@ func TestARestoredSnapshotGetsTheVolumeThatItsAgentFound(t *testing.T) {
 		"another-imports-it": {found: "old", other: func(lv *topolvmv1.LogicalVolume) {
 			lv.Annotations = map[string]string{v1alpha1.ImportAnnotation: "%s"}
 		}, refused: "but LogicalVolume other-another-imports-it of node n has it now"},
-		"a-pv-has-it":             {found: "old", pv: v1alpha1.DriverName, refused: "but PersistentVolume pv-a-pv-has-it has it now"},
+		"a-pv-has-it": {found: "old", pv: v1alpha1.DriverName,
+			refused: "but PersistentVolume pv-a-pv-has-it has it now"},
 		"pv-of-another-driver":    {found: "old", pv: "other", want: "old"},
 		"unreadable-volumes":      {found: "old", fail: "PersistentVolumeList"},
 		"unreadable-logical-ones": {found: "old", fail: "LogicalVolumeList"},

@@ -120,7 +120,8 @@ func restoresLabels(ctx context.Context) {
 	disk := withData(ctx)
 	cluster.OnNode(ctx, node, "wipefs", "--all", "--force", disk)
 	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).WithTimeout(soon).
-		WithPolling(2 * time.Second).Should(ContainSubstring(disk))
+		WithPolling(2 * time.Second).Should(And(ContainSubstring(disk), ContainSubstring("kubectl lvms restore-labels"),
+		Not(ContainSubstring("kubectl lvms forget"))))
 	succeeds(ctx, "restore-labels", "--node", node, "--class", class, "--yes")
 	Expect(devices(ctx)).To(ContainElement(disk))
 	isUnchanged(ctx)
