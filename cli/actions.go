@@ -95,7 +95,6 @@ var orphanActions = map[v1alpha1.OrphanKind]string{
 var deviceActions = map[v1alpha1.DeviceState]string{
 	v1alpha1.DeviceFailing: "See the kernel's log of the node, and replace the device.",
 	v1alpha1.DeviceUnknown: "See the kernel's log of the node; repair or detach the device.",
-	v1alpha1.DeviceMissing: actions[v1alpha1.ReasonDeviceMissing],
 }
 
 // missingActions are the actions for a missing device that replace the general one if the message has a text. The

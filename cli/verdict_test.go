@@ -95,6 +95,9 @@ func TestProblems(t *testing.T) {
 		"a device outside volume groups that fails": {func(o *observed) {
 			node(o).Devices[2].State = v1alpha1.DeviceFailing
 		}, []string{"DeviceFailing worker-1 /dev/sdc"}},
+		"a device that was removed from its volume group": {func(o *observed) {
+			node(o).Devices[2].State = v1alpha1.DeviceMissing
+		}, nil},
 		"more orphans than listed": {func(o *observed) {
 			group(o).Orphans = []v1alpha1.OrphanStatus{{Kind: v1alpha1.OrphanUnclaimed, Name: "pvc-7"}}
 			group(o).OrphanCount = 40

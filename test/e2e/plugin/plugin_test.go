@@ -12,6 +12,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
 // sum is the checksum of the file in the volume of the story.
@@ -135,6 +137,37 @@ func removes(ctx context.Context) {
 	succeeds(ctx, "remove", "--node", node, "--device", disk, "--yes")
 	Expect(devices(ctx)).NotTo(ContainElement(disk))
 	isUnchanged(ctx)
+
+	By("using it again")
+	requests := strings.Fields(cluster.Run(ctx, "get", "lvmclusters", "-A", "-o",
+		"jsonpath={.items[*].spec.storage.deviceClasses[*].deviceRequests[*].device}"))
+	Expect(requests).NotTo(BeEmpty())
+	succeeds(ctx, "uncordon", "--node", node, "--device", requests[len(requests)-1], "--yes")
+	Eventually(devices).WithArguments(ctx).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
+		ContainElement(disk), "it is blank as in the review")
+	isHealthy(ctx)
+}
+
+// forgets the device with the data, which is lost, with the volume.
+func forgets(ctx context.Context) {
+	GinkgoHelper()
+	n, err := cluster.Lab.Node(node)
+	Expect(err).NotTo(HaveOccurred())
+	attached, err := n.Disks(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	lost := withData(ctx)
+	at := slices.IndexFunc(attached, func(d lab.Disk) bool { return d.Device == lost })
+	Expect(at).NotTo(Equal(-1))
+	left := slices.DeleteFunc(devices(ctx), func(name string) bool { return name == lost })
 	Expect(cluster.StopPod(ctx, namespace, "writer")).To(Succeed())
+	Expect(n.PullDisk(ctx, attached[at].Name)).To(Succeed())
+	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).WithTimeout(soon).
+		WithPolling(2 * time.Second).Should(ContainSubstring("kubectl lvms forget"))
+	Expect(lvms(ctx, "forget", "--node", node, "--class", class, "--yes").out).To(ContainSubstring(
+		namespace+"/"+data.Name), "the plan lists the lost claim")
+	approves(ctx, "forget", "--node", node, "--class", class)
+	Expect(devices(ctx)).To(ConsistOf(left))
 	Expect(cluster.Unclaim(ctx, data)).To(Succeed())
+	Expect(lvms(ctx, "status").out).To(And(ContainSubstring("correct the paths of device class "+class),
+		Not(ContainSubstring("kubectl lvms forget"))))
 }

@@ -89,6 +89,10 @@ var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, f
 	It("removes a device", func(ctx SpecContext) {
 		removes(ctx)
 	}, NodeTimeout(8*time.Minute))
+
+	It("forgets a lost device with its volumes", func(ctx SpecContext) {
+		forgets(ctx)
+	}, NodeTimeout(8*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
