@@ -14,6 +14,11 @@ const (
 	DriverName = "topolvm.io"
 	// TopologyNodeKey is the topology key of a volume; its value is the node's name.
 	TopologyNodeKey = "topology.topolvm.io/node"
+	// EarlierDriverName is the name of the CSI driver of TopoLVM before 0.15, and the API group of its LogicalVolumes.
+	// TopoLVM still has it as an option (useLegacy). The product has no driver of this name.
+	EarlierDriverName = "topolvm.cybozu.com"
+	// EarlierTopologyNodeKey is the topology key of a volume of the earlier driver; its value is the node's name.
+	EarlierTopologyNodeKey = "topology.topolvm.cybozu.com/node"
 	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class, and those of
 	// a Pod with the bytes that it requests, for a scheduler extender.
 	CapacityAnnotationPrefix = "capacity.topolvm.io/"

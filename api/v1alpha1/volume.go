@@ -2,15 +2,26 @@ package v1alpha1
 
 import corev1 "k8s.io/api/core/v1"
 
+// IsDriver reports whether a CSI driver has its volumes in the volume groups of this product: this driver, or that of
+// TopoLVM before 0.15. The volume handle is the name of the logical volume in both.
+func IsDriver(name string) bool { return name == DriverName || name == EarlierDriverName }
+
 // NodeOfVolume returns the node in the node affinity of a PersistentVolume of this driver, or "".
-func NodeOfVolume(pv *corev1.PersistentVolume) string {
+func NodeOfVolume(pv *corev1.PersistentVolume) string { return nodeInAffinity(pv, TopologyNodeKey) }
+
+// NodeOfEarlierVolume returns the node in the node affinity of a PersistentVolume of the earlier driver, or "".
+func NodeOfEarlierVolume(pv *corev1.PersistentVolume) string {
+	return nodeInAffinity(pv, EarlierTopologyNodeKey)
+}
+
+func nodeInAffinity(pv *corev1.PersistentVolume, key string) string {
 	affinity := pv.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
 		return ""
 	}
 	for _, term := range affinity.Required.NodeSelectorTerms {
 		for _, e := range term.MatchExpressions {
-			if e.Key == TopologyNodeKey && len(e.Values) == 1 {
+			if e.Key == key && len(e.Values) == 1 {
 				return e.Values[0]
 			}
 		}

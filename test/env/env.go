@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,7 @@ func Start(crdPaths ...string) (*Env, error) {
 	}
 	utilruntime.Must(lvmv1alpha1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
+	utilruntime.Must(earlierv1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(snapshotv1.AddToScheme(clientgoscheme.Scheme))
 	repository, err := root()
 	if err != nil {

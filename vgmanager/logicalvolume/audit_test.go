@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -152,6 +153,29 @@ func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
 		if got := audited(); got != test.want {
 			t.Errorf("%s: an audit was requested: %v, want %v", name, got, test.want)
 		}
+	}
+}
+
+// TestVolumesOfTheEarlierDriverAreNoOrphans: TopoLVM before 0.15 sets no tags. A snapshot has a LogicalVolume only; if
+// the earlier API was deleted, a volume has a PersistentVolume only.
+func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
+	w := newWorld(t)
+	a, _, now := w.auditor()
+	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", n) }
+	for n := range 3 {
+		w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: id(n),
+			VirtualSize: lvm.Bytes(4 * mib)}))
+	}
+	w.must(w.api.Create(t.Context(), &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-a"},
+		Status: earlierv1.LogicalVolumeStatus{VolumeID: id(0)}}))
+	pv := w.persistentVolume("pvc-b", id(1), corev1.VolumeBound)
+	pv.Spec.CSI.Driver = v1alpha1.EarlierDriverName
+	w.must(w.api.Update(t.Context(), pv))
+	w.must(a.audit(t.Context()))
+	*now = now.Add(settleTime)
+	w.must(a.audit(t.Context()))
+	if got := a.Orphans("thin"); len(got) != 1 || got[0].Name != "thin/"+id(2) {
+		t.Errorf("got %+v", got)
 	}
 }
 

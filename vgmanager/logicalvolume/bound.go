@@ -62,7 +62,7 @@ func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVol
 
 func refersTo(volume *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := volume.Spec.CSI
-	return source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == name(lv)
+	return source != nil && v1alpha1.IsDriver(source.Driver) && source.VolumeHandle == name(lv)
 }
 
 // inUse returns an error unless the phase shows that no claim is bound. An empty phase does not show that.

@@ -38,14 +38,17 @@ func TestABoundVolumeIsNotRemoved(t *testing.T) {
 		volume string // name of the PersistentVolume
 		phase  corev1.PersistentVolumePhase
 		kept   bool
+		driver string // if it is not this product
 	}{
-		"bound":                          {"a", corev1.VolumeBound, true},
-		"bound under another name":       {"restored", corev1.VolumeBound, true},
-		"released":                       {"a", corev1.VolumeReleased, false},
-		"failed":                         {"a", corev1.VolumeFailed, false},
-		"available under another name":   {"restored", corev1.VolumeAvailable, false},
-		"status not known":               {"a", "", true},
-		"status not known, another name": {"restored", corev1.VolumePending, true},
+		"bound":                          {"a", corev1.VolumeBound, true, ""},
+		"bound under another name":       {"restored", corev1.VolumeBound, true, ""},
+		"released":                       {"a", corev1.VolumeReleased, false, ""},
+		"failed":                         {"a", corev1.VolumeFailed, false, ""},
+		"available under another name":   {"restored", corev1.VolumeAvailable, false, ""},
+		"status not known":               {"a", "", true, ""},
+		"status not known, another name": {"restored", corev1.VolumePending, true, ""},
+		"bound, of the earlier driver":   {"a", corev1.VolumeBound, true, v1alpha1.EarlierDriverName},
+		"bound, of another driver":       {"a", corev1.VolumeBound, false, "example.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -53,6 +56,10 @@ func TestABoundVolumeIsNotRemoved(t *testing.T) {
 			w.ask("a", thin(8))
 			w.must(w.run(r, "a"))
 			volume := w.persistentVolume(test.volume, "uid-a-1", test.phase)
+			if test.driver != "" {
+				volume.Spec.CSI.Driver = test.driver
+				w.must(w.api.Update(t.Context(), volume))
+			}
 			w.persistentVolume("other", "of-another-volume", corev1.VolumeBound)
 			w.must(w.api.Delete(t.Context(), w.get("a")))
 			if !test.kept {

@@ -7,8 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/earlier"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -95,6 +99,8 @@ const othersAge = 10 * time.Minute
 // lookup fails.
 func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	others := map[string]time.Time{}
+	// They are read once for all orphans.
+	earlierVolumes := sync.OnceValues(func() (map[string]bool, error) { return a.earlierVolumes(ctx) })
 	orphans := slices.DeleteFunc(found, func(o orphan) bool {
 		if o.Kind != v1alpha1.OrphanLogicalVolume {
 			return false
@@ -104,7 +110,7 @@ func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 			others[o.key()] = at
 			return true
 		}
-		belongs, err := a.belongsToOther(ctx, o)
+		belongs, err := a.belongsToOther(ctx, o, earlierVolumes)
 		if err != nil {
 			log.FromContext(ctx).Error(err, "cannot look up the owner of a logical volume", "lv", o.Name)
 			return true
@@ -118,9 +124,10 @@ func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	return orphans
 }
 
-// belongsToOther returns true if the object of a logical volume exists and is on another node. A volume without tags
-// is identified by its name, which is the UID of its object.
-func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
+// belongsToOther returns true if the object of a logical volume exists and is on another node, or is one of TopoLVM
+// before 0.15. A volume without tags is identified by its name, which is the UID of its object.
+func (a *Auditor) belongsToOther(ctx context.Context, o orphan,
+	earlierVolumes func() (map[string]bool, error)) (bool, error) {
 	_, volume, _ := strings.Cut(o.Name, "/")
 	if o.object != "" {
 		lv := &topolvmv1.LogicalVolume{}
@@ -137,9 +144,34 @@ func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
 	if err := a.Live.List(ctx, list); err != nil {
 		return false, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
-	return slices.ContainsFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool {
+	if slices.ContainsFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool {
 		return lv.Spec.NodeName != a.Node && name(&lv) == volume
-	}), nil
+	}) {
+		return true, nil
+	}
+	volumes, err := earlierVolumes()
+	return volumes[volume], err
+}
+
+// +kubebuilder:rbac:groups=topolvm.cybozu.com,resources=logicalvolumes,verbs=list
+
+// earlierVolumes returns the logical volumes that LogicalVolumes or PersistentVolumes of TopoLVM before 0.15 have.
+func (a *Auditor) earlierVolumes(ctx context.Context) (map[string]bool, error) {
+	volumes := map[string]bool{}
+	err := earlier.Each(ctx, a.Live, func(lv *earlierv1.LogicalVolume) {
+		volumes[string(lv.UID)], volumes[lv.Status.VolumeID] = true, true
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == v1alpha1.EarlierDriverName {
+				volumes[source.VolumeHandle] = true
+			}
+		}
+	})
+	return volumes, err
 }
 
 // uidPattern matches a Kubernetes UID.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc/codes"
@@ -71,6 +72,7 @@ func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
 	w.must(topolvmv1.AddToScheme(w.scheme))
+	w.must(earlierv1.AddToScheme(w.scheme))
 	w.must(corev1.AddToScheme(w.scheme))
 	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithInterceptorFuncs(interceptor.Funcs{

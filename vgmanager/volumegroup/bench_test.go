@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -164,6 +165,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b.ok(corev1.AddToScheme(scheme))
 	b.ok(v1alpha1.AddToScheme(scheme))
 	b.ok(topolvmv1.AddToScheme(scheme))
+	b.ok(earlierv1.AddToScheme(scheme))
 	counting := interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
 			opts ...client.SubResourcePatchOption) error {

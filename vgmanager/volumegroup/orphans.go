@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/earlier"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
@@ -24,6 +26,8 @@ func (r *Reconciler) owners(ctx context.Context, w plan.Desired) plan.Owners {
 	return r.readOwners(ctx)
 }
 
+// +kubebuilder:rbac:groups=topolvm.cybozu.com,resources=logicalvolumes,verbs=list
+
 func (r *Reconciler) readOwners(ctx context.Context) plan.Owners {
 	o := plan.Owners{Of: map[string]string{}, Volumes: map[string]plan.VolumeOwner{}, Names: map[string]string{}}
 	volumes := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -36,14 +40,40 @@ func (r *Reconciler) readOwners(ctx context.Context) plan.Owners {
 			addLogicalVolume(o, &list.Items[i])
 		}
 	})
-	o.Err = errors.Join(volumes, objects)
+	earlierObjects := earlier.Each(ctx, r.Live, func(lv *earlierv1.LogicalVolume) { addEarlierVolume(o, lv) })
+	o.Err = errors.Join(volumes, objects, earlierObjects)
 	return o
+}
+
+// addEarlierVolume adds a LogicalVolume of TopoLVM before 0.15. A snapshot has no PersistentVolume.
+func addEarlierVolume(o plan.Owners, lv *earlierv1.LogicalVolume) {
+	for _, volume := range []string{string(lv.UID), lv.Status.VolumeID} {
+		addEarlier(o, volume, fmt.Sprintf("LogicalVolume %s of the API group %s, of node %s", lv.Name,
+			earlierv1.GroupVersion.Group, lv.Spec.NodeName))
+	}
+}
+
+// addEarlier adds an object of TopoLVM before 0.15, unless one has the volume already.
+func addEarlier(o plan.Owners, volume, described string) {
+	owner := o.Volumes[volume]
+	if volume == "" || owner.Earlier != "" {
+		return
+	}
+	owner.Earlier = described
+	o.Volumes[volume] = owner
+	if o.Of[volume] == "" {
+		o.Of[volume] = described
+	}
 }
 
 func addPersistentVolume(o plan.Owners, pv *corev1.PersistentVolume) {
 	source := pv.Spec.CSI
 	if source == nil || source.Driver != v1alpha1.DriverName {
 		o.Names[pv.Name] = ""
+		if source != nil && v1alpha1.IsDriver(source.Driver) {
+			addEarlier(o, source.VolumeHandle, fmt.Sprintf("PersistentVolume %s of the driver %s", pv.Name,
+				source.Driver))
+		}
 		return
 	}
 	o.Of[source.VolumeHandle] = "PersistentVolume " + pv.Name

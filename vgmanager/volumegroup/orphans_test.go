@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +124,16 @@ func TestVolumesThatAreNotDeletedAsOrphans(t *testing.T) {
 				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
 					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "a"}}}}))
 		}, text: "belongs to PersistentVolume pv-a"},
+		"a PersistentVolume of the earlier driver": {volumes: []string{"a"}, do: func(b *bench) {
+			b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-a"},
+				Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+					CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: "a"}}}}))
+		}, text: "belongs to PersistentVolume pv-a of the driver topolvm.cybozu.com"},
+		"a snapshot of the earlier driver": {volumes: []string{"a"}, do: func(b *bench) {
+			b.ok(b.client.Create(b.Context(), &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-a"},
+				Spec:   earlierv1.LogicalVolumeSpec{Name: "snapshot-a", NodeName: nodeName, DeviceClass: "vg1"},
+				Status: earlierv1.LogicalVolumeStatus{VolumeID: "a"}}))
+		}, text: "belongs to LogicalVolume snapshot-a of the API group topolvm.cybozu.com"},
 		"in use":      {volumes: []string{"a"}, do: func(b *bench) { b.lvm.Open("vg1", "a", true) }, text: "is in use"},
 		"a thin pool": {volumes: []string{"pool"}, text: "is a thin pool, not a volume"},
 		"a disk is away": {volumes: []string{"a"}, do: func(b *bench) { b.lvm.Detach("/dev/sdc") },

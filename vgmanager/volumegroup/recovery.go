@@ -130,7 +130,7 @@ func (r *Reconciler) addClaims(ctx context.Context, p *v1alpha1.RecoveryPlan) er
 	err := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			source, claim := list.Items[i].Spec.CSI, list.Items[i].Spec.ClaimRef
-			if source != nil && source.Driver == v1alpha1.DriverName && claim != nil {
+			if source != nil && v1alpha1.IsDriver(source.Driver) && claim != nil {
 				claims[source.VolumeHandle] = claim.Namespace + "/" + claim.Name
 			}
 		}

@@ -201,7 +201,7 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
-			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == v1alpha1.DriverName {
+			if source := list.Items[i].Spec.CSI; source != nil && v1alpha1.IsDriver(source.Driver) {
 				known[source.VolumeHandle] = true
 			}
 		}

@@ -46,6 +46,8 @@ type VolumeOwner struct {
 	// PersistentVolume is the name of the PersistentVolume, VolumeNode the node of its node affinity, and Claim its
 	// claim, as NAMESPACE/NAME.
 	PersistentVolume, VolumeNode, Claim string
+	// Earlier describes the object of TopoLVM before 0.15 to which the volume belongs, or is "".
+	Earlier string
 }
 
 // snapshotPrefix is the prefix of the names of LogicalVolumes for VolumeSnapshots (external-snapshotter,
@@ -127,6 +129,9 @@ func namedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume
 				"without it", w.Name, w.Node, name)
 		case lv.Attr.IsThinPool():
 			return nil, where + " is a thin pool, not a volume"
+		case owner.Earlier != "":
+			return nil, fmt.Sprintf("%s belongs to %s, so it is not imported: use kubectl lvms migrate", where,
+				owner.Earlier)
 		case owner.LogicalVolume != "" && owner.Node == w.Node && owner.VolumeNode == w.Node:
 			return nil, fmt.Sprintf("%s has its objects already: LogicalVolume %s, PersistentVolume %s", where,
 				owner.LogicalVolume, owner.PersistentVolume)
@@ -141,9 +146,9 @@ func namedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume
 }
 
 // isComplete returns true if nothing has to be imported for a volume that is not named. A LogicalVolume of this node
-// without a PersistentVolume may be one that is being created.
+// without a PersistentVolume may be one that is being created. A volume of TopoLVM before 0.15 is migrated instead.
 func isComplete(w Desired, o VolumeOwner) bool {
-	return o.LogicalVolume != "" && o.Node == w.Node && (o.VolumeNode == w.Node || o.PersistentVolume == "")
+	return o.Earlier != "" || o.LogicalVolume != "" && o.Node == w.Node && (o.VolumeNode == w.Node || o.PersistentVolume == "")
 }
 
 // importedVolume returns the objects to create or move for a volume, or why that is not possible.

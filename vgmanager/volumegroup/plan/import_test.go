@@ -64,6 +64,17 @@ func TestNewImportPlan(t *testing.T) {
 			want: []string{"b shop/b pvc-b  "}},
 		"named, and has its objects": {ask: named("a"), edit: func(s *NodeState) { s.Owners.Volumes["a"] = here },
 			says: "has its objects already: LogicalVolume pvc-a, PersistentVolume pvc-a"},
+		"one of the earlier driver": {edit: func(s *NodeState) {
+			s.Owners.Volumes["a"] = VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
+		}, want: []string{"b shop/b pvc-b  "}},
+		"named, of the earlier driver": {
+			ask: Import{Volumes: []string{"a"}, Claims: map[string]string{"a": "test/copy"}},
+			edit: func(s *NodeState) {
+				s.Owners.Volumes["a"] = VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
+			}, says: "belongs to PersistentVolume pv-1 of the driver x, so it is not imported: use kubectl lvms migrate"},
+		"named, being migrated": {ask: named("a"), edit: func(s *NodeState) {
+			s.Owners.Volumes["a"] = VolumeOwner{LogicalVolume: "pvc-a", Node: "n1", Earlier: "PersistentVolume pvc-a"}
+		}, says: "belongs to PersistentVolume pvc-a, so it is not imported"},
 		"one that is being created": {edit: func(s *NodeState) {
 			s.Owners.Volumes["a"] = VolumeOwner{LogicalVolume: "pvc-a", Node: "n1"}
 		}, want: []string{"b shop/b pvc-b  "}},
