@@ -79,8 +79,22 @@ const (
 	// ExistingVolumeAnnotation on the LogicalVolume of a VolumeSnapshot names the logical volume that the node agent
 	// found for it by its tags. The operator sets ImportAnnotation to it if no other object has this logical volume.
 	ExistingVolumeAnnotation = "lvm.topolvm.io/existing-volume"
-	// MovedVolumeAnnotation on a LogicalVolume has the PersistentVolume (JSON) that is being recreated on another node.
+	// MovedVolumeAnnotation on a LogicalVolume has the PersistentVolume (JSON) that is being recreated on another node
+	// or for this driver.
 	MovedVolumeAnnotation = "lvm.topolvm.io/moved-persistentvolume"
+	// MigrateAnnotation on a PersistentVolume of the earlier driver with the value "true" requests that the operator
+	// recreates it for this driver.
+	MigrateAnnotation = "lvm.topolvm.io/migrate"
+	// MigrationAnnotation on a PersistentVolume of the earlier driver says why its migration is blocked, or what it
+	// waits for.
+	MigrationAnnotation = "lvm.topolvm.io/migration"
+	// MigratedFromAnnotation on a PersistentVolume has the name of the driver of which it was before.
+	MigratedFromAnnotation = "lvm.topolvm.io/migrated-from"
+	// EarlierVolumeFinalizer keeps a LogicalVolume of the earlier driver. The node service of that driver removes the
+	// logical volume when the object is deleted, unless the object has EarlierPendingDeletionAnnotation.
+	EarlierVolumeFinalizer = "topolvm.cybozu.com/logicalvolume"
+	// EarlierPendingDeletionAnnotation on a LogicalVolume keeps the node service of the earlier driver away from it.
+	EarlierPendingDeletionAnnotation = "topolvm.cybozu.com/pendingdeletion"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.
 	PendingDeletionAnnotation = "topolvm.io/pendingdeletion"
 	// ResizeRequestedAnnotation on a LogicalVolume has the time of the last request to grow it.

@@ -28,3 +28,11 @@ func nodeInAffinity(pv *corev1.PersistentVolume, key string) string {
 	}
 	return ""
 }
+
+// MigrationBlockedPrefix begins the text of MigrationAnnotation if somebody must act.
+const MigrationBlockedPrefix = "blocked: "
+
+// MigrationRequested reports whether the operator has to recreate a PersistentVolume of the earlier driver.
+func MigrationRequested(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.CSI != nil && pv.Spec.CSI.Driver == EarlierDriverName && pv.Annotations[MigrateAnnotation] == "true"
+}

@@ -3,6 +3,8 @@
 // and the PersistentVolume of each volume, or moves them to the node that has the disks now. The agent then makes the
 // existing logical volume the one of the LogicalVolume. No logical volume is created or changed, apart from its tags.
 //
+// It also recreates PersistentVolumes of TopoLVM before 0.15 for this driver, on request: see migrations.
+//
 // Each step can be repeated, so that an operator that was killed continues.
 package volumeimport
 
@@ -232,6 +234,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	if err := (moves{c}).setupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := (migrations{c}).setupWithManager(mgr); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).

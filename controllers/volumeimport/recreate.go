@@ -47,8 +47,8 @@ func isMoving(object client.Object) bool {
 	return object.GetAnnotations()[v1alpha1.MovedVolumeAnnotation] != "" && object.GetDeletionTimestamp().IsZero()
 }
 
-// recreate deletes the PersistentVolume that is for another node, creates the one in the annotation, and then removes
-// the annotation. It does nothing without the annotation.
+// recreate deletes the PersistentVolume that is for another node or for the earlier driver, creates the one in the
+// annotation, and then removes the annotation. It does nothing without the annotation.
 func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if !isMoving(lv) {
 		return nil
@@ -62,6 +62,10 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
+	case err == nil && isOfEarlier(present, lv) && pv.Annotations[v1alpha1.MigratedFromAnnotation] != "":
+		if err := c.replaceEarlier(ctx, present, pv); err != nil {
+			return err
+		}
 	case err == nil && !isOf(present, lv):
 		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
 	case err == nil && !isOn(present, lv.Spec.NodeName):
@@ -77,6 +81,11 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
+	}
+	if pv.Annotations[v1alpha1.MigratedFromAnnotation] != "" {
+		if err := c.releaseEarlier(ctx, lv); err != nil {
+			return err
+		}
 	}
 	before := lv.DeepCopy()
 	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)

@@ -95,8 +95,10 @@ func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 		len(status.Conditions)+len(status.AllocatedResourceStatuses) == 0 && status.ModifyVolumeStatus == nil
 }
 
+// volumeIsSettled reports whether a PersistentVolume is bound, and is not being deleted or migrated to this driver.
 func volumeIsSettled(volume *corev1.PersistentVolume) bool {
-	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume)
+	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume) &&
+		!v1alpha1.MigrationRequested(volume)
 }
 
 // finalizerPending reports whether the provisioner must add or remove its finalizer of a PersistentVolume

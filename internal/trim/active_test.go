@@ -98,6 +98,10 @@ func TestWhatRests(t *testing.T) {
 			provisioned(v)
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		},
+		"has a requested migration": func(v *corev1.PersistentVolume) {
+			v.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
+			v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.EarlierDriverName, VolumeHandle: "v"}
+		},
 		"is released":      func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased },
 		"is not bound yet": func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumePending },
 		"is being deleted": func(v *corev1.PersistentVolume) { v.DeletionTimestamp = &now },

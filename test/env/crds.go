@@ -25,6 +25,12 @@ func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
 }
 
+// EarlierCRD returns the CRD file of LogicalVolumes of TopoLVM before 0.15.
+func EarlierCRD() string {
+	return filepath.Join(folder("github.com/topolvm/topolvm"), "config", "crd", "bases",
+		"topolvm.cybozu.com_logicalvolumes.yaml")
+}
+
 // InfrastructureCRD returns the CRD file of OpenShift's Infrastructure.
 func InfrastructureCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_infrastructures-Default.crd.yaml")

@@ -29,6 +29,10 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may update configmaps lvms-deleted-volumes in openshift-lvm-storage":           deletionsAreSaved,
 	"lvms-operator may delete configmaps lvms-deleted-volumes in openshift-lvm-storage":           deletionsAreSaved,
 	"vg-manager may get configmaps lvms-deleted-volumes in openshift-lvm-storage":                 "vgmanager/volumegroup, TestADeletedVolumeIsRemovedAfterItsRetention",
+	"lvms-operator may get logicalvolumes.topolvm.cybozu.com in all namespaces":                   volumesAreMigrated,
+	"lvms-operator may patch logicalvolumes.topolvm.cybozu.com in all namespaces":                 volumesAreMigrated,
+	"lvms-operator may delete logicalvolumes.topolvm.cybozu.com in all namespaces":                volumesAreMigrated,
+	"lvms-operator may get csinodes.storage.k8s.io in all namespaces":                             volumesAreMigrated,
 	"vg-manager may list logicalvolumes.topolvm.cybozu.com in all namespaces":                     earlierAreKept,
 	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
@@ -73,6 +77,7 @@ const (
 	deletionsAreSaved = "controllers/node, TestARecordOfDeletedVolumesIsExtended"
 	// The test of the package also runs with the operator's permissions.
 	volumesAreImported = "controllers/volumeimport, TestObjectsAreCreatedForVolumes"
+	volumesAreMigrated = "controllers/volumeimport, TestAVolumeIsMigrated"
 	earlierAreKept     = "vgmanager/logicalvolume, TestVolumesOfTheEarlierDriverAreNoOrphans"
 	repeats            = "client-go patches an event that repeats"
 	// ownersAreChecked: a change of an owner reference requires permission to delete the object.
