@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,8 @@ const (
 	recoveriesResource   = "lvmrecoveries.lvm.topolvm.io"
 	approvalsResource    = "lvmdeviceapprovals.lvm.topolvm.io"
 	volumesResource      = "logicalvolumes.topolvm.io"
+	// persistentVolumesResource is in the core API group.
+	persistentVolumesResource = "persistentvolumes"
 )
 
 var scheme = runtime.NewScheme()
@@ -40,17 +44,19 @@ func init() {
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(scheme))
 	utilruntime.Must(appsv1.AddToScheme(scheme))
+	utilruntime.Must(corev1.AddToScheme(scheme))
 	utilruntime.Must(authenticationv1.AddToScheme(scheme))
 }
 
-// newClient returns a client for the kinds of the product, and for Deployments. It knows their resources and so does
-// not discover APIs.
+// newClient returns a client for the kinds of the product, Deployments and PersistentVolumes. It knows their resources
+// and so does not discover APIs.
 func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"LVMCluster", "LVMVolumeGroupNodeStatus", "LVMRecovery", "LVMDeviceApproval"} {
 		mapper.Add(v1alpha1.GroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
 	mapper.Add(topolvmv1.GroupVersion.WithKind("LogicalVolume"), meta.RESTScopeRoot)
 	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), meta.RESTScopeRoot)
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
@@ -138,13 +144,16 @@ func explain(err error, resource, where string) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("cannot list %s %s: you need the permission for the verb list on the resource %s of the "+
 			"API group %s. Ask an administrator of the cluster for it: %w", resource, where, group.Resource,
-			group.Group, causeOf(err))
+			nameOfGroup(group), causeOf(err))
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("cannot list %s: the API server does not accept your credentials. Log in again: %w", resource,
 			causeOf(err))
 	}
 	return fmt.Errorf("cannot list %s %s: %w", resource, where, causeOf(err))
 }
+
+// nameOfGroup returns the API group as a Role has it. The core group is "".
+func nameOfGroup(resource schema.GroupResource) string { return cmp.Or(resource.Group, `""`) }
 
 // causeOf returns an error without the prefix of package paging, which has the type of the list.
 func causeOf(err error) error {

@@ -45,6 +45,7 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 | ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |
 | ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`, `init` without `--approve=false`" + ` | create; get, if it exists already |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
+| ` + "`persistentvolumes`" + ` | ` + "`migrate`" + ` | list, patch; get, to show the progress |
 `
 
 const outputIntroduction = `

@@ -62,6 +62,18 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
 		"you need the permission for the "+
 			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
+	// Here, -n is the namespace of the claims.
+	pv := persistentVolumeOf("roles-earlier", v1alpha1.EarlierDriverName, "shop/earlier")
+	create(t, pv)
+	expect(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
+	expect(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
+		"lvm.topolvm.io/migrate: \"true\"")
+	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", "lvms-view"), exitError,
+		"you need the permission for the verb patch on the resource persistentvolumes")
+	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-edit"), 0,
+		"The migration of PersistentVolume roles-earlier was requested.")
+	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
+		"the operator has not begun")
 	// Who approves devices does not change the configuration, and the other way round.
 	const approval = "approve --node worker-2 --device /dev/sdc --yes"
 	waiting := waitingNode(namespace)

@@ -206,7 +206,8 @@ func explainWrite(err error, verb, resource, object string) error {
 		return nil
 	case apierrors.IsForbidden(err) && !isDenial(err):
 		return fmt.Errorf("cannot %s %s: you need the permission for the verb %s on the resource %s of the API group "+
-			"%s. Ask an administrator of the cluster for it: %w", verb, object, verb, group.Resource, group.Group, err)
+			"%s. Ask an administrator of the cluster for it: %w", verb, object, verb, group.Resource,
+			nameOfGroup(group), err)
 	case apierrors.IsInvalid(err), apierrors.IsConflict(err):
 		return fmt.Errorf("cannot %s %s: %w", verb, object, err)
 	case isRefusal(err):

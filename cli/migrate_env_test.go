@@ -1,0 +1,32 @@
+//go:build env
+
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown: it was recreated in the meantime.
+func TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown(t *testing.T) {
+	pv := persistentVolumeOf("recreated", v1alpha1.EarlierDriverName, "shop/recreated")
+	create(t, pv)
+	shown := pv.DeepCopy()
+	for uid, isRefused := range map[types.UID]bool{pv.UID: false, "another": true} {
+		shown.UID = uid
+		patch, err := json.Marshal(migrationPatch(shown))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = server.Client.Patch(t.Context(), pv.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		if (apierrors.IsConflict(err) || apierrors.IsInvalid(err)) != isRefused || !isRefused && err != nil {
+			t.Errorf("%s: got %v", uid, err)
+		}
+	}
+}
