@@ -396,6 +396,9 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	if label := w.get("a").Labels[v1alpha1.CreatedByLabel]; label != v1alpha1.CreatedByController {
+		t.Errorf("got the label %q", label)
+	}
 	for text, want := range map[string]bool{"ns/claim-1.x": true, "": false, "a b": false, "a,b": false, "@x": false,
 		strings.Repeat("x", 600): false} {
 		if isTag(text) != want {

@@ -113,6 +113,33 @@ func TestCreateLV(t *testing.T) {
 	}
 }
 
+func TestAnOptionClassReplacesTheOptionsOfItsDeviceClass(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lvmd.yaml")
+	must(t, os.WriteFile(file, []byte("device-classes:\n- {name: pair, volume-group: pair, "+
+		"lvcreate-options: [--type=raid1]}\n"+
+		"lvcreate-option-classes:\n- {name: plain, options: [--wipesignatures=n]}\n"), 0o600))
+	// An image of raid1 has an extent of 4 MiB for metadata.
+	for name, want := range map[string]int64{"": 24 * mib, "plain": 8 * mib} {
+		fake := lvmtest.New()
+		fake.AddDisk("/dev/a", lvm.Bytes(gib), 16)
+		fake.AddDisk("/dev/b", lvm.Bytes(gib), 32)
+		must(t, fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "pair", Devices: []string{"/dev/a", "/dev/b"}}))
+		e, err := New(fake, nil, file)
+		must(t, err)
+		for range 2 {
+			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "pair",
+				LvcreateOptionClass: name, SizeBytes: 8 * mib})
+			must(t, err)
+		}
+		report, err := fake.Report(t.Context())
+		must(t, err)
+		vg := report.VG("pair")
+		if used := int64(vg.Size - vg.Free); used != want {
+			t.Errorf("option class %q: the volume of 8 MiB uses %d bytes, want %d", name, used, want)
+		}
+	}
+}
+
 func TestCreateLVCalledTwiceGivesTheSameVolume(t *testing.T) {
 	e, fake := newEngine(t)
 	for _, class := range []string{"thick", "thin"} {

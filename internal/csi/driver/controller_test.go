@@ -318,6 +318,8 @@ func TestCreateVolumeRefuses(t *testing.T) {
 		"no capabilities": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities = nil }, codes.InvalidArgument},
 		"unknown fs": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0] = mountCapability("zfs") },
 			codes.InvalidArgument},
+		"btrfs": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0] = mountCapability("btrfs") },
+			codes.InvalidArgument},
 		"many writers": {func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 		}, codes.InvalidArgument},
@@ -584,6 +586,9 @@ func TestExpansion(t *testing.T) {
 		if err != nil || grown.GetCapacityBytes() != 52*mebi || !grown.GetNodeExpansionRequired() {
 			t.Errorf("got %v, %v", grown, err)
 		}
+	}
+	if c.get("pvc-1").Annotations[v1alpha1.ResizeRequestedAnnotation] == "" {
+		t.Errorf("the annotation %s is missing", v1alpha1.ResizeRequestedAnnotation)
 	}
 	if grown, err := expand(10 * mebi); err != nil || grown.GetCapacityBytes() != 52*mebi {
 		t.Errorf("smaller than it is: %v, %v", grown, err)
