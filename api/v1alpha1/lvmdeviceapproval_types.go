@@ -5,7 +5,8 @@ import (
 )
 
 // LVMDeviceApproval approves one device of one node for a device class with approval: Required. It is valid as long as
-// the device has the fingerprint with which it was reviewed. An approval does not allow a device to be wiped.
+// the device has the fingerprint with which it was reviewed. An approval does not allow a device to be wiped. The
+// operator deletes it when the device class is deleted.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=lvmda

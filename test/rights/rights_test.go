@@ -34,6 +34,7 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may delete logicalvolumes.topolvm.cybozu.com in all namespaces":                volumesAreMigrated,
 	"lvms-operator may get csinodes.storage.k8s.io in all namespaces":                             volumesAreMigrated,
 	"vg-manager may list logicalvolumes.topolvm.cybozu.com in all namespaces":                     earlierAreKept,
+	"lvms-operator may delete lvmdeviceapprovals.lvm.topolvm.io in openshift-lvm-storage":         "controllers/lvmcluster, TestApprovalsAreDeletedWithTheirDeviceClass",
 	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
 	"lvms-operator may patch events in all namespaces":                                            repeats,

@@ -81,8 +81,8 @@ func replacesFinalizer(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGS
 	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
 }
 
-// releaseVolumeGroup removes the finalizer from an LVMVolumeGroup that is being deleted if no node is a member of it.
-// It queries the API server only if the cache has no member.
+// releaseVolumeGroup removes the finalizer from an LVMVolumeGroup that is being deleted if no node is a member of it,
+// after the approvals of devices for its device class. It queries the API server only if the cache has no member.
 func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup,
 	cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) ||
@@ -103,6 +103,9 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 	}
 	if members > 0 {
 		return nil // The cache does not have these node statuses yet.
+	}
+	if err := r.deleteApprovals(ctx, group); err != nil {
+		return err
 	}
 	_, err = r.Applier.Release(ctx, group,
 		func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
