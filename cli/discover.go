@@ -22,7 +22,8 @@ func (e *environment) discoverCommand() *cobra.Command {
 and "select: false", and the others with the reasons why they cannot be used. Set "select: true" for the devices to use,
 and give the file to init.
 
-An LVMCluster must exist, so that node agents list the devices. It needs no device class.`,
+An LVMCluster must exist, so that node agents list the devices. It needs no device class: init without a file creates
+it.`,
 		Example: `  # Review the devices of all nodes
   kubectl lvms discover > review.yaml`,
 		Args:              cobra.NoArgs,

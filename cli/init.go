@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -26,19 +24,30 @@ type initFlags struct {
 
 func (e *environment) initCommand() *cobra.Command {
 	f := &initFlags{}
-	command := &cobra.Command{Use: "init FILE", Short: "Create a device class with the devices of a review",
-		Long: `Create a device class in the LVMCluster, with the devices that have "select: true" in a file of discover.
+	command := &cobra.Command{Use: "init [FILE]",
+		Short: "Create an LVMCluster, or a device class with the devices of a review",
+		Long: `Without a file, create an LVMCluster if the cluster has none, so that node agents list the devices. It
+has the name my-lvmcluster and no device class.
+
+With a file of discover, create a device class in the LVMCluster, with the devices that have "select: true" in the file.
 It selects them by path on each node, and has "approval: Required": a device that was changed since the review is left
-alone with the reason ChangedSinceReview. Then it creates the approvals, with your user name.
+alone with the reason ChangedSinceReview. Then it creates the approvals, with your user name. If more than 16 sets of
+paths are necessary, which is the limit of the API, nodes share selectors with optionalPaths.
 
 With --approve=false, it creates no approvals: others review the devices and run approve.`,
-		Example: `  # Create a device class with a thin pool
+		Example: `  # Create an LVMCluster
+  kubectl lvms init
+
+  # Create a device class with a thin pool
   kubectl lvms discover > review.yaml
   kubectl lvms init review.yaml --class vg1 --thin-pool thin-pool-1`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := f.writing.validate(); err != nil {
 				return err
+			}
+			if len(args) == 0 {
+				return e.initCluster(command, f)
 			}
 			review, err := readReview(args[0])
 			if err != nil {
@@ -176,56 +185,12 @@ func matchReview(nodes []v1alpha1.LVMVolumeGroupNodeStatus, review []ReviewedDev
 	return chosen, nil
 }
 
-// maxSelectors is the limit of deviceSelectors.
-const maxSelectors = 16
-
-// newReviewedClass returns a device class that selects the reviewed devices. Nodes with the same paths share a
-// selector.
-func newReviewedClass(f *initFlags, review []ReviewedDevice) (v1alpha1.DeviceClass, error) {
-	class := v1alpha1.DeviceClass{Name: f.class, Default: f.isDefault, Approval: v1alpha1.ApprovalRequired}
-	if f.thinPool != "" {
-		class.ThinPoolConfig = &v1alpha1.ThinPoolConfig{Name: f.thinPool, OverprovisionRatio: 10}
-	}
-	paths := map[string][]v1alpha1.DevicePath{}
-	var nodes []string
-	for _, r := range review {
-		if !slices.Contains(nodes, r.Node) {
-			nodes = append(nodes, r.Node)
-		}
-		if path := v1alpha1.DevicePath(r.Path); !slices.Contains(paths[r.Node], path) {
-			paths[r.Node] = append(paths[r.Node], path)
-		}
-	}
-	for _, node := range nodes {
-		term := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField,
-			Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}
-		slices.Sort(paths[node])
-		at := slices.IndexFunc(class.DeviceSelectors, func(s v1alpha1.NodeDeviceSelector) bool {
-			return slices.Equal(s.Paths, paths[node])
-		})
-		if at >= 0 {
-			terms := &class.DeviceSelectors[at].NodeSelector.NodeSelectorTerms
-			*terms = append(*terms, term)
-			continue
-		}
-		class.DeviceSelectors = append(class.DeviceSelectors, v1alpha1.NodeDeviceSelector{
-			NodeSelector:   &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
-			DeviceSelector: v1alpha1.DeviceSelector{Paths: paths[node]}})
-	}
-	if len(class.DeviceSelectors) > maxSelectors {
-		return class, fmt.Errorf("the devices have different paths on %d nodes, and a device class can have selectors "+
-			"for %d: create several device classes, or one that selects devices by property, with approval: Required",
-			len(class.DeviceSelectors), maxSelectors)
-	}
-	return class, nil
-}
-
 // additionOf returns the LVMCluster that gets a device class, and the patch that adds it.
 func additionOf(clusters []v1alpha1.LVMCluster, class v1alpha1.DeviceClass) (*v1alpha1.LVMCluster, []operation, error) {
 	switch {
 	case len(clusters) == 0:
-		return nil, nil, errors.New("there is no LVMCluster: create one without device classes, so that the node " +
-			"agents list the devices, and run kubectl lvms discover")
+		return nil, nil, errors.New("there is no LVMCluster, so the devices cannot be compared with the review: run " +
+			"kubectl lvms init without a file, which creates one, and then kubectl lvms discover again")
 	case len(clusters) > 1:
 		return nil, nil, errors.New("there are several LVMClusters: give the namespace of the operator with -n")
 	}
@@ -261,6 +226,10 @@ func initText(cluster *v1alpha1.LVMCluster, class v1alpha1.DeviceClass, chosen [
 		d := &chosen[i]
 		fmt.Fprintf(&text, "  node %s: %s (%s, %s, %s), content: %s\n", d.Node, stablePath(&d.DeviceStatus), d.Name,
 			cmp.Or(sizeOf(d.Size), "unknown size"), cmp.Or(d.Model, "unknown model"), d.Content)
+	}
+	if hasOptionalPaths(&class) {
+		fmt.Fprintf(&text, "- Their paths are optionalPaths, because the API allows %d deviceSelectors, and more "+
+			"nodes have paths of their own. A device that a node does not have is not reported.\n", maxSelectors)
 	}
 	if user == "" {
 		fmt.Fprintln(&text, "- No device is used before it is approved: kubectl lvms approve")

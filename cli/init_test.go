@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -155,10 +159,119 @@ func TestNodesWithTheSamePathsShareASelector(t *testing.T) {
 		len(class.DeviceSelectors[0].NodeSelector.NodeSelectorTerms) != len(review) {
 		t.Errorf("got %+v, %v", class, err)
 	}
-	for i := range review {
-		review[i].Path += review[i].Node
+	if hasOptionalPaths(&class) {
+		t.Error("a missing device would not be reported")
 	}
-	if _, err := newReviewedClass(&initFlags{class: "data"}, review); err == nil {
-		t.Error("more selectors than the API allows")
+}
+
+// TestManyNodesShareSelectors has a path of its own on each node, as with links in /dev/disk/by-id.
+func TestManyNodesShareSelectors(t *testing.T) {
+	for name, test := range map[string]struct {
+		nodes, devices, selectors int
+		says                      string
+		optional                  bool
+	}{
+		"as many as selectors":     {nodes: 16, devices: 2, selectors: 16},
+		"one node too many":        {nodes: 17, devices: 2, selectors: 1, optional: true},
+		"a hundred":                {nodes: 100, devices: 4, selectors: 4, optional: true},
+		"as many as the API has":   {nodes: 2048, devices: 1, selectors: 16, optional: true},
+		"more than the API has":    {nodes: 2049, devices: 1, says: "need 17 deviceSelectors with 128 paths each"},
+		"paths that fit by halves": {nodes: 17, devices: 100, says: "split the file by nodes"},
+		"too many on a node":       {nodes: 1, devices: 129, says: "node n0 has 129 selected devices"},
+	} {
+		var review []ReviewedDevice
+		for node := range test.nodes {
+			for device := range test.devices {
+				review = append(review, ReviewedDevice{Node: fmt.Sprint("n", node),
+					Path: fmt.Sprintf("/dev/disk/by-id/wwn-%04d-%03d", node, device)})
+			}
+		}
+		class, err := newReviewedClass(&initFlags{class: "data"}, review)
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		nodes, paths := 0, 0
+		for _, s := range class.DeviceSelectors {
+			nodes += len(s.NodeSelector.NodeSelectorTerms)
+			paths += len(s.Paths) + len(s.OptionalPaths)
+		}
+		if len(class.DeviceSelectors) != test.selectors || nodes != test.nodes || paths != test.nodes*test.devices ||
+			hasOptionalPaths(&class) != test.optional {
+			t.Errorf("%s: got %d selectors for %d nodes with %d paths", name, len(class.DeviceSelectors), nodes, paths)
+		}
+	}
+}
+
+// TestThePreviewNamesOptionalPaths: a device that is missing is not reported then.
+func TestThePreviewNamesOptionalPaths(t *testing.T) {
+	class := v1alpha1.DeviceClass{Name: "data", DeviceSelectors: []v1alpha1.NodeDeviceSelector{{
+		DeviceSelector: v1alpha1.DeviceSelector{OptionalPaths: []v1alpha1.DevicePath{"/dev/sdb"}}}}}
+	if text := initText(storageCluster("storage"), class, nil, "ann"); !strings.Contains(text,
+		"Their paths are optionalPaths, because the API allows 16 deviceSelectors") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestInitCreatesAnLVMCluster(t *testing.T) {
+	c := asUser("ann", nil)
+	present := func() []v1alpha1.LVMCluster {
+		list := &v1alpha1.LVMClusterList{}
+		if err := c.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		return list.Items
+	}
+	if got := runWith(t, c, "no\n", nil, "init"); got.code != exitError || len(present()) > 0 {
+		t.Errorf("the answer no: got %+v", got)
+	}
+	dry := run(t, c, "init", "--dry-run", "-n", "storage")
+	if dry.code != 0 || len(present()) > 0 || !strings.Contains(dry.out, "kind: LVMCluster\nmetadata:\n  name: "+
+		"my-lvmcluster\n  namespace: storage\n") || !strings.Contains(dry.err, "No device is changed.") {
+		t.Errorf("a dry run: got %+v", dry)
+	}
+	got := runWith(t, c, "yes\n", nil, "init")
+	if got.code != 0 || !strings.Contains(got.out, "LVMCluster openshift-lvm-storage/my-lvmcluster was created.") {
+		t.Errorf("got %+v", got)
+	}
+	if all := present(); len(all) != 1 || len(all[0].Spec.Storage.DeviceClasses) > 0 {
+		t.Errorf("got %+v", all)
+	}
+	for _, again := range []string{"--yes", "--dry-run"} {
+		if got := run(t, c, "init", again); got.code != exitError ||
+			!strings.Contains(got.err, "openshift-lvm-storage/my-lvmcluster already exists") {
+			t.Errorf("again with %s: got %+v", again, got)
+		}
+	}
+}
+
+func TestInitCreatesNoLVMCluster(t *testing.T) {
+	resource := schema.GroupResource{Group: "lvm.topolvm.io", Resource: "lvmclusters"}
+	for name, test := range map[string]struct {
+		args []string
+		err  error
+		says string
+	}{
+		"a flag without effect": {args: []string{"--class", "data"}, says: "--class needs the file of a review"},
+		"no namespace": {err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, defaultNamespace),
+			says: "give the namespace of the operator with -n"},
+		"no permission": {err: apierrors.NewForbidden(resource, "my-lvmcluster", errors.New("no")),
+			says: "you need the permission for the verb create on the resource lvmclusters"},
+		"created meanwhile": {err: apierrors.NewAlreadyExists(resource, "my-lvmcluster"), says: "already exists"},
+		"no answer":         {err: errors.New("connection lost"), says: "it is unknown whether the change was saved"},
+	} {
+		c := asUser("ann", func(client.Object) error { return test.err })
+		got := run(t, c, append([]string{"init", "--yes"}, test.args...)...)
+		if got.code != exitError || !strings.Contains(got.err, test.says) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+	got := run(t, fakeReader(func(client.ObjectList, client.ListOptions) error {
+		return errors.New("no answer")
+	}), "init", "--yes")
+	if got.code != exitError || !strings.Contains(got.err, "cannot list lvmclusters") {
+		t.Errorf("a list that fails: got %+v", got)
 	}
 }

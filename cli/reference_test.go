@@ -38,6 +38,7 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `init`, `remove`, `replace`, `uncordon`" + ` | list, patch |
+| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`init`" + ` without a file | list, create |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`volumes`" + ` without ` + "`--device`" + `, completion | list |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list; get, to show the progress |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |

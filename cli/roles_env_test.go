@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -36,7 +37,6 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	create(t, storageCluster(namespace))
 	create(t, pairedNode(namespace, "90Gi"))
 	create(t, volume("roles-1", "worker-1", "vg1", "shop/roles"))
 	for _, role := range userRoles(t) {
@@ -46,6 +46,19 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	as := func(user, args string) result {
 		return runReal(t, file, append(strings.Fields(args), "--as", user, "-n", namespace)...)
 	}
+	expect(t, as("lvms-view", "init --yes"), exitError, "the verb create on the resource lvmclusters")
+	expect(t, as("lvms-edit", "init --dry-run"), 0, "kind: LVMCluster")
+	expect(t, as("lvms-edit", "init --yes"), 0, "LVMCluster roles/my-lvmcluster was created.")
+	expect(t, as("lvms-edit", "init --yes"), exitError, "LVMCluster roles/my-lvmcluster already exists")
+	created := &v1alpha1.LVMCluster{}
+	if err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "my-lvmcluster"},
+		created); err != nil || len(created.Spec.Storage.DeviceClasses) > 0 {
+		t.Fatalf("got %+v, %v", created.Spec, err)
+	}
+	if err := server.Client.Delete(t.Context(), created); err != nil {
+		t.Fatal(err)
+	}
+	create(t, storageCluster(namespace))
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
 		for _, args := range []string{"devices", "classes", "orphans", "repair --node worker-1 --dry-run",
 			"check --claim shop/roles --dry-run", "drain --node worker-1 --device /dev/sdb --dry-run"} {

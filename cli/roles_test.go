@@ -49,7 +49,7 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
-	edit := map[string]string{clustersResource: "get list patch update watch", nodeStatusesResource: read,
+	edit := map[string]string{clustersResource: "create get list patch update watch", nodeStatusesResource: read,
 		recoveriesResource: "create delete get list patch watch", volumesResource: read, approvalsResource: read,
 		deploymentsResource: "get", persistentVolumesResource: "get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
