@@ -14,8 +14,8 @@ func (e *environment) adoptCommand() *cobra.Command {
 	f, uuid := &deviceFlags{}, ""
 	command := &cobra.Command{Use: "adopt", Short: "Use a volume group whose disks came from another node or cluster",
 		Long: `Allow a device class to use a volume group on a node whose disks came from another node or from another
-cluster. It is renamed to the name of the device class. Do this only if no other node and no other cluster uses its
-disks any longer.
+cluster. It is renamed to the name of the device class. Do this only if other nodes and other clusters no longer
+use its disks.
 
 The status of the device class says VGMoved or OtherClusterVG, with the UUID of the volume group. Afterwards, import
 moves or creates the objects of its volumes.`,

@@ -197,7 +197,7 @@ func progressOf(status *v1alpha1.LVMVolumeGroupNodeStatus, m member,
 		return pv.UUID == m.pv.UUID
 	})
 	if index < 0 {
-		return requestDone, "the device is not in the volume group any longer"
+		return requestDone, "the device is no longer in the volume group"
 	}
 	pv := group.PhysicalVolumes[index]
 	text := string(pv.State)

@@ -128,7 +128,7 @@ func (r *recoveryRun) printContinuation(recovery *v1alpha1.LVMRecovery) error {
 }
 
 // await follows a recovery until it needs somebody, ends or cannot help. Without --wait, it stops when the node agent
-// does not need this command any longer.
+// no longer needs this command.
 func (r *recoveryRun) await(ctx context.Context, recovery *v1alpha1.LVMRecovery) (*v1alpha1.LVMRecovery, error) {
 	latest := recovery
 	err := r.env.poll(ctx, r.writing, r.terminal, func(ctx context.Context) (bool, error) {
@@ -195,7 +195,7 @@ func (r *recoveryRun) approvePlan(ctx context.Context, recovery *v1alpha1.LVMRec
 	return explainWrite(err, "patch", recoveriesResource, recoveryName(recovery))
 }
 
-// hasOtherPlan returns true if the plan that was shown does not wait for its approval any longer.
+// hasOtherPlan returns true if the plan that was shown no longer waits for its approval.
 func hasOtherPlan(now, shown *v1alpha1.LVMRecovery) bool {
 	return now.Status.Phase != v1alpha1.RecoveryAwaitingApproval || now.Status.Plan == nil ||
 		now.Status.Plan.ID != shown.Status.Plan.ID

@@ -41,7 +41,7 @@ func (r recoveryRequest) isSame(recovery *v1alpha1.LVMRecovery) bool {
 		slices.Equal(claims(recovery.Spec.Claims), claims(r.claims))
 }
 
-// hasEnded returns true if a recovery has no effect any longer.
+// hasEnded returns true if a recovery no longer has an effect.
 func hasEnded(recovery *v1alpha1.LVMRecovery) bool {
 	return recovery.Status.Phase == v1alpha1.RecoverySucceeded || recovery.Status.CompletionTime != nil
 }

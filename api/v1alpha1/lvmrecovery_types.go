@@ -166,7 +166,7 @@ const (
 	// RecoveryRunning sets Succeeded to False: the node agent performs the approved plan, or waits.
 	// What to do: wait, or as the message says.
 	RecoveryRunning RecoveryPhase = "Running"
-	// RecoverySucceeded sets Succeeded to True: the recovery has ended, and the LVMRecovery has no effect any longer.
+	// RecoverySucceeded sets Succeeded to True: the recovery has ended, and the LVMRecovery no longer has an effect.
 	// What to do: delete the claims of the lost volumes, and restore their data from a backup.
 	RecoverySucceeded RecoveryPhase = "Succeeded"
 )

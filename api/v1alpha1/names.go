@@ -111,8 +111,8 @@ const (
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
 	// VolumeGroupFinalizer keeps an LVMVolumeGroup as long as a node status tells of its volume group.
 	VolumeGroupFinalizer = "lvm.openshift.io/lvmvolumegroup"
-	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing sets
-	// it any longer.
+	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing
+	// sets it now.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
 
 	// OwnerNameLabel and its siblings mark cluster-scoped operands with the LVMCluster they belong to.
