@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +14,11 @@ import (
 func (e *environment) replaceCommand() *cobra.Command {
 	f, with := &deviceFlags{}, ""
 	command := &cobra.Command{Use: "replace", Short: "Add a new device to a volume group, and remove another one",
-		Long: `Add the path of a new, blank device of the node to the device class, and request that the old device is
-drained and removed, in one change. The volume group gets the new device first.
+		Long: `Add a new, blank device of the node to the device class, and request that the old device is drained and
+removed, in one change. The volume group gets the new device first.
 
-The device class must select the old device by path, with a selector that does not wipe devices. Device classes that
-select by properties find new devices themselves: wait for that, and use remove.` + howRequestsWork,
+A device class that selects devices by property must select the new device: then only the request is written. Otherwise,
+the device class must select the old device by path, with a selector that does not wipe devices.` + howRequestsWork,
 		Example: `  # Replace a disk that fails with a new one
   kubectl lvms replace --node worker-1 --device /dev/sdb --with /dev/sdc`,
 		Args:              cobra.NoArgs,
@@ -84,7 +85,7 @@ func replacement(clusters []v1alpha1.LVMCluster, m member, spare *v1alpha1.Devic
 	}
 	var added []operation
 	if !slices.Contains(classesOf(m.at.status, spare), m.at.class) {
-		if added, err = replaceOperations(class, m, spare, len(nodes)); err != nil {
+		if added, err = selectSpare(class, m, spare, len(nodes)); err != nil {
 			return change{}, err
 		}
 	}
@@ -97,6 +98,60 @@ func replacement(clusters []v1alpha1.LVMCluster, m member, spare *v1alpha1.Devic
 	grown := m.withDevice(spare)
 	return change{class: class, operations: append(added, requestOperations(class, m, v1alpha1.DeviceActionRemove)...),
 		effects: append(effects, grown.effects(class.class(), v1alpha1.DeviceActionRemove)...)}, nil
+}
+
+// selectSpare returns how the device class selects a new device. It returns nothing if it does already.
+func selectSpare(c classAt, m member, spare *v1alpha1.DeviceStatus, nodes int) ([]operation, error) {
+	at := m.at
+	var others []string
+	isSelected := false
+	for _, e := range spare.Eligibility {
+		switch {
+		case e.Eligible && e.DeviceClass == at.class:
+			isSelected = true
+		case e.Eligible:
+			others = append(others, e.DeviceClass)
+		}
+	}
+	if len(others) > 0 {
+		return nil, fmt.Errorf("device %s on node %s can also be used by the device class %s, and it is not known "+
+			"which one gets it: change the selectors of the LVMCluster so that only %s selects it", spare.Name, at.node,
+			strings.Join(others, ", "), at.class)
+	}
+	if isSelected {
+		return nil, nil
+	}
+	if !selectsByPath(c.class()) {
+		return nil, notSelected(at, spare)
+	}
+	return replaceOperations(c, m, spare, nodes)
+}
+
+// selectsByPath returns true if a selector of a device class names devices.
+func selectsByPath(class *v1alpha1.DeviceClass) bool {
+	named := func(s *v1alpha1.DeviceSelector) bool { return len(s.Paths)+len(s.OptionalPaths) > 0 }
+	return class.DeviceSelector != nil && named(class.DeviceSelector) ||
+		slices.ContainsFunc(class.DeviceSelectors,
+			func(s v1alpha1.NodeDeviceSelector) bool { return named(&s.DeviceSelector) })
+}
+
+// notSelected returns why a device class that selects devices by property cannot use a device, and what to do.
+func notSelected(at target, spare *v1alpha1.DeviceStatus) error {
+	index := slices.IndexFunc(spare.Eligibility,
+		func(e v1alpha1.DeviceEligibility) bool { return e.DeviceClass == at.class })
+	if index < 0 {
+		return fmt.Errorf("node %s has not reported whether the device class %s, which selects devices by property, "+
+			"can use the device %s: run the command again in a minute", at.node, at.class, spare.Name)
+	}
+	reasons := spare.Eligibility[index].Reasons
+	if waitReason(reasons) != "" {
+		return fmt.Errorf("device %s on node %s waits for an approval for the device class %s: approve it first: "+
+			"kubectl lvms approve --node %s --device %s", spare.Name, at.node, at.class, at.node, stablePath(spare))
+	}
+	return fmt.Errorf("the device class %s selects devices by property, and cannot use the device %s on node %s (%s): "+
+		"change the selector in the LVMCluster so that it selects the device, and run the command again; "+
+		"docs/reference/conditions.md has the reasons", at.class, spare.Name, at.node,
+		cmp.Or(strings.Join(reasons, ", "), "no reason reported"))
 }
 
 // othersWith returns the other nodes that have a device with a path.
