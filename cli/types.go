@@ -156,7 +156,7 @@ type ReviewedDevice struct {
 	Content string `json:"content"`
 	// fingerprint is the fingerprint of the device. With another one, it is not used.
 	Fingerprint string `json:"fingerprint"`
-	// select is true if the device is to be used.
+	// select is true to use the device.
 	Select bool `json:"select"`
 }
 

@@ -276,8 +276,8 @@ func orphanMessage(orphan v1alpha1.OrphanStatus) string {
 	return "The volume is an orphan of the kind " + string(orphan.Kind) + "."
 }
 
-// deviceProblems returns the devices that fail or cannot be examined, and that no device class reports. A missing device
-// is always one of a volume group. If no volume group has it, it was removed from one, and the list is older.
+// deviceProblems returns the devices that fail or cannot be examined, and that no device class reports. A missing
+// device is always one of a volume group. If no volume group has it, it was removed from one, and the list is older.
 func deviceProblems(node *v1alpha1.LVMVolumeGroupNodeStatus) []Problem {
 	var problems []Problem
 	for i := range node.Status.Devices {

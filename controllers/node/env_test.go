@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
 const longName = "a-node-with-a-name-that-is-much-longer-than-the-last-part-of-a-finalizer-can-be.example.com"
 
-func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
+func TestObjectsOfADeletedNodeAreReleasedAndNothingElse(t *testing.T) {
 	ctx := t.Context()
 	config, err := server.AsOperator(env.Namespace)
 	if err != nil {

@@ -38,8 +38,8 @@ const withoutPersistentVolume = 30 * time.Second
 // has its logical volume. Nothing is created.
 // What to do: if the VolumeSnapshot is not needed, delete the LogicalVolume, which deletes no data.
 var existingVolumeInUse = event.Warning("ExistingVolumeInUse", "Import",
-	"logical volume %s on node %s was created for an earlier LogicalVolume of this name, but %s has it now. Nothing is "+
-		"created. If the VolumeSnapshot is not needed, delete this LogicalVolume, which deletes no data")
+	"logical volume %s on node %s was created for an earlier LogicalVolume of this name, but %s has it now. Nothing "+
+		"is created. If the VolumeSnapshot is not needed, delete this LogicalVolume, which deletes no data")
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list

@@ -112,8 +112,8 @@ func (n *Node) addRecord(d *Device) {
 	}
 }
 
-// addMappingUUID reads the UUID of a mapping from the kernel if udev does not report it: a host without LVM does not have
-// the udev rules of device-mapper.
+// addMappingUUID reads the UUID of a mapping from the kernel if udev does not report it: a host without LVM does not
+// have the udev rules of device-mapper.
 func (n *Node) addMappingUUID(d *Device) {
 	if d.properties["DM_UUID"] != "" {
 		return

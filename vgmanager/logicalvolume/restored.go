@@ -60,9 +60,9 @@ func (r *Reconciler) propose(ctx context.Context, lv *topolvmv1.LogicalVolume, s
 				v1alpha1.ExistingVolumeAnnotation, lv.Name, err)
 		}
 	}
-	return status.Errorf(codes.Unavailable, "device class %s on node %s has the snapshot %s of an earlier LogicalVolume "+
-		"%s. It is used when the operator has checked that no other object has it", lv.Spec.DeviceClass, r.Node,
-		snapshot, lv.Name)
+	return status.Errorf(codes.Unavailable, "device class %s on node %s has the snapshot %s of an earlier "+
+		"LogicalVolume %s. It is used when the operator has checked that no other object has it",
+		lv.Spec.DeviceClass, r.Node, snapshot, lv.Name)
 }
 
 // refused is called for an object whose status has a final error. The client deletes the object, or requests something

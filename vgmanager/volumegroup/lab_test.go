@@ -140,9 +140,9 @@ func selectingDisks(paths []string, spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.L
 	return spec
 }
 
-// ext4On returns the arguments of mkfs.ext4 for a whole disk. With blocks of 1 KiB, the default for small disks, the group
-// descriptors are where an Acorn partition table has its checksum of one byte, and the kernel mistakes one file system
-// in 256 for such a table.
+// ext4On returns the arguments of mkfs.ext4 for a whole disk. With blocks of 1 KiB, the default for small disks, the
+// group descriptors are where an Acorn partition table has its checksum of one byte, and the kernel mistakes one file
+// system in 256 for such a table.
 func ext4On(disk string) []string { return []string{"-q", "-F", "-b", "4096", disk} }
 
 func firstTwo(spec v1alpha1.LVMVolumeGroupSpec) func([]string) v1alpha1.LVMVolumeGroupSpec {

@@ -143,7 +143,7 @@ func removes(ctx context.Context) {
 		"jsonpath={.items[*].spec.storage.deviceClasses[*].deviceRequests[*].device}"))
 	Expect(requests).NotTo(BeEmpty())
 	succeeds(ctx, "uncordon", "--node", node, "--device", requests[len(requests)-1], "--yes")
-	Eventually(devices).WithArguments(ctx).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
+	Eventually(devices).WithArguments(ctx).WithContext(ctx).WithTimeout(soon).WithPolling(2*time.Second).Should(
 		ContainElement(disk), "it is blank as in the review")
 	isHealthy(ctx)
 }

@@ -30,14 +30,6 @@ const (
 	soon      = 2 * time.Minute
 )
 
-// noClasses is an LVMCluster without device classes, with which the node agents list the devices.
-const noClasses = `
-apiVersion: lvm.topolvm.io/v1alpha1
-kind: LVMCluster
-metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
-spec: {}
-`
-
 var (
 	cluster suite.Cluster
 	program string
@@ -56,7 +48,8 @@ var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, f
 		}
 		cluster = suite.Up(ctx, options)
 		Expect(cluster.Install(ctx, suite.Archive("LVMS_IMAGE"))).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, noClasses)).To(Succeed())
+		// Without device classes, the node agents list the devices.
+		succeeds(ctx, "init", "--yes")
 		n, err := cluster.Lab.Node(node)
 		Expect(err).NotTo(HaveOccurred())
 		attached, err := n.Disks(ctx)

@@ -148,7 +148,8 @@ func namedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVolume
 // isComplete returns true if nothing has to be imported for a volume that is not named. A LogicalVolume of this node
 // without a PersistentVolume may be one that is being created. A volume of TopoLVM before 0.15 is migrated instead.
 func isComplete(w Desired, o VolumeOwner) bool {
-	return o.Earlier != "" || o.LogicalVolume != "" && o.Node == w.Node && (o.VolumeNode == w.Node || o.PersistentVolume == "")
+	return o.Earlier != "" ||
+		o.LogicalVolume != "" && o.Node == w.Node && (o.VolumeNode == w.Node || o.PersistentVolume == "")
 }
 
 // importedVolume returns the objects to create or move for a volume, or why that is not possible.
