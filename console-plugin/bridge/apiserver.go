@@ -26,20 +26,12 @@ func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	path := "/validate-lvm-topolvm-io-v1alpha1-lvmcluster"
 	options := &envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
 		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "vlvmcluster.kb.io", AdmissionReviewVersions: []string{"v1"},
-			SideEffects: ptr.To(admissionv1.SideEffectClassNone),
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
-				Namespace: "x", Path: &path}},
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
-					Resources: []string{"lvmclusters"}},
-			}},
-		}},
+		Webhooks: []admissionv1.ValidatingWebhook{
+			validating("lvmcluster", "lvmclusters", admissionv1.Create, admissionv1.Update),
+			validating("lvmdeviceapproval", "lvmdeviceapprovals", admissionv1.Create),
+		},
 	}}}
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -52,6 +44,22 @@ func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
 		return nil, nil, errors.Join(err, server.Stop())
 	}
 	return server.Config, stop, nil
+}
+
+// validating returns the registration of our webhook for a kind.
+func validating(kind, resource string, operations ...admissionv1.OperationType) admissionv1.ValidatingWebhook {
+	path := "/validate-lvm-topolvm-io-v1alpha1-" + kind
+	return admissionv1.ValidatingWebhook{
+		Name: "v" + kind + ".kb.io", AdmissionReviewVersions: []string{"v1"},
+		SideEffects: ptr.To(admissionv1.SideEffectClassNone),
+		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
+			Namespace: "x", Path: &path}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: operations,
+			Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
+				Resources: []string{resource}},
+		}},
+	}
 }
 
 func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.WebhookInstallOptions,
@@ -70,6 +78,9 @@ func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.W
 	}
 	if err := (&webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(),
 		Namespace: env.Namespace}).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := (&webhook.ApprovalValidator{Namespace: env.Namespace}).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	go func() { ended <- mgr.Start(ctx) }()

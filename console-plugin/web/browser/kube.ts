@@ -9,7 +9,7 @@ export const namespace = 'openshift-lvm-storage';
 const GiB = 2 ** 30;
 const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;
 export const paths = {
-  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, recoveries: `${lvm}/lvmrecoveries`, nodes: '/api/kubernetes/api/v1/nodes',
+  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, recoveries: `${lvm}/lvmrecoveries`, approvals: `${lvm}/lvmdeviceapprovals`, nodes: '/api/kubernetes/api/v1/nodes',
   events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
   claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
@@ -101,7 +101,7 @@ export async function clean(): Promise<void> {
     const { items } = await request<{ items: PersistentVolume[] }>('GET', path);
     for (const { metadata } of items) await request('PATCH', `${path}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
   }
-  for (const path of [paths.clusters, paths.statuses, paths.recoveries, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
+  for (const path of [paths.clusters, paths.statuses, paths.recoveries, paths.approvals, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
     await request('DELETE', path);
   }
 }

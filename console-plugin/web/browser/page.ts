@@ -85,23 +85,23 @@ function hasFont(): boolean {
 }
 
 /** What is wider than its place. */
-const cutParts = (page: Page): Promise<string[]> =>
-  page.evaluate(
-    (parts) => [
-      ...[...document.querySelectorAll('html, main, [data-test=virtual-table]')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.getAttribute('aria-label') ?? e.tagName}: ${e.scrollWidth} px wide in ${e.clientWidth}`),
-      ...[...document.querySelectorAll(parts)].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
+const cutParts = (page: Page, within: string): Promise<string[]> =>
+  page.locator(within).evaluate(
+    (root, parts) => [
+      ...[root, ...root.querySelectorAll('main, [data-test=virtual-table]')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.getAttribute('aria-label') ?? e.tagName}: ${e.scrollWidth} px wide in ${e.clientWidth}`),
+      ...[...root.querySelectorAll(parts)].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
     ],
     whole,
   );
 
-/** No table, and not the page, is wider than its place, and no part of a table is cut, in windows from 1280 pixels on. */
-export async function fits(page: Page, name: string): Promise<void> {
+/** No table, and not the page or the named part of it, is wider than its place, and no part of a table is cut, in windows from 1280 pixels on. */
+export async function fits(page: Page, name: string, within = 'html'): Promise<void> {
   assert.ok(await page.evaluate(hasFont), "no font for Chinese, Japanese and Korean: install Debian's package fonts-wqy-microhei");
   for (const width of [1280, 1400, 1920]) {
     await page.setViewportSize({ width, height: 1000 });
     await page.screenshot({ path: `${pictures}/${name}-${width}.png`, fullPage: true, animations: 'disabled' });
     // A table gets its new width after the window.
-    await until(`${name}, ${width} px`, () => cutParts(page), []);
+    await until(`${name}, ${width} px`, () => cutParts(page, within), []);
   }
 }
 

@@ -7,7 +7,7 @@ import { sumOf, type Manifest } from './sum.ts';
 const out = '../dist/plugin';
 const snapshot = 'manifest.snapshot.json';
 /** Compressed bytes. What the overview loads is measured in the browser (browser/overview.test.ts); here, all but what other pages alone load. */
-const limits = { initial: 275_000, all: 500_000 };
+const limits = { initial: 275_000, all: 525_000 };
 
 const files = readdirSync(out);
 const size = (name: string): number => readFileSync(join(out, `${name}.gz`)).length;

@@ -637,6 +637,15 @@ export interface components {
                 startTime?: string;
             };
         };
+        LVMDeviceApproval: {
+            spec: {
+                approvedBy: string;
+                device: string;
+                deviceClassName: string;
+                fingerprint: string;
+                nodeName: string;
+            };
+        };
         LogicalVolume: {
             spec?: {
                 accessType?: string;

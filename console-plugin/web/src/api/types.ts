@@ -104,6 +104,14 @@ export interface LVMRecovery {
   status?: Replace<StatusOfRecovery, { phase?: RecoveryPhase }>;
 }
 
+/** An approval of one device of a node for a device class with approval: Required. */
+export interface DeviceApproval {
+  apiVersion?: string;
+  kind?: string;
+  metadata: Meta;
+  spec: Schemas['LVMDeviceApproval']['spec'];
+}
+
 export interface Node {
   apiVersion?: string;
   kind?: string;
@@ -147,6 +155,7 @@ export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
 export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCluster', plural: 'lvmclusters', namespaced: true } as const;
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;
 export const recoveryModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMRecovery', plural: 'lvmrecoveries', namespaced: true } as const;
+export const approvalModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMDeviceApproval', plural: 'lvmdeviceapprovals', namespaced: true } as const;
 
 export const classesOf = (cluster?: LVMCluster): DeviceClass[] => cluster?.spec?.storage?.deviceClasses ?? [];
 export const storageClassName = (deviceClass: string): string => `lvms-${deviceClass}`;

@@ -1,4 +1,5 @@
 import { useT } from '../i18n';
+import { waitsFor } from '../model/approval';
 import type { DeviceRow } from '../model/health';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { reasonsOf } from '../model/reasons';
@@ -21,7 +22,7 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
       cells={({ node, device, going }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
         going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
-        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonsOf(device).map(m).join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || [...waitsFor(device).map((name) => t('Awaits approval for device class {{name}}', { name })), ...reasonsOf(device).map(m)].join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
       ]}
     />
   );

@@ -6,12 +6,14 @@ import {
 import { useMemo } from 'react';
 import { Link, useParams } from 'react-router';
 import { DEFAULTS } from '../api/limits';
-import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
+import { classesOf, storageClassName, type DeviceApproval, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
+import { ApprovalsCard } from '../approval/ApprovalsCard';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
 import { useMetrics } from '../kube/prometheus';
-import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
+import { useApprovals, useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
+import { waitingOf } from '../model/approval';
 import { provisioningOf } from '../model/cluster';
 import { forecastQuery } from '../model/alerting';
 import { usageOf } from '../model/health';
@@ -42,6 +44,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
   const statuses = useNodeStatuses(namespace);
   const nodes = useNodes();
   const recoveries = useRecoveries(namespace);
+  const approvals = useApprovals(namespace);
   const connection = useConnection();
   const rights = useRights(namespace);
   const cluster = clusters.data[0];
@@ -65,7 +68,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
       <PageSection isFilled>
         <Stack hasGutter>
           <ConnectionBanner connection={connection} />
-          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Recoveries'), recoveries]]} />
+          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Recoveries'), recoveries], [t('Approvals'), approvals]]} />
           {!clusters.loaded && !clusters.error && <Loading />}
           {clusters.loaded && !clusters.error && !c && !leaving && <Unknown name={name} />}
           {leaving && clusters.loaded && !clusters.error && (
@@ -73,7 +76,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
               {t('It still exists on some nodes. It is removed when it is no longer in use.')}
             </Alert>
           )}
-          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} recoveries={recoveries} rights={rights} />}
+          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} recoveries={recoveries} approvals={approvals} rights={rights} />}
         </Stack>
       </PageSection>
     </>
@@ -114,10 +117,11 @@ interface BodyProps {
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
   recoveries: Watched<LVMRecovery[]>;
+  approvals: Watched<DeviceApproval[]>;
   rights: Rights;
 }
 
-function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, rights }: BodyProps) {
+function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approvals, rights }: BodyProps) {
   const { t } = useT();
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName).filter((u) => u.deviceClass === name), [statuses.data, byName, name]);
@@ -125,6 +129,13 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, rights
   const thin = c ? !!c.thinPoolConfig : usage.some((u) => u.group.thinPool);
   const own = useMemo(() => recoveries.data.filter((r) => r.spec.deviceClassName === name), [recoveries.data, name]);
   const urgent = useMemo(() => isUrgent(statuses.data.flatMap((s) => suggestionsOf(s, name)), own), [statuses.data, name, own]);
+  const waiting = useMemo(() => waitingOf(statuses.data, name), [statuses.data, name]);
+  const ownApprovals = useMemo(() => ({ ...approvals, data: approvals.data.filter((a) => a.spec.deviceClassName === name) }), [approvals, name]);
+  const approving = (c?.approval === 'Required' || waiting.length > 0 || ownApprovals.data.length > 0) && (
+    <StackItem key="approvals">
+      <ApprovalsCard namespace={namespace} c={c} statuses={statuses} nodes={nodes} waiting={waiting} approvals={ownApprovals} />
+    </StackItem>
+  );
   const card = (
     <StackItem key="recoveries">
       <RecoveriesCard namespace={namespace} cluster={cluster} name={name} statuses={statuses} recoveries={recoveries} />
@@ -133,6 +144,7 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, rights
   return (
     <>
       {urgent && card}
+      {waiting.length > 0 && approving}
       {c && <Settings c={c} />}
       <StackItem>
         <Card data-test="nodes">
@@ -142,6 +154,7 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, rights
           </CardBody>
         </Card>
       </StackItem>
+      {waiting.length === 0 && approving}
       {!urgent && card}
       <StackItem>
         <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />
@@ -164,6 +177,7 @@ function Settings({ c }: { c: DeviceClass }) {
     ['StorageClass', storageClassName(c.name) + (c.default ? ` (${t('default')})` : ''), 'name'],
     [t('File system'), c.fstype ?? DEFAULTS.fstype, 'fstype'],
     [t('Reclaim policy'), c.storageClassOptions?.reclaimPolicy === 'Retain' ? t('Retain: the volume is kept') : t('Delete: the volume is deleted with its claim'), 'storageClassOptions.reclaimPolicy'],
+    ...(c.existingVolumeGroup ? [] : [[t('Approval of devices'), c.approval === 'Required' ? t('Required for each new device') : t('Not required'), undefined] as [string, string, undefined]]),
     ...(pool
       ? ([
           [t('Thin pool size (share of volume group)'), formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), 'thinPoolConfig.sizePercent'],

@@ -2,8 +2,8 @@
 import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-console/dynamic-plugin-sdk';
 import { useEffect, useMemo, useState } from 'react';
 import {
-  clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, recoveryModel, VERSION,
-  type KubeEvent, type LogicalVolume, type LVMCluster, type LVMRecovery, type Meta, type Node, type NodeStatus, type PersistentVolume,
+  approvalModel, clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, recoveryModel, VERSION,
+  type DeviceApproval, type KubeEvent, type LogicalVolume, type LVMCluster, type LVMRecovery, type Meta, type Node, type NodeStatus, type PersistentVolume,
 } from '../api/types';
 
 export interface Watched<T> {
@@ -54,6 +54,7 @@ export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => use
 export const useNodeStatus = (namespace: string, name: string | undefined): Watched<NodeStatus | undefined> => useOne<NodeStatus>(ours(nodeStatusModel.kind), name, namespace);
 export const useRecoveries = (namespace: string): Watched<LVMRecovery[]> => useList<LVMRecovery>(ours(recoveryModel.kind), namespace);
 export const useRecovery = (namespace: string, name: string): Watched<LVMRecovery | undefined> => useOne<LVMRecovery>(ours(recoveryModel.kind), name, namespace);
+export const useApprovals = (namespace: string): Watched<DeviceApproval[]> => useList<DeviceApproval>(ours(approvalModel.kind), namespace);
 export const usePersistentVolume = (name: string | undefined): Watched<PersistentVolume | undefined> => useOne<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' }, name);
 export const useLogicalVolume = (name: string | undefined): Watched<LogicalVolume | undefined> => useOne<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, name);
 export const useNodes = (): Watched<Node[]> => useList<Node>({ version: 'v1', kind: 'Node' });
@@ -125,6 +126,20 @@ export function useRecoveryRights(namespace: string): RecoveryRights {
   const [approve, b] = useAccessReview({ ...own, verb: 'patch' });
   const [remove, c] = useAccessReview({ ...own, verb: 'delete' });
   return { loaded: !(a || b || c), create, approve, remove };
+}
+
+/** What a user may do with approvals of devices. */
+export interface ApprovalRights {
+  loaded: boolean;
+  create: boolean;
+  remove: boolean;
+}
+
+export function useApprovalRights(namespace: string): ApprovalRights {
+  const own = { group: GROUP, resource: approvalModel.plural, namespace };
+  const [create, a] = useAccessReview({ ...own, verb: 'create' });
+  const [remove, b] = useAccessReview({ ...own, verb: 'delete' });
+  return { loaded: !(a || b), create, remove };
 }
 
 /** The namespace that the operator manages, as the server of this plugin was told. */

@@ -128,6 +128,8 @@ describe('modes', () => {
   it('every unused disk, names, rules', () => {
     expect([modeOf({ name: 'x' }), modeOf(empty), modeOf({ name: 'x', deviceSelector: { minSize: '1Gi' } })]).toEqual(['all', 'paths', 'rules']);
     for (const mode of ['all', 'paths', 'rules'] as const) expect(modeOf(withMode(empty, mode))).toBe(mode);
+    expect(withMode({ ...empty, approval: 'Required' }, 'group')).not.toHaveProperty('approval');
+    expect(withMode({ ...empty, approval: 'Required' }, 'rules').approval).toBe('Required');
   });
   it('a rule chooses what is available, and names win over it', () => {
     const a = seen('a', [dev('b'), full('c'), dev('d', { size: '9Gi' })]);

@@ -69,6 +69,7 @@ describe('a volume group that exists', () => {
   ])('is accepted: %s', (_, c) => expect(fields(c)).toEqual([]));
   it.each([
     ['no name', of(group({ existingVolumeGroup: '' })), '[0].existingVolumeGroup', /Enter the name of the volume group/], ['a name with a hyphen', of(group({ existingVolumeGroup: '-x' })), '[0].existingVolumeGroup', /Enter the name/],
+    ['an approval', of(group({ approval: 'Required' })), '[0].existingVolumeGroup', /approval cannot be set together/],
     ['devices', of(group({ deviceSelector: { paths: ['/dev/x'] } })), '[0].existingVolumeGroup', /cannot be set together with existingVolumeGroup: the volume group/],
     ['adopt', of(group({ adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }] })), '[0].existingVolumeGroup', /cannot be set together/],
     ['a pool that grows', of(group({ thinPoolConfig: { name: 'p', overprovisionRatio: 1, autoExtend: {} } })), '[0].existingVolumeGroup', /the thin pool must exist/],

@@ -171,6 +171,7 @@ const groups: Check = (c, at, i, all) => {
     return when(!!c.existingVolumeGroupConfig, `${at}.existingVolumeGroupConfig`, msg('existingVolumeGroupConfig requires existingVolumeGroup.').key);
   return [
     ...when(ofManagedGroup.some((f) => has(c[f])), own, msg('deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed.').key),
+    ...when(has(c.approval), own, msg('approval cannot be set together with existingVolumeGroup: no device is added to the volume group.').key),
     ...when(!!p && (has(p.autoExtend) || has(p.chunkSize) || has(p.metadataSize) || p.metadataSizeCalculationPolicy === 'Static'), own, msg('autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed.').key),
     ...(c.existingVolumeGroupConfig ? groupConfig(c, c.existingVolumeGroupConfig, `${own}Config`) : []),
     ...all.flatMap((o, j) => (o !== c && meet(o.nodeSelector, c.nodeSelector) ? taken(c, o, j < i, own) : [])),

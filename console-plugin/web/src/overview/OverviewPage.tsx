@@ -7,6 +7,7 @@ import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, LVMRecovery, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
+import { WaitingAlerts } from '../approval/WaitingAlerts';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
@@ -100,6 +101,7 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
   return (
     <>
       <HealthAlert cluster={cluster} namespace={namespace} alerts={alerts} />
+      <WaitingAlerts statuses={statuses.data} />
       <StackItem>
         <AlertsCard namespace={namespace} metrics={metrics} rows={alerts} />
       </StackItem>

@@ -1,12 +1,14 @@
 import { Alert, Card, CardBody, CardTitle, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo } from 'react';
 import { Link } from 'react-router';
-import type { Node } from '../api/types';
+import { classesOf, type Node } from '../api/types';
+import { WaitingSection } from '../approval/WaitingSection';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
-import { useConnection, useNamespace, useNodeStatus } from '../kube/watch';
+import { useApprovalRights, useClusters, useConnection, useNamespace, useNodeStatus } from '../kube/watch';
+import { effectOf, waitingOf, type Waiting } from '../model/approval';
 import { observed } from '../model/devices';
 import { deviceRows, usageOf } from '../model/health';
 import { classPath } from '../paths';
@@ -20,11 +22,15 @@ export default function NodeTab({ obj }: { obj?: Node }) {
 function Disks({ namespace, node, name }: { namespace: string; node: Node; name: string }) {
   const { t } = useT();
   const status = useNodeStatus(namespace, name);
+  const clusters = useClusters(namespace);
+  const rights = useApprovalRights(namespace);
   const connection = useConnection();
   const list = useMemo(() => (status.data ? [status.data] : []), [status.data]);
   const rows = useMemo(() => deviceRows(list), [list]);
   const usage = useMemo(() => usageOf(list, new Map([[name, node]])), [list, name, node]);
   const seen = observed(status.data);
+  const waiting = useMemo(() => waitingOf(list), [list]);
+  const effect = (w: Waiting) => effectOf(w, classesOf(clusters.data[0]).find((c) => c.name === w.deviceClass), node);
   const known = status.loaded && !status.error;
   return (
     <PageSection data-test="node-tab">
@@ -33,6 +39,16 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
         <ReadErrors reads={[[t('Node statuses'), status]]} />
         {known && !status.data && <Alert isInline variant="info" data-test="no-status" title={t('Node {{node}} has not listed its devices: the node agent does not run there, or no LVMCluster exists.', { node: name })} />}
         {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node agent could not read the devices, so this data is old: {{message}}', { message: seen.message ?? '' })} />}
+        {waiting.length > 0 && (
+          <StackItem>
+            <Card data-test="approvals">
+              <CardTitle component="h2">{t('Device approvals')}</CardTitle>
+              <CardBody>
+                <WaitingSection namespace={namespace} waiting={waiting} statuses={list} known={known} rights={rights} effect={effect} of="node" />
+              </CardBody>
+            </Card>
+          </StackItem>
+        )}
         {usage.map((u) => (
           <StackItem key={u.deviceClass}>
             <Card data-test={`class-${u.deviceClass}`}>

@@ -57,6 +57,7 @@ export function DevicesStep() {
         <Errors id={id} lists />
         {mode === 'rules' && !c.deviceSelectors && <Rules />}
         {mode !== 'paths' && <Policy />}
+        <Approval />
       </Form>
       <Elsewhere />
       <SharedNames />
@@ -292,6 +293,24 @@ function ListField({ id, label, help, value, onChange }: { id: string; label: st
         onChange(v);
       }}
     />
+  );
+}
+
+/** Whether somebody has to approve each device. */
+function Approval() {
+  const { t } = useT();
+  const { c, at, setClass } = useDraft();
+  const id = `${at}.approval`;
+  return (
+    <Field id={`${id}-field`} label={t('Approval of devices')} group>
+      <Checkbox
+        id={id}
+        label={t('Require an approval for each new device')}
+        description={t('The device class uses no device before somebody has reviewed and approved it on the page of the device class. A device that changes after its review is left alone. Devices in the volume group are not affected.')}
+        isChecked={c.approval === 'Required'}
+        onChange={(_, on) => setClass(withField(c, 'approval', on ? 'Required' : undefined))}
+      />
+    </Field>
   );
 }
 

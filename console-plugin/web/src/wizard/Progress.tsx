@@ -2,6 +2,7 @@ import { Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackIt
 import { useMemo } from 'react';
 import { Link } from 'react-router';
 import { classesOf, storageClassName, type LVMCluster, type NodeStatus } from '../api/types';
+import { WaitingAlerts } from '../approval/WaitingAlerts';
 import { ConnectionBanner, HealthAlert, ReadErrors, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
@@ -27,6 +28,7 @@ export function Progress({ namespace, created }: { namespace: string; created: L
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes]]} />
         <HealthAlert cluster={cluster} namespace={namespace} />
+        <WaitingAlerts statuses={statuses.data} />
         {classesOf(cluster).map((c) => (
           <StackItem key={c.name}>
             <Card>

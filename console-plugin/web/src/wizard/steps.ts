@@ -10,7 +10,7 @@ export function stepOf(field: string): StepId {
   if (field === YAML_FIELD) return 'review';
   if (field === '' || field.startsWith('metadata') || field === 'spec.storage.deviceClasses') return 'start';
   if (/forceWipe|wipeVolumeGroups|^protection/.test(field)) return 'protection';
-  if (/deviceSelector|deviceDiscoveryPolicy|deviceRequests|adopt|existingVolumeGroup$/.test(field)) return 'devices';
+  if (/deviceSelector|deviceDiscoveryPolicy|\.approval$|deviceRequests|adopt|existingVolumeGroup$/.test(field)) return 'devices';
   if (/nodeSelector|tolerations/.test(field)) return 'nodes';
   return 'class';
 }

@@ -76,13 +76,15 @@ describe('wizard', () => {
     await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
     expect(screen.getByLabelText<HTMLInputElement>('Select /dev/disk/by-id/wwn-m on node a').disabled).toBe(true);
     expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disk space provides 89.9 GiB of thin pool space/);
+    await user.click(screen.getByRole('checkbox', { name: 'Require an approval for each new device' }));
     await go('class', 'protection', 'review');
+    expect(has('summary')?.textContent).toContain('Required for each new device');
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
     expect(done).not.toHaveBeenCalled();
     await next();
     await waitFor(() => expect(done).toHaveBeenCalled());
     expect(sent.map((s) => s.url.includes('dryRun'))).toEqual([true, false]);
-    expect(sent[1]?.body.spec?.storage?.deviceClasses?.[0]?.deviceSelector).toEqual({ optionalPaths: ['/dev/disk/by-id/wwn-b'] });
+    expect(sent[1]?.body.spec?.storage?.deviceClasses?.[0]).toMatchObject({ deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, approval: 'Required' });
   });
 
   it('consents to a wipe by a typed name only, and forgets it when something else is on the disk', async () => {
@@ -383,7 +385,7 @@ describe('wizard', () => {
 describe('fields find their steps', () => {
   it.each([
     ['metadata.name', 'start'], ['spec.storage.deviceClasses', 'start'], ['spec.tolerations[0]', 'nodes'], ['spec.storage.deviceClasses[0].nodeSelector', 'nodes'], ['spec.storage.deviceClasses[1].deviceSelector.paths[2]', 'devices'],
-    ['spec.storage.deviceClasses[0].deviceSelectors[1].nodeSelector', 'devices'], ['spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData', 'protection'], ['spec.storage.deviceClasses[0].raidConfig.type', 'class'],
+    ['spec.storage.deviceClasses[0].deviceSelectors[1].nodeSelector', 'devices'], ['spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData', 'protection'], ['spec.storage.deviceClasses[0].raidConfig.type', 'class'], ['spec.storage.deviceClasses[0].approval', 'devices'],
   ])('%s: %s', (field, step) => expect(stepOf(field)).toBe(step));
   it('and the nearest control', () => {
     document.body.innerHTML = '<input id="a.b[0]"><input id="a">';
