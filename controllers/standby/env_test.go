@@ -110,6 +110,6 @@ func TestACopyForEachOtherNode(t *testing.T) {
 		look()
 	}
 	if got := replicas(); got != "none" {
-		t.Errorf("not wanted any longer: %s", got)
+		t.Errorf("no longer wanted: %s", got)
 	}
 }

@@ -22,7 +22,7 @@ import (
 type job struct {
 	*Controller
 	node, class, group string
-	// safe has the nodes that do not have the volume group any longer. pods are the Pods of each namespace.
+	// safe has the nodes that no longer have the volume group. pods are the Pods of each namespace.
 	safe map[string]bool
 	pods map[string][]corev1.Pod
 }

@@ -94,7 +94,7 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 		done <- err
 	}()
 	files, err := unpack(io.LimitReader(reader, maxTar), path.Join("nodes", name), out)
-	// Unblock the writer: nothing reads any longer.
+	// Unblock the writer: nothing reads from it now.
 	_ = reader.CloseWithError(errors.New("enough was read"))
 	// An error of the source is the cause of an incomplete tar, but not of an invalid one.
 	if sourceErr := <-done; sourceErr != nil && (err == nil || errors.Is(err, sourceErr)) {

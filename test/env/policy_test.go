@@ -87,7 +87,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"PersistentVolume to move": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/moved-persistentvolume":"{}"}}}`, false),
 		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
-		"no volume to import any longer": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`,
+		"the annotation for the import is removed": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`,
 			false),
 		"size of a LogicalVolume": patch(lv, `{"spec":{"size":"2Gi"}}`, false),
 		"node of a LogicalVolume": patch(lv, `{"spec":{"nodeName":"n2"}}`, false),

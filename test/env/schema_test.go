@@ -367,7 +367,7 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 	}{
 		"another file system": {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" },
 			"fstype is immutable"},
-		"no thin pool any longer": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
+		"the thin pool is removed": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
 			"thinPoolConfig cannot be added to or removed from"},
 		"another pool name": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" },
 			"name is immutable"},

@@ -228,7 +228,7 @@ func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	return s.turn
 }
 
-// setLate records that no caller waits for the command any longer, and returns its start time. It does nothing to the
+// setLate records that no caller waits for the command, and returns its start time. It does nothing to the
 // slot if the command ended in the meantime.
 func (l *LVM) setLate(s *slot, turn uint64) string {
 	l.mu.Lock()

@@ -134,7 +134,7 @@ type GroupRestoreOptions struct {
 // GroupRestore creates a deleted volume group again with the metadata in a file, and with the same UUIDs
 // (vgcfgrestore(8)). It returns ErrExists if there is a volume group with this name, ErrNotFound if a physical volume
 // of the metadata is not found without a volume group, and ErrDamaged if the metadata is of another volume group or has
-// a thin pool: LVM deletes thin volumes also in the metadata of their pool, so the two do not fit any longer.
+// a thin pool: LVM deletes thin volumes also in the metadata of their pool, so the two no longer match.
 func (l *LVM) GroupRestore(ctx context.Context, o GroupRestoreOptions) error {
 	object := fmt.Sprintf("restore volume group %s with %s", o.VG, o.File)
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)

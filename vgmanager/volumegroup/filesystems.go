@@ -62,8 +62,8 @@ func (r *Reconciler) observeFileSystems(ctx context.Context, w plan.Desired, s *
 	}
 }
 
-// checkRun returns the progress of the check or of the approved repair of a class, or nil. A run that nothing requests
-// any longer is canceled. A repair ends after the current volume then.
+// checkRun returns the progress of the check or of the approved repair of a class, or nil. A run that is no longer
+// requested is canceled. A repair ends after the current volume then.
 func (r *Reconciler) checkRun(w plan.Desired) *plan.FileSystemRun {
 	state := r.checks.of(w.Name, checkKey(w), r.now(), func(p plan.FileSystemRun) plan.FileSystemRun {
 		p.Results = maps.Clone(p.Results)

@@ -129,7 +129,7 @@ var fsDamages = map[string]fsDamage{
 	"XFS crashed and has errors": {kind: "xfs", says: "its log has changes", do: func(s *scene, device, at string) {
 		var files unix.Stat_t
 		s.ok(unix.Stat(filepath.Join(at, "files"), &files))
-		s.sh("/usr/bin/umount", at) // the log has nothing about the directory any longer
+		s.sh("/usr/bin/umount", at) // the log no longer has the directory
 		s.sh("/usr/bin/mount", device, at)
 		s.writeFile(filepath.Join(at, "logged"), 4096)
 		s.sh("/usr/sbin/xfs_io", "-x", "-c", "shutdown -f", at)

@@ -222,7 +222,7 @@ func TestTheCheckWaitsForPods(t *testing.T) {
 	b.checker.set(func() { b.checker.mountsErr = nil })
 	opened.set("a", 3) // udev has it open for a moment
 	first := b.until("check", v1alpha1.RecoveryAwaitingApproval).Status.Plan
-	// A Pod starts before the approval: what was found is not valid any longer.
+	// A Pod starts before the approval: what was found is no longer valid.
 	b.checker.set(func() { b.checker.mounted["a"] = []string{"/pods/1"} })
 	b.until("check", v1alpha1.RecoveryPreparing)
 	b.checker.set(func() { delete(b.checker.mounted, "a") })

@@ -34,7 +34,7 @@ func newRemovals(dir string) removals {
 	return removals{records[[]plan.Removal]{dir, "removed", "the devices that were removed from volume group"}}
 }
 
-// add records a removal. It deletes the records that no request names any longer.
+// add records a removal. It deletes the records that no request names.
 func (r removals) add(vg string, one plan.Removal, named func(uuid string) bool) error {
 	list, err := r.read(vg)
 	if err != nil {

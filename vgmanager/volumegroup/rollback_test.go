@@ -201,7 +201,7 @@ func TestAFailedRestoreOfMetadataIsRepeated(t *testing.T) {
 	b.until("restore", v1alpha1.RecoverySucceeded)
 }
 
-// TestTheArchiveIsReadAgain: what was approved is not there any longer when it would be restored.
+// TestTheArchiveIsReadAgain: what was approved no longer exists when it would be restored.
 func TestTheArchiveIsReadAgain(t *testing.T) {
 	b := rolledBackGroup(t)
 	b.requestRestore("restore")

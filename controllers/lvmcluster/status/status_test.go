@@ -214,7 +214,7 @@ func TestMembersThatAreNotSelectedAreShown(t *testing.T) {
 	cluster := fixture.Cluster(fixture.On(fixture.Thick("vg1"), "disks"))
 	current := stateOfNodes([]*corev1.Node{fixture.Node("a", map[string]string{"disks": ""}), fixture.Node("b", nil),
 		fixture.Node("c", nil)}, map[string][]lvmv1alpha1.VGStatus{
-		"b": {fixture.VG("vg1", lvmv1alpha1.VGStatusReady, "not selected any longer")}})
+		"b": {fixture.VG("vg1", lvmv1alpha1.VGStatusReady, "no longer selected")}})
 	var shown []string
 	for _, entry := range fixture.Must(deviceClassStatuses(cluster, current))[0].NodeStatus {
 		shown = append(shown, entry.Node+" "+string(entry.Status))

@@ -187,7 +187,7 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w.run("node1")
 	w.must(w.api.Delete(t.Context(), class("lvms-ssd", "", "", waits)))
 	w.run("node2")
-	w.see("nothing is offered any longer")
+	w.see("nothing is offered")
 }
 
 // A Ready node without an agent still has the agent's annotations. The driver is not registered there, and a claim

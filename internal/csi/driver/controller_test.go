@@ -293,7 +293,7 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
 		t.Errorf("got %v, %v", response, err)
 	}
-	// This also works if no node has enough capacity any longer.
+	// This also works if no node has enough capacity by then.
 	anywhere := wanted("pvc-1", 33*mebi)
 	anywhere.AccessibilityRequirements = nil
 	response, err = c.server.CreateVolume(t.Context(), anywhere)

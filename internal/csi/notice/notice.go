@@ -105,7 +105,7 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	claim := &corev1.PersistentVolumeClaim{}
 	if err := c.cache.Get(ctx, request.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			c.forget(request.NamespacedName) // deleted, or bound and so not in the cache any longer
+			c.forget(request.NamespacedName) // deleted, or bound and so no longer in the cache
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}

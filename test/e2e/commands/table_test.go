@@ -56,7 +56,7 @@ func TestEachCommandHasItsTest(t *testing.T) {
 func stale(t *testing.T, used map[string]bool, text string) {
 	t.Helper()
 	if !used[text] {
-		t.Errorf("no page has the command any longer: %s", text)
+		t.Errorf("no page has the command: %s", text)
 	}
 }
 

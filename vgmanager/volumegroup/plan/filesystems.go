@@ -176,7 +176,7 @@ func volumesInUse(w Desired, s NodeState, targets []*lvm.LV) string {
 }
 
 // IsCheckBlocked returns true if the volumes whose file systems a recovery checks are in use or cannot be checked. The
-// results of an earlier check are then not valid any longer.
+// results of an earlier check are then no longer valid.
 func IsCheckBlocked(w Desired, s NodeState) bool {
 	targets, problem := checkTargets(w, s, GroupOf(w, s))
 	return problem != "" || volumesInUse(w, s, targets) != ""
@@ -228,7 +228,7 @@ func checkAction(w Desired, s NodeState, vg *lvm.VG) Action {
 }
 
 // checkStatus is RecoveryStatus for the check of file systems. If one of the volumes is used before the plan is
-// approved, the plan is not valid any longer.
+// approved, the plan is no longer valid.
 func (o Outcome) checkStatus(w Desired, r *v1alpha1.LVMRecovery, status v1alpha1.LVMRecoveryStatus,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	vg := GroupOf(w, o.Node)

@@ -266,7 +266,7 @@ func TestRepairOfFileSystems(t *testing.T) {
 			if vg.Name == "" {
 				vg = withFileSystems()
 			}
-			// A volume that is in use does not matter any longer: the agent finds it when it repairs it.
+			// A volume that is in use no longer matters: the agent finds it when it repairs it.
 			s := NodeState{Report: report(vg), FileSystems: tt.run, Class: published(vg, w),
 				Users: Users{Open: map[string]bool{"uuid-v1": true}}}
 			p := New(w, s)

@@ -315,7 +315,7 @@ func labelHint(w Desired, s NodeState, vg *lvm.VG) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the device is attached and has no label of LVM any longer (%s): to restore the label, create "+
+	return fmt.Sprintf("the device is attached and no longer has a label of LVM (%s): to restore the label, create "+
 		"an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which changes nothing until it is approved; ",
 		joined(names), w.Node, w.Name, v1alpha1.RecoveryRestoreLabels)
 }

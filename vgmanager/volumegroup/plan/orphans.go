@@ -159,7 +159,7 @@ func orphanAction(w Desired, s NodeState, vg *lvm.VG) Action {
 }
 
 // orphanStatus is RecoveryStatus for the deletion of orphans. If one of the volumes has an owner again, the approval is
-// not valid any longer. Other problems delay the deletion.
+// no longer valid. Other problems delay the deletion.
 func (o Outcome) orphanStatus(w Desired, r *v1alpha1.LVMRecovery, status v1alpha1.LVMRecoveryStatus,
 	now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	vg := GroupOf(w, o.Node)
