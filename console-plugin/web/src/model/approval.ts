@@ -135,7 +135,8 @@ export function consequencesOfApproval(list: Waiting[], effect: (w: Waiting) => 
     ...found,
     ...(changed.length ? [{ level: 'warning' as const, text: msg('{{count}} devices were approved before, and have changed since then. Find out what changed them: {{devices}}', { count: changed.length, devices: namesIn(changed) }) }] : []),
     { level: 'info', text: msg('The node agents add the devices to the volume groups of device class {{names}}, if the devices still have these fingerprints.', { names: [...new Set(list.map((w) => w.deviceClass))].join(', ') }) },
-    { level: 'info', text: msg('An approval does not allow a device to be wiped: only the selector of the device class can do that.') },
+    // Where the selector allows it, this would only confuse: the first line says that the content is destroyed.
+    ...(destroys(list, effect) ? [] : [{ level: 'info' as const, text: msg('An approval does not allow a device to be wiped: only the selector of the device class can do that.') }]),
   ];
 }
 

@@ -50,7 +50,7 @@ export function isAbout(request: DeviceRequest, { node, pv, device }: Member): b
 
 export const requestFor = (c: DeviceClass, member: Member): DeviceRequest | undefined => c.deviceRequests?.find((r) => isAbout(r, member));
 
-/** Requests whose device is in no volume group of the class any longer, on nodes that have told what they have. */
+/** Requests whose device is no longer in a volume group of the class, on nodes that have told what they have. */
 export function doneRequests(c: DeviceClass, statuses: NodeStatus[]): DeviceRequest[] {
   const members = membersOf(c.name, statuses);
   const told = new Set(statuses.filter((s) => s.status?.nodeStatus?.some((g) => g.name === c.name && g.physicalVolumes)).map((s) => s.metadata.name));
@@ -65,7 +65,7 @@ function withRequests(c: DeviceClass, deviceRequests: DeviceRequest[]): DeviceCl
 }
 
 /**
- * Asks for something to be done with a member, or for nothing any longer. The request names the UUID of the physical volume: it is on the device
+ * Asks for something to be done with a member, or withdraws the request. The request names the UUID of the physical volume: it is on the device
  * itself, and no other device can come to have it.
  */
 export function withWish(c: DeviceClass, member: Member, wish: Wish | undefined): DeviceClass {

@@ -102,7 +102,7 @@ describe('recoveries', () => {
     expect(isUrgent(orphans, [recovery()])).toBe(true);
     expect(isUrgent(suggestionsOf(status({ conditions: [wrong('RAIDFailed')] }), 'vg1'), [])).toBe(true);
   });
-  it('levels', () => expect([undefined, 'Running', 'Preparing', 'AwaitingApproval', 'NotApplicable', 'Succeeded'].map((p) => levelOf(p as never))).toEqual(['info', 'info', 'info', 'warning', 'warning', 'success']));
+  it('levels', () => expect([undefined, 'Running', 'Preparing', 'AwaitingApproval', 'NotApplicable', 'Succeeded'].map((p) => levelOf(p as never))).toEqual(['info', 'info', 'info', 'warning', 'info', 'success']));
 });
 
 describe('losses', () => {

@@ -130,7 +130,7 @@ export const isUrgent = (suggestions: Suggestion[], recoveries: LVMRecovery[]): 
 
 /** How a phase is meant. A phase that this version does not know is no fault. */
 export function levelOf(phase: RecoveryPhase | undefined): Level {
-  return phase === 'Succeeded' ? 'success' : phase === 'AwaitingApproval' || phase === 'NotApplicable' ? 'warning' : 'info';
+  return phase === 'Succeeded' ? 'success' : phase === 'AwaitingApproval' ? 'warning' : 'info';
 }
 
 export interface NamedClaim {
