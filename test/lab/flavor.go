@@ -48,6 +48,7 @@ const manyDisks = 40
 func Flavors() []Flavor {
 	all := listed()
 	for i := range all {
+		all[i].Excluded = append(all[i].Excluded, layersExclusions(all[i])...)
 		if all[i].node.DevicesFile == "" {
 			all[i].Excluded = append(all[i].Excluded,
 				Exclusion{"TestSceneHiddenGroupIsAdopted",
@@ -55,6 +56,20 @@ func Flavors() []Flavor {
 		}
 	}
 	return all
+}
+
+// layersExclusions returns the tests of encrypted disks and arrays that need, or do not allow, cryptsetup and mdadm.
+func layersExclusions(f Flavor) []Exclusion {
+	if f.root != nil && slices.Contains(f.root.packages, "mdadm") {
+		return []Exclusion{
+			{"TestSceneArrayOfTheHost", "udev assembles its array with mdadm, which the test simulates"},
+			{"TestSceneEncryptedDevice", "TestSceneContainerOfCryptsetup does the same with cryptsetup"},
+		}
+	}
+	return []Exclusion{
+		{"TestSceneArrayOfMdadm", "the host does not have mdadm"},
+		{"TestSceneContainerOfCryptsetup", "the host does not have cryptsetup"},
+	}
 }
 
 func listed() []Flavor {
@@ -118,8 +133,10 @@ func listed() []Flavor {
 			},
 		},
 		{
-			Name: "lvm31", Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, systemd 257, kernel 6.12",
-			root: debian13(),
+			Name: "lvm31",
+			Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, cryptsetup 2.7, mdadm 4.4, systemd 257, " +
+				"kernel 6.12",
+			root: debian13("cryptsetup-bin", "mdadm"),
 		},
 		{
 			Name:        "lvm31-devicesfile",

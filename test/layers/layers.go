@@ -1,5 +1,5 @@
 // Package layers creates encrypted devices and RAID arrays for tests on a bare node, with the interfaces of the kernel
-// that cryptsetup and mdadm use. The nodes of the lab have neither program.
+// that cryptsetup and mdadm use. Most nodes of the lab have neither program.
 package layers
 
 import (

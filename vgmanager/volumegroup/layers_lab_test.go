@@ -3,8 +3,11 @@
 package volumegroup
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,10 +30,46 @@ type layered struct {
 	// setUp writes the headers to the disks. start starts the device with the nth number, and stop stops it.
 	setUp, stop func()
 	start       func(nth int)
+	// headers returns what must stay of the headers on the disks; nil for all of their first MiB.
+	headers func() string
+}
+
+// container opens a LUKS container as /dev/mapper/NAME.
+type container struct {
+	format func(disk string)
+	open   func(disk, name string) error
+	close  func(name string) error
 }
 
 // TestSceneEncryptedDevice has a group on an open LUKS container. The container is opened again with another number.
 func TestSceneEncryptedDevice(t *testing.T) {
+	keepsAContainer(t, func(s *scene) container {
+		return container{
+			format: func(disk string) { s.writeAt(disk, 0, layers.LUKSHeader(2)) },
+			open:   layers.OpenLUKS2, close: layers.CloseLUKS,
+		}
+	})
+}
+
+// TestSceneContainerOfCryptsetup is TestSceneEncryptedDevice with cryptsetup.
+func TestSceneContainerOfCryptsetup(t *testing.T) {
+	keepsAContainer(t, func(s *scene) container {
+		key := filepath.Join(s.TempDir(), "key")
+		s.ok(os.WriteFile(key, []byte(rand.Text()), 0o600))
+		return container{
+			format: func(disk string) {
+				s.sh("/usr/sbin/cryptsetup", "luksFormat", "--batch-mode", "--type", "luks2", "--uuid", layers.LUKSUUID,
+					"--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-file", key, disk)
+			},
+			open: func(disk, name string) error {
+				return exec.Command("/usr/sbin/cryptsetup", "open", "--key-file", key, disk, name).Run()
+			},
+			close: func(name string) error { return exec.Command("/usr/sbin/cryptsetup", "close", name).Run() },
+		}
+	})
+}
+
+func keepsAContainer(t *testing.T, with func(*scene) container) {
 	const name, blocker = "data", "blocker"
 	for _, path := range []string{"/dev/mapper/" + name, "/dev/disk/by-id/dm-uuid-" + layers.LUKSMappingUUID(name)} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
@@ -39,18 +78,19 @@ func TestSceneEncryptedDevice(t *testing.T) {
 			}
 			s := newLayeredScene(t, path, 1)
 			disk := kernelName(s.disks[0])
+			c := with(s)
 			s.keepsItsData(layered{path: path, lower: s.disks[:1],
 				closed: "is encrypted (crypto_LUKS, uuid " + layers.LUKSUUID + ") and not open",
 				open:   "/dev/mapper/" + name + " (crypt)",
-				setUp:  func() { s.writeAt(disk, 0, layers.LUKSHeader(2)) },
+				setUp:  func() { c.format(disk) },
 				start: func(nth int) {
 					if nth == 1 { // another mapped device takes the number
 						s.sh("/usr/sbin/dmsetup", "create", blocker, "--table",
 							fmt.Sprintf("0 2048 linear %s 0", kernelName(s.disks[3])))
 					}
-					s.ok(layers.OpenLUKS2(disk, name))
+					s.ok(c.open(disk, name))
 				},
-				stop: func() { s.ok(layers.CloseLUKS(name)) },
+				stop: func() { s.ok(c.close(name)) },
 			})
 			s.sh("/usr/sbin/dmsetup", "remove", "--retry", blocker)
 		})
@@ -95,6 +135,66 @@ func TestSceneArrayOfTheHost(t *testing.T) {
 	})
 }
 
+// TestSceneArrayOfMdadm is TestSceneArrayOfTheHost with mdadm, and with the link that mdadm's rules of udev create.
+func TestSceneArrayOfMdadm(t *testing.T) {
+	const id = "6f5c1d2e:8a9b4c7d:0e1f2a3b:4c5d6e7f"
+	// Otherwise udev assembles the array again when it is stopped.
+	const config = "/etc/mdadm/mdadm.conf"
+	if err := errors.Join(os.MkdirAll(filepath.Dir(config), 0o755),
+		os.WriteFile(config, []byte("AUTO -all\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(config) })
+	s := newLayeredScene(t, "/dev/disk/by-id/md-uuid-"+id, 2)
+	members := []string{kernelName(s.disks[0]), kernelName(s.disks[1])}
+	mdadm := func(args ...string) string { return s.output("mdadm", args...) }
+	array := ""
+	stop := func() {
+		if array != "" {
+			mdadm("--stop", array)
+			array = ""
+		}
+	}
+	t.Cleanup(func() {
+		for range 3 {
+			removeMappings()
+		}
+		stop()
+	})
+	s.keepsItsData(layered{path: "/dev/disk/by-id/md-uuid-" + id, lower: s.disks[:2],
+		closed: "is a member of an array (linux_raid_member", open: "/dev/md",
+		setUp: func() {
+			array = "/dev/md119"
+			mdadm(append([]string{"--create", array, "--run", "--metadata=1.2", "--level=1", "--uuid=" + id,
+				"--raid-devices=2", "--name=data"}, members...)...)
+			mdadm("--wait", array)
+			s.settleUdev()
+			stop()
+		},
+		start: func(nth int) {
+			array = fmt.Sprintf("/dev/md%d", 120+nth)
+			mdadm(append([]string{"--assemble", array}, members...)...)
+		},
+		stop: stop,
+		// The kernel counts events in the superblocks.
+		headers: func() string {
+			all := ""
+			for _, member := range members {
+				all += mdadm("--examine", "--export", member)
+			}
+			return withoutLines(all, "MD_UPDATE_TIME", "MD_EVENTS")
+		},
+	})
+}
+
+// withoutLines returns a text without the lines that begin with one of the names.
+func withoutLines(text string, names ...string) string {
+	lines := slices.Collect(strings.Lines(text))
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(line, name) })
+	}), "")
+}
+
 // newLayeredScene names a device, and also the disks on which it is built.
 func newLayeredScene(t *testing.T, path string, disks int) *scene {
 	t.Helper()
@@ -110,9 +210,12 @@ func newLayeredScene(t *testing.T, path string, disks int) *scene {
 // keepsItsData checks the group of a layered device from its creation to its removal.
 func (s *scene) keepsItsData(l layered) {
 	s.Helper()
+	if l.headers == nil {
+		l.headers = func() string { return s.headers(l.lower) }
+	}
 	l.setUp()
 	s.settleUdev()
-	headers := s.headers(l.lower)
+	headers := l.headers()
 	s.look()
 	e := s.wantState(v1alpha1.VGStatusFailed, l.path)
 	s.Log(e.Reason)
@@ -138,7 +241,7 @@ func (s *scene) keepsItsData(l layered) {
 	s.look()
 	e = s.wantState(v1alpha1.VGStatusDegraded, l.path, "none of its physical volumes was found")
 	s.Log(e.Reason)
-	if s.headers(l.lower) != headers {
+	if l.headers() != headers {
 		s.Error("the headers changed")
 	}
 
@@ -156,7 +259,7 @@ func (s *scene) keepsItsData(l layered) {
 	yes := true
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector.ForceWipeDevicesAndDestroyAllData = &yes })
 	s.look()
-	if e = s.ready(); len(e.WipedDevices) > 0 || s.headers(l.lower) != headers {
+	if e = s.ready(); len(e.WipedDevices) > 0 || l.headers() != headers {
 		s.Errorf("the disks below %s were wiped: %+v", l.path, e.WipedDevices)
 	}
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
@@ -165,7 +268,7 @@ func (s *scene) keepsItsData(l layered) {
 	s.boot()
 	s.look()
 	s.wantState(v1alpha1.VGStatusDegraded, l.path)
-	if s.headers(l.lower) != headers {
+	if l.headers() != headers {
 		s.Fatal("the disks of a volume group were wiped while nobody opened it")
 	}
 	l.start(2)
@@ -174,7 +277,7 @@ func (s *scene) keepsItsData(l layered) {
 	s.unchanged(volume, sum)
 	s.discardGroup()
 	s.wantBlank(append(slices.Clone(s.disks[len(l.lower):]), l.path)...)
-	if s.headers(l.lower) != headers {
+	if l.headers() != headers {
 		s.Error("the headers are not as before the volume group")
 	}
 	l.stop()
