@@ -131,13 +131,16 @@ test-previous: packages image previous $(BIN)/bundle $(BIN)/catalog ## Test the 
 CONSOLE := $(CURDIR)/console-plugin/web
 NPM := npm --prefix $(CONSOLE)
 
+# The namespace of the operator in the browser tests: OpenShift's own, or that of upstream before 4.20, with each second commit.
+CONSOLE_NAMESPACE := $(if $(filter %1 %3 %5 %7 %9,$(LVMS_ROTATION)),openshift-storage,openshift-lvm-storage)
+
 .PHONY: test-console
 test-console: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## Test the console plugin: types, units, bundle, licenses, and the pages in Chromium with a real API server. Needs Node.js 20.
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m \
-		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
+		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --namespace $(CONSOLE_NAMESPACE) --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
 .PHONY: docs-images
 docs-images: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## Update the screenshots of the console in docs/images.

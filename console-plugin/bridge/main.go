@@ -31,6 +31,7 @@ import (
 type options struct {
 	lab, plugin, host, listen string
 	rules, prometheus         string
+	namespace                 string
 	command                   []string
 }
 
@@ -47,6 +48,8 @@ func main() {
 		"file with the shipped rules; if set, a Prometheus with these rules and generated samples of a day is started")
 	flags.StringVar(&o.prometheus, "prometheus", "", "address of a running Prometheus, in the lab's network if "+
 		"--lab is set; without this and --rules, Prometheus is unreachable")
+	flags.StringVar(&o.namespace, "namespace", env.Namespace,
+		"namespace of the operator, which the API server that is started gets. Not with --lab")
 	_ = flags.Parse(os.Args[1:])
 	o.command = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,7 +68,7 @@ func main() {
 // run serves until the command ends. Without a command it serves until the lab ends.
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
-	config, stop, err := cluster(ctx, o.lab)
+	config, stop, err := cluster(ctx, o.lab, o.namespace)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	plugin, end, err := startPlugin(ctx, o.plugin)
+	plugin, end, err := startPlugin(ctx, o.plugin, o.namespace)
 	if err != nil {
 		return err
 	}
@@ -112,7 +115,7 @@ func run(ctx context.Context, o options) (err error) {
 	command := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
 	command.Stdout = os.Stdout
 	command.Stderr = os.Stderr
-	command.Env = append(os.Environ(), "CONSOLE_URL="+address)
+	command.Env = append(os.Environ(), "CONSOLE_URL="+address, "CONSOLE_NAMESPACE="+o.namespace)
 	return command.Run()
 }
 
@@ -150,7 +153,7 @@ func (o options) metrics(ctx context.Context, b *bridge, address string, dial di
 	switch {
 	case o.rules != "":
 		dial = nil // on this machine
-		at, end, err = startPrometheus(ctx, o.rules, address)
+		at, end, err = startPrometheus(ctx, o.rules, address, o.namespace)
 	case o.prometheus != "":
 		at, err = url.Parse(o.prometheus)
 	default:
@@ -162,9 +165,10 @@ func (o options) metrics(ctx context.Context, b *bridge, address string, dial di
 	return end, err
 }
 
-func cluster(ctx context.Context, folder string) (*rest.Config, func() error, error) {
+// cluster returns the configuration of a running lab, or of an API server that it starts, with the operator's namespace.
+func cluster(ctx context.Context, folder, namespace string) (*rest.Config, func() error, error) {
 	if folder == "" {
-		return startAPIServer(ctx)
+		return startAPIServer(ctx, namespace)
 	}
 	l, err := lab.Open(folder)
 	if err != nil {
@@ -175,7 +179,7 @@ func cluster(ctx context.Context, folder string) (*rest.Config, func() error, er
 }
 
 // startPlugin starts the real server of the plugin with a certificate of its own.
-func startPlugin(ctx context.Context, program string) (reach, func(), error) {
+func startPlugin(ctx context.Context, program, namespace string) (reach, func(), error) {
 	folder, err := os.MkdirTemp("", "console-plugin")
 	if err != nil {
 		return reach{}, nil, err
@@ -195,7 +199,7 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address,
-		"--namespace", env.Namespace)
+		"--namespace", namespace)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return reach{}, nil, err

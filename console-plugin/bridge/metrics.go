@@ -144,7 +144,7 @@ func (m *metrics) put(w http.ResponseWriter, r *http.Request) {
 
 // startPrometheus starts a real Prometheus with the shipped rules. It has generated data of a day, in which the pool of
 // node-a fills and that of node-b does not. It scrapes the bridge at address once a second.
-func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func(), error) {
+func startPrometheus(ctx context.Context, rules, address, namespace string) (*url.URL, func(), error) {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
 		return nil, nil, err
@@ -155,7 +155,7 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 	}
 	remove := func() { _ = os.RemoveAll(folder) }
 	data := filepath.Join(folder, "data")
-	if err := makeHistory(ctx, folder, data); err != nil {
+	if err := makeHistory(ctx, folder, data, namespace); err != nil {
 		remove()
 		return nil, nil, err
 	}
@@ -194,7 +194,7 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 
 // makeHistory writes the recorded samples of 26 hours. They end 15 minutes ago: alerts look back ten minutes, and must
 // depend only on what a test has put.
-func makeHistory(ctx context.Context, folder, data string) error {
+func makeHistory(ctx context.Context, folder, data, namespace string) error {
 	const hours = 26
 	samples := filepath.Join(folder, "samples")
 	file, err := os.Create(samples)
@@ -212,8 +212,8 @@ func makeHistory(ctx context.Context, folder, data string) error {
 			{"lvms:thinpool_data:ratio", "node-a", 0.6 + 0.37*part}, {"lvms:thinpool_data:ratio", "node-b", 0.3},
 			{"lvms:thinpool_metadata:ratio", "node-a", 0.03}, {"lvms:thinpool_metadata:ratio", "node-b", 0.03},
 		} {
-			fmt.Fprintf(out, "%s{namespace=\"openshift-lvm-storage\",node=%q,device_class=\"vg1\"} %g %d\n", s.name,
-				s.node, s.value, at.Unix())
+			fmt.Fprintf(out, "%s{namespace=%q,node=%q,device_class=\"vg1\"} %g %d\n", s.name,
+				namespace, s.node, s.value, at.Unix())
 		}
 	}
 	fmt.Fprintln(out, "# EOF")

@@ -4,7 +4,9 @@ import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, Persis
 
 export const url = process.env['CONSOLE_URL'] ?? '';
 assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
-export const namespace = 'openshift-lvm-storage';
+/** The operator's namespace. */
+export const namespace = process.env['CONSOLE_NAMESPACE'] ?? '';
+assert.ok(namespace, 'CONSOLE_NAMESPACE is not set: run `make test-console`, which sets it');
 
 const GiB = 2 ** 30;
 const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;

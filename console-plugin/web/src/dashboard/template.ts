@@ -1,9 +1,8 @@
-/** What the console's editor begins with for an LVMCluster, where the form is not used. The form's own default is the same without disks. */
+/** What the console's editor begins with for an LVMCluster, where the form is not used. The namespace is that of the page. The form's own default is the same without disks. */
 export const template = `apiVersion: lvm.topolvm.io/v1alpha1
 kind: LVMCluster
 metadata:
   name: my-lvmcluster
-  namespace: openshift-lvm-storage
 spec:
   storage:
     deviceClasses:
