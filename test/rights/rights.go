@@ -79,14 +79,27 @@ type event struct {
 	ResponseStatus struct{ Code int }
 }
 
+// installedIn are the namespaces in which the tests install the operator while requests are recorded. Their Roles are the
+// same.
+var installedIn = []string{story.OperatorNamespace, "openshift-storage"}
+
+// asInstalled returns the namespace that the rendered Roles have for one of these namespaces.
+func asInstalled(namespace string) string {
+	if slices.Contains(installedIn, namespace) {
+		return story.OperatorNamespace
+	}
+	return namespace
+}
+
 // add adds the permissions that granted a request of the product.
 func add(used map[right]bool, line []byte) error {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
-	user, ours := strings.CutPrefix(e.User.Username, "system:serviceaccount:"+story.OperatorNamespace+":")
-	if !ours || e.ResponseStatus.Code == http.StatusForbidden {
+	account, ours := strings.CutPrefix(e.User.Username, "system:serviceaccount:")
+	namespace, user, _ := strings.Cut(account, ":")
+	if !ours || !slices.Contains(installedIn, namespace) || e.ResponseStatus.Code == http.StatusForbidden {
 		return nil
 	}
 	ref := e.ObjectRef
@@ -102,7 +115,7 @@ func add(used map[right]bool, line []byte) error {
 		verbs = append(verbs, "list") // a reflector may need only one or both
 	}
 	for _, verb := range verbs {
-		for _, scope := range []string{"", ref.Namespace} {
+		for _, scope := range []string{"", asInstalled(ref.Namespace)} {
 			for _, name := range []string{"", ref.Name} {
 				used[right{user, scope, ref.APIGroup, resource, name, verb}] = true
 			}

@@ -32,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -44,8 +45,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	var openshift suite.Cluster
 	removeCluster := func(ctx SpecContext) {
 		GinkgoHelper()
-		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
-			Name: "my-lvmcluster"}}
+		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{
+			Namespace: openshift.InstallNamespace(), Name: "my-lvmcluster"}}
 		Expect(openshift.Remove(ctx, lvmCluster, 6*time.Minute)).To(Succeed())
 		scc := &metav1.PartialObjectMetadata{}
 		scc.SetGroupVersionKind(securityv1.GroupVersion.WithKind("SecurityContextConstraints"))
@@ -66,11 +67,17 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(4*time.Minute))
 
 	It("takes over the objects and volumes of upstream while a Pod writes", func(ctx SpecContext) {
-		takesUpstreamOver(ctx, openshift)
-		removeCluster(ctx)
-		Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
-		Expect(openshift.Uninstall(ctx, image)).To(Succeed())
-		goneWithTheOperator(ctx, openshift)
+		for _, namespace := range lane.Rotate(namespacesOfUpstream...) {
+			By("in namespace " + namespace)
+			openshift.Namespace = namespace
+			takesUpstreamOver(ctx, openshift)
+			consoleReadsFrom(ctx, openshift, namespace)
+			removeCluster(ctx)
+			Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
+			Expect(openshift.Uninstall(ctx, image)).To(Succeed())
+			goneWithTheOperator(ctx, openshift)
+		}
+		openshift.Namespace = story.OperatorNamespace
 	}, NodeTimeout(20*time.Minute))
 
 	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
@@ -276,6 +283,18 @@ func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	}
 	Expect(openshift.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "lvms-metrics"},
 		&rbacv1.RoleBinding{})).To(Succeed())
+}
+
+// consoleReadsFrom checks which namespace the plugin and the quick start have.
+func consoleReadsFrom(ctx SpecContext, openshift suite.Cluster, namespace string) {
+	GinkgoHelper()
+	Expect(openshift.Run(ctx, "get", "consoleplugin", consoleplugin.PluginName, "-o",
+		"jsonpath={.spec.backend.service.namespace}")).To(Equal(namespace))
+	Expect(openshift.Run(ctx, "get", "consolequickstart", "lvms-local-volumes", "-o",
+		"jsonpath={.spec.accessReviewResources[*].namespace} {.spec.tasks[0].review.failedTaskHelp}")).To(
+		And(HavePrefix(namespace+" "), HaveSuffix("in the namespace "+namespace+".")))
+	Expect(openshift.Run(ctx, "-n", namespace, "get", "deployment", consoleplugin.Name, "-o",
+		"jsonpath={.spec.template.spec.containers[0].args}")).To(ContainSubstring("--namespace=" + namespace))
 }
 
 // goneWithTheOperator checks that the cluster-scoped objects are deleted without being deleted by name.

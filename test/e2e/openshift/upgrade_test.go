@@ -84,7 +84,7 @@ device-classes:
 socket-name: /run/lvmd/lvmd.socket
 EOF
 chmod 600 /etc/topolvm/lvmd.yaml`)
-	const ns = story.OperatorNamespace
+	ns := c.InstallNamespace()
 	Expect(c.ApplyManifest(ctx, upstream.CRDs)).To(Succeed())
 	c.Run(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io",
 		"crd/logicalvolumes.topolvm.io")
@@ -108,7 +108,7 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 				Name: object.GetName(), UID: object.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}
 		}
 	}
-	c.Run(ctx, "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000",
+	c.Run(ctx, "annotate", "--overwrite", "node", "node1", "capacity.topolvm.io/vg1=1000000000",
 		"capacity.topolvm.io/00default=1000000000")
 	c.Run(ctx, "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
 	Eventually(func() []storagev1.CSINodeDriver {
@@ -163,7 +163,10 @@ func volumeOfUpstream(ctx context.Context, c suite.Cluster, v story.Volume) {
 	Expect(c.Create(ctx, pv)).To(Succeed())
 }
 
-// takesUpstreamOver installs the operator on a cluster with the objects of upstream.
+// namespacesOfUpstream are those of upstream LVMS since 4.20, and before.
+var namespacesOfUpstream = []string{story.OperatorNamespace, "openshift-storage"}
+
+// takesUpstreamOver installs the operator on a cluster with the objects of upstream, in their namespace.
 func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()
 	leaveAsUpstream(ctx, c)
@@ -195,7 +198,7 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="+id),
 		ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
 	agents := &appsv1.DaemonSet{}
-	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
+	Expect(c.Get(ctx, client.ObjectKey{Namespace: c.InstallNamespace(), Name: "vg-manager"}, agents)).To(Succeed())
 	for _, volume := range agents.Spec.Template.Spec.Volumes {
 		Expect(volume.Name).NotTo(Equal("metrics-cert"), "a volume that only upstream's agent had")
 	}
@@ -230,6 +233,6 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 		WithTimeout(3 * time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
-	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"}, status)).To(Succeed())
+	Expect(c.Get(ctx, client.ObjectKey{Namespace: c.InstallNamespace(), Name: "node1"}, status)).To(Succeed())
 	Expect(status.Status.NodeStatus).To(HaveLen(1))
 }

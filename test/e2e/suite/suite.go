@@ -48,15 +48,15 @@ func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) 
 		return out
 	}
 	for _, args := range []string{
-		"get pods -n " + story.OperatorNamespace, "get logicalvolume --sort-by=.spec.nodeName -o wide",
+		"get pods -n " + cluster.InstallNamespace(), "get logicalvolume --sort-by=.spec.nodeName -o wide",
 		"get pvc -A --no-headers", "get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
 	} {
 		fmt.Fprintf(&summary, "--- kubectl %s\n%s\n", args, shortened(kubectl(args), 3000))
 	}
 	for _, args := range append([]string{
 		"get pods -A -o wide", "get lvmcluster,lvmvg,lvmvgns -A -o yaml", "get pvc,pv,volumesnapshot,logicalvolume -A",
-		"logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
-		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=40 --prefix",
+		"logs -n " + cluster.InstallNamespace() + " deployment/lvms-operator --tail=60",
+		"logs -n " + cluster.InstallNamespace() + " -l app.kubernetes.io/name=vg-manager --tail=40 --prefix",
 		"get events -A",
 	}, more...) {
 		fmt.Fprintf(ginkgo.GinkgoWriter, "--- kubectl %s\n%s\n", args, kubectl(args))
