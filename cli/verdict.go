@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -218,7 +219,25 @@ func problemOfState(state v1alpha1.VGState, message string, at Problem) Problem 
 	if state == v1alpha1.VGStatusProgressing && p.Message != "" {
 		p.Action = "Wait. If it lasts for more than a few minutes, resolve the cause: " + p.Message
 	}
+	if action := adoptAction(p); action != "" {
+		p.Action = action
+	}
 	return p
+}
+
+// adoptable is what the node agent says about a volume group of another node or cluster: what it is, and what would
+// allow its use.
+var adoptable = regexp.MustCompile(`^(.* so it is not changed\.) .*adopt: \[\{node: \S+, volumeGroupUUID: (\S+)\}\]`)
+
+// adoptAction returns what to do about a volume group of another node or cluster, or "" if that is not the problem.
+func adoptAction(p Problem) string {
+	found := adoptable.FindStringSubmatch(p.Message)
+	if found == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s Detach its disks or rename the device class. Or, if no other node and no other cluster uses "+
+		"the disks, use the volume group with its volumes: kubectl lvms adopt --node %s --class %s --volume-group %s. "+
+		"To destroy it instead, see its reason: kubectl lvms status -o yaml.", found[1], p.Node, p.DeviceClass, found[2])
 }
 
 // physicalVolumeProblems returns the physical volumes that need attention. If the condition of the devices reports

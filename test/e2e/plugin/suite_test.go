@@ -43,7 +43,7 @@ var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, f
 	BeforeAll(func(ctx SpecContext) {
 		program = suite.Archive("LVMS_PLUGIN")
 		options := lab.Options{Name: "e2e-plugin"}
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			options.Disks = append(options.Disks, lab.DiskSpec{Name: name, Kind: lab.SCSI, Size: 320 * lab.MiB})
 		}
 		cluster = suite.Up(ctx, options)
@@ -81,6 +81,14 @@ var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, f
 
 	It("removes a device", func(ctx SpecContext) {
 		removes(ctx)
+	}, NodeTimeout(8*time.Minute))
+
+	It("adopts a volume group of another cluster, and imports a volume", func(ctx SpecContext) {
+		adopts(ctx, disks[3])
+	}, NodeTimeout(8*time.Minute))
+
+	It("trims a thin pool", func(ctx SpecContext) {
+		trims(ctx, disks[4])
 	}, NodeTimeout(8*time.Minute))
 
 	It("forgets a lost device with its volumes", func(ctx SpecContext) {
