@@ -320,6 +320,12 @@ type DeviceRequest struct {
 	// devices of the volume group; Remove also removes it from the volume group.
 	// +kubebuilder:validation:Enum=Cordon;Drain;Remove
 	Action DeviceAction `json:"action"`
+
+	// suspend also suspends the device: new Pods do not get the volumes that have data on it, wholly or partly. Pods that
+	// run keep them. If the thin pool of a device class has data on the device, no new volume is created in it; snapshots
+	// and clones are.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
 }
 
 // ClusterIdentity is the identity of a cluster, as in the tag lvms.cluster= of its volume groups.

@@ -344,6 +344,10 @@ type PhysicalVolumeStatus struct {
 	// state is the state: Ready, Cordoned, Draining, Drained, Blocked, Missing or Failing.
 	State PhysicalVolumeState `json:"state"`
 
+	// suspended is true if new Pods do not get the volumes that have data on the device (deviceRequests).
+	// +optional
+	Suspended bool `json:"suspended,omitempty"`
+
 	// movedPercent is the percentage of the data that was moved to other devices while the device is being drained.
 	// +optional
 	MovedPercent *int32 `json:"movedPercent,omitempty"`

@@ -63,6 +63,12 @@ const (
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
+	// SuspendedAnnotation on a LogicalVolume suspends its volume: new Pods do not get it. The value says who suspended
+	// it, when and why; any value suspends it.
+	SuspendedAnnotation = "lvm.topolvm.io/suspended"
+	// SuspendedDevicesAnnotation on a LogicalVolume names the suspended devices that hold data of its volume. The node
+	// agent writes it for people: it decides from the tags of the devices.
+	SuspendedDevicesAnnotation = "lvm.topolvm.io/suspended-devices"
 	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its
 	// volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"

@@ -318,7 +318,7 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine,
+	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Volumes: engine,
 		FileSystems: fileSystems.FileSystems, Programs: local, Locks: fileSystems.locks})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {

@@ -58,7 +58,7 @@ var rules = []rule{
 	{folder: "vgmanager/volumegroup",
 		ours: []string{"api", "internal/condition", "internal/earlier", "internal/event", "internal/paging",
 			"internal/taint", "internal/text", "vgmanager/fsck", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd",
-			"vgmanager/thinmeta"},
+			"vgmanager/lvmd/deviceclass", "vgmanager/thinmeta"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
 	// random numbers; TestThePlannerHasNoClock restricts the package time. vgmanager/lvm and vgmanager/device are for

@@ -32,6 +32,8 @@ type Volumes interface {
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	ActivateLV(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
+	// SuspendedDevices returns the suspended devices that hold data of a volume, or none.
+	SuspendedDevices(ctx context.Context, class, name string) ([]string, error)
 	// Condition describes the problem of a volume, or returns "" if there is none. It starts no process.
 	Condition(ctx context.Context, class, name string) (string, error)
 }
@@ -42,6 +44,8 @@ type NodeOptions struct {
 	Node string
 	// Client reads LogicalVolumes from a cache.
 	Client client.Reader
+	// Live reads a LogicalVolume from the API server, to know whether it is suspended.
+	Live client.Reader
 	// Volumes accesses the logical volumes of the node.
 	Volumes Volumes
 	// FileSystems are the mounted file systems of the node; nil for those that this process can access.
@@ -126,10 +130,11 @@ func (v volume) unusedTags() []string {
 
 // find returns a volume of this node. It returns NotFound if the LogicalVolume or the logical volume does not exist.
 func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
-	class, err := s.classOf(ctx, id)
+	object, err := s.objectOf(ctx, id)
 	if err != nil {
 		return volume{}, err
 	}
+	class := object.Spec.DeviceClass
 	lv, err := s.Volumes.FindLV(ctx, class, id)
 	if err != nil {
 		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
@@ -137,19 +142,19 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	return volume{id: id, class: class, lv: lv}, nil
 }
 
-// classOf returns the device class of a volume. The volume ID is the UID of the LogicalVolume, so classOf finds it even
-// if the status in the cache does not have the ID yet.
-func (s *NodeServer) classOf(ctx context.Context, id string) (string, error) {
+// objectOf returns the LogicalVolume of a volume from the cache; it must not be changed. The volume ID is the UID of the
+// LogicalVolume, so objectOf finds it even if the status in the cache does not have the ID yet.
+func (s *NodeServer) objectOf(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "", status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
+		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
 	for i := range list.Items {
 		if lv := &list.Items[i]; lv.Spec.NodeName == s.Node && (lv.Status.VolumeID == id || string(lv.UID) == id) {
-			return lv.Spec.DeviceClass, nil
+			return lv, nil
 		}
 	}
-	return "", status.Errorf(codes.NotFound, "no LogicalVolume has the volume ID %s on node %s", id, s.Node)
+	return nil, status.Errorf(codes.NotFound, "no LogicalVolume has the volume ID %s on node %s", id, s.Node)
 }
 
 // attrState is the index of the fifth character of lv_attr, the state of the device: "a" is active (lvs(8)).
@@ -203,6 +208,9 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 		return nil, status.Error(codes.FailedPrecondition,
 			"staging_target_path is required: stage the volume first")
 	}
+	if err := s.refuseNewTarget(ctx, request.GetVolumeId(), target); err != nil {
+		return nil, err
+	}
 	if err := s.stageIfNotMounted(ctx, request); err != nil {
 		return nil, err
 	}
@@ -248,10 +256,9 @@ func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePub
 	if mounted != (deviceNumber{}) {
 		return nil
 	}
-	_, err = s.NodeStageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
+	return s.stageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
 		PublishContext: request.GetPublishContext(), StagingTargetPath: request.GetStagingTargetPath(),
-		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()})
-	return err
+		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()}, s.stage)
 }
 
 // checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -31,7 +32,10 @@ type fakeVolumes struct {
 	wrong     string
 	tagErr    error
 	activated int
-	points    *kill.Points // nil passes everything
+	// suspended are the suspended devices, and suspendedErr is why they could not be read.
+	suspended    []string
+	suspendedErr error
+	points       *kill.Points // nil passes everything
 }
 
 func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
@@ -64,6 +68,10 @@ func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string
 			func(t string) bool { return slices.Contains(remove, t) })
 		return nil
 	}, nil)
+}
+
+func (f *fakeVolumes) SuspendedDevices(context.Context, string, string) ([]string, error) {
+	return f.suspended, f.suspendedErr
 }
 
 func (f *fakeVolumes) Condition(context.Context, string, string) (string, error) {
@@ -180,6 +188,7 @@ type bench struct {
 	server  *NodeServer
 	volumes *fakeVolumes
 	host    *fakeHost
+	api     client.Client
 	staging string
 	target  string
 }
@@ -205,8 +214,8 @@ func newBench(t *testing.T) *bench {
 		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
 			readOnly: map[string]bool{}},
 	}
-	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes,
-		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()})
+	b.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()
+	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes, Client: b.api, Live: b.api})
 	b.server.disks = b.host
 	return b
 }

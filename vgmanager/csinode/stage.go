@@ -21,16 +21,27 @@ import (
 const rootMode = 0o777 | os.ModeSetgid
 
 // NodeStageVolume prepares a volume for Pods. It activates the device, creates a file system if there never was one,
-// checks it, mounts it, and expands it to the size of the device.
+// checks it, mounts it, and expands it to the size of the device. It refuses to mount the file system of a suspended
+// volume. A block volume that is suspended is refused when it is published.
 func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if err := s.stageVolume(ctx, request, s.stageUnlessSuspended); err != nil {
+		return nil, err
+	}
+	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+// step stages the file system of an active volume.
+type step func(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error
+
+func (s *NodeServer) stageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest, stage step) error {
 	staging := request.GetStagingTargetPath()
 	capability := request.GetVolumeCapability()
 	if err := service.CheckRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
-		return nil, err
+		return err
 	}
 	v, err := s.device(ctx, request.GetVolumeId())
 	if err == nil {
@@ -38,24 +49,21 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	}
 	if err != nil || capability.GetMount() == nil {
 		s.locks.Leave(request.GetVolumeId())
-		return &csi.NodeStageVolumeResponse{}, err
+		return err
 	}
-	if err := s.stageToItsEnd(ctx, v, staging, request); err != nil {
-		return nil, err
-	}
-	return &csi.NodeStageVolumeResponse{}, nil
+	return s.stageToItsEnd(ctx, v, staging, request, stage)
 }
 
 // stageToItsEnd stages a volume and ends the work on it. A program that processes a whole device can take longer than
 // the timeout of the kubelet for a call (2 minutes). It continues when the call ends, so that the next call does not
 // start it again. The call then returns Aborted, and the next call returns the error of the program, if any.
 func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string,
-	request *csi.NodeStageVolumeRequest) error {
+	request *csi.NodeStageVolumeRequest, stage step) error {
 	result := make(chan error, 1)
 	go func() {
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), stageTimeout)
 		defer cancel()
-		err := s.stage(detached, v, staging, request)
+		err := stage(detached, v, staging, request)
 		if ctx.Err() == nil {
 			s.locks.Leave(v.id)
 			result <- err

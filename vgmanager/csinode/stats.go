@@ -28,10 +28,11 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is required")
 	}
-	class, err := s.classOf(ctx, id)
+	object, err := s.objectOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
+	class := object.Spec.DeviceClass
 	usage, broken, err := s.FileSystems.At(ctx, service.Volume{Class: class, Name: id, Claim: s.ClaimOf(ctx, id)}, path)
 	if err != nil {
 		return nil, status.Errorf(codeOfPath(err), "read the statistics of volume %s at %s on node %s: %v",

@@ -160,7 +160,8 @@ func (a *Auditor) audit(ctx context.Context) error {
 	a.settle(found, classes)
 	a.measure(volumes)
 	a.reportOrphans(ctx, found, objects)
-	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
+	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects),
+		suspensions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
 
 func (a *Auditor) noteRead(err error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // auditor returns an Auditor for the engine of a world, with a clock.
@@ -336,6 +337,39 @@ func TestConditions(t *testing.T) {
 
 // TestVolumesOfAnOlderVersionAreTagged checks volumes of an older version, which have no tags and whose objects have
 // no annotation.
+func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	w.ask("a", thin(8))
+	w.must(w.run(w.agent(), "a"))
+	check := func(what, want string) {
+		t.Helper()
+		for range 2 {
+			w.must(a.audit(t.Context()))
+		}
+		if got, isSet := w.get("a").Annotations[v1alpha1.SuspendedDevicesAnnotation]; got != want || isSet != (want != "") {
+			t.Errorf("%s: got %q", what, got)
+		}
+	}
+	check("nothing is suspended", "")
+	w.must(w.fake.PVSetAllocatable(t.Context(), lvm.PVAllocatableOptions{Device: "/dev/b", Allocatable: true,
+		AddTag: deviceclass.SuspendedTag}))
+	check("suspended", "/dev/b")
+	w.fake.Fail("Report", errors.New("lvm does not answer"))
+	if err := a.audit(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	w.fake.Fail("Report", nil)
+	check("after a read that failed", "/dev/b")
+	lost := suspensions(nil, map[string]error{"thin": errors.New("missing")}, []topolvmv1.LogicalVolume{*w.get("a")})
+	if lost["a"] != "/dev/b" {
+		t.Errorf("the class is not available: got %q", lost)
+	}
+	w.must(w.fake.PVSetAllocatable(t.Context(), lvm.PVAllocatableOptions{Device: "/dev/b", Allocatable: true,
+		RemoveTag: deviceclass.SuspendedTag}))
+	check("resumed", "")
+}
+
 func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/status"
@@ -87,25 +88,58 @@ func conditions(volumes []lvmd.VolumeState, classes map[string]error,
 	return wrong
 }
 
-// mark writes the problems of its logical volume to each object, if they changed.
-func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, wrong map[string]string) error {
+// suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the
+// device class is not available, they are unknown, and the object keeps its last known ones.
+func suspensions(volumes []lvmd.VolumeState, classes map[string]error,
+	objects []topolvmv1.LogicalVolume) map[string]string {
+	devices := map[string]string{}
+	for _, v := range volumes {
+		devices[v.Name] = strings.Join(v.SuspendedDevices, ", ")
+	}
+	suspended := map[string]string{}
+	for i := range objects {
+		lv := &objects[i]
+		if problem, known := classes[lv.Spec.DeviceClass]; !known || problem != nil {
+			suspended[lv.Name] = lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]
+		} else {
+			suspended[lv.Name] = devices[lv.Status.VolumeID]
+		}
+	}
+	return suspended
+}
+
+// mark writes the problems and the suspended devices of its logical volume to each object, if they changed.
+func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume,
+	wrong, suspended map[string]string) error {
 	var errs []error
 	for i := range objects {
 		lv := &objects[i]
-		text, marked := lv.Annotations[v1alpha1.ConditionAnnotation]
-		want := wrong[lv.Name]
-		if text == want && marked == (want != "") {
+		want := map[string]string{v1alpha1.ConditionAnnotation: wrong[lv.Name],
+			v1alpha1.SuspendedDevicesAnnotation: suspended[lv.Name]}
+		if isAnnotated(lv, want) {
 			continue
 		}
 		before := lv.DeepCopy()
-		delete(lv.Annotations, v1alpha1.ConditionAnnotation)
-		if want != "" {
-			if lv.Annotations == nil {
-				lv.Annotations = map[string]string{}
+		if lv.Annotations == nil {
+			lv.Annotations = map[string]string{}
+		}
+		for key, text := range want {
+			lv.Annotations[key] = text
+			if text == "" {
+				delete(lv.Annotations, key)
 			}
-			lv.Annotations[v1alpha1.ConditionAnnotation] = want
 		}
 		errs = append(errs, client.IgnoreNotFound(a.Client.Patch(ctx, lv, client.MergeFrom(before))))
 	}
 	return errors.Join(errs...)
+}
+
+// isAnnotated returns true if an object has the wanted annotations, and none of those that are wanted to be empty.
+func isAnnotated(lv *topolvmv1.LogicalVolume, want map[string]string) bool {
+	for key, text := range want {
+		if present, isSet := lv.Annotations[key]; present != text || isSet != (text != "") {
+			return false
+		}
+	}
+	return true
 }

@@ -53,6 +53,16 @@ func (v *VG) VolumesOn(pvUUID string) []string {
 	return slices.Sorted(maps.Keys(f.found))
 }
 
+// HasDataOn returns true if a logical volume or a hidden part of it has extents on a physical volume. While extents of
+// the physical volume are being moved, it returns true for every logical volume.
+func (v *VG) HasDataOn(name, pvUUID string) bool {
+	f := newFamily(v)
+	return slices.ContainsFunc(f.all, func(lv *LV) bool {
+		top := f.top(lv)
+		return slices.Contains(lv.PVs, pvUUID) && (top.Name == name || top.MoveSource != "")
+	})
+}
+
 // family collects the volumes that depend on hidden parts.
 type family struct {
 	all    []*LV

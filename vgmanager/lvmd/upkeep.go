@@ -76,6 +76,8 @@ type VolumeState struct {
 	Created time.Time
 	// Condition describes what is wrong with the volume, or is "".
 	Condition string
+	// SuspendedDevices are the suspended devices that hold data of the volume.
+	SuspendedDevices []string
 	// DataPercent is the written part of a thin volume. It is nil for other volumes, and while the volume is not
 	// active.
 	DataPercent *float64
@@ -103,6 +105,7 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 			continue
 		}
 		l.now(ctx, e.kernel)
+		suspended := l.suspendedDevices()
 		for j := range l.vg.LVs {
 			lv := &l.vg.LVs[j]
 			if !l.has(lv) {
@@ -111,7 +114,8 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 			volumes = append(volumes, VolumeState{
 				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size),
 				Tags: lv.Tags, Created: lv.Created,
-				Condition: l.condition(lv), DataPercent: lv.DataPercent, ReadOnly: lv.Attr.ReadOnly(),
+				Condition: l.condition(lv), SuspendedDevices: suspended[lv.Name], DataPercent: lv.DataPercent,
+				ReadOnly:            lv.Attr.ReadOnly(),
 				ExistingVolumeGroup: l.class.ExistingVolumeGroup,
 			})
 		}

@@ -206,6 +206,9 @@ func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) 
 	if err := l.open(); err != nil {
 		return nil, err
 	}
+	if err := l.suspendedPool(); err != nil {
+		return nil, err
+	}
 	if l.pool != nil {
 		return nil, l.admit(size, l.freeSpace())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
@@ -88,6 +89,12 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.Uncordon:
 		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true,
 			RemoveTag: plan.CordonTag})
+	case plan.SuspendPV:
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name,
+			Allocatable: a.PVs[0].Allocatable, AddTag: deviceclass.SuspendedTag})
+	case plan.ResumePV:
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name,
+			Allocatable: a.PVs[0].Allocatable, RemoveTag: deviceclass.SuspendedTag})
 	case plan.StartMove:
 		return r.startMove(ctx, w, a)
 	case plan.ResumeMove:

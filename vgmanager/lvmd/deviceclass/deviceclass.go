@@ -11,6 +11,10 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 )
 
+// SuspendedTag is the LVM tag of a physical volume that is suspended: new Pods do not get the volumes that have data on
+// it.
+const SuspendedTag = "lvms.suspended"
+
 // Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
 // has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and four additional keys, which TopoLVM's lvmd ignores.
 type Class struct {

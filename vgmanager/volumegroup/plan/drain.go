@@ -41,6 +41,9 @@ func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
 	for _, pv := range vg.PVs {
 		action := requestedAction(w, s, vg, pv)
 		next := r.one(w, s, vg, pv, action)
+		if change := r.suspension(w, s, vg, pv); change.Kind != Nothing {
+			next = change
+		}
 		if r.action.Kind == Nothing {
 			r.action = next
 		}
@@ -63,12 +66,17 @@ func requestedAction(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) v1alpha1.Dev
 
 // requestFor returns the action of the request for a device, or "".
 func requestFor(w Desired, s NodeState, d device.Device, uuid string) v1alpha1.DeviceAction {
+	return deviceRequest(w, s, d, uuid).Action
+}
+
+// deviceRequest returns the request for a device, or an empty one.
+func deviceRequest(w Desired, s NodeState, d device.Device, uuid string) v1alpha1.DeviceRequest {
 	for _, request := range w.Spec.DeviceRequests {
 		if request.Node == w.Node && isMeant(s, request.Device, d, uuid) {
-			return request.Action
+			return request
 		}
 	}
-	return ""
+	return v1alpha1.DeviceRequest{}
 }
 
 // isMeant returns true if a name, identity, link or UUID identifies a device. A missing device is identified by the

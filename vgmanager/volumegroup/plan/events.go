@@ -38,8 +38,8 @@ const (
 	// or could not be repaired.
 	// What to do: see the reasons of RAIDHealthy in the [conditions](conditions.md#a-volume-group-on-a-node).
 	EventRAIDHealthCheckFailed EventReason = "RAIDHealthCheckFailed"
-	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, drained or
-	// removed as `deviceRequests` requests.
+	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, drained,
+	// removed, suspended or resumed as `deviceRequests` requests.
 	// What to do: as the note says.
 	EventDeviceRemovalBlocked EventReason = "DeviceRemovalFailed"
 	// EventDeviceRemoved is a Normal event on the LVMVolumeGroup: a device was removed from the volume group. A device
@@ -116,6 +116,7 @@ var failureEvents = map[Kind]EventReason{
 	Activate: EventInconsistentVolumes, Resume: EventInconsistentVolumes, CreatePool: EventThinPoolFailed,
 	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
+	SuspendPV: EventDeviceRemovalBlocked, ResumePV: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
 	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
 	Refresh: EventRAIDHealthCheckFailed, Rebuild: EventRAIDHealthCheckFailed,

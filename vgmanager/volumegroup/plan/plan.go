@@ -18,6 +18,7 @@
 //   - existing.go: device classes on volume groups that an administrator created
 //   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
+//   - suspend.go: requests to suspend devices
 //   - removal.go: the removal of the volume group
 //   - health.go, status.go, events.go: problems, the entry in the node status, and events
 package plan
@@ -58,6 +59,8 @@ const (
 
 	Cordon     Kind = "CordonDevice"
 	Uncordon   Kind = "UncordonDevice"
+	SuspendPV  Kind = "SuspendDevice"
+	ResumePV   Kind = "ResumeDevice"
 	StartMove  Kind = "MoveExtents"
 	ResumeMove Kind = "ResumeMove"
 	AbortMove  Kind = "AbortMove"

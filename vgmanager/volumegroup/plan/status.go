@@ -224,6 +224,7 @@ func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 	status := v1alpha1.PhysicalVolumeStatus{
 		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Node.Identities[NumberOf(pv)], Path: pathOf(o.Node, pv, before.Path),
 		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
+		Suspended: isSuspended(pv),
 	}
 	if note, ok := o.Plan.notes[pv.UUID]; ok {
 		status.State = note.state

@@ -21,6 +21,7 @@ export interface components {
                             action: "Cordon" | "Drain" | "Remove";
                             device: string;
                             node: string;
+                            suspend?: boolean;
                         }[];
                         deviceSelector?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;
@@ -214,6 +215,7 @@ export interface components {
                             path?: string;
                             size?: number | string;
                             state: string;
+                            suspended?: boolean;
                             uuid: string;
                         }[];
                         raidStatus?: {
@@ -407,6 +409,7 @@ export interface components {
                         path?: string;
                         size?: number | string;
                         state: string;
+                        suspended?: boolean;
                         uuid: string;
                     }[];
                     raidStatus?: {

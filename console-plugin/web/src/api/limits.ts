@@ -88,6 +88,9 @@ export const specSchema: Schema = {
                       "type": "string",
                       "maxLength": 253,
                       "minLength": 1
+                    },
+                    "suspend": {
+                      "type": "boolean"
                     }
                   },
                   "required": [
