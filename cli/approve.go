@@ -289,10 +289,10 @@ func createApproval(ctx context.Context, c client.Client, t *terminal, approval 
 func whoAmI(ctx context.Context, c client.Client) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := c.Create(ctx, review); err != nil {
-		return "", fmt.Errorf("cannot read your user name, which an approval has: %w", err)
+		return "", fmt.Errorf("cannot read your user name, which is recorded: %w", err)
 	}
 	if review.Status.UserInfo.Username == "" {
-		return "", errors.New("cannot read your user name, which an approval has: the API server did not return one")
+		return "", errors.New("cannot read your user name, which is recorded: the API server did not return one")
 	}
 	return review.Status.UserInfo.Username, nil
 }

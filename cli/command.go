@@ -113,6 +113,7 @@ func (e *environment) command() *cobra.Command {
 		e.mustGatherCommand())
 	root.AddCommand(e.recoveryCommands()...)
 	root.AddCommand(e.deviceCommands()...)
+	root.AddCommand(e.suspendCommands()...)
 	root.AddCommand(e.discoverCommand(), e.initCommand(), e.approveCommand(), e.migrateCommand())
 	return root
 }

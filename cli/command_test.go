@@ -332,7 +332,7 @@ func TestCompletion(t *testing.T) {
 		"volumes --node worker-1 --device ": "/dev/sdb",
 		"volumes --claim shop":              "shop/data shop/data-2",
 		"volumes -n web --claim ":           "web/cache",
-		"s":                                 "status",
+		"s":                                 "status suspend",
 	} {
 		got := run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
 		var values []string

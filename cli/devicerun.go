@@ -123,7 +123,11 @@ func (c change) describe(o operation) string {
 func inline(value any) string {
 	switch v := value.(type) {
 	case v1alpha1.DeviceRequest:
-		return fmt.Sprintf("{node: %s, device: %s, action: %s}", v.Node, v.Device, v.Action)
+		suspend := ""
+		if v.Suspend {
+			suspend = ", suspend: true"
+		}
+		return fmt.Sprintf("{node: %s, device: %s, action: %s%s}", v.Node, v.Device, v.Action, suspend)
 	case v1alpha1.VolumeGroupAdoption:
 		return fmt.Sprintf("{node: %s, volumeGroupUUID: %s}", v.Node, v.VolumeGroupUUID)
 	}
@@ -166,6 +170,14 @@ const blockedPolls = 5
 // follow waits until a request is carried out. If canWait is true, a blocked device is not an error, because the volume
 // group is about to get another one.
 func (r *deviceRun) follow(ctx context.Context, m member, action v1alpha1.DeviceAction, canWait bool) error {
+	return r.followUntil(ctx, m, func(status *v1alpha1.LVMVolumeGroupNodeStatus) (requestState, string) {
+		return progressOf(status, m, action)
+	}, canWait)
+}
+
+// followUntil waits until the status of the node says that a request is carried out.
+func (r *deviceRun) followUntil(ctx context.Context, m member,
+	progress func(*v1alpha1.LVMVolumeGroupNodeStatus) (requestState, string), canWait bool) error {
 	if !r.writing.wait {
 		return nil
 	}
@@ -176,7 +188,7 @@ func (r *deviceRun) follow(ctx context.Context, m member, action v1alpha1.Device
 		if err := r.source.client.Get(ctx, key, status); err != nil {
 			return false, explainGet(err, nodeStatusesResource, "LVMVolumeGroupNodeStatus "+key.String())
 		}
-		state, text := progressOf(status, m, action)
+		state, text := progress(status)
 		if reason, message := notCurrent(status, r.env.now()); reason != "" {
 			state, text = requestPending, "the state of the node is not current: "+single(message)
 		}

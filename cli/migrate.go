@@ -66,10 +66,9 @@ func (e *environment) migrate(command *cobra.Command, f *migrateFlags) error {
 		return err
 	}
 	ctx := command.Context()
-	pvs, err := list(ctx, s.client, &corev1.PersistentVolumeList{},
-		func(page *corev1.PersistentVolumeList) []corev1.PersistentVolume { return page.Items })
+	pvs, err := s.persistentVolumes(ctx)
 	if err != nil {
-		return explain(err, persistentVolumesResource, "in the cluster")
+		return err
 	}
 	chosen, notes, err := chooseMigrations(pvs, claims, e.namespace())
 	if err != nil {
@@ -92,6 +91,11 @@ func claimsOf(args []string, all bool, namespace string) ([]string, error) {
 	if all != (len(args) == 0) {
 		return nil, errors.New("give the claims whose volumes are migrated, or --all")
 	}
+	return qualifyClaims(args, namespace)
+}
+
+// qualifyClaims returns the claims of arguments like NAME or NAMESPACE/NAME, each once, as NAMESPACE/NAME.
+func qualifyClaims(args []string, namespace string) ([]string, error) {
 	var claims []string
 	for _, arg := range args {
 		of, name, isQualified := strings.Cut(arg, "/")

@@ -119,13 +119,20 @@ func deviceTable(devices DeviceList) *metav1.Table {
 	return table
 }
 
+// suspendedByRequest marks a device that somebody suspended. The code Suspended of the API is another one: I/O to the
+// device is suspended.
+const suspendedByRequest = "SuspendedByRequest"
+
 // codesOf returns the codes of the reasons why a device cannot be used, each once. A device of a device class is used,
-// so the column has none for it.
+// so the column only has whether it is suspended.
 func codesOf(d *Device) string {
-	if len(d.DeviceClasses) > 0 && d.State == v1alpha1.DeviceInUse {
-		return ""
-	}
 	var codes []string
+	if d.Suspended {
+		codes = []string{suspendedByRequest}
+	}
+	if len(d.DeviceClasses) > 0 && d.State == v1alpha1.DeviceInUse {
+		return strings.Join(codes, ",")
+	}
 	for _, r := range d.Reasons {
 		if !slices.Contains(codes, r.Code) {
 			codes = append(codes, r.Code)

@@ -48,7 +48,7 @@ func init() {
 	utilruntime.Must(authenticationv1.AddToScheme(scheme))
 }
 
-// newClient returns a client for the kinds of the product, Deployments and PersistentVolumes. It knows their resources
+// newClient returns a client for the kinds of the product, Deployments, PersistentVolumes and Pods. It knows their resources
 // and so does not discover APIs.
 func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -57,6 +57,7 @@ func newClient(config *rest.Config) (client.Client, error) {
 	}
 	mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("PersistentVolume"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	mapper.Add(topolvmv1.GroupVersion.WithKind("LogicalVolume"), meta.RESTScopeRoot)
 	mapper.Add(authenticationv1.SchemeGroupVersion.WithKind("SelfSubjectReview"), meta.RESTScopeRoot)
 	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})

@@ -37,16 +37,19 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 | resource | used by | permission |
 |---|---|---|
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
-| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `init`, `remove`, `replace`, `uncordon`" + ` | list, patch |
+| ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`adopt`, `cordon`, `drain`, `init`, `remove`, `replace`, `suspend device`, `resume device`, `uncordon`" + ` | list, patch |
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`init`" + ` without a file | list, create |
-| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`volumes`" + ` without ` + "`--device`" + `, completion | list |
-| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `uncordon`" + ` | list; get, to show the progress |
+| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`suspend volume`, `resume volume`, and `volumes`" + ` without ` + "`--device`" + `, completion | list |
+| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `suspend device`, `resume device`, `uncordon`" + ` | list; get, to show the progress |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
 | ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |
 | ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`, `init` without `--approve=false`" + ` | create; get, if it exists already |
-| ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`" + `, completion | list, in the cluster |
+| ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`, `suspend device`" + `, completion | list, in the cluster |
+| ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`suspend volume`, `resume volume`" + ` | list, patch |
 | ` + "`persistentvolumes`" + ` | ` + "`migrate`" + ` | list, patch; get, to show the progress |
+| ` + "`persistentvolumes`" + ` | ` + "`suspend volume`, `resume volume`" + ` | list |
+| ` + "`pods`" + ` | ` + "`suspend`, `resume volume`" + ` | list in the namespaces of the claims, if you may: no ClusterRole of LVM Storage allows it |
 `
 
 const outputIntroduction = `

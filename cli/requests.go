@@ -63,15 +63,36 @@ func (c classAt) guarded(operations []operation) []operation {
 
 // requestOperations returns how the requests of a device class are changed so that the device has one request with the
 // action, or none if the action is empty. It returns nothing if that is so already. The new request names the UUID of
-// the physical volume, which is on the device itself.
+// the physical volume, which is on the device itself. A suspended device stays suspended, unless the action is empty.
 func requestOperations(c classAt, m member, action v1alpha1.DeviceAction) []operation {
+	current := m.requestIn(c)
+	switch {
+	case action == "":
+		return replaceRequests(c, m, nil)
+	case current == nil:
+		return replaceRequests(c, m, &v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: action})
+	case current.Action == action:
+		return nil
+	}
+	return replaceRequests(c, m, &v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: action,
+		Suspend: current.Suspend})
+}
+
+// requestIn returns the request for the device that is in effect, which is the first, or nil.
+func (m member) requestIn(c classAt) *v1alpha1.DeviceRequest {
+	requests := c.class().DeviceRequests
+	if about := slices.IndexFunc(requests, m.isAbout); about >= 0 {
+		return &requests[about]
+	}
+	return nil
+}
+
+// replaceRequests returns how all requests for a device are replaced by one, or removed if it is nil.
+func replaceRequests(c classAt, m member, next *v1alpha1.DeviceRequest) []operation {
 	requests := c.class().DeviceRequests
 	about := slices.IndexFunc(requests, m.isAbout)
-	if about >= 0 && action != "" && requests[about].Action == action {
-		return nil // the first request is in effect
-	}
 	isOther := func(r v1alpha1.DeviceRequest) bool { return !m.isAbout(r) }
-	if about >= 0 && action == "" && !slices.ContainsFunc(requests, isOther) {
+	if about >= 0 && next == nil && !slices.ContainsFunc(requests, isOther) {
 		return []operation{{Op: "remove", Path: c.path("deviceRequests")}}
 	}
 	var operations []operation
@@ -81,9 +102,8 @@ func requestOperations(c classAt, m member, action v1alpha1.DeviceAction) []oper
 				Path: fmt.Sprintf("%s/%d", c.path("deviceRequests"), i)})
 		}
 	}
-	if action != "" {
-		operations = append(operations, appendTo(c.path("deviceRequests"), len(requests) == 0,
-			v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: action}))
+	if next != nil {
+		operations = append(operations, appendTo(c.path("deviceRequests"), len(requests) == 0, *next))
 	}
 	return operations
 }

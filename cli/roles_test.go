@@ -50,8 +50,8 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 		t.Error(diff)
 	}
 	edit := map[string]string{clustersResource: "create get list patch update watch", nodeStatusesResource: read,
-		recoveriesResource: "create delete get list patch watch", volumesResource: read, approvalsResource: read,
-		deploymentsResource: "get", persistentVolumesResource: "get list patch watch"}
+		recoveriesResource: "create delete get list patch watch", approvalsResource: read,
+		volumesResource: "get list patch watch", deploymentsResource: "get", persistentVolumesResource: "get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}

@@ -27,7 +27,7 @@ func newDevices(nodes []v1alpha1.LVMVolumeGroupNodeStatus, states []string, now 
 			device := &node.Status.Devices[j]
 			if len(states) == 0 || slices.Contains(states, string(device.State)) {
 				all.Items = append(all.Items, Device{Node: node.Name, DeviceClasses: classesOf(node, device),
-					DeviceStatus: *device})
+					Suspended: isSuspended(node, device), DeviceStatus: *device})
 			}
 		}
 	}
@@ -73,6 +73,18 @@ func classesOf(node *v1alpha1.LVMVolumeGroupNodeStatus, device *v1alpha1.DeviceS
 		}
 	}
 	return names
+}
+
+// isSuspended returns true if a device of a volume group is suspended.
+func isSuspended(node *v1alpha1.LVMVolumeGroupNodeStatus, device *v1alpha1.DeviceStatus) bool {
+	for _, group := range node.Status.NodeStatus {
+		for _, pv := range group.PhysicalVolumes {
+			if pv.Suspended && uses(&v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}, device) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // uses returns true if a volume group uses a device. The UUID of the physical volume decides, because the name of a
@@ -199,7 +211,19 @@ func newVolume(lv *topolvmv1.LogicalVolume) Volume {
 	return Volume{Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Node: lv.Spec.NodeName,
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: single(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
-		Source: lv.Spec.Source}
+		Suspended: suspensionText(lv), Source: lv.Spec.Source}
+}
+
+// suspensionText says why new Pods do not get a volume, or returns "" if they do.
+func suspensionText(lv *topolvmv1.LogicalVolume) string {
+	var reasons []string
+	if text, suspended := lv.Annotations[v1alpha1.SuspendedAnnotation]; suspended {
+		reasons = append(reasons, "suspended "+cmp.Or(single(text), "by an unknown user"))
+	}
+	if devices := lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]; devices != "" {
+		reasons = append(reasons, "has data on the suspended device "+devices)
+	}
+	return strings.Join(reasons, separator)
 }
 
 func stateOf(lv *topolvmv1.LogicalVolume) (VolumeState, string) {
@@ -211,6 +235,8 @@ func stateOf(lv *topolvmv1.LogicalVolume) (VolumeState, string) {
 		return VolumeFailed, cmp.Or(lv.Status.Message, lv.Status.Code.String())
 	case condition != "":
 		return VolumeAbnormal, condition
+	case suspensionText(lv) != "":
+		return VolumeSuspended, suspensionText(lv)
 	case lv.Status.VolumeID == "":
 		return VolumePending, ""
 	case lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:

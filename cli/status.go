@@ -129,6 +129,10 @@ func printSummary(out io.Writer, status Status) {
 	default:
 		fmt.Fprintf(out, "Not healthy: %s\n", problems)
 	}
+	if status.SuspendedVolumes+status.SuspendedDevices > 0 {
+		fmt.Fprintf(out, "Suspended: %s, %s\n", counted(status.SuspendedVolumes, "volume"),
+			counted(status.SuspendedDevices, "device"))
+	}
 	for _, c := range status.LVMClusters {
 		fmt.Fprintf(out, "LVMCluster %s/%s: %s", c.Namespace, c.Name, c.State)
 		if c.VolumeGroups != "" {

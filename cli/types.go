@@ -19,6 +19,10 @@ type Status struct {
 	Complete bool `json:"complete"`
 	// lvmClusters are the LVMClusters that were found.
 	LVMClusters []Cluster `json:"lvmClusters"`
+	// suspendedVolumes is the number of volumes that new Pods do not get, also because of suspended devices.
+	SuspendedVolumes int `json:"suspendedVolumes,omitempty"`
+	// suspendedDevices is the number of suspended devices.
+	SuspendedDevices int `json:"suspendedDevices,omitempty"`
 	// problems are the problems that were found.
 	Problems []Problem `json:"problems"`
 	// unreadable are the kinds of objects that could not be read.
@@ -88,6 +92,8 @@ type Device struct {
 	Node string `json:"node"`
 	// deviceClasses are the device classes that use the device.
 	DeviceClasses []string `json:"deviceClasses,omitempty"`
+	// suspended is true if new Pods do not get the volumes that have data on the device.
+	Suspended bool `json:"suspended,omitempty"`
 
 	v1alpha1.DeviceStatus `json:",inline"`
 }
@@ -229,6 +235,7 @@ const (
 	VolumeDeleting  VolumeState = "Deleting"
 	VolumeFailed    VolumeState = "Failed"
 	VolumeAbnormal  VolumeState = "Abnormal"
+	VolumeSuspended VolumeState = "Suspended"
 	VolumePending   VolumeState = "Pending"
 	VolumeExpanding VolumeState = "Expanding"
 	VolumeUnclaimed VolumeState = "Unclaimed"
@@ -244,8 +251,8 @@ type Volume struct {
 	Node string `json:"node"`
 	// deviceClass is the device class. It is empty if the LogicalVolume does not name it.
 	DeviceClass string `json:"deviceClass,omitempty"`
-	// state is Deleting, Failed (the last request failed), Abnormal (something is wrong with the volume), Pending (not
-	// created yet), Expanding, Unclaimed (nothing refers to the volume) or Ready.
+	// state is Deleting, Failed (the last request failed), Abnormal (something is wrong with the volume), Suspended
+	// (new Pods do not get it), Pending (not created yet), Expanding, Unclaimed (nothing refers to the volume) or Ready.
 	State VolumeState `json:"state"`
 	// message says what is wrong.
 	Message string `json:"message,omitempty"`
@@ -257,6 +264,9 @@ type Volume struct {
 	LogicalVolume string `json:"logicalVolume"`
 	// volumeID is the name of the logical volume in LVM.
 	VolumeID string `json:"volumeID,omitempty"`
+	// suspended says who suspended the volume, when and why, or which suspended devices have its data. New Pods do not
+	// get it.
+	Suspended string `json:"suspended,omitempty"`
 	// source is the LogicalVolume from which a snapshot, or a volume with its content, was created.
 	Source string `json:"source,omitempty"`
 }

@@ -38,6 +38,7 @@ func newStatus(o observed, now time.Time) Status {
 	}
 	status := Status{TypeMeta: typeMeta("Status"), LVMClusters: []Cluster{}, Problems: problems,
 		Unreadable: append([]Unreadable{}, o.unreadable...), Notes: o.notes, Complete: len(o.unreadable) == 0}
+	status.SuspendedVolumes, status.SuspendedDevices = suspendedIn(o)
 	for _, cluster := range o.clusters {
 		status.LVMClusters = append(status.LVMClusters, Cluster{Namespace: cluster.Namespace, Name: cluster.Name,
 			State: cmp.Or(cluster.Status.State, v1alpha1.LVMStatusUnknown), VolumeGroups: cluster.Status.VolumeGroups,
@@ -45,6 +46,29 @@ func newStatus(o observed, now time.Time) Status {
 	}
 	status.Healthy = status.Complete && len(problems) == 0
 	return status
+}
+
+// suspendedIn returns the numbers of suspended volumes and devices. They are no problem: somebody requested it.
+func suspendedIn(o observed) (volumes, devices int) {
+	for i := range o.volumes {
+		if suspensionText(&o.volumes[i]) != "" {
+			volumes++
+		}
+	}
+	for i := range o.nodeStatuses {
+		found := map[string]bool{} // several device classes can share a volume group
+		for _, group := range o.nodeStatuses[i].Status.NodeStatus {
+			for _, pv := range group.PhysicalVolumes {
+				found[pv.UUID] = found[pv.UUID] || pv.Suspended
+			}
+		}
+		for _, suspended := range found {
+			if suspended {
+				devices++
+			}
+		}
+	}
+	return volumes, devices
 }
 
 // clusterProblems returns the problems of the LVMClusters that the node statuses do not report.

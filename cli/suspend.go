@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// maxReason is the maximum length of the reason of a suspension.
+const maxReason = 500
+
+const whatSuspendedMeans = `
+
+A new Pod does not get a suspended volume: it waits, with the event FailedMount, which says who suspended it, until the
+volume is resumed. A Pod that runs keeps the volume and can write to it. After a restart of its node, it is like a new
+Pod. To take the volume away from a Pod that runs, suspend the volume, and delete the Pod.
+
+Snapshots, clones and expansion are possible, and the claim can be deleted.`
+
+func (e *environment) suspendCommands() []*cobra.Command {
+	suspend := &cobra.Command{Use: "suspend", Short: "Give a volume, or the volumes on a device, to no new Pod",
+		Long: "Give a volume, or the volumes on a device, to no new Pod." + whatSuspendedMeans,
+		Example: `  # Suspend the volume of a claim
+  kubectl lvms suspend volume -n shop data
+
+  # Suspend a suspicious disk
+  kubectl lvms suspend device worker-1 /dev/sdb`,
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
+	suspend.AddCommand(e.suspendVolumeCommand(), e.suspendDeviceCommand())
+	resume := &cobra.Command{Use: "resume", Short: "Give a suspended volume, or the volumes on a device, to new Pods",
+		Long: "Give a suspended volume, or the volumes on a suspended device, to new Pods again.",
+		Example: `  # Resume the volume of a claim
+  kubectl lvms resume volume -n shop data
+
+  # Resume a disk
+  kubectl lvms resume device worker-1 /dev/sdb`,
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
+	resume.AddCommand(e.resumeVolumeCommand(), e.resumeDeviceCommand())
+	return []*cobra.Command{suspend, resume}
+}
+
+// suspension is the suspension or the resumption of volumes.
+type suspension struct {
+	writing
+	reason  string
+	suspend bool
+}
+
+func (e *environment) suspendVolumeCommand() *cobra.Command {
+	f := &suspension{suspend: true}
+	command := e.volumeCommand(f, "Give the volume of a claim to no new Pod",
+		"Give the volumes of claims to no new Pod."+whatSuspendedMeans+`
+
+It sets an annotation of the LogicalVolume, with your user name, the time and --reason.`,
+		`  # Suspend a volume before a backup
+  kubectl lvms suspend volume -n shop data --reason "backup"`)
+	command.Flags().StringVar(&f.reason, "reason", "", "why, for the people who see the event of a Pod")
+	return command
+}
+
+func (e *environment) resumeVolumeCommand() *cobra.Command {
+	return e.volumeCommand(&suspension{}, "Give the suspended volume of a claim to new Pods",
+		"Give the suspended volumes of claims to new Pods. Pods that wait get them within about two minutes.",
+		`  # Resume a volume
+  kubectl lvms resume volume -n shop data`)
+}
+
+func (e *environment) volumeCommand(f *suspension, short, long, example string) *cobra.Command {
+	command := &cobra.Command{Use: "volume CLAIM...", Short: short,
+		Long:    long + "\n\nA claim is NAME in the namespace of -n, or NAMESPACE/NAME.",
+		Example: example, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := f.validate(); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return errors.New("the claim is missing: give NAME with -n, or NAMESPACE/NAME; kubectl lvms volumes " +
+					"lists the claims")
+			}
+			claims, err := qualifyClaims(args, e.namespace())
+			if err != nil {
+				return err
+			}
+			return e.suspendVolumes(command, f, claims)
+		}}
+	f.addWriteFlags(command)
+	return command
+}
+
+func (f *suspension) validate() error {
+	if len(f.reason) > maxReason {
+		return fmt.Errorf("--reason has %d characters: give at most %d", len(f.reason), maxReason)
+	}
+	return f.writing.validate()
+}
+
+func (e *environment) suspendVolumes(command *cobra.Command, f *suspension, claims []string) error {
+	ctx := command.Context()
+	s, err := e.source("")
+	if err != nil {
+		return err
+	}
+	pvs, err := s.persistentVolumes(ctx)
+	if err != nil {
+		return err
+	}
+	volumes, err := s.volumes(ctx)
+	if err != nil {
+		return err
+	}
+	chosen, err := volumesBoundTo(claims, pvs, volumes)
+	if err != nil {
+		return err
+	}
+	t := e.terminal(command)
+	chosen = f.pending(t, chosen)
+	if len(chosen) == 0 {
+		return nil
+	}
+	text := ""
+	if f.suspend {
+		user, err := whoAmI(ctx, s.client)
+		if err != nil {
+			return err
+		}
+		text = suspendedBy(user, e.now(), f.reason)
+	}
+	out := t.out
+	if f.isDryRun() {
+		out = t.errOut
+	}
+	fmt.Fprint(out, f.preview(chosen, s.podsOf(ctx, chosen), text))
+	for _, note := range s.notes {
+		fmt.Fprintln(t.errOut, "note:", note)
+	}
+	if f.isDryRun() {
+		return f.print(t, chosen, text)
+	}
+	question := map[bool]string{true: "Suspend ", false: "Resume "}[f.suspend] + countOf(len(chosen), "volume?",
+		"volumes?")
+	if err := t.confirm(ctx, &f.writing, question); err != nil {
+		return err
+	}
+	return f.write(ctx, s.client, t, chosen, text)
+}
+
+// persistentVolumes returns all PersistentVolumes.
+func (s *source) persistentVolumes(ctx context.Context) ([]corev1.PersistentVolume, error) {
+	pvs, err := list(ctx, s.client, &corev1.PersistentVolumeList{},
+		func(page *corev1.PersistentVolumeList) []corev1.PersistentVolume { return page.Items })
+	return pvs, explain(err, persistentVolumesResource, "in the cluster")
+}
+
+// boundVolume is the volume of a claim.
+type boundVolume struct {
+	claim string
+	lv    topolvmv1.LogicalVolume
+}
+
+// volumesBoundTo returns the volumes of claims. The PersistentVolume decides: it can be bound to another claim than the
+// one that the volume was created for.
+func volumesBoundTo(claims []string, pvs []corev1.PersistentVolume,
+	volumes []topolvmv1.LogicalVolume) ([]boundVolume, error) {
+	var chosen []boundVolume
+	for _, claim := range claims {
+		at := slices.IndexFunc(pvs, func(pv corev1.PersistentVolume) bool {
+			return claimOfVolume(&pv) == claim && pv.Status.Phase == corev1.VolumeBound
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("no PersistentVolume is bound to the claim %s: check its name and namespace with "+
+				"kubectl get pvc -A. A claim that is Pending has no volume yet", claim)
+		}
+		pv := &pvs[at]
+		if driverOf(pv) != v1alpha1.DriverName {
+			return nil, fmt.Errorf("PersistentVolume %s of the claim %s has the driver %q: only volumes of the driver "+
+				"%s can be suspended or resumed", pv.Name, claim, driverOf(pv), v1alpha1.DriverName)
+		}
+		index := slices.IndexFunc(volumes, func(lv topolvmv1.LogicalVolume) bool {
+			return lv.Status.VolumeID == pv.Spec.CSI.VolumeHandle
+		})
+		if index < 0 {
+			return nil, fmt.Errorf("no LogicalVolume has the volume ID %s of PersistentVolume %s of the claim %s: see "+
+				"kubectl lvms status", pv.Spec.CSI.VolumeHandle, pv.Name, claim)
+		}
+		chosen = append(chosen, boundVolume{claim: claim, lv: volumes[index]})
+	}
+	return chosen, nil
+}
+
+// suspendedBy returns the text of SuspendedAnnotation.
+func suspendedBy(user string, now time.Time, reason string) string {
+	text := "by " + user + " at " + now.UTC().Format(time.RFC3339)
+	if reason = single(reason); reason != "" {
+		text += ": " + reason
+	}
+	return text
+}
+
+// pending returns the volumes that are not as requested, and says what the others are.
+func (f *suspension) pending(t *terminal, volumes []boundVolume) []boundVolume {
+	var left []boundVolume
+	for _, v := range volumes {
+		text, suspended := v.lv.Annotations[v1alpha1.SuspendedAnnotation]
+		devices := v.lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]
+		switch {
+		case suspended != f.suspend:
+			left = append(left, v)
+		case suspended:
+			fmt.Fprintf(t.out, "The volume of the claim %s is suspended already, %s. Nothing is changed.\n", v.claim,
+				cmp.Or(text, "by an unknown user"))
+		default:
+			fmt.Fprintf(t.out, "The volume of the claim %s is not suspended. Nothing is changed.\n", v.claim)
+		}
+		if !f.suspend && devices != "" {
+			fmt.Fprintf(t.errOut, "note: The volume of the claim %s has data on the suspended device %s of node "+
+				"%s, so new Pods do not get it until the device is resumed: kubectl lvms resume device %s %s\n", v.claim,
+				devices, v.lv.Spec.NodeName, v.lv.Spec.NodeName, strings.Split(devices, ", ")[0])
+		}
+	}
+	return left
+}
+
+// preview says what is changed, and what that leads to.
+func (f *suspension) preview(volumes []boundVolume, pods map[string][]string, text string) string {
+	var all strings.Builder
+	title, effects := "These volumes are resumed:", []string{"New Pods get them again."}
+	if f.suspend {
+		title = "These volumes are suspended, " + text + ":"
+		effects = []string{
+			"New Pods do not get them: they wait, with the event FailedMount, until the volumes are resumed.",
+			"Pods that run keep them, and can write to them. After a restart of their node, they do not get them.",
+			"Snapshots, clones and expansion are possible, and the claims can be deleted.",
+			"To undo this: kubectl lvms resume volume " + strings.Join(claimsIn(volumes), " "),
+		}
+	}
+	fmt.Fprintln(&all, title)
+	for _, v := range volumes {
+		fmt.Fprintf(&all, "  %s: %s on node %s, device class %s%s\n", v.claim, sizeOf(&v.lv.Spec.Size),
+			v.lv.Spec.NodeName, cmp.Or(v.lv.Spec.DeviceClass, "(default)"), podText(pods[v.claim]))
+	}
+	for _, effect := range effects {
+		fmt.Fprintln(&all, "-", effect)
+	}
+	return all.String()
+}
+
+func claimsIn(volumes []boundVolume) []string {
+	var claims []string
+	for _, v := range volumes {
+		claims = append(claims, v.claim)
+	}
+	return claims
+}
+
+// patch returns the merge patch of a volume. The UID makes the API server refuse it if the LogicalVolume was recreated.
+func (f *suspension) patch(v boundVolume, text string) map[string]any {
+	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
+	if f.suspend {
+		annotations[v1alpha1.SuspendedAnnotation] = text
+	}
+	return map[string]any{"metadata": map[string]any{"uid": v.lv.UID, "annotations": annotations}}
+}
+
+func (f *suspension) print(t *terminal, volumes []boundVolume, text string) error {
+	for i, v := range volumes {
+		patch, err := yaml.Marshal(f.patch(v, text))
+		if err != nil {
+			return err
+		}
+		begin := ""
+		if i > 0 {
+			begin = "---\n"
+		}
+		fmt.Fprintf(t.out, "%s# merge patch of LogicalVolume %s\n%s", begin, v.lv.Name, patch)
+	}
+	return nil
+}
+
+func (f *suspension) write(ctx context.Context, c client.Client, t *terminal, volumes []boundVolume,
+	text string) error {
+	done := map[bool]string{true: "suspended", false: "resumed"}[f.suspend]
+	for _, v := range volumes {
+		patch, err := json.Marshal(f.patch(v, text))
+		if err != nil {
+			return err
+		}
+		if err := c.Patch(ctx, v.lv.DeepCopy(), client.RawPatch(types.MergePatchType, patch)); err != nil {
+			return explainWrite(err, "patch", volumesResource, "LogicalVolume "+v.lv.Name+" of the claim "+v.claim)
+		}
+		fmt.Fprintf(t.out, "The volume of the claim %s was %s.\n", v.claim, done)
+	}
+	return nil
+}
