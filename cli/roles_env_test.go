@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +88,7 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 		"The migration of PersistentVolume roles-earlier was requested.")
 	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
 		"the operator has not begun")
+	suspendAsRoles(t, file)
 	// Who approves devices does not change the configuration, and the other way round.
 	const approval = "approve --node worker-2 --device /dev/sdc --yes"
 	waiting := waitingNode(namespace)
@@ -128,5 +130,38 @@ func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
 	expect(t, got, exitProblems, "nothing to do", "was deleted again")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {
 		t.Errorf("got %+v", found)
+	}
+}
+
+// suspendAsRoles suspends and resumes a volume as each of the roles for people. None of them may list Pods.
+func suspendAsRoles(t *testing.T, file string) {
+	t.Helper()
+	lv := volume("roles-suspend", "worker-1", "vg1", "shop/suspend")
+	lv.Finalizers = nil
+	create(t, lv)
+	create(t, boundTo("roles-suspend", "shop/suspend"))
+	volumes := func(user, verb string, more ...string) result {
+		return runReal(t, file, append([]string{verb, "volume", "shop/suspend", "--as", user}, more...)...)
+	}
+	expect(t, volumes("lvms-view", "suspend", "--dry-run"), 0, "You may not list Pods in the namespace shop",
+		"lvm.topolvm.io/suspended: ")
+	expect(t, volumes("lvms-view", "suspend", "--yes"), exitError, "you need the permission for the verb patch on the "+
+		"resource logicalvolumes of the API group topolvm.io")
+	suspended := func() bool {
+		found := &topolvmv1.LogicalVolume{}
+		if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(lv), found); err != nil {
+			t.Fatal(err)
+		}
+		return strings.HasPrefix(found.Annotations[v1alpha1.SuspendedAnnotation], "by lvms-edit at ")
+	}
+	expect(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
+	expect(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
+	if !suspended() {
+		t.Error("the volume is not suspended")
+	}
+	expect(t, volumes("lvms-edit", "resume", "--yes"), 0, "was resumed.")
+	expect(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
+	if suspended() {
+		t.Error("the volume is suspended")
 	}
 }

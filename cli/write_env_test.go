@@ -191,6 +191,17 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 		len(now.DeviceSelector.OptionalPaths) != 2 || len(now.AdoptClusters) != 1 {
 		t.Fatalf("got %+v", now)
 	}
+	suspend := func(verb string) result {
+		return runReal(t, file, "-n", namespace, verb, "device", "worker-1", "pv-b", "--yes", "--wait=false")
+	}
+	for _, verb := range []string{"suspend", "resume"} {
+		expect(t, suspend(verb), 0, "was changed.")
+		expect(t, suspend(verb), 0, "Nothing is changed.")
+		if got := class().DeviceRequests; len(got) != 1 || got[0].Action != v1alpha1.DeviceActionRemove ||
+			got[0].Suspend != (verb == "suspend") {
+			t.Fatalf("%s: got %+v", verb, got)
+		}
+	}
 	expect(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
 	now = class()
 	now.DeviceSelector = before.DeviceSelector
