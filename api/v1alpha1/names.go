@@ -64,7 +64,7 @@ const (
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
 	// SuspendedAnnotation on a LogicalVolume suspends its volume: new Pods do not get it. The value says who suspended
-	// it, when and why; any value suspends it.
+	// it, when and why; any value suspends it. Agents cannot change the annotation.
 	SuspendedAnnotation = "lvm.topolvm.io/suspended"
 	// SuspendedDevicesAnnotation on a LogicalVolume names the suspended devices that hold data of its volume. The node
 	// agent writes it for people: it decides from the tags of the devices.

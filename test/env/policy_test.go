@@ -82,13 +82,14 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	}
 	refused := map[string]func(client.Client) error{
 		"volume ID of another LogicalVolume": patch(lv, `{"status":{"volumeID":"somebody-elses"}}`, true),
-		"volume to import": patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/import":"somebody-elses"}}}`,
-			false),
+		"volume to import":                   patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/import":"another"}}}`, false),
 		"PersistentVolume to move": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/moved-persistentvolume":"{}"}}}`, false),
-		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
-		"the annotation for the import is removed": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`,
+		"suspension of a volume": patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/suspended":""}}}`,
 			false),
+		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
+		"the annotation for the import is removed": patch(imported,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`, false),
 		"size of a LogicalVolume": patch(lv, `{"spec":{"size":"2Gi"}}`, false),
 		"node of a LogicalVolume": patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
 		"finalizer of a volume group": patch(group,

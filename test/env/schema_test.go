@@ -240,7 +240,7 @@ func TestAccepted(t *testing.T) {
 		"no mark":                       `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 100}}]}`,
 		"limits of growth":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
 		"least growth":                  `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
-		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
+		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain, suspend: true}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
 		"empty deviceSelectors":         `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
 	} {
 		if err := server.Client.Create(context.Background(), cluster(t, storage), client.DryRunAll); err != nil {
