@@ -41,6 +41,11 @@ describe('requests', () => {
     expect(requestFor(once, first)?.action).toBe('Drain');
     expect(changesOf(before, once)).toEqual(['- deviceRequests: {node: a, device: /dev/sdb, action: Cordon}', '+ deviceRequests: {node: a, device: uuid-b, action: Drain}']);
   });
+  it('keeps a device suspended, unless the request is withdrawn', () => {
+    const suspended: DeviceClass = { ...c, deviceRequests: [{ node: 'a', device: '/dev/sdb', action: 'Cordon', suspend: true }] };
+    expect(withWish(suspended, first, 'Drain').deviceRequests).toEqual([{ node: 'a', device: 'uuid-b', action: 'Drain', suspend: true }]);
+    expect('deviceRequests' in withWish(suspended, first, undefined)).toBe(false);
+  });
   it('leaves no empty list behind', () => expect('deviceRequests' in withWish(withWish(c, first, 'Cordon'), first, undefined)).toBe(false));
   it('is done when the device left, and not while the node has not told', () => {
     const asked: DeviceClass = { ...c, deviceRequests: [{ node: 'a', device: 'gone', action: 'Remove' }, { node: 'silent', device: 'x', action: 'Remove' }, { node: 'a', device: 'uuid-b', action: 'Drain' }] };

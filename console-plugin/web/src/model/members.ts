@@ -69,8 +69,11 @@ function withRequests(c: DeviceClass, deviceRequests: DeviceRequest[]): DeviceCl
  * itself, and no other device can come to have it.
  */
 export function withWish(c: DeviceClass, member: Member, wish: Wish | undefined): DeviceClass {
-  const others = (c.deviceRequests ?? []).filter((r) => !isAbout(r, member));
-  return withRequests(c, wish ? [...others, { node: member.node, device: member.pv.uuid, action: wish }] : others);
+  const requests = c.deviceRequests ?? [];
+  const others = requests.filter((r) => !isAbout(r, member));
+  // Another action does not resume a suspended device.
+  const suspend = requests.find((r) => isAbout(r, member))?.suspend ? { suspend: true } : {};
+  return withRequests(c, wish ? [...others, { node: member.node, device: member.pv.uuid, action: wish, ...suspend }] : others);
 }
 
 /** Takes a request out whose device has left. */
