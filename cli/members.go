@@ -88,8 +88,8 @@ func (m member) room() (int64, bool) {
 func (m member) effects(class *v1alpha1.DeviceClass, action v1alpha1.DeviceAction) []string {
 	switch {
 	case action == "":
-		effects := []string{"The device accepts new data again. A move that runs is aborted, and the data stays where " +
-			"it was."}
+		effects := []string{"The device accepts new data again. A move that runs is aborted, and the data stays " +
+			"where it was."}
 		if m.pv.Suspended {
 			effects = append(effects, "The device is resumed too: new Pods get the volumes on it again.")
 		}

@@ -48,8 +48,8 @@ func init() {
 	utilruntime.Must(authenticationv1.AddToScheme(scheme))
 }
 
-// newClient returns a client for the kinds of the product, Deployments, PersistentVolumes and Pods. It knows their resources
-// and so does not discover APIs.
+// newClient returns a client for the kinds of the product, Deployments, PersistentVolumes and Pods. It knows their
+// resources and so does not discover APIs.
 func newClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, kind := range []string{"LVMCluster", "LVMVolumeGroupNodeStatus", "LVMRecovery", "LVMDeviceApproval"} {

@@ -227,8 +227,8 @@ func (f *suspension) pending(t *terminal, volumes []boundVolume) []boundVolume {
 		}
 		if !f.suspend && devices != "" {
 			fmt.Fprintf(t.errOut, "note: The volume of the claim %s has data on the suspended device %s of node "+
-				"%s, so new Pods do not get it until the device is resumed: kubectl lvms resume device %s %s\n", v.claim,
-				devices, v.lv.Spec.NodeName, v.lv.Spec.NodeName, strings.Split(devices, ", ")[0])
+				"%s, so new Pods do not get it until the device is resumed: kubectl lvms resume device %s %s\n",
+				v.claim, devices, v.lv.Spec.NodeName, v.lv.Spec.NodeName, strings.Split(devices, ", ")[0])
 		}
 	}
 	return left

@@ -52,7 +52,8 @@ func withUser(t *testing.T, c *cluster, user string) client.Client {
 		t.Fatal("the fake client cannot be intercepted")
 	}
 	return interceptor.NewClient(watched, interceptor.Funcs{
-		Create: func(ctx context.Context, w client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		Create: func(ctx context.Context, w client.WithWatch, object client.Object,
+			options ...client.CreateOption) error {
 			if review, is := object.(*authenticationv1.SelfSubjectReview); is {
 				review.Status.UserInfo.Username = user
 				return nil

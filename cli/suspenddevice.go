@@ -15,8 +15,8 @@ import (
 func (e *environment) suspendDeviceCommand() *cobra.Command {
 	return e.suspensionOfDevice(true, "Give the volumes on a device to no new Pod",
 		"Give the volumes that have data on a device, wholly or partly, to no new Pod, and place no new data on the "+
-			"device. All\nvolumes of a thin pool have data on each device of the pool. No new volume is created in such "+
-			"a pool."+whatSuspendedMeans+howRequestsWork,
+			"device. All\nvolumes of a thin pool have data on each device of the pool. No new volume is created in "+
+			"such a pool."+whatSuspendedMeans+howRequestsWork,
 		`  # Suspend a suspicious disk
   kubectl lvms suspend device worker-1 /dev/sdb`)
 }

@@ -252,7 +252,8 @@ type Volume struct {
 	// deviceClass is the device class. It is empty if the LogicalVolume does not name it.
 	DeviceClass string `json:"deviceClass,omitempty"`
 	// state is Deleting, Failed (the last request failed), Abnormal (something is wrong with the volume), Suspended
-	// (new Pods do not get it), Pending (not created yet), Expanding, Unclaimed (nothing refers to the volume) or Ready.
+	// (new Pods do not get it), Pending (not created yet), Expanding, Unclaimed (nothing refers to the volume) or
+	// Ready.
 	State VolumeState `json:"state"`
 	// message says what is wrong.
 	Message string `json:"message,omitempty"`

@@ -142,8 +142,8 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	return volume{id: id, class: class, lv: lv}, nil
 }
 
-// objectOf returns the LogicalVolume of a volume from the cache; it must not be changed. The volume ID is the UID of the
-// LogicalVolume, so objectOf finds it even if the status in the cache does not have the ID yet.
+// objectOf returns the LogicalVolume of a volume from the cache; it must not be changed. The volume ID is the UID of
+// the LogicalVolume, so objectOf finds it even if the status in the cache does not have the ID yet.
 func (s *NodeServer) objectOf(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

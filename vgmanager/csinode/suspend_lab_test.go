@@ -99,8 +99,8 @@ func (b *bench) wantText(path, want string) {
 	}
 }
 
-// TestLabASuspendedVolume suspends a volume while a Pod uses it. The Pod can write, another one does not get the volume,
-// and the data is there after the volume was resumed.
+// TestLabASuspendedVolume suspends a volume while a Pod uses it. The Pod can write, another one does not get the
+// volume, and the data is there after the volume was resumed.
 func TestLabASuspendedVolume(t *testing.T) {
 	for name, kind := range map[string]string{"ext4": "ext4", "xfs": "xfs", "block": ""} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ func (l classView) freeSpace() lvm.Bytes {
 	return max(0, limit-l.pool.VirtualSize())
 }
 
-// capacity returns the capacity for the scheduler: room minus the spare, in bytes. It is 0 if the thin pool is suspended,
-// which snapshots and expansion do not depend on.
+// capacity returns the capacity for the scheduler: room minus the spare, in bytes. It is 0 if the thin pool is
+// suspended, which snapshots and expansion do not depend on.
 func (l classView) capacity() uint64 {
 	if l.suspendedPool() != nil {
 		return 0

@@ -71,7 +71,8 @@ func TestPlanOfSuspendedDevices(t *testing.T) {
 			p := New(testWanted(test.spec), s)
 			checkPlan(t, name, p, test.want, test.says)
 			got := physicalVolume(Outcome{Node: s, Plan: p}, pv)
-			if got.State != test.state || got.Suspended != test.suspended || !strings.Contains(got.Message, test.message) {
+			if got.State != test.state || got.Suspended != test.suspended ||
+				!strings.Contains(got.Message, test.message) {
 				t.Errorf("got %+v", got)
 			}
 		})
