@@ -15,7 +15,7 @@ const (
 	// TopologyNodeKey is the topology key of a volume; its value is the node's name.
 	TopologyNodeKey = "topology.topolvm.io/node"
 	// EarlierDriverName is the name of the CSI driver of TopoLVM before 0.15, and the API group of its LogicalVolumes.
-	// TopoLVM still has it as an option (useLegacy). The product has no driver of this name.
+	// TopoLVM still has it as an option (useLegacy). Node agents serve it for volumes with EarlierDriverAnnotation.
 	EarlierDriverName = "topolvm.cybozu.com"
 	// EarlierTopologyNodeKey is the topology key of a volume of the earlier driver; its value is the node's name.
 	EarlierTopologyNodeKey = "topology.topolvm.cybozu.com/node"
@@ -96,6 +96,15 @@ const (
 	MigrationAnnotation = "lvm.topolvm.io/migration"
 	// MigratedFromAnnotation on a PersistentVolume has the name of the driver of which it was before.
 	MigratedFromAnnotation = "lvm.topolvm.io/migrated-from"
+	// EarlierDriverAnnotation on a LogicalVolume names the driver of its PersistentVolume if that is the earlier
+	// driver. The operator sets it. The node agent serves that driver while it has such a volume.
+	EarlierDriverAnnotation = "lvm.topolvm.io/earlier-driver"
+	// EarlierStagedAnnotation on a LogicalVolume has the path at which the node agent staged it for the earlier driver.
+	// As long as it is set, the volume is not migrated.
+	EarlierStagedAnnotation = "lvm.topolvm.io/earlier-staged"
+	// EarlierNodeIDSuffix ends the node ID with which a node agent registers the earlier driver. TopoLVM's node ID is
+	// the name of the node, so the CSINode tells which of the two serves the driver.
+	EarlierNodeIDSuffix = "/lvms"
 	// EarlierVolumeFinalizer keeps a LogicalVolume of the earlier driver. The node service of that driver removes the
 	// logical volume when the object is deleted, unless the object has EarlierPendingDeletionAnnotation.
 	EarlierVolumeFinalizer = "topolvm.cybozu.com/logicalvolume"

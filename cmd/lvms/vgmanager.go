@@ -318,8 +318,9 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Volumes: engine,
-		FileSystems: fileSystems.FileSystems, Programs: local, Locks: fileSystems.locks})
+	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
+		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
+		Locks: fileSystems.locks})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err
@@ -335,6 +336,9 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 		CSISocket: csiSocket,
 	})
 	if err := mgr.Add(registrar); err != nil {
+		return err
+	}
+	if err := addEarlierDriver(mgr, node.NodeOptions, layout); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {

@@ -3,7 +3,8 @@
 // and the PersistentVolume of each volume, or moves them to the node that has the disks now. The agent then makes the
 // existing logical volume the one of the LogicalVolume. No logical volume is created or changed, apart from its tags.
 //
-// It also recreates PersistentVolumes of TopoLVM before 0.15 for this driver, on request: see migrations.
+// It also recreates PersistentVolumes of TopoLVM before 0.15 for this driver, on request: see migrations. Before that,
+// it lets node agents serve them: see earlierVolumes.
 //
 // Each step can be repeated, so that an operator that was killed continues.
 package volumeimport
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
@@ -237,6 +239,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		return err
 	}
 	if err := (migrations{c}).setupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(&earlierVolumes{Controller: c, emitter: event.NewEmitter(c.recorder)}); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).

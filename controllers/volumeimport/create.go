@@ -22,6 +22,8 @@ import (
 type job struct {
 	*Controller
 	node, class, group string
+	// forEarlier is true if the LogicalVolumes are for PersistentVolumes of the earlier driver.
+	forEarlier bool
 	// safe has the nodes that no longer have the volume group. pods are the Pods of each namespace.
 	safe map[string]bool
 	pods map[string][]corev1.Pod
@@ -136,6 +138,9 @@ func (j *job) logicalVolume(ctx context.Context, v v1alpha1.RecoveryVolume) erro
 				v1alpha1.ImportAnnotation: v.Name, v1alpha1.ClaimAnnotation: v.Claim}},
 			Spec: topolvmv1.LogicalVolumeSpec{Name: v.PersistentVolume, NodeName: j.node, DeviceClass: j.class,
 				Size: sizeOf(v)},
+		}
+		if j.forEarlier {
+			lv.Annotations[v1alpha1.EarlierDriverAnnotation] = v1alpha1.EarlierDriverName
 		}
 		if err := j.client.Create(ctx, lv); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create LogicalVolume %s: %w", v.PersistentVolume, err)

@@ -69,11 +69,20 @@ func migrationProblem(f migrationFacts) string {
 		}
 	}
 	if !slices.Contains(f.drivers, v1alpha1.DriverName) {
-		return fmt.Sprintf("the kubelet of node %s does not have the driver %s: add a device class for the volume "+
-			"group of logical volume %s to the LVMCluster, and check the vg-manager Pod of the node",
-			v1alpha1.NodeOfEarlierVolume(f.pv), v1alpha1.DriverName, f.pv.Spec.CSI.VolumeHandle)
+		return withoutDriver(f.pv)
 	}
 	return ""
+}
+
+func withoutDriver(pv *corev1.PersistentVolume) string {
+	return fmt.Sprintf("the kubelet of node %s does not have the driver %s: add a device class for the volume "+
+		"group of logical volume %s to the LVMCluster, and check the vg-manager Pod of the node",
+		v1alpha1.NodeOfEarlierVolume(pv), v1alpha1.DriverName, pv.Spec.CSI.VolumeHandle)
+}
+
+func withoutNode(pv *corev1.PersistentVolume) string {
+	return fmt.Sprintf("PersistentVolume %s has no node affinity with the key %s, so its node is not known", pv.Name,
+		v1alpha1.EarlierTopologyNodeKey)
 }
 
 // claimProblem returns why the PersistentVolume or its claim cannot be used for this driver, or "".
@@ -87,8 +96,7 @@ func claimProblem(f migrationFacts) string {
 	case !f.claim.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("claim %s is being deleted", claimOf(f.pv))
 	case v1alpha1.NodeOfEarlierVolume(f.pv) == "":
-		return fmt.Sprintf("PersistentVolume %s has no node affinity with the key %s, so its node is not known",
-			f.pv.Name, v1alpha1.EarlierTopologyNodeKey)
+		return withoutNode(f.pv)
 	case f.pv.Spec.CSI.FSType == "btrfs":
 		return fmt.Sprintf("claim %s has a btrfs file system, which is not supported: copy its data to a new claim",
 			claimOf(f.pv))

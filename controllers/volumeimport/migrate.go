@@ -38,7 +38,9 @@ import (
 //  3. delete the PersistentVolume, with the reclaim policy Retain, and create the new one;
 //  4. remove the finalizer of the earlier LogicalVolume, and delete it.
 //
-// Nothing removes the logical volume: the earlier driver must not run on the node, which each step checks again.
+// The first step may have been done by earlierVolumes. The second one waits until the node agent has unstaged the
+// volume, and no volume is staged after it. Nothing removes the logical volume: TopoLVM must not serve the earlier
+// driver on the node, which each step checks again.
 type migrations struct{ *Controller }
 
 // Reconcile performs the next steps of a migration. It writes what the migration waits for to MigrationAnnotation.
@@ -110,9 +112,7 @@ func (m migrations) migrate(ctx context.Context, pv *corev1.PersistentVolume) er
 	}
 	j := &job{Controller: m.Controller, node: facts.old.Spec.NodeName, class: facts.old.Spec.DeviceClass}
 	// It returns an error until the node agent has found the logical volume.
-	err = j.logicalVolume(ctx, v1alpha1.RecoveryVolume{Name: pv.Spec.CSI.VolumeHandle, PersistentVolume: pv.Name,
-		Claim: claimOf(pv), Size: facts.old.Spec.Size.Value()})
-	if err != nil {
+	if err := j.logicalVolume(ctx, volumeOfEarlier(pv, facts.old)); err != nil {
 		return err
 	}
 	return m.begin(ctx, j, pv)
@@ -126,6 +126,9 @@ func (m migrations) begin(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	}
 	if lv.Status.VolumeID != pv.Spec.CSI.VolumeHandle || !lv.DeletionTimestamp.IsZero() {
 		return waiting("LogicalVolume %s has just changed", lv.Name)
+	}
+	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "" {
+		return waiting("node %s has not unmounted volume %s yet", lv.Spec.NodeName, lv.Status.VolumeID)
 	}
 	data, err := json.Marshal(j.forThisDriver(pv))
 	if err != nil {
@@ -217,8 +220,8 @@ func (c *Controller) releaseEarlier(ctx context.Context, lv *topolvmv1.LogicalVo
 	return nil
 }
 
-// driversOf returns the names of the CSI drivers that the kubelet of a node has. It returns none for a node that does
-// not exist.
+// driversOf returns the names of the CSI drivers that the kubelet of a node has, without the earlier driver if the node
+// agent of this product serves it. It returns none for a node that does not exist.
 func (c *Controller) driversOf(ctx context.Context, node string) ([]string, error) {
 	csiNode := &storagev1.CSINode{}
 	err := c.live.Get(ctx, client.ObjectKey{Name: node}, csiNode)
@@ -227,6 +230,9 @@ func (c *Controller) driversOf(ctx context.Context, node string) ([]string, erro
 	}
 	var names []string
 	for _, driver := range csiNode.Spec.Drivers {
+		if driver.Name == v1alpha1.EarlierDriverName && driver.NodeID == node+v1alpha1.EarlierNodeIDSuffix {
+			continue
+		}
 		names = append(names, driver.Name)
 	}
 	return names, nil

@@ -89,6 +89,7 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	}
 	before := lv.DeepCopy()
 	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
+	delete(lv.Annotations, v1alpha1.EarlierDriverAnnotation)
 	if err := c.client.Patch(ctx, lv, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
 	}

@@ -30,6 +30,7 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may delete configmaps lvms-deleted-volumes in openshift-lvm-storage":           deletionsAreSaved,
 	"vg-manager may get configmaps lvms-deleted-volumes in openshift-lvm-storage":                 "vgmanager/volumegroup, TestADeletedVolumeIsRemovedAfterItsRetention",
 	"lvms-operator may get logicalvolumes.topolvm.cybozu.com in all namespaces":                   volumesAreMigrated,
+	"lvms-operator may list logicalvolumes.topolvm.cybozu.com in all namespaces":                  volumesAreMigrated,
 	"lvms-operator may patch logicalvolumes.topolvm.cybozu.com in all namespaces":                 volumesAreMigrated,
 	"lvms-operator may delete logicalvolumes.topolvm.cybozu.com in all namespaces":                volumesAreMigrated,
 	"lvms-operator may get csinodes.storage.k8s.io in all namespaces":                             volumesAreMigrated,

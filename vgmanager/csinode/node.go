@@ -6,6 +6,7 @@
 package csinode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,18 @@ type NodeOptions struct {
 	Programs Programs
 	// Locks are the volumes with work in progress; nil for those of this service alone.
 	Locks *service.Locks
+	// NodeID and TopologyKey are what NodeGetInfo returns; "" for the name of the node, and the key of topolvm.io.
+	NodeID, TopologyKey string
+	// Staging is told which volumes are staged; nil if nobody has to know.
+	Staging StagingRecorder
+}
+
+// StagingRecorder records which volumes are staged.
+type StagingRecorder interface {
+	// BeforeStaging is called before a volume is staged at a path. An error prevents it.
+	BeforeStaging(ctx context.Context, volumeID, path string) error
+	// Unstaged is called when a volume is no longer staged at a path.
+	Unstaged(ctx context.Context, volumeID, path string) error
 }
 
 // NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes run in
@@ -73,14 +86,16 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	if o.Locks == nil {
 		o.Locks = &service.Locks{}
 	}
+	o.NodeID = cmp.Or(o.NodeID, o.Node)
+	o.TopologyKey = cmp.Or(o.TopologyKey, v1alpha1.TopologyNodeKey)
 	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs}, locks: o.Locks}
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.
 func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
-		NodeId:             s.Node,
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: s.Node}},
+		NodeId:             s.NodeID,
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{s.TopologyKey: s.Node}},
 	}, nil
 }
 

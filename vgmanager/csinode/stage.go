@@ -40,6 +40,11 @@ func (s *NodeServer) stageVolume(ctx context.Context, request *csi.NodeStageVolu
 	if err := service.CheckRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
 		return err
 	}
+	if s.Staging != nil {
+		if err := s.Staging.BeforeStaging(ctx, request.GetVolumeId(), staging); err != nil {
+			return err
+		}
+	}
 	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return err
 	}
@@ -279,8 +284,14 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 // NodeUnstageVolume unmounts a volume that no Pod uses. It succeeds if the volume was never staged.
 func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	if err := s.unmount(ctx, request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
+	id, staging := request.GetVolumeId(), request.GetStagingTargetPath()
+	if err := s.unmount(ctx, id, staging, "staging_target_path"); err != nil {
 		return nil, err
+	}
+	if s.Staging != nil {
+		if err := s.Staging.Unstaged(ctx, id, staging); err != nil {
+			return nil, err
+		}
 	}
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +51,8 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 	return connection, nil
 }
 
-// MeasureServer returns an interceptor that records the duration of each call to a server of the CSI driver.
+// MeasureServer returns an interceptor that records the duration of each call to a server of the CSI driver. Servers of
+// several drivers share the metric, which has the driver as a label.
 func MeasureServer(driver string, metrics prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "csi",
@@ -59,7 +61,14 @@ func MeasureServer(driver string, metrics prometheus.Registerer) (grpc.UnaryServ
 		Help:      "Duration of CSI calls by method and gRPC code.",
 		Buckets:   operationBuckets,
 	}, operationLabels)
-	if err := register(metrics, seconds); err != nil {
+	err := metrics.Register(seconds)
+	already := prometheus.AlreadyRegisteredError{}
+	if errors.As(err, &already) {
+		if present, is := already.ExistingCollector.(*prometheus.HistogramVec); is {
+			seconds, err = present, nil
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("register the metrics of the CSI server: %w", err)
 	}
 	return func(ctx context.Context, request any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/topolvm/topolvm/pkg/driver"
+	"google.golang.org/grpc"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
+)
+
+const (
+	// registryDir is the kubelet's plugins_registry in the container of the agent.
+	registryDir = "/registration"
+	// earlierSocket is next to csiSocket.
+	earlierSocket = "csi-topolvm-earlier.sock"
+	// earlierRegistration differs from the socket of TopoLVM's registrar, which earlierOther is: if both had one path,
+	// each would remove the other's socket.
+	earlierRegistration = "topolvm.cybozu.com-lvms-reg.sock"
+	earlierOther        = "topolvm.cybozu.com-reg.sock"
+)
+
+// addEarlierDriver adds the node service for volumes of TopoLVM before 0.15. It is the one of this driver under another
+// name, and has the same locks. It runs only while a volume needs it.
+func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout nodelayout.Layout) error {
+	measure, err := sidecar.MeasureServer(lvmv1alpha1.EarlierDriverName, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	socket := filepath.Join(filepath.Dir(csiSocket), earlierSocket)
+	e := &earlierService{measure: measure, registrar: sidecar.RegistrarOptions{
+		Driver: lvmv1alpha1.EarlierDriverName, Socket: filepath.Join(registryDir, earlierRegistration),
+		Endpoint: filepath.Join(layout.NodeSocketDir(), earlierSocket), CSISocket: socket,
+	}}
+	earlier := csinode.NewEarlierDriver(csinode.EarlierOptions{Node: node.Node, Client: mgr.GetClient(),
+		Live: mgr.GetAPIReader(), OtherSocket: filepath.Join(registryDir, earlierOther), Serve: e.serve})
+	e.node = newEarlierNode(node, earlier)
+	return mgr.Add(earlier)
+}
+
+// newEarlierNode returns the node service with the node ID and the topology key of the earlier driver.
+func newEarlierNode(o csinode.NodeOptions, staging csinode.StagingRecorder) *csinode.NodeServer {
+	o.NodeID = o.Node + lvmv1alpha1.EarlierNodeIDSuffix
+	o.TopologyKey = lvmv1alpha1.EarlierTopologyNodeKey
+	o.Staging = staging
+	return csinode.NewNodeServer(o)
+}
+
+// earlierService serves the earlier driver on its socket, and registers it with the kubelet.
+type earlierService struct {
+	node      *csinode.NodeServer
+	measure   grpc.UnaryServerInterceptor
+	registrar sidecar.RegistrarOptions
+}
+
+// serve runs until the context ends or one of the two servers does. Then the sockets do not exist, and the kubelet has
+// the driver no longer.
+func (e *earlierService) serve(ctx context.Context) error {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(e.measure, service.LogCalls(e.node.ClaimOf)))
+	csi.RegisterIdentityServer(server, earlierIdentity{
+		driver.NewIdentityServer(func() (bool, error) { return true, nil })})
+	csi.RegisterNodeServer(server, e.node)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 2)
+	go func() { ended <- sidecar.NewGRPCServer(server, e.registrar.CSISocket).Start(ctx) }()
+	go func() { ended <- sidecar.NewRegistrar(e.registrar).Start(ctx) }()
+	first := <-ended
+	cancel()
+	return errors.Join(first, <-ended)
+}
+
+// earlierIdentity is the CSI identity service of the earlier driver.
+type earlierIdentity struct{ csi.IdentityServer }
+
+// GetPluginInfo returns the name of the earlier driver, and the version of this program.
+func (earlierIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: lvmv1alpha1.EarlierDriverName, VendorVersion: version.Full()}, nil
+}

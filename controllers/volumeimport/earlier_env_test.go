@@ -1,0 +1,317 @@
+//go:build env
+
+package volumeimport
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+)
+
+// servedWorld has a bound volume of the earlier driver without a request to migrate it.
+type servedWorld struct {
+	*world
+	pv     *corev1.PersistentVolume
+	runner *earlierVolumes
+	events *events.FakeRecorder
+}
+
+func newServedWorld(t *testing.T, name string) *servedWorld {
+	t.Helper()
+	// The other tests of this package leave volumes of the earlier driver.
+	removeEarlier(t)
+	w := &servedWorld{world: newWorld(t, name)}
+	w.pv = w.earlierVolume()
+	w.pv.Annotations = nil
+	w.must(server.Client.Update(t.Context(), w.pv))
+	w.setPhase(corev1.VolumeBound)
+	w.restart()
+	return w
+}
+
+// removeEarlier removes all volumes, and the CSIDriver of the earlier driver.
+func removeEarlier(t *testing.T) {
+	t.Helper()
+	for _, list := range []client.ObjectList{&corev1.PersistentVolumeList{}, &earlierv1.LogicalVolumeList{},
+		&topolvmv1.LogicalVolumeList{}} {
+		removeAll(t, list)
+	}
+	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName}}
+	if err := server.Client.Delete(t.Context(), driver); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *servedWorld) restart() {
+	w.world.restart()
+	w.events = events.NewFakeRecorder(100)
+	w.runner = &earlierVolumes{Controller: w.ctl, emitter: event.NewEmitter(w.events)}
+}
+
+func (w *servedWorld) setPhase(phase corev1.PersistentVolumePhase) {
+	w.Helper()
+	pv := w.persistentVolume(w.pv.Name)
+	pv.Status.Phase = phase
+	w.must(server.Client.Status().Update(w.Context(), pv))
+}
+
+// pass runs twice, with the node agent in between. It returns the events.
+func (w *servedWorld) pass() string {
+	w.Helper()
+	for range 2 {
+		_, err := w.runner.pass(w.Context())
+		w.must(err)
+		w.agent()
+	}
+	var sent []string
+	for len(w.events.Events) > 0 {
+		sent = append(sent, <-w.events.Events)
+	}
+	return strings.Join(sent, "; ")
+}
+
+func (w *servedWorld) csiDriver() *storagev1.CSIDriver {
+	w.Helper()
+	driver := &storagev1.CSIDriver{}
+	err := server.Client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.EarlierDriverName}, driver)
+	w.must(client.IgnoreNotFound(err))
+	if err != nil {
+		return nil
+	}
+	return driver
+}
+
+func (w *servedWorld) isServed() bool {
+	w.Helper()
+	lv := &topolvmv1.LogicalVolume{}
+	err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.pv), lv)
+	w.must(client.IgnoreNotFound(err))
+	return err == nil && lv.Annotations[v1alpha1.EarlierDriverAnnotation] == v1alpha1.EarlierDriverName
+}
+
+// wantServed checks that the volume has a LogicalVolume for its logical volume, and that nothing else has changed.
+func (w *servedWorld) wantServed() {
+	w.Helper()
+	lv, pv := w.logicalVolume(w.pv.Name), w.persistentVolume(w.pv.Name)
+	if !w.isServed() || lv.Status.VolumeID != w.pv.Spec.CSI.VolumeHandle || lv.Spec.NodeName != w.node() ||
+		lv.Spec.DeviceClass != "ssd" || lv.Annotations[v1alpha1.ClaimAnnotation] != w.name+"/data" {
+		w.Errorf("got the LogicalVolume %+v", lv)
+	}
+	if pv.UID != w.pv.UID || !pv.DeletionTimestamp.IsZero() {
+		w.Errorf("got the PersistentVolume %+v", pv)
+	}
+	if driver := w.csiDriver(); driver == nil || *driver.Spec.AttachRequired {
+		w.Errorf("got the CSIDriver %+v", driver)
+	}
+	w.wantDataIsSafe("served")
+}
+
+// TestAVolumeOfTheEarlierDriverIsServed: the operator is killed at each request.
+func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) {
+	for n := 1; ; n++ {
+		w := newServedWorld(t, fmt.Sprintf("served-%d", n))
+		calls := w.stop(n)
+		for range 2 {
+			_, _ = w.runner.pass(t.Context())
+			w.agent()
+		}
+		killed := *calls >= n
+		w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
+		w.spy.Fail = nil
+		w.restart()
+		w.pass()
+		w.wantServed()
+		w.spy.Writes()
+		w.pass()
+		if writes := w.spy.Writes(); len(writes) > 0 {
+			t.Errorf("once more: %v", writes)
+		}
+		if t.Failed() {
+			t.Fatalf("killed at request %d", n)
+		}
+		if !killed {
+			if n < 8 {
+				t.Errorf("killed at %d requests only", n)
+			}
+			return
+		}
+	}
+}
+
+// TestAVolumeIsNotServed: no object is created, and the event says why.
+func TestAVolumeIsNotServed(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*servedWorld)
+		says string // part of the event; empty for none
+	}{
+		"topolvm": {func(w *servedWorld) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) }, ""},
+		"nodriver": {func(w *servedWorld) { w.drivers() },
+			"EarlierVolumeNotServed the volume is not served: the kubelet of node not-nodriver-new does not have"},
+		"noobject": {func(w *servedWorld) { removeAll(w.T, &earlierv1.LogicalVolumeList{}); w.ownDriver() },
+			"LogicalVolume not-noobject-pv of the API group topolvm.cybozu.com does not exist"},
+		"available": {func(w *servedWorld) { w.setPhase(corev1.VolumeAvailable) }, ""},
+		"released": {func(w *servedWorld) { w.setPhase(corev1.VolumeReleased) },
+			"EarlierVolumeReleased the claim was deleted, but volumes of the driver topolvm.cybozu.com are not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newServedWorld(t, "not-"+name)
+			test.edit(w)
+			w.spy.Writes()
+			if got := w.pass(); (got == "") != (test.says == "") || !strings.Contains(got, test.says) {
+				t.Errorf("got the events %q, want %q", got, test.says)
+			}
+			if writes := w.spy.Writes(); len(writes) > 0 || w.isServed() {
+				t.Errorf("got %v", writes)
+			}
+			if got := w.pass(); got != "" {
+				t.Errorf("the event is repeated: %s", got)
+			}
+		})
+	}
+}
+
+// ownDriver creates the CSIDriver as the operator does.
+func (w *servedWorld) ownDriver() {
+	w.Helper()
+	w.must(w.runner.ensureDriver(w.Context(), &earlierState{}))
+}
+
+// TestOurOwnRegistrationIsNotThatOfTopoLVM: the node ID tells them apart.
+func TestOurOwnRegistrationIsNotThatOfTopoLVM(t *testing.T) {
+	w := newServedWorld(t, "ours")
+	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.node()}}
+	w.must(server.Client.Delete(t.Context(), csiNode))
+	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: w.node()},
+		{Name: v1alpha1.EarlierDriverName, NodeID: w.node() + v1alpha1.EarlierNodeIDSuffix}}
+	csiNode.ResourceVersion = ""
+	w.create(csiNode)
+	w.pass()
+	w.wantServed()
+}
+
+// TestAServedVolumeIsMigratedWhenItIsUnstaged: the agents no longer serve it then, and the CSIDriver is deleted.
+func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
+	w := newServedWorld(t, "unstaged")
+	claim := w.claim("data")
+	w.pass()
+	lv := w.logicalVolume(w.pv.Name)
+	lv.Annotations[v1alpha1.EarlierStagedAnnotation] = "/var/lib/kubelet/x/globalmount"
+	w.must(server.Client.Update(t.Context(), lv))
+	pv := w.persistentVolume(w.pv.Name)
+	pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
+	w.must(server.Client.Update(t.Context(), pv))
+	for range 3 {
+		w.step()
+	}
+	if got := w.persistentVolume(pv.Name); got.UID != pv.UID || !strings.Contains(w.message(),
+		"waiting: node unstaged-new has not unmounted volume id-unstaged-pv yet") {
+		t.Errorf("got %q", w.message())
+	}
+	lv = w.logicalVolume(w.pv.Name)
+	delete(lv.Annotations, v1alpha1.EarlierStagedAnnotation)
+	w.must(server.Client.Update(t.Context(), lv))
+	for range 5 {
+		w.step()
+	}
+	pv.Annotations = nil
+	w.wantMigrated(pv, claim)
+	if w.isServed() {
+		t.Error("the node agent still serves the earlier driver")
+	}
+	w.pass()
+	if w.csiDriver() != nil {
+		t.Error("the CSIDriver is left")
+	}
+}
+
+// TestAVolumeWithoutPersistentVolumeIsNoLongerServed: its LogicalVolume stays, and so does TopoLVM's CSIDriver.
+func TestAVolumeWithoutPersistentVolumeIsNoLongerServed(t *testing.T) {
+	w := newServedWorld(t, "without")
+	w.create(&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName},
+		Spec: storagev1.CSIDriverSpec{AttachRequired: new(bool)}})
+	w.pass()
+	w.wantServed()
+	removeAll(t, &corev1.PersistentVolumeList{})
+	w.pass()
+	if lv := w.logicalVolume(w.pv.Name); w.isServed() || !lv.DeletionTimestamp.IsZero() || w.csiDriver() == nil {
+		t.Errorf("got %+v, %v", lv, w.csiDriver())
+	}
+}
+
+// TestAFailedReadServesNothing: nothing is written, whatever cannot be read.
+func TestAFailedReadServesNothing(t *testing.T) {
+	w := newServedWorld(t, "unread")
+	for name, matches := range map[string]func(object any) bool{
+		"earlier objects":   func(o any) bool { _, is := o.(*earlierv1.LogicalVolumeList); return is },
+		"PersistentVolumes": func(o any) bool { _, is := o.(*corev1.PersistentVolumeList); return is },
+		"LogicalVolumes":    func(o any) bool { _, is := o.(*topolvmv1.LogicalVolumeList); return is },
+		"CSIDriver":         func(o any) bool { _, is := o.(*storagev1.CSIDriver); return is },
+		"CSINode":           func(o any) bool { _, is := o.(*storagev1.CSINode); return is },
+	} {
+		w.spy.Writes()
+		w.spy.Fail = func(_ string, object any) error {
+			if matches(object) {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		if _, err := w.runner.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if writes := w.spy.Writes(); len(writes) > 0 {
+			t.Errorf("%s: got %v", name, writes)
+		}
+	}
+	w.spy.Fail = nil
+}
+
+// removeAll removes all objects of a kind, also those with finalizers.
+func removeAll(t *testing.T, list client.ObjectList) {
+	t.Helper()
+	ctx := t.Context()
+	if err := server.Client.List(ctx, list); err != nil {
+		t.Error(err)
+	}
+	for _, object := range objectsOf(list) {
+		if len(object.GetFinalizers()) > 0 {
+			object.SetFinalizers(nil)
+			if err := server.Client.Update(ctx, object); err != nil && !apierrors.IsNotFound(err) {
+				t.Error(err)
+			}
+		}
+		if err := server.Client.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	}
+}
+
+func objectsOf(list client.ObjectList) (objects []client.Object) {
+	switch l := list.(type) {
+	case *corev1.PersistentVolumeList:
+		for i := range l.Items {
+			objects = append(objects, &l.Items[i])
+		}
+	case *earlierv1.LogicalVolumeList:
+		for i := range l.Items {
+			objects = append(objects, &l.Items[i])
+		}
+	case *topolvmv1.LogicalVolumeList:
+		for i := range l.Items {
+			objects = append(objects, &l.Items[i])
+		}
+	}
+	return objects
+}
