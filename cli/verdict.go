@@ -259,9 +259,10 @@ func adoptAction(p Problem) string {
 	if found == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s Detach its disks or rename the device class. Or, if no other node and no other cluster uses "+
-		"the disks, use the volume group with its volumes: kubectl lvms adopt --node %s --class %s --volume-group %s. "+
-		"To destroy it instead, see its reason: kubectl lvms status -o yaml.", found[1], p.Node, p.DeviceClass, found[2])
+	return fmt.Sprintf("%s Detach its disks or rename the device class. Or, if no other node and no other cluster "+
+		"uses the disks, use the volume group with its volumes: kubectl lvms adopt --node %s --class %s "+
+		"--volume-group %s. To destroy it instead, see its reason: kubectl lvms status -o yaml.", found[1], p.Node,
+		p.DeviceClass, found[2])
 }
 
 // physicalVolumeProblems returns the physical volumes that need attention. If the condition of the devices reports

@@ -321,9 +321,9 @@ type DeviceRequest struct {
 	// +kubebuilder:validation:Enum=Cordon;Drain;Remove
 	Action DeviceAction `json:"action"`
 
-	// suspend also suspends the device: new Pods do not get the volumes that have data on it, wholly or partly. Pods that
-	// run keep them. If the thin pool of a device class has data on the device, no new volume is created in it; snapshots
-	// and clones are.
+	// suspend also suspends the device: new Pods do not get the volumes that have data on it, wholly or partly. Pods
+	// that run keep them. If the thin pool of a device class has data on the device, no new volume is created in it;
+	// snapshots and clones are.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-// startAPIServer starts a real API server with our CRDs, the operator's namespace, and our admission webhook, and returns
+// startAPIServer starts an API server with our CRDs, the operator's namespace and our admission webhook, and returns
 // its configuration and a function that ends it.
 func startAPIServer(ctx context.Context, namespace string) (*rest.Config, func() error, error) {
 	server, err := env.Start()
@@ -82,8 +82,8 @@ func validating(kind, resource string, operations ...admissionv1.OperationType) 
 	}
 }
 
-func serveAdmission(ctx context.Context, config *rest.Config, namespace string, options *envtest.WebhookInstallOptions,
-	ended chan<- error) error {
+func serveAdmission(ctx context.Context, config *rest.Config, namespace string,
+	options *envtest.WebhookInstallOptions, ended chan<- error) error {
 	if err := options.Install(config); err != nil {
 		return err
 	}

@@ -165,7 +165,7 @@ func (o options) metrics(ctx context.Context, b *bridge, address string, dial di
 	return end, err
 }
 
-// cluster returns the configuration of a running lab, or of an API server that it starts, with the operator's namespace.
+// cluster returns the configuration of a running lab, or of an API server that it starts, with a namespace.
 func cluster(ctx context.Context, folder, namespace string) (*rest.Config, func() error, error) {
 	if folder == "" {
 		return startAPIServer(ctx, namespace)

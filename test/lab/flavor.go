@@ -134,8 +134,8 @@ func listed() []Flavor {
 		},
 		{
 			Name: "lvm31",
-			Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, cryptsetup 2.7, mdadm 4.4, systemd 257, " +
-				"kernel 6.12",
+			Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, cryptsetup 2.7, mdadm 4.4, " +
+				"systemd 257, kernel 6.12",
 			root: debian13("cryptsetup-bin", "mdadm"),
 		},
 		{

@@ -79,8 +79,8 @@ type event struct {
 	ResponseStatus struct{ Code int }
 }
 
-// installedIn are the namespaces in which the tests install the operator while requests are recorded. Their Roles are the
-// same.
+// installedIn are the namespaces in which the tests install the operator while requests are recorded. It has the same
+// Roles in each.
 var installedIn = []string{story.OperatorNamespace, "openshift-storage"}
 
 // asInstalled returns the namespace that the rendered Roles have for one of these namespaces.

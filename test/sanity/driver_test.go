@@ -104,7 +104,8 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
 		return err
 	}
-	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(), Live: manager.GetAPIReader(),
+	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
+		Live:    manager.GetAPIReader(),
 		Volumes: engine, Programs: host.NewLocal()})
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }

@@ -33,7 +33,8 @@ func adopts(ctx context.Context, disk string) {
 	GinkgoHelper()
 	volume := story.Volume{Namespace: namespace, Name: "found", Class: "lvms-" + moved, Size: "64Mi"}
 	cluster.OnNode(ctx, node, "/bin/sh", "-c", fmt.Sprintf(`set -e
-lvm vgcreate --quiet --addtag lvms --addtag lvms.cluster=former --addtag lvms.class=%[1]s --addtag lvms.node=%[2]s %[1]s %[3]s
+lvm vgcreate --quiet %[1]s %[3]s
+lvm vgchange --quiet --addtag lvms --addtag lvms.cluster=former --addtag lvms.class=%[1]s --addtag lvms.node=%[2]s %[1]s
 lvm lvcreate --quiet --yes --name kept --size 64m %[1]s
 mkfs.ext4 -q -b 4096 /dev/%[1]s/kept
 mkdir -p /run/kept && mount /dev/%[1]s/kept /run/kept
@@ -57,7 +58,7 @@ lvm vgchange --quiet --activate n %[1]s`, moved, node, disk))
 	Expect(cluster.Checksum(ctx, volume, "reader")).To(Equal(before))
 	isHealthy(ctx)
 	Expect(cluster.StopPod(ctx, namespace, "reader")).To(Succeed())
-	Expect(cluster.Unclaim(ctx, volume)).To(Succeed())
+	cluster.Run(ctx, "delete", "pvc", "-n", namespace, volume.Name) // the volume of an import is retained
 }
 
 // trims gives the blocks of a deleted file back to a thin pool.

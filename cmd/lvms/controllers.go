@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
+	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
+	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
+	"github.com/lvm-storage/lvm-operator/controllers/node"
+	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
+	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
+	"github.com/lvm-storage/lvm-operator/internal/olm"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/podwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/webhook"
+)
+
+// addControllers adds the controllers of the operator, and its webhooks.
+func addControllers(mgr ctrl.Manager, o *operator) error {
+	direct, namespace, image, found := o.direct, o.namespace, o.image, o.found
+	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
+		return err
+	}
+	gate, err := olm.FromEnvironment(direct)
+	if err != nil {
+		return err
+	}
+	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+		lvmcluster.Options{Namespace: namespace, Rights: o.watch, UpgradeGate: gate,
+			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
+			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
+				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID}})
+	if err := clusters.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
+		return err
+	}
+	if err := addInstalled(mgr, namespace, image, found, o.operatorOptions); err != nil {
+		return err
+	}
+	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(),
+		namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+		namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
+	approvals := &webhook.ApprovalValidator{Namespace: namespace}
+	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr)); err != nil {
+		return err
+	}
+	if err := o.addPodWebhook(mgr); err != nil {
+		return err
+	}
+	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace,
+		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(),
+		mgr.GetAPIReader()); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// addPodWebhook serves the webhook for Pods if it is on, and registers it or deletes its registration.
+func (o *operator) addPodWebhook(mgr ctrl.Manager) error {
+	if o.podWebhook {
+		mgr.GetWebhookServer().Register(podwebhook.Path,
+			&admission.Webhook{Handler: podwebhook.New(mgr.GetClient(), mgr.GetAPIReader())})
+	}
+	return mgr.Add(podwebhook.NewRegistration(podwebhook.Options{Client: o.direct, Namespace: o.namespace,
+		Certificate: o.webhookCert, Enabled: o.podWebhook}))
+}
+
+// addInstalled adds the controllers for objects of the installation, which do not depend on an LVMCluster.
+func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform, o operatorOptions) error {
+	if err := networkpolicies.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if found.ServiceMonitors {
+		if err := alertrules.New(mgr.GetClient(), namespace, o.runbooks).SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	recorder := mgr.GetEventRecorder("lvms-operator")
+	if hasPlatformPrometheus(found) {
+		if err := metricsaccess.New(mgr.GetClient(), recorder, namespace).SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	if !found.Console {
+		return nil
+	}
+	if err := metrics.Registry.Register(consoleplugin.NewCollector(mgr.GetClient(), namespace)); err != nil {
+		return err
+	}
+	return consoleplugin.New(mgr.GetClient(), mgr.GetAPIReader(), recorder,
+		consoleplugin.Options{Namespace: namespace, Image: image, TLSProfile: found.TLSProfile}).SetupWithManager(mgr)
+}
