@@ -34,7 +34,8 @@ func adopts(ctx context.Context, disk string) {
 	volume := story.Volume{Namespace: namespace, Name: "found", Class: "lvms-" + moved, Size: "64Mi"}
 	cluster.OnNode(ctx, node, "/bin/sh", "-c", fmt.Sprintf(`set -e
 lvm vgcreate --quiet %[1]s %[3]s
-lvm vgchange --quiet --addtag lvms --addtag lvms.cluster=former --addtag lvms.class=%[1]s --addtag lvms.node=%[2]s %[1]s
+lvm vgchange --quiet --addtag lvms --addtag lvms.cluster=former %[1]s
+lvm vgchange --quiet --addtag lvms.class=%[1]s --addtag lvms.node=%[2]s %[1]s
 lvm lvcreate --quiet --yes --name kept --size 64m %[1]s
 mkfs.ext4 -q -b 4096 /dev/%[1]s/kept
 mkdir -p /run/kept && mount /dev/%[1]s/kept /run/kept
@@ -82,7 +83,11 @@ func trims(ctx context.Context, disk string) {
 	Expect(cluster.StopPod(ctx, namespace, "writer-pooled")).To(Succeed())
 
 	By("asking for the repair of a pool that is intact")
-	Expect(succeeds(ctx, "repair", "--node", node, "--class", pooled, "--yes")).NotTo(BeEmpty())
+	r := lvms(ctx, "repair", "--node", node, "--class", pooled, "--yes")
+	Expect(r.code).To(Equal(2), "the action does not help")
+	Expect(r.messages).To(ContainSubstring("the kernel reports no problem"))
+	Expect(cluster.Run(ctx, "get", "lvmrecoveries", "-A", "-o", "jsonpath={.items[*].spec.action}")).NotTo(
+		ContainSubstring("RepairThinPool"), "it is deleted again")
 	Expect(cluster.Unclaim(ctx, volume)).To(Succeed())
 }
 
