@@ -187,10 +187,15 @@ func TestAFailedRestoreOfMetadataIsRepeated(t *testing.T) {
 	b.until("restore", v1alpha1.RecoveryAwaitingApproval)
 	b.lvm.Fail("MetadataRestore", errors.New("input/output error"))
 	b.approvePlan("restore")
-	for range 30 {
+	// The check of the pool before the restore takes an unknown time.
+	for end := time.Now().Add(time.Minute); b.lvm.Calls()["MetadataRestore"] == 0 && time.Now().Before(end); {
 		b.agent.Wake()
 		_, _ = b.reconcile()
 		time.Sleep(2 * time.Millisecond)
+	}
+	for range 30 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
 	}
 	b.wantPhase("restore", v1alpha1.RecoveryRunning, "input/output error")
 	if calls := b.lvm.Calls(); calls["MetadataRestore"] != 1 || calls["ThinPoolActivate"] != 0 {
