@@ -21,6 +21,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || !has(self.existingVolumeGroup)",message="approval cannot be set together with existingVolumeGroup: no device is added to the volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
+// +kubebuilder:validation:XValidation:rule="!has(self.thinPoolConfig) || !has(self.eraseOnDelete) || self.eraseOnDelete != 'Zero'",message="eraseOnDelete Zero cannot be set together with thinPoolConfig: a thin pool zeros the blocks that it allocates, and zeros would use its space: use Discard or None"
 type DeviceClass struct {
 	// name is the name of the device class and, without existingVolumeGroup, of its volume group on each node. The name
 	// of its StorageClass is lvms- followed by this name. It has at most 63 characters.
@@ -143,7 +144,27 @@ type DeviceClass struct {
 	// administrator removes it. It must be at least 1h, for example 168h.
 	// +optional
 	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
+
+	// eraseOnDelete is what the node agent does with the blocks of a logical volume before it removes it, when its
+	// claim is deleted: None leaves them; Discard discards them (blkdiscard); Zero overwrites them with zeros. Until
+	// this is complete, the volume keeps its space. If not set: Zero without thinPoolConfig, so that no volume shows
+	// data of a deleted one, and None with thinPoolConfig, because a thin pool zeros the blocks that it allocates. Zero
+	// cannot be set together with thinPoolConfig. A change also applies to volumes that are being deleted.
+	// +optional
+	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 }
+
+// EraseMethod is what happens to the blocks of a logical volume before it is removed.
+//
+// +kubebuilder:validation:Enum=None;Discard;Zero
+type EraseMethod string
+
+// The methods to erase a logical volume.
+const (
+	EraseNone    EraseMethod = "None"
+	EraseDiscard EraseMethod = "Discard"
+	EraseZero    EraseMethod = "Zero"
+)
 
 // RetentionPeriod is how long something is kept, as a duration: 168h, 1h30m.
 //

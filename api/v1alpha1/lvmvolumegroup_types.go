@@ -109,4 +109,9 @@ type LVMVolumeGroupSpec struct {
 	// deleted while its Node object did not exist. Not set: until an administrator removes it.
 	// +optional
 	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
+
+	// eraseOnDelete is what the node agent does with the blocks of a logical volume before it removes it. If not set:
+	// Zero without thinPoolConfig, and None with thinPoolConfig.
+	// +optional
+	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 }

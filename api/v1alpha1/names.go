@@ -59,6 +59,9 @@ const (
 	// volume, or that was made on it.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
+	// ErasedTagPrefix precedes the number of bytes that are erased, from the beginning of a logical volume that is
+	// being removed. At least this part of its data is lost, and maybe more: it is not updated with each write.
+	ErasedTagPrefix = "lvms.erased="
 	// ClaimAnnotation on a LogicalVolume names what it was made for, as NAMESPACE/NAME.
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.

@@ -40,6 +40,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
@@ -137,7 +138,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
+	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -308,11 +309,11 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
-func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, local *host.Local,
-	fileSystems sharedFileSystems, layout nodelayout.Layout) error {
+func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
+	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Recorder: mgr.GetEventRecorder("vg-manager"),
+		Eraser: erase.New(ctx), Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {

@@ -237,12 +237,13 @@ var acceptedOnlyByUpstream = func() map[string]string {
 	const ownField = "concerns fields that upstream does not have"
 	const cost = "the API server evaluates the rules of a schema only if lists are limited"
 	list := map[string]string{
-		classes + ": maxItems 24":                                                   cost,
-		classes + ": list type map":                                                 "two device classes with one name would have one volume group",
-		classes + ": rule: only one device class can be the default":                upstreamToo,
-		class + ": required name":                                                   "a volume group needs a name",
-		class + ": rule: raidConfig and thinPoolConfig are mutually exclusive":      upstreamToo,
-		class + ": rule: deviceSelector and deviceSelectors are mutually exclusive": ownField,
+		classes + ": maxItems 24":                                                       cost,
+		classes + ": list type map":                                                     "two device classes with one name would have one volume group",
+		classes + ": rule: only one device class can be the default":                    upstreamToo,
+		class + ": required name":                                                       "a volume group needs a name",
+		class + ": rule: raidConfig and thinPoolConfig are mutually exclusive":          upstreamToo,
+		class + ": rule: eraseOnDelete Zero cannot be set together with thinPoolConfig": ownField,
+		class + ": rule: deviceSelector and deviceSelectors are mutually exclusive":     ownField,
 		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
 		class + ": rule: autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                                        ownField,
 		class + ": rule: approval cannot be set together with existingVolumeGroup":                                                                                                                            ownField,

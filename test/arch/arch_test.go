@@ -71,8 +71,10 @@ var rules = []rule{
 			"strings", "time"}},
 	{folder: "vgmanager/logicalvolume",
 		ours: []string{"api", "internal/csi/service", "internal/earlier", "internal/event", "internal/metric",
-			"internal/paging", "vgmanager/lvm", "vgmanager/lvmd"},
+			"internal/paging", "vgmanager/erase", "vgmanager/lvm", "vgmanager/lvmd"},
 		never: append([]string{module + "controllers"}, operatorCSI...)},
+	{folder: "vgmanager/erase", ours: []string{"internal/bounded"},
+		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.

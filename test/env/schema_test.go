@@ -129,6 +129,11 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"no retention": {`{deviceClasses: [{name: vg1, deletedVolumeRetention: 59m}]}`, `must be at least 1h`},
 		"retention without unit": {`{deviceClasses: [{name: vg1, deletedVolumeRetention: "7"}]}`,
 			`deletedVolumeRetention in body should match`},
+		"zeros for thin volumes": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1}, eraseOnDelete: Zero}]}`,
+			`eraseOnDelete Zero cannot be set together with thinPoolConfig`},
+		"unknown method to erase": {`{deviceClasses: [{name: vg1, eraseOnDelete: Shred}]}`,
+			`supported values: "None", "Discard", "Zero"`},
 		"size percent of 5": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`,
 			`should be greater than or equal to 10`},

@@ -154,7 +154,12 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	if err != nil {
 		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
 	}
-	return volume{id: id, class: class, lv: lv}, nil
+	v := volume{id: id, class: class, lv: lv}
+	if erased, begun := v.tagged(v1alpha1.ErasedTagPrefix); begun {
+		return volume{}, status.Errorf(codes.DataLoss, "volume %s on node %s is not used, because its removal began: "+
+			"at least its first %s bytes are erased: restore it from a backup", id, s.Node, erased)
+	}
+	return v, nil
 }
 
 // objectOf returns the LogicalVolume of a volume from the cache; it must not be changed. The volume ID is the UID of

@@ -168,3 +168,14 @@ func TestTheSuspensionIsReadFromTheAPIServer(t *testing.T) {
 	}
 	b.wantCode(b.stage("ext4", writer), codes.NotFound, "pvc-1")
 }
+
+// TestAVolumeWhoseRemovalBeganIsNotUsed: a part of it is erased.
+func TestAVolumeWhoseRemovalBeganIsNotUsed(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = append(b.volumes.lv.Tags, v1alpha1.ErasedTagPrefix+"4096")
+	for range 2 {
+		b.wantCode(b.stage("ext4", writer), codes.DataLoss, "at least its first 4096 bytes are erased")
+		b.wantCode(b.publish(true, false), codes.DataLoss, "its removal began")
+	}
+	b.wantDid()
+}

@@ -57,6 +57,11 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if err != nil {
 		return 0, status.Errorf(codes.Unavailable, "%s", message(err))
 	}
+	if erased := erasedBytes(found.GetTags()); erased != "" {
+		return 0, status.Errorf(codes.Unavailable, "the removal of logical volume %s on node %s began: at least its "+
+			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
+			r.Node, erased)
+	}
 	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
 	if len(add)+len(remove) > 0 {
 		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -16,6 +17,7 @@ func TestLabKilledAtEveryPoint(t *testing.T) {
 	newWorld := realWorld(t)
 	killAtEveryPoint(t, newWorld, func(point string) bool { return strings.Contains(point, " lv") })
 	t.Run("import", func(t *testing.T) { importAtEveryPoint(t, newWorld) })
+	t.Run("erase", func(t *testing.T) { eraseOnRealDisks(t, newWorld) })
 }
 
 // realWorld returns a function that returns a world on real LVM, without volumes.
@@ -32,6 +34,7 @@ func realWorld(t *testing.T) func(*testing.T) *world {
 	}
 	return func(t *testing.T) *world {
 		w := newWorldOn(t, real)
+		w.eraser = erase.New(t.Context())
 		report, err := real.Report(t.Context())
 		w.must(err)
 		for i := range report.VGs {

@@ -25,6 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -43,6 +44,16 @@ type Volumes interface {
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// Exists returns true if any volume group of the node has a volume with this name.
 	Exists(ctx context.Context, name string) (bool, error)
+	// Erasure returns what must be erased before a volume is removed, or nil. Erased records how much is erased.
+	Erasure(ctx context.Context, class, name string, running bool) (*lvmd.Erasure, error)
+	Erased(ctx context.Context, class, name string, done int64) error
+}
+
+// Eraser erases logical volumes in the background. erase.Eraser implements it.
+type Eraser interface {
+	Running(key string) bool
+	Erase(ctx context.Context, target erase.Target, record erase.Record) (erase.Progress, error)
+	Stop(ctx context.Context, key string) error
 }
 
 // Options configures a Reconciler.
@@ -54,6 +65,7 @@ type Options struct {
 	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
 	Node, Cluster string
 	Volumes       Volumes
+	Eraser        Eraser
 	Recorder      event.Recorder
 }
 
@@ -125,7 +137,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		}
 	}
 	if !lv.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, r.remove(ctx, lv)
+		return r.remove(ctx, lv)
 	}
 	marked, err := r.mark(ctx, lv)
 	if err != nil {
@@ -341,66 +353,4 @@ const maxMessage = 2048
 func message(err error) string {
 	text := status.Convert(err).Message()
 	return text[:min(len(text), maxMessage)]
-}
-
-// remove removes the logical volume and then the finalizer. If the logical volume does not exist, it was never
-// created, or an earlier process removed it and ended before it removed the finalizer.
-func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
-		return nil
-	}
-	err := r.removable(ctx, lv)
-	if err == nil {
-		err = r.unbound(ctx, lv)
-	}
-	if err == nil {
-		_, err = r.Volumes.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass})
-	}
-	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
-		r.events.Emit(lv, removeFailed, r.Node, message(err))
-		_, failed := r.fail(ctx, lv, err)
-		return errors.Join(failed, fmt.Errorf("logical volume %s: %w", name(lv), err))
-	}
-	return r.release(ctx, lv)
-}
-
-// release removes the finalizer of an object that has no logical volume.
-func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
-	before := lv.DeepCopy()
-	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
-	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return client.IgnoreNotFound(err)
-}
-
-// neverMade returns true if there is nothing to remove although the device class is not available, because the node
-// never had it: no volume was reported in the status, and no volume exists.
-func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
-	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
-		return false
-	}
-	exists, err := r.Volumes.Exists(ctx, name(lv))
-	return err == nil && !exists
-}
-
-// removable returns an error if the logical volume belongs to another object. A status that was edited or restored
-// from a backup can have the name of that volume.
-func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if name(lv) == string(lv.UID) {
-		return nil
-	}
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
-	}
-	for i := range list.Items {
-		other := &list.Items[i]
-		if other.UID != lv.UID && other.Spec.NodeName == r.Node &&
-			(string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
-			return status.Errorf(codes.FailedPrecondition,
-				"status.volumeID is %s, which is the logical volume of LogicalVolume %s, so it is not removed: "+
-					"correct status.volumeID", name(lv), other.Name)
-		}
-	}
-	return nil
 }

@@ -42,6 +42,8 @@ type world struct {
 	// point is called before and after each changing command and each write to the API. An error ends the process.
 	point func(what string) error
 	uids  int
+	// eraser is the Eraser of the agents. It outlives them.
+	eraser Eraser
 }
 
 func newWorld(t *testing.T) *world {
@@ -71,6 +73,7 @@ func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 // newWorldOn returns a world with the volume groups of prepare.
 func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
+	w.eraser = &fakeEraser{w: w}
 	w.must(topolvmv1.AddToScheme(w.scheme))
 	w.must(earlierv1.AddToScheme(w.scheme))
 	w.must(corev1.AddToScheme(w.scheme))
@@ -116,7 +119,7 @@ func (w *world) agent() *Reconciler {
 		engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
 			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}})))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Recorder: events.NewFakeRecorder(100)})
+		Eraser: w.eraser, Recorder: events.NewFakeRecorder(100)})
 }
 
 // commands calls point before and after each changing LVM command.
@@ -271,6 +274,15 @@ var operations = map[string]operation{
 		},
 		objects: []string{"a", "b"}, want: []string{"thin/uid-b-2 12"},
 	},
+	"delete a thick volume that was used": {
+		before: func(w *world) {
+			w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)})
+			w.must(w.run(w.agent(), "a"))
+			w.use("thick", "uid-a-1")
+		},
+		ask:     func(w *world) { w.must(w.api.Delete(w.Context(), w.get("a"))) },
+		objects: []string{"a"},
+	},
 	"delete before it was made": {
 		ask: func(w *world) {
 			w.ask("a", thin(10))
@@ -404,6 +416,9 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 		if isTag(text) != want {
 			t.Errorf("isTag(%q) is %t", text, !want)
 		}
+	}
+	if v1alpha1.ErasedTagPrefix != lvmd.ErasedTagPrefix {
+		t.Error("the engine has another tag for erased volumes than the API")
 	}
 	if v1alpha1.NewTag != lvmd.TagNew || !strings.HasPrefix(v1alpha1.FormattedTagPrefix, "lvms.format") ||
 		!strings.HasPrefix(v1alpha1.FormattingTagPrefix, "lvms.format") {

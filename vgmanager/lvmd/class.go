@@ -107,6 +107,11 @@ func validateClass(c *DeviceClass) (key, problem string) {
 	case !stripeSizePattern.MatchString(c.StripeSize):
 		return "stripe-size",
 			fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
+	case !slices.Contains([]string{"", deviceclass.EraseNone, deviceclass.EraseDiscard, deviceclass.EraseZero},
+		c.EraseOnDelete):
+		return "erase-on-delete", fmt.Sprintf("is %q, want None, Discard or Zero", c.EraseOnDelete)
+	case isThin(c) && c.EraseOnDelete == deviceclass.EraseZero:
+		return "erase-on-delete", "is Zero, which is not possible for thin volumes: use Discard or None"
 	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
 		return "thin-pool", "is thin but names no thin pool"
 	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):

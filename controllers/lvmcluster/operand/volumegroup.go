@@ -152,6 +152,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		AdoptClusters:         class.AdoptClusters,
 
 		DeletedVolumeRetention:    class.DeletedVolumeRetention,
+		EraseOnDelete:             class.EraseOnDelete,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
 	})
 	if err != nil {

@@ -39,6 +39,29 @@ type Class struct {
 	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
 	// accepts them. TopoLVM does not have this key.
 	Closed string `json:"closed,omitempty"`
+	// EraseOnDelete is what happens to the blocks of a volume before it is removed: EraseNone, EraseDiscard or
+	// EraseZero. If empty, the default of Erase applies. TopoLVM does not have this key.
+	EraseOnDelete string `json:"erase-on-delete,omitempty"`
+}
+
+// The values of EraseOnDelete.
+const (
+	EraseNone    = "None"
+	EraseDiscard = "Discard"
+	EraseZero    = "Zero"
+)
+
+// Erase returns what happens to the blocks of a volume of the class before it is removed. The default for thick volumes
+// is EraseZero: LVM gives their blocks to new volumes, which would show the data of the removed ones. A thin pool zeros
+// the blocks that it allocates.
+func (c *Class) Erase() string {
+	switch {
+	case c.EraseOnDelete != "":
+		return c.EraseOnDelete
+	case c.Type == types.TypeThin:
+		return EraseNone
+	}
+	return EraseZero
 }
 
 // CreateOptions returns the lvcreate options of new thick volumes. An option class replaces them.

@@ -44,6 +44,27 @@ func publishedIn(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, vg lvm.VG) *dev
 	return &p.Action.Class
 }
 
+// TestTheMethodToEraseIsPublished: a change of it is a change of the published class.
+func TestTheMethodToEraseIsPublished(t *testing.T) {
+	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
+	before := publishedIn(t, spec, data("b"))
+	if before.Erase() != deviceclass.EraseZero {
+		t.Errorf("by default: %q", before.Erase())
+	}
+	for method, want := range map[v1alpha1.EraseMethod]string{v1alpha1.EraseNone: deviceclass.EraseNone,
+		v1alpha1.EraseDiscard: deviceclass.EraseDiscard, v1alpha1.EraseZero: deviceclass.EraseZero} {
+		spec.EraseOnDelete = method
+		p := New(testWanted(spec), NodeState{Report: report(data("b")), Class: before})
+		if p.Action.Kind != PublishClass || p.Action.Class.Erase() != want {
+			t.Errorf("%s: got %+v", method, p.Action)
+		}
+	}
+	spec = v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", ThinPoolConfig: thinSpec}
+	if thin := publishedIn(t, spec, withPool(data("b"))); thin.Erase() != deviceclass.EraseNone {
+		t.Errorf("thin, by default: %q", thin.Erase())
+	}
+}
+
 func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 	thick := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
 	thin := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", ThinPoolConfig: thinSpec}

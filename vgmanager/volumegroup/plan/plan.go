@@ -395,6 +395,7 @@ func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Cla
 	class.ExistingVolumeGroup = w.UsesExisting()
 	class.Default = w.Spec.Default && !w.Leaving
 	class.Closed = ""
+	class.EraseOnDelete = string(w.Spec.EraseOnDelete)
 	if w.Leaving {
 		class.Closed = fmt.Sprintf("the device class no longer selects node %s", w.Node)
 	}

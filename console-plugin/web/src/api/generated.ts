@@ -65,6 +65,8 @@ export interface components {
                             vendors?: string[];
                             wipeVolumeGroups?: string[];
                         }[];
+                        /** @enum {string} */
+                        eraseOnDelete?: "None" | "Discard" | "Zero";
                         existingVolumeGroup?: string;
                         existingVolumeGroupConfig?: {
                             lvcreateOptions?: string[];

@@ -337,6 +337,14 @@ export const specSchema: Schema = {
                 },
                 "maxItems": 16
               },
+              "eraseOnDelete": {
+                "type": "string",
+                "enum": [
+                  "None",
+                  "Discard",
+                  "Zero"
+                ]
+              },
               "existingVolumeGroup": {
                 "type": "string",
                 "maxLength": 127,

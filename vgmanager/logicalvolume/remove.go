@@ -1,0 +1,159 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
+)
+
+const (
+	// eraseWait is how long one reconcile waits for a logical volume to be erased. A small one is erased by then.
+	eraseWait = 5 * time.Second
+	// erasePoll is the delay until the progress is reported again.
+	erasePoll = 10 * time.Second
+)
+
+// remove erases the logical volume if its device class asks for that, removes it, and then removes the finalizer. If
+// the logical volume does not exist, it was never created, or an earlier process removed it and ended before it removed
+// the finalizer.
+func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	progress, err := r.eraseAndRemove(ctx, lv)
+	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
+		r.events.Emit(lv, removeFailed, r.Node, message(err))
+		_, failed := r.fail(ctx, lv, err)
+		return ctrl.Result{}, errors.Join(failed, fmt.Errorf("logical volume %s: %w", name(lv), err))
+	}
+	if progress != "" {
+		return ctrl.Result{RequeueAfter: erasePoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+			s.Code, s.Message = codes.Aborted, progress
+		})
+	}
+	return ctrl.Result{}, r.release(ctx, lv)
+}
+
+// eraseAndRemove removes the logical volume. While it is being erased, it returns a text about the progress instead.
+// Each time, it checks again that nothing needs the data.
+func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
+	if err := r.mayRemove(ctx, lv); err != nil {
+		if stopping := r.Eraser.Stop(ctx, eraseKey(lv)); stopping != nil {
+			return "", status.Errorf(codes.Unavailable, "%s; %v", message(err), stopping)
+		}
+		return "", err
+	}
+	if progress, err = r.erase(ctx, lv); err != nil || progress != "" {
+		return progress, err
+	}
+	_, err = r.Volumes.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass})
+	return "", err
+}
+
+// mayRemove returns an error if something needs the data of the logical volume, or if that is unknown.
+func (r *Reconciler) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if err := r.removable(ctx, lv); err != nil {
+		return err
+	}
+	return r.unbound(ctx, lv)
+}
+
+// eraseKey identifies a logical volume for the Eraser.
+func eraseKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + "/" + name(lv) }
+
+// erase erases the logical volume. It returns "" if this is complete or not required, and otherwise the progress.
+func (r *Reconciler) erase(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
+	class, key := lv.Spec.DeviceClass, eraseKey(lv)
+	want, err := r.Volumes.Erasure(ctx, class, name(lv), r.Eraser.Running(key))
+	if err != nil {
+		return "", err
+	}
+	if want == nil {
+		if err := r.Eraser.Stop(ctx, key); err != nil {
+			return "", status.Error(codes.Unavailable, err.Error())
+		}
+		return "", nil
+	}
+	waiting, cancel := context.WithTimeout(ctx, eraseWait)
+	defer cancel()
+	at, err := r.Eraser.Erase(waiting, erase.Target{
+		Key: key, Name: want.VolumeGroup + "/" + want.Name, Path: want.Path, Number: want.Number, Size: want.Size,
+		Done: want.Done, Discard: want.Discard,
+	}, func(ctx context.Context, done int64) error { return r.Volumes.Erased(ctx, class, name(lv), done) })
+	switch {
+	case err != nil:
+		return "", status.Errorf(codes.Unavailable, "%v. It is not removed before it is erased: to remove it without "+
+			"that, set eraseOnDelete: None in device class %s", err, class)
+	case at.Finished:
+		log.FromContext(ctx).Info("erased a logical volume", "deviceClass", class, "lv", name(lv), "size", at.Size)
+		return "", nil
+	}
+	return fmt.Sprintf("the logical volume is erased before it is removed: %d of %d MiB (%d %%) are erased",
+		at.Done>>20, at.Size>>20, at.Done*100/at.Size), nil
+}
+
+// erasedBytes returns how much of a logical volume is erased, from its tags, or "" if its removal did not begin.
+func erasedBytes(tags []string) string {
+	for _, tag := range tags {
+		if erased, ok := strings.CutPrefix(tag, v1alpha1.ErasedTagPrefix); ok {
+			return erased
+		}
+	}
+	return ""
+}
+
+// release removes the finalizer of an object that has no logical volume.
+func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
+	before := lv.DeepCopy()
+	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
+	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return client.IgnoreNotFound(err)
+}
+
+// neverMade returns true if there is nothing to remove although the device class is not available, because the node
+// never had it: no volume was reported in the status, and no volume exists.
+func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
+	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
+		return false
+	}
+	exists, err := r.Volumes.Exists(ctx, name(lv))
+	return err == nil && !exists
+}
+
+// removable returns an error if the logical volume belongs to another object. A status that was edited or restored
+// from a backup can have the name of that volume.
+func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if name(lv) == string(lv.UID) {
+		return nil
+	}
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID != lv.UID && other.Spec.NodeName == r.Node &&
+			(string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
+			return status.Errorf(codes.FailedPrecondition,
+				"status.volumeID is %s, which is the logical volume of LogicalVolume %s, so it is not removed: "+
+					"correct status.volumeID", name(lv), other.Name)
+		}
+	}
+	return nil
+}
