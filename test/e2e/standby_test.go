@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -17,26 +16,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// leader returns the Pod that is the leader of the operators.
-func leader(ctx context.Context) string {
-	GinkgoHelper()
-	return cluster.Run(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
-		"jsonpath={.spec.holderIdentity}")
-}
-
 // takesOver cuts the power of the leader's node while claims are served.
 func takesOver(ctx SpecContext) {
 	By("waiting for an operator on each node")
-	Eventually(func() []string {
-		return strings.Fields(cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
-			"app.kubernetes.io/name=lvms-operator", "-o",
-			`jsonpath={range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.nodeName}{"\n"}{end}`))
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ConsistOf("node1", "node2"))
-	first := leader(ctx)
-	Expect(first).NotTo(BeEmpty())
-	lost := cluster.Run(ctx, "get", "pod", "-n", story.OperatorNamespace, first, "-o", "jsonpath={.spec.nodeName}")
-	node, err := cluster.Lab.Node(lost)
-	Expect(err).NotTo(HaveOccurred())
+	cluster.OperatorOnEach(ctx, []string{"node1", "node2"})
+	first, node := cluster.Leader(ctx)
 
 	By("cutting the power of its node in the middle of provisioning")
 	const (
@@ -55,8 +39,7 @@ func takesOver(ctx SpecContext) {
 	}
 	Expect(node.PowerCut(ctx)).To(Succeed())
 	start := time.Now()
-	Eventually(leader).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(200 * time.Millisecond).ShouldNot(
-		BeElementOf(first, ""))
+	cluster.WaitForAnotherLeader(ctx, first)
 	AddReportEntry("from the power cut to another operator that leads",
 		time.Since(start).Round(100*time.Millisecond).String())
 

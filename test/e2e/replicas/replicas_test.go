@@ -76,36 +76,36 @@ var _ = Describe("Three operators", Label("long"), Ordered, func() {
 // servesWithoutTheLeader loses the leader in each way, under load, and compares claims and logical volumes at the end.
 func servesWithoutTheLeader(ctx SpecContext) {
 	all := []string{"node1", "node2", "node3"}
-	oneOnEach(ctx, all)
+	cluster.OperatorOnEach(ctx, all)
 	load := startLoad()
 	DeferCleanup(load.stop)
 	servesAfter(ctx, "the start")
 
 	By("killing the process of the leader, which its Pod starts again")
-	_, node := leader(ctx)
+	_, node := cluster.Leader(ctx)
 	_, err := node.Exec(ctx, "pkill", "-KILL", "-f", "^/lvms operator")
 	Expect(err).NotTo(HaveOccurred())
 	servesAfter(ctx, "the process was killed")
-	oneOnEach(ctx, all)
+	cluster.OperatorOnEach(ctx, all)
 
 	By("deleting the Pod of the leader")
-	first, _ := leader(ctx)
+	first, _ := cluster.Leader(ctx)
 	cluster.Run(ctx, "-n", story.OperatorNamespace, "delete", "pod", first, "--grace-period=0", "--force")
-	anotherLeads(ctx, first)
+	cluster.WaitForAnotherLeader(ctx, first)
 	servesAfter(ctx, "the Pod was deleted")
-	oneOnEach(ctx, all)
+	cluster.OperatorOnEach(ctx, all)
 
 	By("cutting the power of two leaders' nodes, one after the other")
-	first, one := leader(ctx)
+	first, one := cluster.Leader(ctx)
 	Expect(one.PowerCut(ctx)).To(Succeed())
-	anotherLeads(ctx, first)
-	second, two := leader(ctx)
+	cluster.WaitForAnotherLeader(ctx, first)
+	second, two := cluster.Leader(ctx)
 	Expect(two.PowerCut(ctx)).To(Succeed())
-	anotherLeads(ctx, second)
+	cluster.WaitForAnotherLeader(ctx, second)
 	Expect(one.Start(ctx)).To(Succeed())
 	Expect(two.Start(ctx)).To(Succeed())
 	servesAfter(ctx, "two of three nodes had no power")
-	oneOnEach(ctx, all)
+	cluster.OperatorOnEach(ctx, all)
 
 	By("comparing claims and logical volumes")
 	created, failures := load.stop()
@@ -121,39 +121,6 @@ func servesWithoutTheLeader(ctx SpecContext) {
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
 	Eventually(logicalVolumes).WithContext(ctx).WithArguments(ctx, all).WithTimeout(4 * time.Minute).
 		WithPolling(3 * time.Second).Should(BeEmpty())
-}
-
-// oneOnEach waits until a ready operator runs on each node.
-func oneOnEach(ctx context.Context, nodes []string) {
-	GinkgoHelper()
-	Eventually(func() []string {
-		return strings.Fields(cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
-			"app.kubernetes.io/name=lvms-operator", "-o",
-			`jsonpath={range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.nodeName}{"\n"}{end}`))
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(ConsistOf(nodes))
-}
-
-// leader returns the Pod that holds the Lease, and its node.
-func leader(ctx context.Context) (string, *lab.Node) {
-	GinkgoHelper()
-	pod := holder(ctx)
-	Expect(pod).NotTo(BeEmpty())
-	name := cluster.Run(ctx, "get", "pod", "-n", story.OperatorNamespace, pod, "-o", "jsonpath={.spec.nodeName}")
-	node, err := cluster.Lab.Node(name)
-	Expect(err).NotTo(HaveOccurred())
-	return pod, node
-}
-
-func holder(ctx context.Context) string {
-	GinkgoHelper()
-	return cluster.Run(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
-		"jsonpath={.spec.holderIdentity}")
-}
-
-func anotherLeads(ctx context.Context, former string) {
-	GinkgoHelper()
-	Eventually(holder).WithContext(ctx).WithArguments(ctx).WithTimeout(takeover).WithPolling(200 * time.Millisecond).
-		ShouldNot(BeElementOf(former, ""))
 }
 
 // servesAfter waits until a new claim is bound.
