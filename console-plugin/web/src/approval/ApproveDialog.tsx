@@ -125,8 +125,8 @@ function Stale({ list, statuses, showNew }: { list: Waiting[]; statuses: NodeSta
   const standings = useStandings();
   return (
     <Alert
-      isInline variant="warning" title={t('{{count}} devices are no longer as they are shown here', { count: list.length })} data-test="obstacle"
-      actionLinks={<Button variant="link" isInline onClick={showNew} data-test="show-new">{t('Show the devices as they are now')}</Button>}
+      isInline variant="warning" title={t('{{count}} devices have changed', { count: list.length })} data-test="obstacle"
+      actionLinks={<Button variant="link" isInline onClick={showNew} data-test="show-new">{t('Show current devices')}</Button>}
     >
       {list.slice(0, 5).map((w) => (
         <div key={keyOf(w)}>{t('{{label}}: {{value}}', { label: namesIn([w]), value: standings[standingOf(w, statuses) as Exclude<Standing, 'waits'>] })}</div>
@@ -158,7 +158,7 @@ function Devices({ list }: { list: Waiting[] }) {
   const { t, locale } = useT();
   return (
     <VirtualTable
-      label={t('Devices that are approved')} rows={list} rowKey={keyOf} rowHeight={84} maxHeight={340} empty={t('No device waits for an approval.')}
+      label={t('Devices to approve')} rows={list} rowKey={keyOf} rowHeight={84} maxHeight={340} empty={t('No device waits for an approval.')}
       columns={[
         { key: 'node', title: t('Node'), width: 6.5 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 5.5 }, { key: 'content', title: t('Content'), lines: 3 },
         { key: 'fingerprint', title: t('Fingerprint'), width: 11.5, lines: 3 },

@@ -6,7 +6,7 @@ import { reasonsOf } from '../model/reasons';
 import { DeviceName, StateLabel } from './parts';
 import { VirtualTable } from './VirtualTable';
 
-/** Devices of nodes, with why they are not used or what is going on with them. */
+/** Devices of nodes, with their activity, or why they are not used. */
 export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty: string; single?: boolean }) {
   const { t, m, locale } = useT();
   return (
@@ -17,7 +17,7 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
       empty={empty}
       columns={[
         ...(single ? [] : [{ key: 'node', title: t('Node'), width: 8.5 }]), { key: 'name', title: t('Device'), width: 12.5 }, { key: 'size', title: t('Size'), width: 6 },
-        { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Reason'), lines: 2 },
+        { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Details'), lines: 2 },
       ]}
       cells={({ node, device, going }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),

@@ -35,7 +35,7 @@ const words: Record<string, Message> = {
   NotAtCreation: msg('appeared after the volume group was created'),
   TooYoung: msg('appeared less than a minute ago'),
   RemovalRequested: msg('is marked for removal'),
-  AwaitingApproval: msg('waits until it is approved'),
+  AwaitingApproval: msg('awaits approval'),
   ChangedSinceReview: msg('has changed since it was approved'),
   NotWiped: msg('is selected for wiping, but has not been wiped'),
 };

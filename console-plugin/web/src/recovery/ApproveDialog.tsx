@@ -96,7 +96,7 @@ function Losses({ plan }: { plan: RecoveryPlan }) {
   const losses = lossesOf(plan);
   const more = unlisted(plan);
   const damaged = plan.damagedVolumes?.length ?? 0;
-  const text = (l: Loss) => (l.kind === 'lost' ? t('Everything') : formatBytes(l.lostBytes, locale));
+  const text = (l: Loss) => (l.kind === 'lost' ? t('All data') : formatBytes(l.lostBytes, locale));
   return (
     <>
       <Alert isInline variant="danger" data-test="loss" title={plan.lostVolumeCount ? t('{{count}} volumes are lost.', { count: plan.lostVolumeCount }) : t('{{count}} volumes lose data.', { count: damaged })}>
@@ -104,7 +104,7 @@ function Losses({ plan }: { plan: RecoveryPlan }) {
         {more > 0 && <Content component="p">{t('{{count}} of the lost volumes are not listed, because the plan would be too long.', { count: more })}</Content>}
       </Alert>
       <VirtualTable
-        label={t('What is lost')} rows={losses} maxHeight={300} rowHeight={48} rowKey={(l) => `${l.kind} ${l.volumes[0]}`} empty={t('Unknown')}
+        label={t('Lost data')} rows={losses} maxHeight={300} rowHeight={48} rowKey={(l) => `${l.kind} ${l.volumes[0]}`} empty={t('Unknown')}
         columns={[{ key: 'claim', title: t('Claim'), lines: 2 }, { key: 'volumes', title: t('Logical volumes'), width: 20, lines: 2 }, { key: 'size', title: t('Size'), width: 6 }, { key: 'lost', title: t('Lost data'), width: 8 }]}
         cells={(l) => [<ClaimLink key="c" claim={l.claim && `${l.claim.namespace}/${l.claim.name}`} />, l.volumes.join(', '), formatBytes(l.size, locale), text(l)]}
       />

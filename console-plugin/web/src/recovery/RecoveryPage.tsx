@@ -60,7 +60,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
       <PageSection isFilled>
         <Stack hasGutter>
           <ConnectionBanner connection={connection} />
-          <ReadErrors reads={[[t('The recovery'), watched]]} />
+          <ReadErrors reads={[[t('Recovery {{name}}', { name }), watched]]} />
           {!watched.loaded && !watched.error && <Loading />}
           {watched.loaded && !watched.error && !recovery && (
             <EmptyState headingLevel="h2" titleText={t('Recovery {{name}} does not exist', { name })} data-test="no-recovery">
@@ -146,7 +146,7 @@ function Progress({ recovery }: { recovery: LVMRecovery }) {
   const outdated = spec.approvedPlan && status?.phase === 'AwaitingApproval' && spec.approvedPlan !== status.plan?.id;
   const objects = status?.conditions?.find((c) => c.type === 'ObjectsCreated' && c.status !== 'True');
   const titles: Record<string, string> = {
-    NotApplicable: t('There is nothing to recover, or this action cannot help now'), Preparing: t('The node agent prepares the plan'), AwaitingApproval: t('The plan must be approved'),
+    NotApplicable: t('This action does not apply at present'), Preparing: t('The node agent prepares the plan'), AwaitingApproval: t('The plan must be approved'),
     Running: t('The node agent performs the plan'), Succeeded: t('The recovery has ended'),
   };
   const waiting = isApprovable(recovery) || status?.phase !== 'AwaitingApproval' ? undefined : t('The plan is approved. The node agent has not started yet.');

@@ -16,7 +16,7 @@ export function AdoptGroups() {
   if (groups.length + elsewhere.length === 0) return null;
   return (
     <Form onSubmit={(e) => e.preventDefault()}>
-      <Field id={`${at}.adopt`} label={t('Adopt volume groups')} group>
+      <Field id={`${at}.adopt`} label={t('Volume groups to adopt')} group>
         <Alert isInline variant="info" title={t('Adopt a volume group to keep its data')} data-test="adopt">
           <List>
             <ListItem>{t('The device class uses the volume group with all its logical volumes. Nothing in them is changed. The volume group gets the name of the device class, and tags of this cluster.')}</ListItem>
