@@ -105,6 +105,48 @@ describe('wizard', () => {
     await close(page);
   });
 
+  it('creates a device class that requires an approval of each device, and changes that', async () => {
+    await discovered();
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await at(page, 'devices');
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
+    const approval = page.getByRole('checkbox', { name: 'Require an approval for each new device' });
+    assert.equal(await approval.isChecked(), false, 'an approval is required by default');
+    await approval.check();
+    await approval.uncheck();
+    await approval.check();
+    for (const step of ['class', 'protection', 'review']) {
+      await next(page);
+      await at(page, step);
+    }
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [made] = await clusters();
+    const { name, approval: written, deviceSelector } = made?.spec?.storage?.deviceClasses?.[0] ?? {};
+    assert.deepEqual([name, written, deviceSelector], ['vg1', 'Required', { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] }]);
+    await close(page);
+
+    // The same class, without the approvals: the field is gone, as in a class that never required any.
+    const edit = await open(browser, '/local-volumes/edit?class=vg1&step=devices');
+    await at(edit, 'devices');
+    assert.ok(await edit.getByRole('checkbox', { name: 'Require an approval for each new device' }).isChecked(), 'the form does not show the approval that is required');
+    await edit.getByRole('checkbox', { name: 'Require an approval for each new device' }).uncheck();
+    for (const step of ['class', 'protection', 'review']) {
+      await next(edit);
+      await at(edit, step);
+    }
+    await edit.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await next(edit);
+    await test(edit, 'progress').waitFor();
+    const [changed] = await clusters();
+    assert.equal('approval' in (changed?.spec?.storage?.deviceClasses?.[0] ?? {}), false);
+    await close(edit);
+  });
+
   it('brings errors of the API server to their fields', async () => {
     await discovered();
     const page = await open(browser, create, { expect: /422|400/ });
