@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import type { Device, DeviceApproval, DeviceClass, VGStatus } from '../src/api/types';
 import { blank, carrying, clean, judge, makeNode, member, namespace, paths, physicalVolume, request, tell } from './kube';
-import { accessible, close, fits, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, seen, test } from './page';
 
 const GiB = 2 ** 30;
 const print = (n: string): string => `v1-${n.padStart(2, '0')}23456789abcdef0123456789abcdef`;
@@ -26,18 +26,6 @@ async function storage(c: Partial<DeviceClass> = { approval: 'Required' }): Prom
 
 const approvals = async () => (await request<{ items: DeviceApproval[] }>('GET', paths.approvals)).items;
 const admin = 'system:serviceaccount:console-users:admin';
-
-/** The page as an administrator sees it at 1280 pixels, in light and dark. */
-async function seen(page: Page, name: string): Promise<void> {
-  await page.setViewportSize({ width: 1280, height: 1000 });
-  for (const dark of [false, true]) {
-    await page.evaluate((is) => document.documentElement.classList.toggle('pf-v6-theme-dark', is), dark);
-    await page.screenshot({ path: `screenshots/${name}-1280-${dark ? 'dark' : 'light'}.png`, fullPage: true, animations: 'disabled' });
-    if (dark) await accessible(page);
-  }
-  await page.evaluate(() => document.documentElement.classList.remove('pf-v6-theme-dark'));
-  await page.setViewportSize({ width: 1500, height: 1000 });
-}
 
 describe('approvals of devices', () => {
   let browser: Browser;

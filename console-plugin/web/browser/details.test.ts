@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import type { LVMCluster, PhysicalVolumeStatus, VGStatus } from '../src/api/types';
 import { blank, clean, judge, makeNode, makeVolume, member, namespace, paths, physicalVolume, request, tell } from './kube';
-import { accessible, close, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, seen, test } from './page';
 
 const GiB = 2 ** 30;
 const deviceClass = async () => (await request<{ items: LVMCluster[] }>('GET', paths.clusters)).items[0]?.spec?.storage?.deviceClasses?.[0];
@@ -124,6 +124,35 @@ describe('details of a device class', () => {
     await page.getByRole('button', { name: 'Manage /dev/sdc on node node-a' }).click();
     await page.getByRole('radio', { name: 'Drain' }).check();
     await test(page, 'consequences').getByText(/A device of the volume group is missing/).waitFor();
+    await close(page);
+  });
+
+  for (const language of ['en', 'es', 'fr', 'ja', 'ko', 'zh'])
+    it(`its tables fit, from 1280 px on (${language})`, async () => {
+      await storage(
+        physicalVolume('sdb', 'a1', { state: 'Draining', movedPercent: 100, suspended: true, message: 'its extents are being moved to the other devices of the volume group' }),
+        physicalVolume('sdc', 'a2', { state: 'Missing', free: undefined, message: 'is missing' }),
+      );
+      await makeVolume('pvc-1f2e3d4c-5b6a-4798-8796-a5b4c3d2e1f0', { size: '20Gi' }, 'shop/database', { 'lvm.topolvm.io/suspended': 'by ann at 2026-11-26T08:00:00Z: backup' });
+      await makeVolume('snapshot-1', { size: '20Gi', source: 'pvc-1f2e3d4c-5b6a-4798-8796-a5b4c3d2e1f0', accessType: 'ro' }, 'shop/before-upgrade');
+      await makeVolume('pvc-2', { nodeName: 'node-b' }, undefined, { 'lvm.topolvm.io/unclaimed': 'true' });
+      const page = await open(browser, '/local-volumes/class/vg1', { language });
+      await test(page, 'members').getByText('/dev/sdc').waitFor();
+      await test(page, 'volumes').getByRole('link', { name: 'database' }).waitFor();
+      await fits(page, `class-${language}`);
+      if (language === 'en') await seen(page, 'class');
+      await close(page);
+    });
+
+  it('fits with thick volumes', async () => {
+    await makeNode('node-a');
+    await tell('node-a', disks, [{ ...group(physicalVolume('sdb', 'a1')), thinPool: undefined }]);
+    const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c500a1'] } }] } };
+    await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec });
+    await makeVolume('pvc-1', { size: '20Gi' }, 'shop/database');
+    const page = await open(browser, '/local-volumes/class/vg1');
+    await test(page, 'volumes').getByText('20 GiB', { exact: true }).waitFor();
+    await fits(page, 'class-thick');
     await close(page);
   });
 

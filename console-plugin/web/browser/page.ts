@@ -73,6 +73,18 @@ export async function picture(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1500, height: 1000 });
 }
 
+/** The page as an administrator sees it at 1280 pixels, in light and dark. */
+export async function seen(page: Page, name: string): Promise<void> {
+  await page.setViewportSize({ width: 1280, height: 1000 });
+  for (const dark of [false, true]) {
+    await page.evaluate((is) => document.documentElement.classList.toggle('pf-v6-theme-dark', is), dark);
+    await page.screenshot({ path: `${pictures}/${name}-1280-${dark ? 'dark' : 'light'}.png`, fullPage: true, animations: 'disabled' });
+    if (dark) await accessible(page);
+  }
+  await page.evaluate(() => document.documentElement.classList.remove('pf-v6-theme-dark'));
+  await page.setViewportSize({ width: 1500, height: 1000 });
+}
+
 /** Parts of a table that must be readable in full. Other texts end in …, with the whole text in their title, or take two lines. */
 const whole = 'th, td > button, td .pf-v6-c-label__text, td .pf-v6-c-progress, td span[title]:not([style*=line-clamp])';
 

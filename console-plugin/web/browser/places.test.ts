@@ -2,7 +2,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { template } from '../src/dashboard/template';
 import { blank, clean, judge, makeClaim, makeNode, makeVolume, member, mounted, namespace, paths, physicalVolume, request, system, tell } from './kube';
-import { accessible, close, launch, open, picture, test } from './page';
+import { accessible, close, fits, launch, open, picture, seen, test } from './page';
 
 const GiB = 2 ** 30;
 
@@ -37,6 +37,16 @@ describe('parts in places of the console', () => {
     await test(other, 'no-status').waitFor();
     await close(other);
   });
+
+  for (const language of ['en', 'es', 'fr', 'ja', 'ko', 'zh'])
+    it(`the tables of a Node fit, from 1280 px on (${language})`, async () => {
+      await storage();
+      const page = await open(browser, '/k8s/cluster/nodes/node-a/local-disks', { language });
+      await test(page, 'devices').getByText(/^\/dev\/sdd/).first().waitFor();
+      await fits(page, `node-tab-${language}`);
+      if (language === 'en') await seen(page, 'node-tab');
+      await close(page);
+    });
 
   it('a claim has its logical volume, or why it has none', async () => {
     await storage();

@@ -69,7 +69,13 @@ export function StateLabel({ state, percent }: { state: State | DeviceState | Ph
 /** A share as a bar with its numbers in words, so that it is not told by colour alone. plain: to be full is no fault. */
 export function ShareBar({ label, part, whole, warnAt = 80, plain }: { label: string; part?: number; whole?: number; warnAt?: number; plain?: boolean }) {
   const { t, locale } = useT();
-  if (part === undefined || !whole) return <span>{t('Unknown')}</span>;
+  if (part === undefined || !whole)
+    return (
+      <span>
+        {t('Unknown')}
+        {!!whole && <Second text={t('{{label}}: {{value}}', { label: t('Size'), value: formatBytes(whole, locale) })} />}
+      </span>
+    );
   const percent = Math.min(100, Math.round((part / whole) * 100));
   const variant = plain ? undefined : percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
   return (

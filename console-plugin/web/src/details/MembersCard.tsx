@@ -6,7 +6,7 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { Rights, Watched } from '../kube/watch';
 import { doneRequests, membersOf, requestFor, usedOf, type Member } from '../model/members';
-import { bytesOf, formatBytes } from '../model/quantity';
+import { bytesOf } from '../model/quantity';
 import { seenOf } from '../model/selection';
 import { DoneDialog, MemberDialog } from './ActionDialog';
 
@@ -21,7 +21,7 @@ interface Props {
 
 /** The devices of a device class, what is asked for them, and what can be. */
 export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props) {
-  const { t, locale } = useT();
+  const { t } = useT();
   const [chosen, setChosen] = useState<string>();
   const [done, setDone] = useState<DeviceRequest>();
   const members = useMemo(() => membersOf(name, statuses.data), [name, statuses.data]);
@@ -56,14 +56,14 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
             label={t('Devices')}
             rows={members}
             rowKey={(x) => x.pv.uuid}
-            rowHeight={56}
+            rowHeight={68}
             empty={told ? t('No node has a device in this device class yet.') : t('Unknown')}
             columns={[
-              { key: 'node', title: t('Node'), width: 10 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 6 }, { key: 'used', title: t('Used'), width: 12 },
-              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('Activity'), lines: 2 }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
+              { key: 'node', title: t('Node'), width: 6.25, lines: 2 }, { key: 'device', title: t('Device'), width: 11.5 }, { key: 'used', title: t('Used'), width: 13.25 },
+              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('Activity'), lines: 3 }, ...(c ? [{ key: 'do', title: t('Action'), width: 6.5 }] : []),
             ]}
             cells={(x) => [
-              x.node, <MemberName key="n" member={x} />, formatBytes(bytesOf(x.pv.size), locale), <ShareBar key="u" label={t('Usage of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
+              x.node, <MemberName key="n" member={x} />, <ShareBar key="u" label={t('Usage of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
               <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Requested: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
               ...(c
                 ? [

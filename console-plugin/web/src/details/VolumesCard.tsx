@@ -56,12 +56,12 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
             rowHeight={56}
             empty={!told ? t('Unknown') : all.length ? t('No volumes match the filter.') : t('This device class has no volumes.')}
             columns={[
-              { key: 'claim', title: t('Claim or snapshot'), width: 11 }, { key: 'namespace', title: t('Namespace'), width: 8 }, { key: 'node', title: t('Node'), width: 8 },
-              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Data written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), lines: 2 },
+              { key: 'claim', title: t('Claim or snapshot'), width: 11.5 }, { key: 'node', title: t('Node'), width: 6.25, lines: 2 },
+              thin ? { key: 'used', title: t('Data written'), width: 13 } : { key: 'size', title: t('Size'), width: 6 },
+              { key: 'pv', title: 'PersistentVolume', width: 9 }, { key: 'note', title: t('Details'), lines: 2 },
             ]}
             cells={(v) => [
-              <Purpose key="c" volume={v} />, v.namespace ?? '–', v.node, formatBytes(v.size, locale),
-              ...(thin ? [<Written key="w" volume={v} percent={percents.get(v.lv.metadata.uid ?? '')} />] : []),
+              <Purpose key="c" volume={v} />, v.node, thin ? <Written key="w" volume={v} percent={percents.get(v.lv.metadata.uid ?? '')} /> : formatBytes(v.size, locale),
               v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}<Second text={v.phase ?? ''} /></Link> : persistentVolumes.error || !persistentVolumes.loaded ? t('Unknown') : '–',
               [...v.problems.map(m), ...(v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []), ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : [])].join('; ') || '–',
             ]}
@@ -75,8 +75,13 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
 function Purpose({ volume: v }: { volume: Volume }) {
   const { t } = useT();
   if (!v.claim || !v.namespace) return <span title={v.name}>{v.name}<Second text={v.kind === 'snapshot' ? t('Snapshot') : t('Owner unknown')} /></span>;
-  if (v.kind === 'snapshot') return <span title={v.name}>{v.claim}<Second text={t('Snapshot')} /></span>;
-  return <Link to={claimPath(v.namespace, v.claim)} title={v.name}>{v.claim}</Link>;
+  if (v.kind === 'snapshot') return <span title={v.name}>{v.claim}<Second text={t('Snapshot in {{namespace}}', { namespace: v.namespace })} /></span>;
+  return (
+    <>
+      <Link to={claimPath(v.namespace, v.claim)} title={v.name}>{v.claim}</Link>
+      <Second text={v.namespace} />
+    </>
+  );
 }
 
 const Written = ({ volume, percent }: { volume: Volume; percent?: number }) => {
