@@ -151,6 +151,9 @@ export const DRIVER = 'topolvm.io';
 export const CLAIM_ANNOTATION = 'lvm.topolvm.io/claim';
 export const CONDITION_ANNOTATION = 'lvm.topolvm.io/condition';
 export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
+/** Who suspended a volume, when and why; which suspended devices have its data. */
+export const SUSPENDED_ANNOTATION = 'lvm.topolvm.io/suspended';
+export const SUSPENDED_DEVICES_ANNOTATION = 'lvm.topolvm.io/suspended-devices';
 
 export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCluster', plural: 'lvmclusters', namespaced: true } as const;
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;

@@ -4,8 +4,8 @@ import { useEffect, useRef, useState } from 'react';
 import { DeviceName, Second } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
-import { approveDevice, whoAmI, type ApprovalOutcome } from '../kube/approve';
-import { textOf } from '../kube/watch';
+import { approveDevice, type ApprovalOutcome } from '../kube/approve';
+import { useUser } from '../kube/user';
 import type { NodeStatus } from '../api/types';
 import { consequencesOfApproval, destroys, keyOf, namesIn, standingOf, waitingOf, type Effect, type Standing, type Waiting } from '../model/approval';
 import { bytesOf, formatBytes } from '../model/quantity';
@@ -96,19 +96,6 @@ export function ApproveDialog({ namespace, opened, statuses, effect, close }: Pr
       </ModalFooter>
     </Modal>
   );
-}
-
-/** The user as the API server knows them, or why that is not known. */
-function useUser(): { name?: string; error?: string } {
-  const [user, set] = useState<{ name?: string; error?: string }>({});
-  useEffect(() => {
-    let ended = false;
-    whoAmI().then((name) => !ended && set({ name }), (error: unknown) => !ended && set({ error: textOf(error) }));
-    return () => {
-      ended = true;
-    };
-  }, []);
-  return user;
 }
 
 /** Why a device that is shown is not approved. */

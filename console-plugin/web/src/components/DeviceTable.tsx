@@ -3,7 +3,8 @@ import { waitsFor } from '../model/approval';
 import type { DeviceRow } from '../model/health';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { reasonsOf } from '../model/reasons';
-import { DeviceName, StateLabel } from './parts';
+import { SuspendedDevice } from '../suspension/SuspendedLabel';
+import { DeviceName, Noted, StateLabel } from './parts';
 import { VirtualTable } from './VirtualTable';
 
 /** Devices of nodes, with their activity, or why they are not used. */
@@ -19,10 +20,11 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
         ...(single ? [] : [{ key: 'node', title: t('Node'), width: 8.5 }]), { key: 'name', title: t('Device'), width: 12.5 }, { key: 'size', title: t('Size'), width: 6 },
         { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Details'), lines: 2 },
       ]}
-      cells={({ node, device, going }) => [
+      cells={({ node, device, going, suspended }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
         going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
-        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || [...waitsFor(device).map((name) => t('Awaits approval for device class {{name}}', { name })), ...reasonsOf(device).map(m)].join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+        [device.vendor, device.model].filter(Boolean).join(' ') || '–',
+        <Noted key="d" label={suspended && <SuspendedDevice />} text={going?.message || [...waitsFor(device).map((name) => t('Awaits approval for device class {{name}}', { name })), ...reasonsOf(device).map(m)].join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–')} />,
       ]}
     />
   );

@@ -101,6 +101,13 @@ export function DeviceName({ device }: { device: Device }) {
   );
 }
 
+/** A text with a label before it, if there is one. It belongs into a column with lines. */
+export const Noted = ({ label, text }: { label?: ReactNode; text: string }) => (
+  <>
+    {label} <span title={text}>{text}</span>
+  </>
+);
+
 /** A second line in a cell. */
 export const Second = ({ text }: { text: string }) => (
   <span title={text} style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>

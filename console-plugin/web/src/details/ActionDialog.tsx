@@ -1,16 +1,18 @@
 // Something is asked for one device, after the cluster was asked what it says to it.
 import { Alert, Button, Checkbox, CodeBlock, CodeBlockCode, Content, Form, FormGroup, Modal, ModalBody, ModalFooter, ModalHeader, Radio, Stack } from '@patternfly/react-core';
-import { useCallback, useState, type ReactNode, useRef } from 'react';
+import { useCallback, useMemo, useState, type ReactNode, useRef } from 'react';
 import type { Device, DeviceClass, DeviceRequest, LVMCluster } from '../api/types';
 import { useT } from '../i18n';
 import { useDryRun } from '../kube/dryrun';
 import { sendNewest, type Outcome } from '../kube/submit';
-import type { Rights } from '../kube/watch';
+import { useLogicalVolumes, usePersistentVolumes, type Rights } from '../kube/watch';
 import { stablePath } from '../model/devices';
 import { changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
 import { msg } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { alsoTaken, alsoTakes, modeOf, tick, type Seen } from '../model/selection';
+import { consequencesOfResumption, consequencesOfSuspension, requestText, volumesBeside, withSuspension } from '../model/suspension';
+import { volumesOf } from '../model/volumes';
 
 interface Common {
   cluster: LVMCluster;
@@ -21,7 +23,7 @@ interface Common {
   close: () => void;
 }
 
-type Choice = Wish | 'Replace' | 'Nothing';
+type Choice = Wish | 'Replace' | 'Suspend' | 'Resume' | 'Nothing';
 
 /** What can be asked for a device that is in the volume group. */
 export function MemberDialog({ cluster, c, member, members, nodes, rights, close }: Common & { member: Member }) {
@@ -37,21 +39,33 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   const disks = spares(seen);
   const disk = disks.find((d) => d.name === spare);
   const pathless = withoutPaths(c, member, members, nodes);
-  const wish: Wish | undefined = choice === 'Replace' ? 'Remove' : choice === 'Nothing' ? undefined : choice;
+  const suspends = choice === 'Suspend' || choice === 'Resume';
+  const wish: Wish | undefined = choice === 'Replace' ? 'Remove' : choice === 'Nothing' || suspends ? undefined : choice;
+  const beside = useVolumesBeside(member, choice === 'Suspend');
   const base = choice === 'Replace' && disk && seen ? tick(paths && pathless ? pathless : c, seen, disk, nodes, c) : choice === 'Remove' && paths && pathless ? pathless : c;
-  const next = choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
+  const next = suspends ? withSuspension(c, member, choice === 'Suspend') : choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
   const consequences: Consequence[] =
-    !choice ? [] : !wish ? [{ level: 'info', text: msg('The device accepts new data again. A running move is aborted, and the data stays where it was.') }]
-    : choice !== 'Replace' ? consequencesOf(c, member, wish, size)
-    : !disk ? []
-    : [...joining(disk, alsoTaken(c, base, member.node, nodes)), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
+    !choice ? []
+    : choice === 'Suspend' ? consequencesOfSuspension(member, beside.volumes, beside.error)
+    : choice === 'Resume' ? consequencesOfResumption(request)
+    : !wish ? [{ level: 'info', text: msg('The device accepts new data again. A running move is aborted, and the data stays where it was.') }, ...(request?.suspend ? [resumed] : [])]
+    : choice === 'Replace' && !disk ? []
+    : [
+        ...(choice === 'Replace' && disk
+          ? [...joining(disk, alsoTaken(c, base, member.node, nodes)), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)]
+          : consequencesOf(c, member, wish, size)),
+        ...(request?.suspend ? [staysSuspended] : []),
+      ];
   const missing = member.pv.state === 'Missing';
   const options: [Choice, string, string, boolean][] = [
     ['Cordon', t('Cordon'), t('Places no new data on the device. Existing data stays.'), !missing],
     ['Drain', t('Drain'), t('Moves its data to the other devices of the node. The device stays in the volume group.'), !missing],
     ['Remove', t('Remove'), missing ? t('Removes the device from the volume group.') : t('Drains the device, then removes it from the volume group.'), true],
     ['Replace', t('Replace'), ticked ? t('Adds another disk of the node, then removes this one.') : t('This device class uses unused disks automatically: attach the new disk, wait until it is listed here, then remove this one.'), ticked],
-    ['Nothing', t('Remove request'), request ? t('Requested: {{action}}', { action: request.action }) : '', !!request],
+    request?.suspend
+      ? ['Resume', t('Resume'), t('Gives the volumes on the device to new Pods again.'), true]
+      : ['Suspend', t('Suspend'), missing ? t('LVM cannot suspend a missing device: suspend its volumes.') : t('Gives the volumes that have data on the device to no new Pod, and places no new data on the device.'), !missing],
+    ['Nothing', t('Remove request'), request ? t('Requested: {{action}}', { action: requestText(request) }) : '', !!request],
   ];
   return (
     <ChangeDialog
@@ -62,7 +76,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
       <Form onSubmit={(e) => e.preventDefault()}>
         <FormGroup role="radiogroup" label={t('Action')} isStack>
           {options
-            .filter(([value, , , possible]) => possible || value === 'Replace')
+            .filter(([value, , , possible]) => possible || value === 'Replace' || value === 'Suspend')
             .map(([value, label, description, possible]) => (
               <Radio key={value} id={`do-${value}`} name="do" label={label} description={description} isChecked={choice === value} isDisabled={!possible} onChange={() => setChoice(value)} />
             ))}
@@ -78,6 +92,20 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
       </Form>
     </ChangeDialog>
   );
+}
+
+const resumed: Consequence = { level: 'info', text: msg('New Pods get the volumes on the device again, except those that were suspended themselves.') };
+const staysSuspended: Consequence = { level: 'info', text: msg('The device stays suspended.') };
+
+/** The volumes of the volume group of a member; undefined while they are not known. */
+function useVolumesBeside(member: Member, enabled: boolean): { volumes?: string[]; error?: string } {
+  const logicalVolumes = useLogicalVolumes(enabled);
+  const persistentVolumes = usePersistentVolumes(enabled);
+  return useMemo(() => {
+    if (!enabled || logicalVolumes.error) return { error: logicalVolumes.error };
+    if (!logicalVolumes.loaded || !(persistentVolumes.loaded || persistentVolumes.error)) return {};
+    return { volumes: volumesBeside(member, volumesOf(logicalVolumes.data, persistentVolumes.error ? undefined : persistentVolumes.data)) };
+  }, [member, enabled, logicalVolumes, persistentVolumes]);
 }
 
 /** What becomes of the disk that takes the place of another one. */

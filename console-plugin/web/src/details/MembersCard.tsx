@@ -1,13 +1,15 @@
 import { Alert, Button, Card, CardBody, CardTitle, Stack } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import type { DeviceClass, DeviceRequest, LVMCluster, Node, NodeStatus } from '../api/types';
-import { DeviceName, Second, ShareBar, StateLabel } from '../components/parts';
+import { DeviceName, Noted, Second, ShareBar, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { Rights, Watched } from '../kube/watch';
 import { doneRequests, membersOf, requestFor, usedOf, type Member } from '../model/members';
 import { bytesOf } from '../model/quantity';
 import { seenOf } from '../model/selection';
+import { requestText } from '../model/suspension';
+import { SuspendedDevice } from '../suspension/SuspendedLabel';
 import { DoneDialog, MemberDialog } from './ActionDialog';
 
 interface Props {
@@ -32,6 +34,10 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
   const left = c && statuses.loaded && !statuses.error ? doneRequests(c, statuses.data) : [];
   const member = members.find((x) => x.pv.uuid === chosen);
   const told = statuses.loaded && !statuses.error;
+  const asked = (x: Member): string => {
+    const request = c && requestFor(c, x);
+    return request ? t('Requested: {{action}}', { action: requestText(request) }) : '';
+  };
   return (
     <Card data-test="members">
       <CardTitle component="h2">{t('Devices')}</CardTitle>
@@ -44,7 +50,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
               isPlain
               variant="info"
               data-test="done-request"
-              title={t('{{device}} on node {{node}} is no longer in the volume group, but the request still exists: {{action}}', { device: r.device, node: r.node, action: r.action })}
+              title={t('{{device}} on node {{node}} is no longer in the volume group, but the request still exists: {{action}}', { device: r.device, node: r.node, action: requestText(r) })}
               actionLinks={
                 <Button variant="link" isInline onClick={() => setDone(r)}>
                   {t('Remove request')}
@@ -64,7 +70,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
             ]}
             cells={(x) => [
               x.node, <MemberName key="n" member={x} />, <ShareBar key="u" label={t('Usage of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
-              <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Requested: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
+              <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, <Noted key="m" label={x.pv.suspended && <SuspendedDevice />} text={x.pv.message || asked(x) || '–'} />,
               ...(c
                 ? [
                     <Button key="d" variant="link" isInline style={{ whiteSpace: 'nowrap' }} data-test="change-device" aria-label={t('Manage {{name}} on node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>

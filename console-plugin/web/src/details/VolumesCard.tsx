@@ -2,7 +2,7 @@ import { Card, CardBody, CardTitle, Content, Flex, FlexItem, SearchInput, Stack,
 import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { LVMCluster } from '../api/types';
-import { ReadErrors, Second, ShareBar } from '../components/parts';
+import { Noted, ReadErrors, Second, ShareBar } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
@@ -10,6 +10,9 @@ import { useLogicalVolumes, usePersistentVolumes } from '../kube/watch';
 import { formatBytes } from '../model/quantity';
 import { classOf, volumesOf, type Volume } from '../model/volumes';
 import { claimPath, persistentVolumePath } from '../paths';
+import { SuspendedVolume } from '../suspension/SuspendedLabel';
+import { useForbidden, VolumeAction, WhyForbidden, type Chosen } from '../suspension/VolumeAction';
+import { VolumeDialog } from '../suspension/VolumeDialog';
 
 /** So many volumes at most are asked for: those that hold most. */
 const MOST = 1000;
@@ -22,6 +25,8 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
   const written = useMetrics(thin ? `topk(${MOST}, lvms_volume_data_percent{device_class="${name}"})` : undefined);
   const [text, setText] = useState('');
   const [kind, setKind] = useState<Volume['kind']>();
+  const [chosen, setChosen] = useState<Chosen>();
+  const forbidden = useForbidden();
   const all = useMemo(
     () => volumesOf(logicalVolumes.data.filter((lv) => classOf(lv, cluster) === name), persistentVolumes.error ? undefined : persistentVolumes.data),
     [logicalVolumes.data, persistentVolumes.data, persistentVolumes.error, cluster, name],
@@ -49,6 +54,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
               <SearchInput aria-label={t('Find a volume')} placeholder={t('Claim, namespace, node, name')} value={text} onChange={(_, v) => setText(v)} onClear={() => setText('')} />
             </FlexItem>
           </Flex>
+          <WhyForbidden forbidden={forbidden} />
           <VirtualTable
             label={t('Volumes and snapshots')}
             rows={rows}
@@ -58,15 +64,17 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
             columns={[
               { key: 'claim', title: t('Claim or snapshot'), width: 11.5 }, { key: 'node', title: t('Node'), width: 6.25, lines: 2 },
               thin ? { key: 'used', title: t('Data written'), width: 13 } : { key: 'size', title: t('Size'), width: 6 },
-              { key: 'pv', title: 'PersistentVolume', width: 9 }, { key: 'note', title: t('Details'), lines: 2 },
+              { key: 'pv', title: 'PersistentVolume', width: 9 }, { key: 'note', title: t('Details'), lines: 2 }, { key: 'do', title: t('Action'), width: 7 },
             ]}
             cells={(v) => [
               <Purpose key="c" volume={v} />, v.node, thin ? <Written key="w" volume={v} percent={percents.get(v.lv.metadata.uid ?? '')} /> : formatBytes(v.size, locale),
               v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)} title={v.persistentVolume}>{v.persistentVolume}<Second text={v.phase ?? ''} /></Link> : persistentVolumes.error || !persistentVolumes.loaded ? t('Unknown') : '–',
-              [...v.problems.map(m), ...(v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []), ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : [])].join('; ') || '–',
+              <Noted key="n" label={v.suspension && <SuspendedVolume suspension={v.suspension} />} text={[...v.problems.map(m), ...(v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []), ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : [])].join('; ') || (v.suspension ? '' : '–')} />,
+              <VolumeAction key="a" volume={v} forbidden={forbidden} choose={setChosen} />,
             ]}
           />
         </Stack>
+        {chosen && <VolumeDialog key={chosen.volume.name} opened={chosen} now={all.find((v) => v.lv.metadata.uid === chosen.volume.lv.metadata.uid)} close={() => setChosen(undefined)} />}
       </CardBody>
     </Card>
   );

@@ -141,6 +141,41 @@ describe('something is asked for a device', () => {
     await apply();
     await waitFor(() => expect(written()[1]?.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests).toEqual([{ node: 'a', device: 'uuid-c', action: 'Drain' }]));
   });
+  it('suspends a device with what may be on it, and resumes it', async () => {
+    vi.stubGlobal('WebSocket', class { close() {} });
+    const lv = { metadata: { name: 'pvc-1', uid: 'u', annotations: { 'lvm.topolvm.io/claim': 'shop/data' } }, spec: { name: 'pvc-1', nodeName: 'a', size: '1Gi', deviceClass: 'vg1' } };
+    const answer = globalThis.fetch;
+    vi.stubGlobal('fetch', (url: string, init: RequestInit = {}) => {
+      const body = /\/(topolvm.io\/)?v1$/.test(url) ? { resources: [{ name: 'logicalvolumes', kind: 'LogicalVolume' }, { name: 'persistentvolumes', kind: 'PersistentVolume' }] } : { metadata: {}, items: /logicalvolumes/.test(url) ? [lv] : [] };
+      return init.method ? answer(url, init) : Promise.resolve(new Response(JSON.stringify(body), { headers: { 'Content-Type': 'application/json' } }));
+    });
+    show();
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Suspend' }));
+    await waitFor(() => expect(has('consequences')?.textContent).toMatch(/New Pods do not get the volumes.*Volumes that may have data on this device \(1\): shop\/data/));
+    await asked();
+    await apply();
+    await waitFor(() => expect(written().map((s) => s.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests)).toEqual([[{ node: 'a', device: 'uuid-b', action: 'Cordon', suspend: true }]]));
+    cleanup();
+    sent = [];
+    show({ c: { ...base, deviceRequests: [{ node: 'a', device: 'uuid-b', action: 'Drain', suspend: true }] } });
+    expect(has('members')?.textContent).toMatch(/Requested: Drain, suspend: true/);
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Drain' }));
+    expect(has('consequences')?.textContent).toMatch(/The device stays suspended/);
+    await user.click(screen.getByRole('radio', { name: 'Resume' }));
+    expect(has('consequences')?.textContent).toMatch(/New Pods get the volumes on the device again.*The request stays: Drain/);
+    await asked();
+    await apply();
+    await waitFor(() => expect(written().map((s) => s.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests)).toEqual([[{ node: 'a', device: 'uuid-b', action: 'Drain' }]]));
+  });
+  it('does not suspend a missing device, and shows the suspended ones', async () => {
+    show({ statuses: [{ ...status, status: { ...status.status, nodeStatus: [{ name: 'vg1', physicalVolumes: [pv('b', { state: 'Missing' }), pv('c', { suspended: true, message: 'suspended (deviceRequests)' })] }] } }] });
+    expect(document.querySelectorAll('[data-test=suspended]')).toHaveLength(1);
+    await openFor('/dev/sdb');
+    expect(screen.getByRole<HTMLInputElement>('radio', { name: 'Suspend' }).disabled).toBe(true);
+    expect(has('dialog')?.textContent).toMatch(/LVM cannot suspend a missing device/);
+  });
   it('what could not be read is not shown as empty', () => {
     show({ statuses: [], error: 'forbidden' });
     expect(has('members')?.textContent).toMatch(/Unknown/);

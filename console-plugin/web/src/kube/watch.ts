@@ -62,7 +62,7 @@ export const useEvents = (namespace: string): Watched<KubeEvent[]> => useList<Ku
 export const useStorageClasses = (): Watched<{ metadata: { name?: string } }[]> => useList({ group: 'storage.k8s.io', version: 'v1', kind: 'StorageClass' });
 
 export const useLogicalVolumes = (enabled = true): Watched<LogicalVolume[]> => useList<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, undefined, enabled);
-export const usePersistentVolumes = (): Watched<PersistentVolume[]> => useList<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' });
+export const usePersistentVolumes = (enabled = true): Watched<PersistentVolume[]> => useList<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' }, undefined, enabled);
 
 /** Seconds between two questions whether the cluster answers. */
 const HEARTBEAT = 10;
@@ -140,6 +140,12 @@ export function useApprovalRights(namespace: string): ApprovalRights {
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [remove, b] = useAccessReview({ ...own, verb: 'delete' });
   return { loaded: !(a || b), create, remove };
+}
+
+/** Whether a user may suspend and resume volumes. */
+export function useSuspensionRight(): { loaded: boolean; patch: boolean } {
+  const [patch, loading] = useAccessReview({ group: 'topolvm.io', resource: 'logicalvolumes', verb: 'patch' });
+  return { loaded: !loading, patch };
 }
 
 /** The namespace that the operator manages, as the server of this plugin was told. */

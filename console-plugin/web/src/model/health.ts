@@ -100,6 +100,8 @@ export interface DeviceRow {
   device: Device;
   /** What is going on with it as a device of a volume group: it is closed, being emptied, empty, or blocked. */
   going?: PhysicalVolumeStatus;
+  /** New Pods do not get the volumes that have data on it. */
+  suspended: boolean;
 }
 
 /** All devices, those that need attention first. */
@@ -107,14 +109,15 @@ export function deviceRows(statuses: NodeStatus[]): DeviceRow[] {
   const order: Device['state'][] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
   const rank = (r: DeviceRow) => (r.going ? 2.5 : order.indexOf(r.device.state));
   return statuses
-    .flatMap((s) => (s.status?.devices ?? []).map((device): DeviceRow => ({ node: s.metadata.name ?? '', device, going: goingOn(s, device) })))
+    .flatMap((s) => (s.status?.devices ?? []).map((device): DeviceRow => ({ node: s.metadata.name ?? '', device, ...memberOf(s, device) })))
     .sort((a, b) => rank(a) - rank(b) || a.node.localeCompare(b.node) || a.device.name.localeCompare(b.device.name));
 }
 
 /** Only what the state of the device itself does not say. */
-function goingOn(status: NodeStatus, device: Device): PhysicalVolumeStatus | undefined {
-  const pv = device.state === 'InUse' && device.volumeGroup ? physicalVolumeOf(status, device) : undefined;
-  return pv && ['Cordoned', 'Draining', 'Drained', 'Blocked'].includes(pv.state) ? pv : undefined;
+function memberOf(status: NodeStatus, device: Device): Pick<DeviceRow, 'going' | 'suspended'> {
+  const pv = device.volumeGroup ? physicalVolumeOf(status, device) : undefined;
+  const going = pv && device.state === 'InUse' && ['Cordoned', 'Draining', 'Drained', 'Blocked'].includes(pv.state) ? pv : undefined;
+  return { going, suspended: !!pv?.suspended };
 }
 
 export const eventTime = (e: KubeEvent): string => e.series?.lastObservedTime ?? e.lastTimestamp ?? e.eventTime ?? e.firstTimestamp ?? e.metadata.creationTimestamp ?? '';

@@ -59,7 +59,8 @@ export function doneRequests(c: DeviceClass, statuses: NodeStatus[]): DeviceRequ
 
 export type Wish = 'Cordon' | 'Drain' | 'Remove';
 
-function withRequests(c: DeviceClass, deviceRequests: DeviceRequest[]): DeviceClass {
+/** A device class with these requests, and without an empty list of them. */
+export function withRequests(c: DeviceClass, deviceRequests: DeviceRequest[]): DeviceClass {
   const { deviceRequests: _, ...rest } = c;
   return deviceRequests.length ? { ...rest, deviceRequests } : rest;
 }
@@ -201,7 +202,7 @@ export const spares = (seen: Seen | undefined): Device[] => (seen?.devices ?? []
 export function changesOf(before: DeviceClass, after: DeviceClass): string[] {
   const lines = (c: DeviceClass) => [
     ...selectorsOf(c).flatMap((s) => (['paths', 'optionalPaths'] as const).flatMap((list) => (s[list] ?? []).map((p) => `${list}: ${p}`))),
-    ...(c.deviceRequests ?? []).map((r) => `deviceRequests: {node: ${r.node}, device: ${r.device}, action: ${r.action}}`),
+    ...(c.deviceRequests ?? []).map((r) => `deviceRequests: {node: ${r.node}, device: ${r.device}, action: ${r.action}${r.suspend ? ', suspend: true' : ''}}`),
   ];
   const [old, now] = [lines(before), lines(after)];
   return [...old.filter((l) => !now.includes(l)).map((l) => `- ${l}`), ...now.filter((l) => !old.includes(l)).map((l) => `+ ${l}`)];

@@ -2,6 +2,7 @@
 import { CLAIM_ANNOTATION, classesOf, CONDITION_ANNOTATION, DRIVER, UNCLAIMED_ANNOTATION, type LogicalVolume, type LVMCluster, type PersistentVolume } from '../api/types';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
+import { suspensionOf, type Suspension } from './suspension';
 
 export interface Volume {
   name: string;
@@ -18,6 +19,8 @@ export interface Volume {
   source?: string;
   snapshots: number;
   problems: Message[];
+  /** Why new Pods do not get it. */
+  suspension?: Suspension;
   lv: LogicalVolume;
 }
 
@@ -42,10 +45,10 @@ export function volumesOf(volumes: LogicalVolume[], persistentVolumes: Persisten
         lv, namespace, claim, name: lv.metadata.name ?? lv.spec.name, node: lv.spec.nodeName, kind: lv.spec.accessType === 'ro' && lv.spec.source ? 'snapshot' : 'volume',
         size: bytesOf(lv.status?.currentSize ?? lv.spec.size), persistentVolume: pv?.metadata.name, phase: pv?.status?.phase,
         source: lv.spec.source && (source ? purposeOf(source, undefined).filter(Boolean).join('/') || lv.spec.source : lv.spec.source),
-        snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv),
+        snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv), suspension: suspensionOf(lv),
       };
     })
-    .sort((a, b) => Number(b.problems.length > 0) - Number(a.problems.length > 0) || (a.namespace ?? '').localeCompare(b.namespace ?? '') || (a.claim ?? a.name).localeCompare(b.claim ?? b.name));
+    .sort((a, b) => Number(b.problems.length > 0) - Number(a.problems.length > 0) || Number(!!b.suspension) - Number(!!a.suspension) || (a.namespace ?? '').localeCompare(b.namespace ?? '') || (a.claim ?? a.name).localeCompare(b.claim ?? b.name));
 }
 
 function purposeOf(lv: LogicalVolume, pv: PersistentVolume | undefined): [string | undefined, string | undefined] {

@@ -1,5 +1,5 @@
-import { Alert, Card, CardBody, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import type { ReactNode } from 'react';
+import { Alert, Card, CardBody, CardHeader, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { useState, type ReactNode } from 'react';
 import { Link } from 'react-router';
 import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';
@@ -11,6 +11,9 @@ import { usageOf } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { classOf, volumesOf, type Volume } from '../model/volumes';
 import { classPath, nodePath, persistentVolumePath } from '../paths';
+import { SuspendedVolume, useSuspensionDetails } from '../suspension/SuspendedLabel';
+import { useForbidden, VolumeAction, WhyForbidden, type Chosen } from '../suspension/VolumeAction';
+import { VolumeDialog } from '../suspension/VolumeDialog';
 
 /** The tab of a claim: the logical volume that it has, where that is, and how it is. */
 export default function ClaimTab({ obj }: { obj?: Claim }) {
@@ -54,6 +57,8 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
   const status = useNodeStatus(namespace, lv?.spec.nodeName);
   const failed = reads.some(([, r]) => r.error);
   const [volume] = lv ? volumesOf([lv], [pv]) : [];
+  const [chosen, setChosen] = useState<Chosen>();
+  const forbidden = useForbidden();
   const name = lv && classOf(lv, clusters.data[0]);
   const usage = status.data ? usageOf([status.data], new Map()).filter((u) => u.deviceClass === name) : [];
   const pool = usage[0]?.group;
@@ -66,11 +71,15 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
       {volume && (
         <StackItem>
           <Card data-test="logical-volume">
-            <CardTitle component="h2">{t('Logical volume')}</CardTitle>
+            <CardHeader actions={{ actions: <VolumeAction volume={volume} forbidden={forbidden} choose={setChosen} variant="secondary" />, hasNoOffset: true }}>
+              <CardTitle component="h2">{t('Logical volume')}</CardTitle>
+            </CardHeader>
             <CardBody>
+              <WhyForbidden forbidden={forbidden} />
               <Facts volume={volume} deviceClass={name} state={pool?.status && <StateLabel state={pool.status} />} thin={!!pool?.thinPool} written={written.samples[0]?.value} error={written.error} />
             </CardBody>
           </Card>
+          {chosen && <VolumeDialog opened={chosen} now={volume} close={() => setChosen(undefined)} />}
         </StackItem>
       )}
       {volume && name && (
@@ -89,11 +98,13 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
 
 function Facts({ volume: v, deviceClass, state, thin, written, error }: { volume: Volume; deviceClass?: string; state: ReactNode; thin: boolean; written?: number; error?: string }) {
   const { t, locale } = useT();
+  const details = useSuspensionDetails();
   const rows: [string, ReactNode][] = [
     [t('Node'), <Link key="n" to={nodePath(v.node)}>{v.node}</Link>],
     [t('Device class'), deviceClass ? <Link key="c" to={classPath(deviceClass)}>{deviceClass}</Link> : t('Unknown')],
     [t('Volume group'), state || t('Unknown')],
     [t('Size'), formatBytes(v.size, locale)],
+    ...(v.suspension ? ([[t('Suspension'), <><SuspendedVolume suspension={v.suspension} />{details(v.suspension).map((line) => <div key={line}>{line}</div>)}</>]] as [string, ReactNode][]) : []),
     ...(thin ? ([[t('Data written'), written === undefined ? (error ? t('Unknown: Prometheus is unreachable ({{error}})', { error }) : t('Unknown')) : <ShareBar key="w" label={t('Data written')} part={((v.size ?? 0) * written) / 100} whole={v.size} plain />]] as [string, ReactNode][]) : []),
     ['PersistentVolume', v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)}>{v.persistentVolume}</Link> : '–'],
     [t('Logical volume name'), v.lv.metadata.uid ?? '–'],
