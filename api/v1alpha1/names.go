@@ -28,6 +28,8 @@ const (
 	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken
 	// over.
 	NodeFinalizer = "topolvm.io/node"
+	// EarlierDeviceClassParameter is DeviceClassParameter in a StorageClass of the earlier driver.
+	EarlierDeviceClassParameter = "topolvm.cybozu.com/device-class"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.
 	DeviceClassParameter = "topolvm.io/device-class"
 	// OptionClassParameter is the StorageClass parameter that names a class of lvcreate options.
@@ -105,6 +107,10 @@ const (
 	// EarlierStagedAnnotation on a LogicalVolume has the path at which the node agent staged it for the earlier driver.
 	// As long as it is set, the volume is not migrated.
 	EarlierStagedAnnotation = "lvm.topolvm.io/earlier-staged"
+	// EarlierRemovalAnnotation on a PersistentVolume or VolumeSnapshotContent of the earlier driver has its volume
+	// handle if the operator deletes the LogicalVolume of this driver for it, and so the logical volume. When this
+	// LogicalVolume no longer exists, the logical volume is removed.
+	EarlierRemovalAnnotation = "lvm.topolvm.io/earlier-removal"
 	// EarlierNodeIDSuffix ends the node ID with which a node agent registers the earlier driver. TopoLVM's node ID is
 	// the name of the node, so the CSINode tells which of the two serves the driver.
 	EarlierNodeIDSuffix = "/lvms"

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"sync"
 
 	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,8 +54,9 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		namespace).SetupWithManager(mgr); err != nil {
+	imports := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), namespace)
+	imports.EarlierServed = sync.OnceFunc(func() { close(o.earlierServed) })
+	if err := imports.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {

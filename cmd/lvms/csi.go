@@ -21,9 +21,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
-// addCSI adds the CSI controller and the sidecars that call it, all in this process.
+// addCSI adds the CSI controller and the sidecars that call it, all in this process. earlier is closed when volumes of
+// an earlier TopoLVM have to be expanded.
 func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform,
-	volumes *trim.Volumes) (closeSidecars func(), err error) {
+	volumes *trim.Volumes, earlier <-chan struct{}) (closeSidecars func(), err error) {
 	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
 	})
@@ -53,7 +54,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
-		PodName:   podName,
+		PodName: podName, Earlier: earlier,
 		Snapshots: found.Snapshots, Metrics: metrics.Registry,
 		BeforeProvisioning: left.MarkPending,
 	})

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,10 @@ func TestTheEarlierDriverIsRegisteredUnderItsName(t *testing.T) {
 		if err != nil || node.GetNodeId() != "worker-1/lvms" ||
 			node.GetAccessibleTopology().GetSegments()[lvmv1alpha1.EarlierTopologyNodeKey] != "worker-1" {
 			t.Errorf("got %v, %v", node, err)
+		}
+		can, err := csi.NewNodeClient(connection).NodeGetCapabilities(call, &csi.NodeGetCapabilitiesRequest{})
+		if err != nil || !strings.Contains(can.String(), "EXPAND_VOLUME") {
+			t.Errorf("the kubelet does not expand file systems: %v, %v", can, err)
 		}
 		done()
 		cancel()

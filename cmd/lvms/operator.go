@@ -153,7 +153,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err := addControllers(mgr, o); err != nil {
 		return err
 	}
-	closeSidecars, err := addCSI(ctx, mgr, o.namespace, o.podName, o.found, o.volumes)
+	closeSidecars, err := addCSI(ctx, mgr, o.namespace, o.podName, o.found, o.volumes, o.earlierServed)
 	if err != nil {
 		return err
 	}
@@ -204,12 +204,15 @@ type operator struct {
 	webhookCert webhookCertificate
 	profile     *tlsprofile.Follower
 	volumes     *trim.Volumes
+	// earlierServed is closed when the first volume of an earlier TopoLVM is served.
+	earlierServed chan struct{}
 }
 
 // newOperator detects the platform and checks that the operator has its permissions.
 func newOperator(ctx context.Context, options operatorOptions) (*operator, error) {
 	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &trim.Volumes{},
-		certificate: servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
+		earlierServed: make(chan struct{}),
+		certificate:   servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
 	var err error
 	if o.namespace, err = environment(namespaceVariable); err != nil {
 		return nil, err

@@ -14,6 +14,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,24 +44,29 @@ const (
 // What to do: see the note; [how to migrate volumes](../how-to/migrate-earlier-topolvm.md) explains what is required.
 var earlierVolumeNotServed = event.Warning("EarlierVolumeNotServed", "Serve", "the volume is not served: %s")
 
-// earlierVolumeReleased is a Warning event on the PersistentVolume: its driver is topolvm.cybozu.com and its claim was
-// deleted, but nothing deletes the volumes of this driver.
-// What to do: see [how to migrate volumes](../how-to/migrate-earlier-topolvm.md#volumes-whose-claim-was-deleted).
-var earlierVolumeReleased = event.Warning("EarlierVolumeReleased", "Serve",
-	"the claim was deleted, but volumes of the driver %s are not deleted before they are migrated: if the data is not "+
-		"needed, delete this PersistentVolume, then: kubectl annotate logicalvolumes.topolvm.io %[2]s "+
-		"lvm.topolvm.io/allow-deletion=true && kubectl delete logicalvolumes.topolvm.io %[2]s")
-
 // earlierVolumes lets node agents serve the volumes of TopoLVM before 0.15 before they are migrated. For each bound
 // PersistentVolume of the earlier driver, it creates a LogicalVolume of this driver for the same logical volume, like
 // the first step of a migration, and sets EarlierDriverAnnotation. It does nothing for a node on which TopoLVM runs.
 //
-// It never deletes a LogicalVolume, and does not change the objects of the earlier driver.
+// While the controller of TopoLVM does not run either, it does what a provisioner and a snapshotter of the earlier
+// driver must do: it deletes released volumes and deleted snapshots, and says which StorageClass new claims need. It
+// deletes a logical volume only through the LogicalVolume of this driver.
 type earlierVolumes struct {
 	*Controller
 	emitter *event.Emitter
-	// told has the nodes that were logged because TopoLVM runs there.
+	// active has at least the claims that are not settled.
+	active client.Reader
+	// told has the nodes and Pods that were logged because TopoLVM runs there.
 	told map[string]bool
+	// refused are the claims with the event EarlierStorageClass.
+	refused map[types.UID]client.Object
+	// isServing is true if EarlierServed was called.
+	isServing bool
+}
+
+func newEarlierVolumes(c *Controller, active client.Reader) *earlierVolumes {
+	return &earlierVolumes{Controller: c, emitter: event.NewEmitter(c.recorder), active: active,
+		told: map[string]bool{}, refused: map[types.UID]client.Object{}}
 }
 
 // NeedLeaderElection returns true: only one process may create objects.
@@ -101,30 +108,68 @@ type earlierState struct {
 	lvs map[string]*topolvmv1.LogicalVolume
 	// driver is the CSIDriver of the earlier driver, or nil.
 	driver *storagev1.CSIDriver
+	// contents are the VolumeSnapshotContents of the earlier driver that are being deleted.
+	contents []*unstructured.Unstructured
+	// references is the number of PersistentVolumes and VolumeSnapshotContents with a volume handle.
+	references map[string]int
+	topolvm    *topolvmController
 }
 
-// pass makes the LogicalVolumes match the PersistentVolumes. waits is true if a node agent must act first.
+// pass makes the LogicalVolumes match the PersistentVolumes, and deletes what must be deleted. waits is true if a node
+// agent must act first.
 func (e *earlierVolumes) pass(ctx context.Context) (waits bool, err error) {
+	topolvm := &topolvmController{earlierVolumes: e}
+	errs := []error{e.refuseClaims(ctx, topolvm)}
 	s, err := e.read(ctx)
 	if err != nil || s == nil {
-		return false, err
+		return false, errors.Join(append(errs, err)...)
 	}
-	var errs []error
+	s.topolvm = topolvm
 	for _, pv := range s.pvs {
-		err := e.serve(ctx, s, pv)
-		var blocked blockedError
-		var waiting waitingError
-		switch {
-		case errors.As(err, &waiting):
-			waits = true
-		case errors.As(err, &blocked):
-			e.emitter.Emit(pv, earlierVolumeNotServed, blocked.Error())
-		case err != nil:
-			errs = append(errs, fmt.Errorf("PersistentVolume %s: %w", pv.Name, err))
-		default:
-			e.emitter.Clear(pv, earlierVolumeNotServed.Reason)
-		}
+		waiting, err := e.provide(ctx, s, pv)
+		waits = waits || waiting
+		errs = append(errs, err)
 	}
+	for _, content := range s.contents {
+		waiting, err := e.report(content, contentKind, earlierSnapshotNotDeleted,
+			e.deleteSnapshot(ctx, s, content))
+		waits = waits || waiting
+		errs = append(errs, err)
+	}
+	return waits, errors.Join(append(errs, e.withdraw(ctx, s), e.beginExpansions(ctx, s))...)
+}
+
+// provide performs the next step for a PersistentVolume: it lets a node agent serve the volume, or deletes it.
+func (e *earlierVolumes) provide(ctx context.Context, s *earlierState, pv *corev1.PersistentVolume) (bool, error) {
+	const kind = "PersistentVolume"
+	if isReleased(pv) {
+		return e.report(pv, kind, earlierVolumeNotDeleted, e.deleteVolume(ctx, s, pv))
+	}
+	return e.report(pv, kind, earlierVolumeNotServed, e.serve(ctx, s, pv))
+}
+
+// report sends an event if a step is blocked. It returns whether the step waits for a node agent, and other errors.
+func (e *earlierVolumes) report(object client.Object, kind string, problem event.Event,
+	err error) (waits bool, _ error) {
+	var blocked blockedError
+	var waiting waitingError
+	switch {
+	case errors.As(err, &waiting):
+		return true, nil
+	case errors.As(err, &blocked):
+		e.emitter.Emit(object, problem, blocked.Error())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%s %s: %w", kind, object.GetName(), err)
+	}
+	e.emitter.Clear(object, problem.Reason)
+	return false, nil
+}
+
+// withdraw removes EarlierDriverAnnotation where no PersistentVolume of the earlier driver is left, and then the
+// CSIDriver.
+func (e *earlierVolumes) withdraw(ctx context.Context, s *earlierState) error {
+	var errs []error
 	left := len(s.pvs)
 	for _, lv := range s.lvs {
 		if lv.Annotations[v1alpha1.EarlierDriverAnnotation] == "" || isFor(lv, s.pvs[lv.Name]) {
@@ -136,7 +181,26 @@ func (e *earlierVolumes) pass(ctx context.Context) (waits bool, err error) {
 	if left == 0 {
 		errs = append(errs, e.deleteDriver(ctx, s.driver))
 	}
-	return waits, errors.Join(errs...)
+	return errors.Join(errs...)
+}
+
+// beginExpansions calls EarlierServed if a volume is served.
+func (e *earlierVolumes) beginExpansions(ctx context.Context, s *earlierState) error {
+	if e.isServing || e.EarlierServed == nil {
+		return nil
+	}
+	for _, lv := range s.lvs {
+		if lv.Annotations[v1alpha1.EarlierDriverAnnotation] == "" || !isFor(lv, s.pvs[lv.Name]) {
+			continue
+		}
+		if runs, err := s.topolvm.runs(ctx); runs || err != nil {
+			return err
+		}
+		e.isServing = true
+		e.EarlierServed()
+		return nil
+	}
+	return nil
 }
 
 // isFor reports whether a LogicalVolume is for the volume of a PersistentVolume, also before the node agent has found
@@ -154,7 +218,7 @@ func isFor(lv *topolvmv1.LogicalVolume, pv *corev1.PersistentVolume) bool {
 // read returns the state, or nil if the cluster has nothing of the earlier driver. Then it lists nothing else.
 func (e *earlierVolumes) read(ctx context.Context) (*earlierState, error) {
 	s := &earlierState{olds: map[string]*earlierv1.LogicalVolume{}, pvs: map[string]*corev1.PersistentVolume{},
-		lvs: map[string]*topolvmv1.LogicalVolume{}}
+		lvs: map[string]*topolvmv1.LogicalVolume{}, references: map[string]int{}}
 	if err := earlier.Each(ctx, e.live, func(lv *earlierv1.LogicalVolume) { s.olds[lv.Name] = lv }); err != nil {
 		return nil, fmt.Errorf("list the LogicalVolumes of the API group %s: %w", earlierv1.GroupVersion.Group, err)
 	}
@@ -164,7 +228,12 @@ func (e *earlierVolumes) read(ctx context.Context) (*earlierState, error) {
 	}
 	err = paging.Each(ctx, e.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
-			if pv := &list.Items[i]; pv.Spec.CSI != nil && pv.Spec.CSI.Driver == v1alpha1.EarlierDriverName {
+			pv := &list.Items[i]
+			if pv.Spec.CSI == nil || !v1alpha1.IsDriver(pv.Spec.CSI.Driver) {
+				continue
+			}
+			s.references[pv.Spec.CSI.VolumeHandle]++
+			if pv.Spec.CSI.Driver == v1alpha1.EarlierDriverName {
 				s.pvs[pv.Name] = pv.DeepCopy()
 			}
 		}
@@ -183,15 +252,11 @@ func (e *earlierVolumes) read(ctx context.Context) (*earlierState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
-	return s, nil
+	return s, e.readContents(ctx, s)
 }
 
 // serve performs the next step for a PersistentVolume. It returns nil if nothing is left to do.
 func (e *earlierVolumes) serve(ctx context.Context, s *earlierState, pv *corev1.PersistentVolume) error {
-	if pv.Status.Phase == corev1.VolumeReleased &&
-		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		e.emitter.Emit(pv, earlierVolumeReleased, v1alpha1.EarlierDriverName, pv.Name)
-	}
 	lv := s.lvs[pv.Name]
 	isServed := lv != nil && lv.Annotations[v1alpha1.EarlierDriverAnnotation] != "" && isOfEarlier(pv, lv)
 	if isServed {
@@ -251,9 +316,6 @@ func volumeOfEarlier(pv *corev1.PersistentVolume, old *earlierv1.LogicalVolume) 
 func (e *earlierVolumes) tellThatItRuns(ctx context.Context, node string) {
 	if e.told[node] {
 		return
-	}
-	if e.told == nil {
-		e.told = map[string]bool{}
 	}
 	e.told[node] = true
 	log.FromContext(ctx).Info("the volumes of an earlier TopoLVM are left to it", "driver", v1alpha1.EarlierDriverName,

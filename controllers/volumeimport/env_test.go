@@ -29,7 +29,9 @@ import (
 
 var server *env.Env
 
-func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }, env.EarlierCRD()) }
+func TestMain(m *testing.M) {
+	env.Main(m, func(e *env.Env) { server = e }, append(env.OptionalCRDs(), env.EarlierCRD())...)
+}
 
 // world is an approved import on the node NAME-new. Its objects have the prefix NAME.
 type world struct {

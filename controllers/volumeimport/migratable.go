@@ -75,9 +75,13 @@ func migrationProblem(f migrationFacts) string {
 }
 
 func withoutDriver(pv *corev1.PersistentVolume) string {
+	return withoutAgent(v1alpha1.NodeOfEarlierVolume(pv), pv.Spec.CSI.VolumeHandle)
+}
+
+func withoutAgent(node, volume string) string {
 	return fmt.Sprintf("the kubelet of node %s does not have the driver %s: add a device class for the volume "+
-		"group of logical volume %s to the LVMCluster, and check the vg-manager Pod of the node",
-		v1alpha1.NodeOfEarlierVolume(pv), v1alpha1.DriverName, pv.Spec.CSI.VolumeHandle)
+		"group of logical volume %s to the LVMCluster, and check the vg-manager Pod of the node", node,
+		v1alpha1.DriverName, volume)
 }
 
 func withoutNode(pv *corev1.PersistentVolume) string {

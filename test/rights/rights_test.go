@@ -34,6 +34,7 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may patch logicalvolumes.topolvm.cybozu.com in all namespaces":                 volumesAreMigrated,
 	"lvms-operator may delete logicalvolumes.topolvm.cybozu.com in all namespaces":                volumesAreMigrated,
 	"lvms-operator may get csinodes.storage.k8s.io in all namespaces":                             volumesAreMigrated,
+	"lvms-operator may list volumeattachments.storage.k8s.io in all namespaces":                   earlierAreDeleted,
 	"vg-manager may list logicalvolumes.topolvm.cybozu.com in all namespaces":                     earlierAreKept,
 	"lvms-operator may delete lvmdeviceapprovals.lvm.topolvm.io in openshift-lvm-storage":         "controllers/lvmcluster, TestApprovalsAreDeletedWithTheirDeviceClass",
 	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
@@ -80,6 +81,7 @@ const (
 	// The test of the package also runs with the operator's permissions.
 	volumesAreImported = "controllers/volumeimport, TestObjectsAreCreatedForVolumes"
 	volumesAreMigrated = "controllers/volumeimport, TestAVolumeIsMigrated"
+	earlierAreDeleted  = "controllers/volumeimport, TestAReleasedVolumeIsDeleted"
 	earlierAreKept     = "vgmanager/logicalvolume, TestVolumesOfTheEarlierDriverAreNoOrphans"
 	repeats            = "client-go patches an event that repeats"
 	// ownersAreChecked: a change of an owner reference requires permission to delete the object.

@@ -302,3 +302,16 @@ func TestTheRecorderKnowsWhatIsStaged(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestAStagedVolumeOfTheEarlierDriverIsExpanded: while a Pod uses it, and whatever the recorder says of new Pods.
+func TestAStagedVolumeOfTheEarlierDriverIsExpanded(t *testing.T) {
+	b := newBench(t)
+	r := &recorder{}
+	b.server.Staging, b.server.NodeID = r, "node1"+v1alpha1.EarlierNodeIDSuffix
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	r.err = status.Error(codes.Unavailable, "it is being migrated")
+	b.host.did = nil
+	_, err := b.server.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.staging})
+	b.wantCode(err, codes.OK)
+	b.wantDid("grow true")
+}

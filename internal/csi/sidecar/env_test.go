@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -137,8 +138,9 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	served := make(chan struct{})
 	sidecars, err := New(ctx, Options{Config: operator, Cache: objects, Driver: driver, Socket: socket,
-		PodName:   "operator",
+		PodName: "operator", Earlier: served,
 		Snapshots: true, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +178,7 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 			volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
 	})
 
+	expandEarlier(t, api, create, served)
 	copyOf(t, api, create, claim, volume)
 	for isCopy, want := range map[bool]int{false: 1, true: 2} {
 		if got, _ := requisites.Load(isCopy); got != want {
@@ -288,6 +291,38 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 	before = claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
+}
+
+// expandEarlier expands a volume of the earlier driver. This begins when such volumes are served, and not before.
+func expandEarlier(t *testing.T, api client.Client, create func(...client.Object), served chan struct{}) {
+	t.Helper()
+	sizes := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "earlier", Namespace: namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("earlier"), AccessModes: modes,
+			Resources: corev1.VolumeResourceRequirements{Requests: sizes.DeepCopy()}}}
+	create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "earlier"},
+		Provisioner: v1alpha1.EarlierDriverName, AllowVolumeExpansion: ptr.To(true)}, claim)
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-earlier"},
+		Spec: corev1.PersistentVolumeSpec{Capacity: sizes, AccessModes: modes, StorageClassName: "earlier",
+			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: namespace,
+				Name: claim.Name, UID: claim.UID},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-earlier"}}}}
+	create(volume)
+	expand(t, api, claim, volume)
+	size := func() string {
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume); err != nil {
+			t.Fatal(err)
+		}
+		return volume.Spec.Capacity.Storage().String()
+	}
+	time.Sleep(time.Second)
+	if got := size(); got != "1Gi" {
+		t.Errorf("a volume that is not served has %s", got)
+	}
+	close(served)
+	eventually(t, "the expansion of a volume of the earlier driver", func() bool { return size() == "2Gi" })
 }
 
 // copyOf creates a claim for a copy of a settled claim, of which the cache has only a part.

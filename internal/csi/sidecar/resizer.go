@@ -8,8 +8,14 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	csirpc "github.com/kubernetes-csi/csi-lib-utils/rpc"
 	resizing "github.com/kubernetes-csi/external-resizer/v2/pkg/controller"
+	resizerclient "github.com/kubernetes-csi/external-resizer/v2/pkg/csi"
 	csiresizer "github.com/kubernetes-csi/external-resizer/v2/pkg/resizer"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // resizer expands volumes whose claims request more: external-resizer as a Runnable.
@@ -25,24 +31,64 @@ func (r *resizer) NeedLeaderElection() bool { return true }
 
 // Start runs the resizer until the context ends.
 func (r *resizer) Start(ctx context.Context) error {
-	if _, err := r.awaitDriver(ctx); err != nil {
+	return r.expand(ctx, r.Driver, &driverClient{connection: r.connection})
+}
+
+// expand expands the volumes of a driver until the context ends.
+func (s *Sidecars) expand(ctx context.Context, driver string, client resizerclient.Client) error {
+	if _, err := s.awaitDriver(ctx); err != nil {
 		return endedOr(ctx, err)
 	}
-	plugin, err := csiresizer.NewResizerFromClient(&driverClient{connection: r.connection}, operationTimeout,
-		r.client, r.Driver)
+	plugin, err := csiresizer.NewResizerFromClient(client, operationTimeout, s.client, driver)
 	if err != nil {
-		return endedOr(ctx, fmt.Errorf("resizer of CSI driver %s: %w", r.Driver, err))
+		return endedOr(ctx, fmt.Errorf("resizer of CSI driver %s: %w", driver, err))
 	}
 	// The driver expands volumes that are in use, so the resizer does not have to watch Pods and delay an expansion.
 	const waitForPods = false
-	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod,
-		r.informers.forResizer(r.client),
+	controller := resizing.NewResizeController(driver, plugin, s.client, resyncPeriod,
+		s.informers.forResizer(s.client),
 		limiter[string](), waitForPods, retryMax)
-	r.informers.StartWithContext(ctx)
+	s.informers.StartWithContext(ctx)
 	workers := &sync.WaitGroup{}
-	controller.Run(r.Workers, ctx, workers)
+	controller.Run(s.Workers, ctx, workers)
 	workers.Wait()
 	return nil
+}
+
+// earlierResizer expands volumes of TopoLVM before 0.15, whose LogicalVolumes are of this driver: external-resizer with
+// the earlier name, for the same CSI controller. It starts when the first such volume exists, and then has nothing to
+// do when the last one is migrated.
+type earlierResizer struct{ *Sidecars }
+
+// NeedLeaderElection returns true, as that of resizer.
+func (r *earlierResizer) NeedLeaderElection() bool { return true }
+
+// Start waits until it is needed, and runs the resizer until the context ends.
+func (r *earlierResizer) Start(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-r.Earlier:
+	}
+	log.FromContext(ctx).Info("expanding volumes of the driver of an earlier TopoLVM", "driver",
+		v1alpha1.EarlierDriverName)
+	return r.expand(ctx, v1alpha1.EarlierDriverName, &earlierClient{&driverClient{connection: r.connection}})
+}
+
+// earlierClient is the CSI client of earlierResizer.
+type earlierClient struct{ *driverClient }
+
+// Expand expands a volume. A volume without a LogicalVolume of this driver is not reported as missing: the resizer
+// would take this as a size that is not feasible.
+func (c *earlierClient) Expand(ctx context.Context, volumeID string, requestBytes int64, secrets map[string]string,
+	capability *csi.VolumeCapability,
+) (int64, bool, error) {
+	size, onNode, err := c.driverClient.Expand(ctx, volumeID, requestBytes, secrets, capability)
+	if status.Code(err) == codes.NotFound {
+		err = status.Errorf(codes.Unavailable, "no LogicalVolume of the API group %s has the volume ID %s yet: see "+
+			"the events of the PersistentVolume", v1alpha1.DriverName, volumeID)
+	}
+	return size, onNode, err
 }
 
 // driverClient is the CSI client of the resizer, with a shared connection: the resizer's own client ends the process

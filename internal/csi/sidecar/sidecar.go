@@ -55,6 +55,8 @@ type Options struct {
 	PodName string
 	// BeforeProvisioning is called before the provisioner starts, in the leader. It ends with its context.
 	BeforeProvisioning func(context.Context)
+	// Earlier is closed when volumes of TopoLVM before 0.15 have to be expanded; nil if they never have to.
+	Earlier <-chan struct{}
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
 	// Workers is the number of volumes that are processed at the same time; the default is 100.
@@ -117,6 +119,9 @@ func (s *Sidecars) Runnables() []manager.Runnable {
 	runnables := []manager.Runnable{s.provisioner, &resizer{s}}
 	if s.Snapshots {
 		runnables = append(runnables, &snapshotter{s})
+	}
+	if s.Earlier != nil {
+		runnables = append(runnables, &earlierResizer{s})
 	}
 	return runnables
 }
