@@ -243,9 +243,10 @@ func (e *earlierVolumes) checkAgent(ctx context.Context, r removal) error {
 func (e *earlierVolumes) removeFound(ctx context.Context, object client.Object, lv *topolvmv1.LogicalVolume,
 	r removal) error {
 	switch {
-	case !lv.DeletionTimestamp.IsZero() && lv.Status.Code != codes.OK:
+	case !lv.DeletionTimestamp.IsZero() && lv.Status.Code != codes.OK && lv.Status.Code != codes.Aborted:
 		return blocked("node %s cannot remove logical volume %s: %s", r.node, r.handle, lv.Status.Message)
 	case !lv.DeletionTimestamp.IsZero():
+		// The code is Aborted while the node agent erases the logical volume.
 		return waiting("node %s has not removed logical volume %s yet", r.node, r.handle)
 	case isMoving(lv):
 		return waiting("LogicalVolume %s is being moved or migrated", lv.Name)
