@@ -84,6 +84,10 @@ type DeviceStatus struct {
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
+	// labels are the labels of the device, from spec.deviceLabels.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
 	// partitions are the names of the partitions of the device.
 	// +optional
 	// +listType=atomic

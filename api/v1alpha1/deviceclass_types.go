@@ -220,7 +220,7 @@ type DeviceProperty string
 // DeviceSelector selects devices by path, by property, or by both: then a named device must have the properties too.
 // Only empty devices are used: without signature, mount, holder or child.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || (has(self.models) && self.models.size() > 0) || (has(self.vendors) && self.vendors.size() > 0) || (has(self.serials) && self.serials.size() > 0) || (has(self.transports) && self.transports.size() > 0)",message="set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device"
+// +kubebuilder:validation:XValidation:rule="(has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || (has(self.models) && self.models.size() > 0) || (has(self.vendors) && self.vendors.size() > 0) || (has(self.serials) && self.serials.size() > 0) || (has(self.transports) && self.transports.size() > 0) || (has(self.labels) && self.labels.size() > 0)",message="set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device"
 // +kubebuilder:validation:XValidation:rule="!has(self.forceWipeDevicesAndDestroyAllData) || !self.forceWipeDevicesAndDestroyAllData || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="forceWipeDevicesAndDestroyAllData requires paths or optionalPaths: only devices that are named there are wiped"
 // +kubebuilder:validation:XValidation:rule="!has(self.wipeVolumeGroups) || self.wipeVolumeGroups.size() == 0 || (has(self.paths) && self.paths.size() > 0) || (has(self.optionalPaths) && self.optionalPaths.size() > 0)",message="wipeVolumeGroups requires paths or optionalPaths: only volume groups on devices that are named there are destroyed"
 type DeviceSelector struct {
@@ -273,6 +273,12 @@ type DeviceSelector struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	Transports []DeviceProperty `json:"transports,omitempty"`
+
+	// labels selects devices that have all these labels, as in status.devices of the LVMVolumeGroupNodeStatus. A device
+	// that is in the volume group stays there when its labels change.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Labels map[string]string `json:"labels,omitempty"`
 
 	// removable allows removable devices to be selected by property. A removable device that is named by path is always
 	// used.

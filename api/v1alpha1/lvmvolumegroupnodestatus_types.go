@@ -25,16 +25,50 @@ type LVMVolumeGroupNodeStatus struct {
 	Status LVMVolumeGroupNodeStatusStatus `json:"status,omitempty"`
 }
 
-// LVMVolumeGroupNodeStatusSpec is a copy of a part of the status, in the place and with the fields in which upstream
-// LVMS has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in the
-// product reads it; use the status.
+// LVMVolumeGroupNodeStatusSpec has the labels of the node's devices, and a copy of a part of the status.
 type LVMVolumeGroupNodeStatusSpec struct {
-	// nodeStatus is a copy of status.nodeStatus, sorted by name.
+	// deviceLabels are labels of devices of this node, which a deviceSelector can require. An administrator writes them,
+	// for example with `kubectl lvms label`.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=256
+	DeviceLabels []DeviceLabels `json:"deviceLabels,omitempty"`
+
+	// nodeStatus is a copy of status.nodeStatus, sorted by name, in the place and with the fields in which upstream LVMS
+	// has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in the
+	// product reads it; use the status.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	NodeStatus []VGSummary `json:"nodeStatus,omitempty"`
 }
+
+// DeviceLabels are the labels of a device.
+type DeviceLabels struct {
+	// id is the stable identity of the device, as in status.devices. An identity that is the content of the device (pv:,
+	// fs:) is not possible, because it changes when the device is used.
+	// +kubebuilder:validation:MinLength=4
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pv:') && !self.startsWith('fs:')",message="must be an identity of the device that does not depend on its content: use the id of status.devices, which must not begin with pv: or fs:"
+	ID string `json:"id"`
+
+	// labels are the labels of the device, with the syntax of labels of Kubernetes objects.
+	Labels DeviceLabelSet `json:"labels"`
+}
+
+// DeviceLabelSet are labels of a device, by key.
+//
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:MaxProperties=16
+// +kubebuilder:validation:XValidation:rule="self.all(key, key.size() <= 317 && key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="a key must be a key of a label of Kubernetes, for example tier or example.com/tier: at most 63 letters, digits, '-', '_' and '.', with a letter or digit first and last, and an optional DNS prefix"
+type DeviceLabelSet map[string]DeviceLabelValue
+
+// DeviceLabelValue is the value of a label of a device.
+//
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$`
+type DeviceLabelValue string
 
 // VGSummary is the state of a volume group on a node, with the fields of upstream LVMS.
 type VGSummary struct {

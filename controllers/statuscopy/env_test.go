@@ -19,7 +19,8 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// TestTheCopyIsStored: the schema of the CRD has all fields, and the operator may write them.
+// TestTheCopyIsStored: the schema of the CRD has all fields, and the operator may write them. The labels of devices,
+// which an administrator writes, stay.
 func TestTheCopyIsStored(t *testing.T) {
 	config, err := server.AsOperator(env.Namespace)
 	if err != nil {
@@ -32,6 +33,8 @@ func TestTheCopyIsStored(t *testing.T) {
 	key := types.NamespacedName{Namespace: env.Namespace, Name: "node-copy"}
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	labels := []v1alpha1.DeviceLabels{{ID: "wwn:0x1", Labels: v1alpha1.DeviceLabelSet{"example.com/tier": "fast"}}}
+	status.Spec.DeviceLabels = labels
 	group := &v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "copied"}}
 	for _, object := range []client.Object{status, group} {
 		if err := server.Client.Create(t.Context(), object); err != nil {
@@ -62,5 +65,8 @@ func TestTheCopyIsStored(t *testing.T) {
 		Excluded: entry.Excluded, RAIDStatus: entry.RAIDStatus, DeviceDiscoveryPolicy: v1alpha1.DiscoveryRuntimeStatic}}
 	if diff := cmp.Diff(want, got.Spec.NodeStatus); diff != "" || len(got.Status.NodeStatus) != 1 {
 		t.Errorf("got the status %+v, and the spec: %s", got.Status, diff)
+	}
+	if diff := cmp.Diff(labels, got.Spec.DeviceLabels); diff != "" {
+		t.Errorf("the labels of devices have changed: %s", diff)
 	}
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
 	"path"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -76,6 +78,24 @@ func propertiesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 				violations = append(violations, field.NotSupported(s.at.Child("transports").Index(i),
 					string(transport), transports))
 			}
+		}
+		violations = append(violations, deviceLabelsPossible(s)...)
+	}
+	return violations
+}
+
+// deviceLabelsPossible refuses labels that no device can have.
+func deviceLabelsPossible(s selection) field.ErrorList {
+	var violations field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(s.selector.Labels)) {
+		at := s.at.Child("labels").Key(key)
+		for _, problem := range validation.IsQualifiedName(key) {
+			violations = append(violations, field.Invalid(at, key, fmt.Sprintf("device class %q: no device can have "+
+				"a label with this key: use a key like tier or example.com/tier: %s", s.class.Name, problem)))
+		}
+		for _, problem := range validation.IsValidLabelValue(s.selector.Labels[key]) {
+			violations = append(violations, field.Invalid(at, s.selector.Labels[key], fmt.Sprintf("device class %q: "+
+				"no device can have a label with this value: use a value like fast: %s", s.class.Name, problem)))
 		}
 	}
 	return violations

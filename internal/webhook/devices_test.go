@@ -60,6 +60,23 @@ func TestRulesAboutDevices(t *testing.T) {
 			[]string{
 				`device class "a" selects the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
 		},
+		"labels": {"[{name: a, deviceSelector: {labels: {tier: fast, example.com/rack: \"\"}}}]", nil},
+		"a label key that is none": {"[{name: a, deviceSelectors: [{labels: {a b: fast}}]}]", []string{
+			`deviceSelectors[0].labels[a b]: Invalid value: "a b": device class "a": no device can have a label with ` +
+				`this key: use a key like tier or example.com/tier`}},
+		"a label value that is none": {"[{name: a, deviceSelector: {paths: [/dev/a], labels: {tier: very fast}}}]",
+			[]string{`deviceSelector.labels[tier]: Invalid value: "very fast": device class "a": no device can have a ` +
+				`label with this value`}},
+		"the same labels twice": {
+			"[{name: a, deviceSelector: {labels: {tier: fast}}}, {name: b, deviceSelector: {labels: {tier: fast}}}]",
+			[]string{
+				`device class "a" selects the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
+		},
+		"other labels": {
+			"[{name: a, deviceSelector: {labels: {tier: fast}}}, {name: b, deviceSelector: {labels: {tier: slow}}}]", nil},
+		"labels on other nodes": {"[{name: a, " + inRack +
+			", deviceSelector: {labels: {tier: fast}}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) +
+			", deviceSelector: {labels: {tier: fast}}}]", nil},
 		"other nodes": {"[{name: a, " + inRack +
 			", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) +
 			", deviceSelector: {minSize: 1Gi}}]", nil},

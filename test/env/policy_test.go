@@ -97,6 +97,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"approval of a recovery":   patch(recovery, `{"spec":{"approvedPlan":"a"}}`, false),
 		"spec of a volume group":   patch(group, `{"spec":{"default":true}}`, false),
 		"labels of a volume group": patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),
+		"labels of devices":        patch(status, `{"spec":{"deviceLabels":[{"id":"wwn:0x1","labels":{"tier":"fast"}}]}}`, false),
 		"labels of the Node": patch(node,
 			`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`, false),
 		"spec of the Node":                    patch(node, `{"spec":{"unschedulable":true}}`, false),
@@ -107,6 +108,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	denied := func(err error) bool {
 		return err != nil && (strings.Contains(err.Error(), "a node agent") ||
 			apierrors.IsForbidden(err) && (strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`) ||
+				strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroupnodestatuses" `) ||
 				strings.Contains(err.Error(), `cannot patch resource "lvmrecoveries"`)))
 	}
 	// The API server needs a moment to apply roles and policies.

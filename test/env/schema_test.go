@@ -191,6 +191,10 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"one node adopts two": {
 			`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: a}, {node: n, volumeGroupUUID: b}]}]}`,
 			`Duplicate value`},
+		"seventeen labels of devices": {
+			`{deviceClasses: [{name: vg1, deviceSelector: {labels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `deviceSelector.labels: Too many: 17`},
+		"no labels of devices": {`{deviceClasses: [{name: vg1, deviceSelector: {labels: {}}}]}`,
+			`set paths, optionalPaths or at least one property of devices`},
 		"empty property": {`{deviceClasses: [{name: vg1, deviceSelector: {models: [""]}}]}`,
 			`deviceSelector.models[0]`},
 		"growth from 96 percent": {
@@ -232,6 +236,7 @@ func TestAccepted(t *testing.T) {
 		"two slashes":                   `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//disk/by-id//x]}}]}`,
 		"every property":                `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
 		"a StorageClass":                `{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {a: b}, additionalLabels: {c: d}}}]}`,
+		"labels of devices":             `{deviceClasses: [{name: vg1, deviceSelectors: [{labels: {tier: fast, example.com/rack: ""}}]}]}`,
 		"one property":                  `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
 		"an existing group":             `{deviceClasses: [{name: vg1, existingVolumeGroup: Data_1, thinPoolConfig: {name: p, overprovisionRatio: 1}}, {name: vg2, existingVolumeGroup: Data_1}]}`,
 		"settings of an existing group": `{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {spareGiB: 10, stripes: 2, stripeSize: 64Ki, lvcreateOptions: [--readahead=auto]}}, {name: vg2, existingVolumeGroup: b, existingVolumeGroupConfig: {lvcreateOptions: [--type=raid6_ls_6, --stripes=3, --stripesize=64k, --regionsize=2M, --nosync, --minrecoveryrate=10, --mirrors=1]}}]}`,

@@ -79,6 +79,8 @@ type Device struct {
 	AppearedKnown bool
 	// OSDisk: the operating system of the node is on the device, or on something built on it.
 	OSDisk bool
+	// Labels are those that an administrator gave the device.
+	Labels map[string]string
 	// Problems describe what could not be determined about the device.
 	Problems []string
 

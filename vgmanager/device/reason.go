@@ -133,7 +133,8 @@ const (
 	// What to do: change the selectors so that only one device class matches the device.
 	// By name: no.
 	UsedByOtherDeviceClass Code = "UsedByOtherDeviceClass"
-	// NotAtCreation means: the device appeared after the volume group was created, and the policy is `Static`.
+	// NotAtCreation means: the device appeared or was labeled after the volume group was created, and the policy is
+	// `Static`.
 	// What to do: name the device, or use `Dynamic`.
 	// By name: yes.
 	NotAtCreation Code = "NotAtCreation"

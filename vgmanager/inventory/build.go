@@ -32,6 +32,8 @@ type Input struct {
 	Failing map[device.Number]error
 	// Known are the last known physical volumes of the node's volume groups, by group.
 	Known map[string][]v1alpha1.PhysicalVolumeStatus
+	// Labels are the labels that an administrator gave devices, also missing ones.
+	Labels []v1alpha1.DeviceLabels
 	// Before is the previous list.
 	Before []v1alpha1.DeviceStatus
 	Now    time.Time
@@ -72,7 +74,7 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 		Name: d.Name, ID: b.identities[d.Number], Type: d.Type, Size: resource.NewQuantity(d.Size, resource.BinarySI),
 		ByID: inFolder(d.ByID, "/dev/disk/by-id/"), ByPath: inFolder(d.ByPath, "/dev/disk/by-path/"),
 		Model: d.Model, Vendor: d.Vendor, Serial: d.Serial, WWN: d.WWN, Transport: d.Transport,
-		Rotational: d.Rotational, Removable: d.Removable, ReadOnly: d.ReadOnly,
+		Rotational: d.Rotational, Removable: d.Removable, ReadOnly: d.ReadOnly, Labels: d.Labels,
 		Partitions: d.Partitions, Holders: d.Holders, MountPoints: d.Mountpoints,
 		State: stateOf(reasons), Eligibility: b.eligibility(d),
 	}
@@ -266,6 +268,7 @@ func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
 	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup),
 		Message: "is a physical volume of the volume group " + group + ", and is missing"}}
 	entry.Eligibility = nil
+	entry.Labels = plan.LabelsOf(b.Labels, entry.ID)
 	entry.Holders = nil
 	entry.MountPoints = nil
 	entry.Partitions = nil

@@ -254,3 +254,22 @@ func TestTheListNamesTheWaysForAVolumeGroupOfNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelsOfDevices checks the labels of a device that is there, and of one that is missing.
+func TestLabelsOfDevices(t *testing.T) {
+	labels := []v1alpha1.DeviceLabels{
+		{ID: "serial:serial-b", Labels: v1alpha1.DeviceLabelSet{"tier": "fast"}},
+		{ID: "serial:serial-c", Labels: v1alpha1.DeviceLabelSet{"tier": "slow"}},
+	}
+	before := []v1alpha1.DeviceStatus{{Name: "/dev/sdc", ID: "serial:serial-c", PVUUID: "pv-c",
+		Labels: map[string]string{"tier": "outdated"}}}
+	in := Input{Devices: plan.WithLabels([]device.Device{disk("b"), disk("d")}, labels), Labels: labels, Before: before,
+		Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon}
+	list, _ := Build(in)
+	for name, want := range map[string]map[string]string{"/dev/sdb": {"tier": "fast"}, "/dev/sdc": {"tier": "slow"},
+		"/dev/sdd": nil} {
+		if diff := cmp.Diff(want, find(t, list, name).Labels); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

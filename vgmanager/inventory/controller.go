@@ -186,7 +186,7 @@ func (r *Reconciler) update(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeG
 		return err
 	}
 	nodeStatus.Status.LVM = describe(source)
-	in, err := r.observe(ctx)
+	in, err := r.observe(ctx, nodeStatus.Spec.DeviceLabels)
 	if err != nil {
 		r.markFailed(nodeStatus, err)
 		return err
@@ -220,7 +220,8 @@ func (r *Reconciler) markFailed(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, e
 	})
 }
 
-func (r *Reconciler) observe(ctx context.Context) (Input, error) {
+// observe observes the node, whose devices have labels.
+func (r *Reconciler) observe(ctx context.Context, labels []v1alpha1.DeviceLabels) (Input, error) {
 	woken := time.Unix(0, r.last.Load())
 	age := min(maxAge, max(0, r.now().Sub(woken)))
 	report, err := r.LVM.Recent(ctx, age)
@@ -231,13 +232,14 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
+	devices = plan.WithLabels(devices, labels)
 	classes, err := r.classes(ctx, report, devices)
 	if err != nil {
 		return Input{}, err
 	}
 	failing := r.Health.Failing()
 	return Input{
-		Devices: devices, Report: report, Classes: classes, Failing: failing, Now: r.now(),
+		Devices: devices, Report: report, Classes: classes, Labels: labels, Failing: failing, Now: r.now(),
 		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := handler.EnqueueRequestsFromMapFunc(r.own)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("inventory").
-		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, own, builder.WithPredicates(onlyCreated)).
+		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, own, builder.WithPredicates(createdOrLabeled)).
 		Watches(&v1alpha1.LVMVolumeGroup{}, own, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, own, builder.WithPredicates(labelsChanged)).
 		Watches(&v1alpha1.LVMDeviceApproval{}, own).
@@ -37,9 +38,14 @@ func (r *Reconciler) own(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: r.Node}}}
 }
 
-// onlyCreated accepts the creation of the node status. The cache only has the one of this node.
-var onlyCreated = predicate.Funcs{
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+// createdOrLabeled accepts the creation of the node status, and changes of the labels of devices. The cache only has the
+// node status of this node.
+var createdOrLabeled = predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)
+		after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
+		return wasStatus && isStatus && !equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels)
+	},
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }

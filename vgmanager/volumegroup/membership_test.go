@@ -215,7 +215,13 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 		}
 		return s
 	}
-	passes := b.agent.membershipChanged().Update
+	labeled := status(nodeName, "a")
+	labeled.Spec.DeviceLabels = []v1alpha1.DeviceLabels{{ID: "wwn:1", Labels: v1alpha1.DeviceLabelSet{"tier": "fast"}}}
+	changed := labeled.DeepCopy()
+	changed.Spec.DeviceLabels[0].Labels["tier"] = "slow"
+	copied := status(nodeName, "a")
+	copied.Spec.NodeStatus = []v1alpha1.VGSummary{{Name: "a"}}
+	passes := b.agent.nodeStatusChanged().Update
 	for name, tc := range map[string]struct {
 		before, after client.Object
 		want          bool
@@ -225,6 +231,11 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 		"the same":     {status(nodeName, "a"), status(nodeName, "a"), false},
 		"of others":    {status("other"), status("other", "a"), false},
 		"another kind": {&corev1.Node{}, &corev1.Node{}, false},
+
+		"a device is labeled":      {status(nodeName, "a"), labeled, true},
+		"a label is changed":       {labeled, changed, true},
+		"the labels are removed":   {labeled, status(nodeName, "a"), true},
+		"the operator's copy only": {status(nodeName, "a"), copied, false},
 	} {
 		if got := passes(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
 			t.Errorf("%s: %v", name, got)

@@ -2,10 +2,12 @@ package volumegroup
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -50,7 +52,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, nil
 	}
 	s.ResolvePaths(w, r.Devices.Resolve)
-	if s.Devices, err = r.list(ctx, maxAge); err != nil {
+	if s.Devices, err = r.labeled(ctx, w, maxAge); err != nil {
 		return s, err
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
@@ -182,6 +184,28 @@ func (r *Reconciler) list(ctx context.Context, maxAge time.Duration) ([]device.D
 		return r.Devices.List(ctx)
 	}
 	return r.Devices.Recent(ctx, maxAge)
+}
+
+// labeled lists the devices, with their labels if these decide which devices are used. An observation that can lead to
+// a change reads the labels from the API server, because the label of a device may just have been removed.
+func (r *Reconciler) labeled(ctx context.Context, w plan.Desired, maxAge time.Duration) ([]device.Device, error) {
+	devices, err := r.list(ctx, maxAge)
+	if err != nil || !plan.NeedsLabels(w) {
+		return devices, err
+	}
+	from := client.Reader(r.Client)
+	if maxAge <= sameLook {
+		from = r.Live
+	}
+	nodeStatus, err := r.nodeStatus(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("the labels of devices are not known, so no device is selected: %w", err)
+	}
+	if nodeStatus.Name == "" {
+		return nil, fmt.Errorf("the labels of devices are not known, so no device is selected: node status %s was "+
+			"deleted, and the operator recreates it without labels: set them again with kubectl lvms label", r.Node)
+	}
+	return plan.WithLabels(devices, nodeStatus.Spec.DeviceLabels), nil
 }
 
 // probe reads the devices that a plan uses. It reads them in parallel, so that one that does not respond does not

@@ -32,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// Finalizers of other nodes do not change the generation of the object. A deletion does.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
-			builder.WithPredicates(r.membershipChanged())).
+			builder.WithPredicates(r.nodeStatusChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		Watches(&v1alpha1.LVMRecovery{}, handler.EnqueueRequestsFromMapFunc(r.concerned),
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, operatorReported()))).
@@ -120,14 +120,16 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// membershipChanged accepts the creation of the node status of this node, and changes of its memberships.
-func (r *Reconciler) membershipChanged() predicate.Predicate {
+// nodeStatusChanged accepts the creation of the node status of this node, and changes of its memberships and of the
+// labels of devices.
+func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)
 			after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
-			return wasStatus && isStatus && after.Name == r.Node && !slices.Equal(classesOf(before), classesOf(after))
+			return wasStatus && isStatus && after.Name == r.Node && (!slices.Equal(classesOf(before), classesOf(after)) ||
+				!equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

@@ -304,7 +304,11 @@ func discoveredReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, 
 	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
 	switch {
 	case exists && !dynamic && !w.requiresApproval():
-		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was created, " +
+		what := "appeared"
+		if haveLabels(w.Selectors) {
+			what = "appeared or was labeled"
+		}
+		return []device.Reason{{Code: device.NotAtCreation, Message: what + " after the volume group was created, " +
 			"and deviceDiscoveryPolicy is Static: name the device in deviceSelector, or set the policy Dynamic"}}, true
 	case dynamic && age(s, d) < minimumAge:
 		return []device.Reason{{Code: device.TooYoung,

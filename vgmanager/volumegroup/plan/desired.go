@@ -3,7 +3,9 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -217,6 +219,11 @@ func mismatches(s *v1alpha1.DeviceSelector, d device.Device) []string {
 	lacks(!oneOf(s.Vendors, d.Vendor), "has the vendor %q", d.Vendor)
 	lacks(!oneOf(s.Serials, d.Serial), "has the serial %q", d.Serial)
 	lacks(!oneOf(s.Transports, d.Transport), "has the transport %q", d.Transport)
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		value, has := d.Labels[name]
+		lacks(!has, "does not have the label %s", name)
+		lacks(has && value != s.Labels[name], "has the label %s=%s", name, value)
+	}
 	return list
 }
 

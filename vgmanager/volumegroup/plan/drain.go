@@ -139,7 +139,8 @@ func deviceOf(s NodeState, pv lvm.PV) device.Device {
 }
 
 // pathTakenOut returns true if the path of a device was removed from the selectors. It depends on the text of the
-// selectors, not on where a path currently leads: a link that is temporarily missing removes nothing.
+// selectors, not on where a path currently leads: a link that is temporarily missing removes nothing. A label that the
+// device does not have removes nothing either.
 func pathTakenOut(w Desired, s NodeState, pv lvm.PV) bool {
 	noted := beforeOf(s, pv.UUID).Path
 	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
@@ -153,7 +154,7 @@ func pathTakenOut(w Desired, s NodeState, pv lvm.PV) bool {
 		}
 	}
 	d := deviceOf(s, pv)
-	return d.Name != "" && !(discovers(w.Selectors) && finds(w.Selectors, d))
+	return d.Name != "" && !(discovers(w.Selectors) && findsWithLabels(w.Selectors, d))
 }
 
 // one plans the action for one physical volume.

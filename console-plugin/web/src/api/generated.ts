@@ -25,6 +25,9 @@ export interface components {
                         }[];
                         deviceSelector?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;
+                            labels?: {
+                                [key: string]: string;
+                            };
                             maxSize?: number | string;
                             minSize?: number | string;
                             models?: string[];
@@ -39,6 +42,9 @@ export interface components {
                         };
                         deviceSelectors?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;
+                            labels?: {
+                                [key: string]: string;
+                            };
                             maxSize?: number | string;
                             minSize?: number | string;
                             models?: string[];
@@ -274,6 +280,12 @@ export interface components {
         };
         LVMVolumeGroupNodeStatus: {
             spec?: {
+                deviceLabels?: {
+                    id: string;
+                    labels: {
+                        [key: string]: string;
+                    };
+                }[];
                 nodeStatus?: {
                     /** @enum {string} */
                     deviceDiscoveryPolicy?: "RuntimeStatic" | "RuntimeDynamic" | "Preconfigured";
@@ -329,6 +341,9 @@ export interface components {
                     holders?: string[];
                     id?: string;
                     kernelName?: string;
+                    labels?: {
+                        [key: string]: string;
+                    };
                     /** Format: date-time */
                     lastSeen?: string;
                     model?: string;

@@ -107,6 +107,12 @@ export const specSchema: Schema = {
                   "forceWipeDevicesAndDestroyAllData": {
                     "type": "boolean"
                   },
+                  "labels": {
+                    "type": "object",
+                    "additionalProperties": {
+                      "type": "string"
+                    }
+                  },
                   "maxSize": {
                     "type": "quantity"
                   },
@@ -192,6 +198,12 @@ export const specSchema: Schema = {
                   "properties": {
                     "forceWipeDevicesAndDestroyAllData": {
                       "type": "boolean"
+                    },
+                    "labels": {
+                      "type": "object",
+                      "additionalProperties": {
+                        "type": "string"
+                      }
                     },
                     "maxSize": {
                       "type": "quantity"

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Device, LVMCluster, Node, NodeSelector, NodeStatus } from '../api/types';
 import { newClass, newCluster, provisioningOf, withClass, withClasses, withField, withProvisioning } from './cluster';
-import { contentOf, foundBy, hasProperties, lookupOf, observed, stablePath, verdictOf } from './devices';
+import { contentOf, foundBy, hasProperties, labelsOf, lookupOf, observed, stablePath, verdictOf } from './devices';
 import { deviceRows, headlineOf, healthOf, ownEvents, total, usageOf } from './health';
 import { inEnglish, msg } from './message';
 import { intolerable, isReady, rolesOf, selectorOf, selects } from './nodes';
@@ -79,7 +79,12 @@ describe('devices', () => {
   it.each<[Parameters<typeof hasProperties>[0], boolean]>([
     [{}, true], [{ minSize: '100Gi' }, true], [{ minSize: '101Gi' }, false], [{ maxSize: '100Gi' }, true], [{ maxSize: '99Gi' }, false], [{ rotational: false }, true], [{ rotational: true }, false],
     [{ models: ['samsung*'] }, true], [{ models: ['samsung'] }, false], [{ vendors: ['ATA'] }, true], [{ serials: ['9'] }, false], [{ transports: ['NVMe'] }, true], [{ transports: ['sata'] }, false],
-  ])('%j', (s, want) => expect(hasProperties(s, dev({ model: 'Samsung SSD', vendor: 'ata', serial: '1', transport: 'nvme' }))).toBe(want));
+    [{ labels: { tier: 'fast' } }, true], [{ labels: { tier: 'fast', rack: '' } }, true], [{ labels: { tier: 'slow' } }, false], [{ labels: { room: '' } }, false], [{ labels: { tier: 'fast' }, minSize: '101Gi' }, false],
+  ])('%j', (s, want) => expect(hasProperties(s, dev({ model: 'Samsung SSD', vendor: 'ata', serial: '1', transport: 'nvme', labels: { tier: 'fast', rack: '' } }))).toBe(want));
+  it('has labels only if somebody has set them', () => {
+    expect(hasProperties({ labels: { tier: 'fast' } }, dev())).toBe(false);
+    expect([labelsOf(dev({ labels: { tier: 'fast', rack: '' } })), labelsOf(dev())]).toEqual(['rack=, tier=fast', '']);
+  });
   it('a rule takes what is available, and removable disks only if it says so', () => {
     const stick = dev({ state: 'Excluded', reasons: reasons('Removable') });
     expect([foundBy({}, dev()), foundBy(undefined, dev()), foundBy({}, stick), foundBy({ removable: true }, stick), foundBy({}, dev({ state: 'InUse' }))]).toEqual([true, true, false, true, false]);

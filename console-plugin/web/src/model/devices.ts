@@ -80,9 +80,14 @@ export function hasProperties(s: DeviceSelector, d: Device): boolean {
     (!s.models?.length || matches(s.models, d.model)) &&
     (!s.vendors?.length || matches(s.vendors, d.vendor)) &&
     (!s.serials?.length || matches(s.serials, d.serial)) &&
-    (!s.transports?.length || s.transports.some((t) => t.toLowerCase() === d.transport?.toLowerCase()))
+    (!s.transports?.length || s.transports.some((t) => t.toLowerCase() === d.transport?.toLowerCase())) &&
+    Object.entries(s.labels ?? {}).every(([key, value]) => d.labels?.[key] === value)
   );
 }
+
+/** The labels of a device as a text, sorted. */
+export const labelsOf = (d: Device): string =>
+  Object.entries(d.labels ?? {}).map(([key, value]) => `${key}=${value}`).sort().join(', ');
 
 /** Whether a selector without paths takes a device. */
 export function foundBy(s: DeviceSelector | undefined, d: Device): boolean {

@@ -12,7 +12,7 @@ const selector = (s: object): DeviceClass => ({ ...good, deviceSelector: s });
 const raid = (config: object, paths = ['/dev/a', '/dev/b', '/dev/c', '/dev/d', '/dev/e']): DeviceClass => ({ name: 'r', default: true, deviceSelector: { paths }, raidConfig: config as never });
 
 it('accepts what the API server accepts', () => {
-  for (const c of [good, pool({ chunkSize: '128Ki', metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi', autoExtend: { thresholdPercent: 80, stepPercent: 20 } }), selector({ minSize: '16Mi', transports: ['NVMe'] }), raid({ type: 'raid6', stripeSize: '64Ki' }), raid({ type: 'raid6', stripeSize: '8Mi' }), { ...good, name: 'a'.repeat(63) }, pool({ name: 'p'.repeat(107) }), { name: 'a' }])
+  for (const c of [good, pool({ chunkSize: '128Ki', metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi', autoExtend: { thresholdPercent: 80, stepPercent: 20 } }), selector({ minSize: '16Mi', transports: ['NVMe'] }), selector({ labels: { tier: 'fast' } }), raid({ type: 'raid6', stripeSize: '64Ki' }), raid({ type: 'raid6', stripeSize: '8Mi' }), { ...good, name: 'a'.repeat(63) }, pool({ name: 'p'.repeat(107) }), { name: 'a' }])
     expect(fields(of(c))).toEqual([]);
   expect(fields(newCluster('ns'))).toEqual([]);
 });
@@ -26,6 +26,7 @@ describe('refuses', () => {
   it.each<[string, LVMCluster, string]>([
     ['an upper case letter', of({ ...good, name: 'VG' }), '[0].name'], ['a - at the end', of({ ...good, name: 'vg-' }), '[0].name'], ['no name', of({ ...good, name: '' }), '[0].name'],
     ['64 characters', of({ ...good, name: 'a'.repeat(64) }), '[0].name'],
+    ['no labels', of(selector({ labels: {} })), '[0].deviceSelector'],
     ['an empty list of devices', of(selector({ optionalPaths: [] })), '[0].deviceSelector'], ['a path elsewhere', of(selector({ paths: ['/tmp/x'] })), '[0].deviceSelector.paths[0]'],
     ['a part with a dot', of(selector({ paths: ['/dev/../x'] })), '[0].deviceSelector.paths[0]'], ['129 paths', of(selector({ paths: Array.from({ length: 129 }, (_, i) => `/dev/x${i}`) })), '[0].deviceSelector.paths'],
     ['a path twice', of(selector({ paths: ['/dev/x'], optionalPaths: ['/dev//x'] })), '[0].deviceSelector.optionalPaths[0]'],

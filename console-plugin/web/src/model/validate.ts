@@ -86,7 +86,7 @@ const devices: Check = (c, at, _, all) => [
 function selector(s: DeviceSelector, at: string): Problem[] {
   const [least, most] = [bytesOf(s.minSize), bytesOf(s.maxSize)];
   const lists = [s.paths, s.optionalPaths, s.models, s.vendors, s.serials, s.transports];
-  const empty = lists.every((l) => !l?.length) && s.minSize === undefined && s.maxSize === undefined && s.rotational === undefined;
+  const empty = lists.every((l) => !l?.length) && s.minSize === undefined && s.maxSize === undefined && s.rotational === undefined && !Object.keys(s.labels ?? {}).length;
   return [
     ...when(empty, at, msg('No disk is selected: select at least one disk, or set at least one property.').key),
     ...when(!!s.forceWipeDevicesAndDestroyAllData && pathsOf(s).length === 0, `${at}.forceWipeDevicesAndDestroyAllData`, msg('Only disks that are selected by path can be wiped: select the disks.').key),
