@@ -20,7 +20,7 @@ const (
 	completionObjects = 500
 )
 
-// names returns the values for a flag. It reads one page of objects.
+// names returns the values for a flag or an argument. It reads one page of objects.
 type names func(ctx context.Context, reader client.Reader, command *cobra.Command) ([]string, error)
 
 func (e *environment) completeNodes(command *cobra.Command) {
@@ -102,23 +102,29 @@ func namesOfNodes(ctx context.Context, reader client.Reader,
 	return found, nil
 }
 
-// complete completes the values of a flag. If they cannot be read in time, there are none.
+// complete completes the values of a flag.
 func (e *environment) complete(command *cobra.Command, flag string, values names) {
 	_ = command.RegisterFlagCompletionFunc(flag,
 		func(command *cobra.Command, _ []string, begin string) ([]string, cobra.ShellCompDirective) {
-			ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
-			defer cancel()
-			reader, err := e.connect()
-			if err != nil {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			found, err := values(ctx, reader, command)
-			if err != nil {
-				cobra.CompDebugln("cannot complete --"+flag+": "+err.Error(), false)
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			found = slices.DeleteFunc(found, func(v string) bool { return v == "" || !strings.HasPrefix(v, begin) })
-			slices.Sort(found)
-			return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
+			return e.suggest(command, "--"+flag, begin, values)
 		})
+}
+
+// suggest returns the values that have a beginning. If they cannot be read in time, there are none.
+func (e *environment) suggest(command *cobra.Command, what, begin string,
+	values names) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
+	defer cancel()
+	reader, err := e.connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, err := values(ctx, reader, command)
+	if err != nil {
+		cobra.CompDebugln("cannot complete "+what+": "+err.Error(), false)
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found = slices.DeleteFunc(found, func(v string) bool { return v == "" || !strings.HasPrefix(v, begin) })
+	slices.Sort(found)
+	return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
 }

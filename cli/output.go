@@ -110,11 +110,11 @@ func statusTable(status Status) *metav1.Table {
 
 func deviceTable(devices DeviceList) *metav1.Table {
 	table := newTable([]string{"Node", "Device", "State", "Size", "Type", "Class", "Reasons"},
-		[]string{"ID", "Model", "Serial", "Message"})
+		[]string{"ID", "Model", "Serial", "Labels", "Message"})
 	for i := range devices.Items {
 		d := &devices.Items[i]
 		addRow(table, d.Node, d.Name, string(d.State), sizeOf(d.Size), d.Type, strings.Join(d.DeviceClasses, ","),
-			codesOf(d), d.ID, d.Model, d.Serial, messagesOf(d.Reasons))
+			codesOf(d), d.ID, d.Model, d.Serial, labelText(d.Labels), messagesOf(d.Reasons))
 	}
 	return table
 }

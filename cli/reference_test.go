@@ -41,6 +41,7 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 | ` + "`lvmclusters.lvm.topolvm.io`" + ` | ` + "`init`" + ` without a file | list, create |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | all commands but ` + "`suspend volume`, `resume volume`, and `volumes`" + ` without ` + "`--device`" + `, completion | list |
 | ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`cordon`, `drain`, `remove`, `replace`, `suspend device`, `resume device`, `uncordon`" + ` | list; get, to show the progress |
+| ` + "`lvmvolumegroupnodestatuses.lvm.topolvm.io`" + ` | ` + "`label`" + ` | list, patch |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`status`" + ` | list |
 | ` + "`lvmrecoveries.lvm.topolvm.io`" + ` | ` + "`check`, `forget`, `import`, `orphans delete`, `repair`, `restore-labels`, `restore-metadata`, `trim`" + ` | get, list, create, patch; delete, to remove an LVMRecovery that the command has created and that does not help |
 | ` + "`deployments.apps`" + ` | ` + "`status`" + ` | get, in the namespace of the LVMCluster |

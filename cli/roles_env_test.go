@@ -8,10 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -89,6 +93,7 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
 		"the operator has not begun")
 	suspendAsRoles(t, file)
+	labelAsRoles(t, namespace, as)
 	// Who approves devices does not change the configuration, and the other way round.
 	const approval = "approve --node worker-2 --device /dev/sdc --yes"
 	waiting := waitingNode(namespace)
@@ -163,5 +168,58 @@ func suspendAsRoles(t *testing.T, file string) {
 	expect(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
 	if suspended() {
 		t.Error("the volume is suspended")
+	}
+}
+
+// labelAsRoles labels a device as each of the roles for people. as runs a command as a user.
+func labelAsRoles(t *testing.T, namespace string, as func(user, args string) result) {
+	t.Helper()
+	const label = "label worker-1 /dev/sdc tier=fast example.com/rack="
+	expect(t, as("lvms-view", label+" --dry-run"), 0, "id: wwn:0x3", "example.com/rack: \"\"")
+	for _, user := range []string{"lvms-view", "lvms-approve"} {
+		expect(t, as(user, label+" --yes"), exitError, "you need the permission for the verb patch on the resource "+
+			"lvmvolumegroupnodestatuses of the API group lvm.topolvm.io")
+	}
+	read := func() *v1alpha1.LVMVolumeGroupNodeStatus {
+		found := &v1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "worker-1"},
+			found); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	before := read()
+	if len(before.Spec.DeviceLabels) > 0 {
+		t.Fatalf("got %+v", before.Spec)
+	}
+	expect(t, as("lvms-edit", label+" --yes"), 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were")
+	expect(t, as("lvms-edit", label+" --yes"), 0, "already has these labels")
+	want := []v1alpha1.DeviceLabels{{ID: "wwn:0x3",
+		Labels: v1alpha1.DeviceLabelSet{"tier": "fast", "example.com/rack": ""}}}
+	after := read()
+	if diff := cmp.Diff(want, after.Spec.DeviceLabels) + cmp.Diff(before.Status, after.Status); diff != "" {
+		t.Error(diff)
+	}
+	many := ""
+	for _, key := range strings.Split("abcdefghijklmno", "") {
+		many += " " + key + "=1"
+	}
+	expect(t, as("lvms-edit", "label worker-1 wwn:0x3"+many+" --yes"), exitError,
+		"spec.deviceLabels[0].labels: Too many: 17", "LVMVolumeGroupNodeStatus "+namespace+"/worker-1")
+	expect(t, as("lvms-edit", "label worker-1 /dev/sdc tier=slow --overwrite --yes"), 0, "- tier=fast", "+ tier=slow")
+	expect(t, as("lvms-edit", "label worker-1 /dev/sdc tier- example.com/rack- --yes"), 0, "- tier=slow")
+	if got := read(); len(got.Spec.DeviceLabels) > 0 {
+		t.Errorf("got %+v", got.Spec)
+	}
+	// Only the node agent and the operator write the status.
+	config := rest.CopyConfig(server.Config)
+	config.Impersonate.UserName = "lvms-edit"
+	editor, err := newClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"devices":[]}}`))
+	if err := editor.Status().Patch(t.Context(), read(), patch); !apierrors.IsForbidden(err) {
+		t.Errorf("the status was changed: %v", err)
 	}
 }

@@ -49,9 +49,10 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
-	edit := map[string]string{clustersResource: "create get list patch update watch", nodeStatusesResource: read,
-		recoveriesResource: "create delete get list patch watch", approvalsResource: read,
-		volumesResource: "get list patch watch", deploymentsResource: "get", persistentVolumesResource: "get list patch watch"}
+	edit := map[string]string{clustersResource: "create get list patch update watch",
+		nodeStatusesResource: "get list patch watch", recoveriesResource: "create delete get list patch watch",
+		approvalsResource: read, volumesResource: "get list patch watch", deploymentsResource: "get",
+		persistentVolumesResource: "get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}

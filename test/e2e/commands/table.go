@@ -160,6 +160,7 @@ var (
 	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "when it is removed after its LVMCluster"}
 	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
 	partial   = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
+	labels    = [2]string{"cli/roles_env_test.go", "label worker-1 /dev/sdc tier=fast"}
 	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 
@@ -216,6 +217,8 @@ var elsewhere = map[string][2]string{
 	"kubectl delete clusterrolebinding,clusterrole lvms-installer": noMore,
 
 	host + "lvchange --activate y --activationmode partial $CLASS/NAME": partial,
+
+	"kubectl lvms label NODE DEVICE tier=fast": labels,
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,
