@@ -248,3 +248,29 @@ func TestVolumeGroupHasAllThatTheAgentNeeds(t *testing.T) {
 		t.Errorf("%+v", group.Spec)
 	}
 }
+
+// TestLabelsOfDevicesStayWhenTheNodeStatusIsApplied checks that the operator does not own the labels of devices. It
+// applies the node status again, because a label of the object was changed.
+func TestLabelsOfDevicesStayWhenTheNodeStatusIsApplied(t *testing.T) {
+	const managedBy = "app.kubernetes.io/managed-by"
+	w := newWorld(t)
+	_, err := w.reconcile()
+	w.must(err)
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	owner := status.Labels[managedBy]
+	labels := []lvmv1alpha1.DeviceLabels{{ID: "wwn:0x1", Labels: lvmv1alpha1.DeviceLabelSet{"tier": "fast"}}}
+	status.Spec.DeviceLabels, status.Labels[managedBy] = labels, "another"
+	w.must(w.api.Update(w.Context(), status))
+	for range 2 {
+		_, err = w.reconcile()
+		w.must(err)
+	}
+	w.must(w.get(status, "a"))
+	if got := status.Labels[managedBy]; owner == "" || got != owner {
+		t.Errorf("the node status was not applied again: %q, want %q", got, owner)
+	}
+	if diff := cmp.Diff(labels, status.Spec.DeviceLabels); diff != "" {
+		t.Error(diff)
+	}
+}
