@@ -74,6 +74,14 @@ const (
 	// SuspendedDevicesAnnotation on a LogicalVolume names the suspended devices that hold data of its volume. The node
 	// agent writes it for people: it decides from the tags of the devices.
 	SuspendedDevicesAnnotation = "lvm.topolvm.io/suspended-devices"
+	// IOLimitsAnnotation on a LogicalVolume has the requested limits for the I/O of Pods to its volume, as
+	// "readIOPS=500 writeBytesPerSecond=52428800", or "none". The CSI controller sets it. Agents cannot change it.
+	IOLimitsAnnotation = "lvm.topolvm.io/io-limits"
+	// IOLimitsInForceAnnotation on a LogicalVolume has the limits that the node agent applies to all Pods that use the
+	// volume.
+	IOLimitsInForceAnnotation = "lvm.topolvm.io/io-limits-in-force"
+	// IOLimitsErrorAnnotation on a LogicalVolume has the limits that the node agent could not apply, and why.
+	IOLimitsErrorAnnotation = "lvm.topolvm.io/io-limits-error"
 	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its
 	// volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"

@@ -311,17 +311,19 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
-	volumes := logicalvolume.New(logicalvolume.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Eraser: erase.New(ctx), Recorder: mgr.GetEventRecorder("vg-manager"),
-	})
-	offer := capacity.New(mgr.GetClient(), nodeName, engine)
-	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
-		return err
-	}
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
 		Locks: fileSystems.locks})
+	volumes := logicalvolume.New(logicalvolume.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
+		Eraser: erase.New(ctx), SupportsLimits: node.SupportsLimits, Recorder: mgr.GetEventRecorder("vg-manager"),
+	})
+	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
+	offer := capacity.New(mgr.GetClient(), nodeName, engine)
+	if err := errors.Join(volumes.SetupWithManager(mgr), limits.SetupWithManager(mgr), mgr.Add(offer),
+		metrics.Registry.Register(offer)); err != nil {
+		return err
+	}
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err

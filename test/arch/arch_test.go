@@ -78,8 +78,9 @@ var rules = []rule{
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
-	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/fsck",
-		"vgmanager/host"},
+	{folder: "vgmanager/cgroup", ours: []string{"api"}, never: clients},
+	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/cgroup",
+		"vgmanager/fsck", "vgmanager/host"},
 		never:  append([]string{module + "controllers"}, operatorCSI...),
 		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},

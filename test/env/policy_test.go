@@ -72,6 +72,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"finalizer of a LogicalVolume": patch(lv,
 			`{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`,
 			false),
+		"I/O limits that are in force": patch(lv,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits-in-force":"readIOPS=1"}}}`, false),
 		"status of an imported LogicalVolume": patch(imported, `{"status":{"volumeID":"existing"}}`, true),
 		"status of a LogicalVolume":           patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
 		"node status":                         patch(status, `{"status":{"conditions":[]}}`, true),
@@ -87,6 +89,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			`{"metadata":{"annotations":{"lvm.topolvm.io/moved-persistentvolume":"{}"}}}`, false),
 		"suspension of a volume": patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/suspended":""}}}`,
 			false),
+		"I/O limits of a volume": patch(lv,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits":"readIOPS=1"}}}`, false),
 		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
 		"the annotation for the import is removed": patch(imported,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`, false),
@@ -130,7 +134,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			t.Fatal("the policies do not hold")
 		}
 	}
-	for _, what := range []string{"finalizer of a LogicalVolume", "status of a LogicalVolume", "node status",
+	for _, what := range []string{"finalizer of a LogicalVolume", "I/O limits that are in force",
+		"status of a LogicalVolume", "node status",
 		"status of a recovery", "capacity on the Node", "capacity off the Node"} {
 		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
 			if err := allowed[what](c); !denied(err) {

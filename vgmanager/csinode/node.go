@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
 )
 
 // Volumes accesses the logical volumes of this node.
@@ -59,6 +61,8 @@ type NodeOptions struct {
 	NodeID, TopologyKey string
 	// Staging is told which volumes are staged; nil if nobody has to know.
 	Staging StagingRecorder
+	// Pods limits the I/O of Pods; nil for those of the cgroup file system of the node.
+	Pods PodLimiter
 }
 
 // StagingRecorder records which volumes are staged.
@@ -76,6 +80,8 @@ type NodeServer struct {
 	NodeOptions
 	disks disks
 	locks *service.Locks
+	// limiting is locked while limits are read and applied.
+	limiting sync.Mutex
 }
 
 // NewNodeServer returns the node service of this node.
@@ -85,6 +91,9 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	}
 	if o.Locks == nil {
 		o.Locks = &service.Locks{}
+	}
+	if o.Pods == nil {
+		o.Pods = cgroup.New(cgroup.HostRoot)
 	}
 	o.NodeID = cmp.Or(o.NodeID, o.Node)
 	o.TopologyKey = cmp.Or(o.TopologyKey, v1alpha1.TopologyNodeKey)
@@ -247,6 +256,10 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 			return nil, err
 		}
 	}
+	limits, err := s.limitPod(ctx, v, target, "")
+	if err != nil {
+		return nil, err
+	}
 	options := []string{"bind"}
 	if request.GetReadonly() || readsOnly(capability) {
 		options = append(options, "ro")
@@ -255,6 +268,9 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 		err = s.publishBlock(ctx, v, target, options)
 	} else {
 		err = s.publishMount(ctx, v, request.GetStagingTargetPath(), target, options)
+	}
+	if err == nil {
+		_, err = s.limitPod(ctx, v, target, limits)
 	}
 	if err != nil {
 		return nil, err
@@ -382,6 +398,7 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	if err := s.unmount(ctx, request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
 		return nil, err
 	}
+	s.unlimitPod(ctx, request.GetVolumeId(), request.GetTargetPath())
 	// TopoLVM before 0.24 created a device file of its own.
 	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
 		filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -66,7 +66,9 @@ type Options struct {
 	Node, Cluster string
 	Volumes       Volumes
 	Eraser        Eraser
-	Recorder      event.Recorder
+	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
+	SupportsLimits func() error
+	Recorder       event.Recorder
 }
 
 // Reconciler reconciles the LogicalVolumes of this node.

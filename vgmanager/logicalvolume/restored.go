@@ -39,7 +39,30 @@ func (r *Reconciler) createUnlessRestored(ctx context.Context, lv *topolvmv1.Log
 		return r.fail(ctx, lv, status.Errorf(codes.FailedPrecondition, "PersistentVolumeClaim %s no longer exists, so "+
 			"its logical volume is not created", lv.Annotations[v1alpha1.ClaimAnnotation]))
 	}
+	if err := r.checkLimits(lv); err != nil {
+		r.events.Emit(lv, createFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
+	}
 	return r.create(ctx, lv)
+}
+
+// checkLimits returns an error if a volume has I/O limits that this node cannot apply. The provisioner then selects
+// another node.
+func (r *Reconciler) checkLimits(lv *topolvmv1.LogicalVolume) error {
+	text := lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	limits, err := v1alpha1.ParseIOLimits(text)
+	if err != nil {
+		return status.Errorf(codes.InvalidArgument, "annotation %s of LogicalVolume %s: %v",
+			v1alpha1.IOLimitsAnnotation, lv.Name, err)
+	}
+	if limits == (v1alpha1.IOLimits{}) {
+		return nil
+	}
+	if err := r.SupportsLimits(); err != nil {
+		return status.Errorf(codes.ResourceExhausted, "the volume has the I/O limits %s of a VolumeAttributesClass: %v",
+			text, err)
+	}
+	return nil
 }
 
 // propose names the existing snapshot of a restored object in an annotation. It always returns an error: with the code

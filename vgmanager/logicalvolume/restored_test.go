@@ -391,3 +391,42 @@ func TestARestoredSnapshotWaitsForItsDeviceClass(t *testing.T) {
 	}
 	w.see("at the end", "thin/old 12")
 }
+
+// TestAVolumeWithLimitsNeedsANodeThatSupportsThem checks that a volume is not created on a node that cannot apply the
+// limits of its class, so that another node can be selected.
+func TestAVolumeWithLimitsNeedsANodeThatSupportsThem(t *testing.T) {
+	unsupported := errors.New("node node1 cannot limit the I/O of Pods: it has cgroup v1")
+	for name, test := range map[string]struct {
+		limits  string
+		support error
+		code    codes.Code
+		says    string
+	}{
+		"supported":     {"readIOPS=500", nil, codes.OK, ""},
+		"not supported": {"readIOPS=500", unsupported, codes.ResourceExhausted, "limits readIOPS=500 of a Volume"},
+		"no limits":     {"none", unsupported, codes.OK, ""},
+		"not valid":     {"readIOPS=many", nil, codes.InvalidArgument, `"many"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.ask("pvc-1", thin(12))
+			lv := w.get("pvc-1")
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.IOLimitsAnnotation, test.limits)
+			w.must(w.api.Update(t.Context(), lv))
+			for range 2 {
+				agent := w.agent()
+				agent.SupportsLimits = func() error { return test.support }
+				_ = w.run(agent, "pvc-1")
+				lv = w.get("pvc-1")
+				if lv.Status.Code != test.code || !strings.Contains(lv.Status.Message, test.says) {
+					t.Errorf("got the status %+v", lv.Status)
+				}
+			}
+			want := []string{"thin/" + string(lv.UID) + " 12"}
+			if test.code != codes.OK {
+				want = nil
+			}
+			w.see("at the end", want...)
+		})
+	}
+}

@@ -1,0 +1,269 @@
+package csinode
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// PodLimiter limits the I/O of Pods to a device. *cgroup.Pods implements it.
+type PodLimiter interface {
+	// Supported returns why this node cannot limit the I/O of Pods, or nil if it can.
+	Supported() error
+	// Limit limits the I/O of Pods to a device, "MAJOR:MINOR". It returns the UIDs of Pods that have no cgroup. After
+	// an error, the Pods have the earlier limits.
+	Limit(uids []string, device string, limits v1alpha1.IOLimits) (missing []string, err error)
+}
+
+// uid matches the UID of a Pod.
+const uid = `[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`
+
+// podPath matches the paths at which the kubelet has the volume of a Pod: of a file system, and of a block volume.
+var podPath = regexp.MustCompile(`/pods/(` + uid + `)/|/volumeDevices/(?:publish/[^/]+|[^/]+/dev)/(` + uid + `)$`)
+
+// podAt returns the UID of the Pod that has a volume at a path, or "".
+func podAt(path string) string {
+	m := podPath.FindStringSubmatch(path)
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2]
+}
+
+// limitsOf returns the limits for the text in an annotation, if this node can apply them.
+func (s *NodeServer) limitsOf(text string) (v1alpha1.IOLimits, error) {
+	limits, err := v1alpha1.ParseIOLimits(text)
+	if err == nil && limits != (v1alpha1.IOLimits{}) {
+		err = s.SupportsLimits()
+	}
+	return limits, err
+}
+
+// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
+func (s *NodeServer) SupportsLimits() error {
+	if err := s.Pods.Supported(); err != nil {
+		return fmt.Errorf("node %s cannot limit the I/O of Pods: %w", s.Node, err)
+	}
+	return nil
+}
+
+// limitPod limits the I/O of a Pod to a volume, and returns the limits. It is called before and after the volume is
+// published; earlier are the limits of the first call. The containers of the Pod start later, so they never have more.
+// The kubelet repeats the call if it fails. The cache is sufficient: a change that comes before the second call is
+// applied by it, and the reconciler finds the Pod for a later one.
+func (s *NodeServer) limitPod(ctx context.Context, v volume, target, earlier string) (string, error) {
+	s.limiting.Lock()
+	defer s.limiting.Unlock()
+	object, err := s.objectOf(ctx, v.id)
+	if err != nil {
+		return "", err
+	}
+	text := object.Annotations[v1alpha1.IOLimitsAnnotation]
+	if text == "" && earlier == "" {
+		return "", nil
+	}
+	return text, s.applyToPod(v, target, text)
+}
+
+func (s *NodeServer) applyToPod(v volume, target, text string) error {
+	limits, err := s.limitsOf(text)
+	if err != nil {
+		return status.Errorf(codes.FailedPrecondition, "volume %s has the I/O limits %s of a VolumeAttributesClass: %v",
+			v.id, text, err)
+	}
+	pod := podAt(target)
+	if pod == "" && limits == (v1alpha1.IOLimits{}) {
+		return nil
+	}
+	if pod == "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s has I/O limits, but the target path %s on node %s "+
+			"does not name the Pod to limit", v.id, target, s.Node)
+	}
+	missing, err := s.Pods.Limit([]string{pod}, numberOf(v).String(), limits)
+	if err != nil {
+		return status.Errorf(codes.Internal, "volume %s on node %s: %v", v.id, s.Node, err)
+	}
+	if len(missing) > 0 && limits != (v1alpha1.IOLimits{}) {
+		return status.Errorf(codes.Unavailable, "volume %s has I/O limits, and the kubelet of node %s has not created "+
+			"the cgroup of Pod %s yet", v.id, s.Node, pod)
+	}
+	return nil
+}
+
+// unlimitPod removes the limits of a Pod that no longer has a volume, because another volume can get its device number.
+// Mostly the Pod ends, and its cgroup with it: a failure is only logged.
+func (s *NodeServer) unlimitPod(ctx context.Context, id, target string) {
+	object, err := s.objectOf(ctx, id)
+	pod := podAt(target)
+	if err != nil || pod == "" || object.Annotations[v1alpha1.IOLimitsAnnotation] == "" {
+		return
+	}
+	v, err := s.find(ctx, id)
+	if err == nil && isActive(v.lv) {
+		s.limiting.Lock()
+		defer s.limiting.Unlock()
+		_, err = s.Pods.Limit([]string{pod}, numberOf(v).String(), v1alpha1.IOLimits{})
+	}
+	if err != nil {
+		log.FromContext(ctx).Info("cannot remove the I/O limits of a Pod", "volume", id, "cause", err.Error())
+	}
+}
+
+const (
+	// limitWorkers is the number of volumes whose limits are changed at the same time.
+	limitWorkers = 4
+	// limitRetry is the delay before limits that could not be applied are tried again.
+	limitRetry = time.Minute
+	// limitConflict is the delay after a write to an object that has changed.
+	limitConflict = 100 * time.Millisecond
+	// maxLimitError is the maximum length of an error in an annotation.
+	maxLimitError = 1024
+)
+
+// LimitReconciler applies the requested limits of a volume to the Pods that use it, and writes to the LogicalVolume
+// which limits are in force. Limits remain in the kernel while no agent runs; the next agent applies them again.
+type LimitReconciler struct {
+	node   *NodeServer
+	client client.Client
+}
+
+// NewLimitReconciler returns a LimitReconciler for the volumes of a node service.
+func NewLimitReconciler(node *NodeServer, c client.Client) *LimitReconciler {
+	return &LimitReconciler{node: node, client: c}
+}
+
+// SetupWithManager adds the reconciler to a manager.
+func (r *LimitReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("iolimits").
+		For(&topolvmv1.LogicalVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.ours))).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: limitWorkers,
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				limitConflict, limitRetry),
+		}).
+		Complete(r)
+}
+
+// ours reports whether a LogicalVolume is on this node and has, or had, limits.
+func (r *LimitReconciler) ours(object client.Object) bool {
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	if !ok || lv.Spec.NodeName != r.node.Node || lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+		return false
+	}
+	return slices.ContainsFunc([]string{v1alpha1.IOLimitsAnnotation, v1alpha1.IOLimitsInForceAnnotation,
+		v1alpha1.IOLimitsErrorAnnotation}, func(key string) bool { return lv.Annotations[key] != "" })
+}
+
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list;watch;patch
+
+// Reconcile applies the limits of one volume.
+func (r *LimitReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	lv := &topolvmv1.LogicalVolume{}
+	if err := r.client.Get(ctx, req.NamespacedName, lv); err != nil || !r.ours(lv) {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	id := lv.Status.VolumeID
+	v, err := r.node.find(ctx, id)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("limits of volume %s: %w", id, err)
+	}
+	current, refusal, err := r.apply(ctx, lv, v)
+	if err != nil || !current {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := r.write(ctx, lv.DeepCopy(), refusal); err != nil {
+		if apierrors.IsConflict(err) {
+			return ctrl.Result{RequeueAfter: limitConflict}, nil
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if refusal != nil {
+		return ctrl.Result{RequeueAfter: limitRetry}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// apply reads the object again and applies its limits: a Pod may have got the volume with later limits than those that
+// were read before the lock. It returns false if the object no longer needs it. The refusal is why the limits could not
+// be applied.
+func (r *LimitReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume, v volume) (current bool,
+	refusal, err error) {
+	r.node.limiting.Lock()
+	defer r.node.limiting.Unlock()
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(lv), lv); err != nil {
+		return false, nil, err
+	}
+	if !r.ours(lv) || lv.Status.VolumeID != v.id {
+		return false, nil, nil
+	}
+	return true, r.node.limitPods(v, lv.Annotations[v1alpha1.IOLimitsAnnotation]), nil
+}
+
+// limitPods limits the I/O of all Pods that have a volume. A Pod without a cgroup has ended.
+func (s *NodeServer) limitPods(v volume, text string) error {
+	limits, err := s.limitsOf(text)
+	if err != nil || !isActive(v.lv) {
+		return err
+	}
+	points, err := s.disks.mountPoints(numberOf(v))
+	if err != nil {
+		return fmt.Errorf("the mounts of volume %s on node %s cannot be read: %w", v.id, s.Node, err)
+	}
+	var pods []string
+	for _, point := range points {
+		if pod := podAt(point); pod != "" {
+			pods = append(pods, pod)
+		}
+	}
+	slices.Sort(pods)
+	_, err = s.Pods.Limit(slices.Compact(pods), numberOf(v).String(), limits)
+	return err
+}
+
+// write writes which limits are in force, or why the requested ones are not. It returns a conflict if the object has
+// changed since it was read.
+func (r *LimitReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, refusal error) error {
+	before := lv.DeepCopy()
+	desired := lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	inForce := lv.Annotations[v1alpha1.IOLimitsInForceAnnotation]
+	set := func(key, value string) {
+		delete(lv.Annotations, key)
+		if value != "" {
+			lv.Annotations[key] = value
+		}
+	}
+	if refusal == nil {
+		set(v1alpha1.IOLimitsInForceAnnotation, desired)
+		set(v1alpha1.IOLimitsErrorAnnotation, "")
+	} else {
+		text := v1alpha1.IOLimitsError(desired, refusal.Error())
+		set(v1alpha1.IOLimitsErrorAnnotation, text[:min(len(text), maxLimitError)])
+		if inForce == desired {
+			set(v1alpha1.IOLimitsInForceAnnotation, "")
+		}
+		log.FromContext(ctx).Info("cannot apply I/O limits", "volume", lv.Status.VolumeID, "cause", refusal.Error())
+	}
+	if maps.Equal(before.Annotations, lv.Annotations) {
+		return nil
+	}
+	return r.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}

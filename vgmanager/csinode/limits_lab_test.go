@@ -1,0 +1,143 @@
+//go:build lab
+
+package csinode
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
+)
+
+// hierarchy is the cgroup file system of the node.
+const hierarchy = "/sys/fs/cgroup"
+
+// podCgroup creates the cgroups that a kubelet creates for a Pod, and returns that of the Pod.
+func podCgroup(t *testing.T, uid string) string {
+	t.Helper()
+	directory := hierarchy
+	for _, name := range []string{"kubepods", "burstable", "pod" + uid} {
+		enable := filepath.Join(directory, "cgroup.subtree_control")
+		if err := os.WriteFile(enable, []byte("+io +memory"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(directory, name)
+		if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Remove(path) })
+		directory = path
+	}
+	return directory
+}
+
+// inCgroup runs work in a cgroup, and then returns to that of the node.
+func inCgroup(t *testing.T, directory string, work func()) {
+	t.Helper()
+	enter := func(directory string) {
+		if err := os.WriteFile(filepath.Join(directory, "cgroup.procs"), []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The root of the hierarchy may have processes, unlike other cgroups with controllers.
+	defer enter(hierarchy)
+	enter(directory)
+	work()
+}
+
+// writeFor writes to a file, bypassing the page cache, and returns the time for it.
+func writeFor(t *testing.T, path string, mebibytes int) time.Duration {
+	t.Helper()
+	buffer, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(buffer) }()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_DIRECT, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for i := range mebibytes {
+		if _, err := f.WriteAt(buffer, int64(i)<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(begun)
+}
+
+// TestLabTheIOOfAPodIsLimited limits a Pod to 1 MiB a second when it gets a volume, and to more while it runs. 8 MiB
+// then take at least 6 seconds, and less than 4.
+func TestLabTheIOOfAPodIsLimited(t *testing.T) {
+	for name, kind := range map[string]string{"ext4": "ext4", "xfs": "xfs", "block": ""} {
+		t.Run(name, func(t *testing.T) {
+			pod := podCgroup(t, podA)
+			b := newVolume(t)
+			b.server.Pods = cgroup.New(hierarchy)
+			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "writeBytesPerSecond=1048576"})
+			b.target = filepath.Join(t.TempDir(), "pods", podA, "volumes", "mount")
+			if kind == "" {
+				b.target = filepath.Join(t.TempDir(), "volumeDevices", "publish", "pv", podA)
+			} else {
+				b.wantCode(b.stage(kind, writer), codes.OK)
+			}
+			b.wantCode(b.publishAs(kind, b.target), codes.OK)
+			content := contentAt(kind, b.target)
+			write := func() (took time.Duration) {
+				inCgroup(t, pod, func() { took = writeFor(t, content, 8) })
+				return took
+			}
+			if took := write(); took < 6*time.Second {
+				t.Errorf("8 MiB at 1 MiB/s took only %s", took)
+			}
+			reconciler := NewLimitReconciler(b.server, b.api)
+			for _, limits := range []string{"writeBytesPerSecond=67108864", "none"} {
+				b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: limits})
+				for range 2 {
+					if _, err := reconciler.Reconcile(t.Context(),
+						ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if took := write(); took > 4*time.Second {
+					t.Errorf("8 MiB with the limits %s took %s", limits, took)
+				}
+			}
+			line, err := os.ReadFile(filepath.Join(pod, "io.max"))
+			number := numberOf(volume{lv: b.volumes.lv}).String()
+			if err != nil || strings.Contains(string(line), number) {
+				t.Errorf("io.max has %q, %v", line, err)
+			}
+			b.unpublish(b.target)
+			b.unstage()
+		})
+	}
+}
+
+// TestLabADeviceThatDoesNotExistHasNoLimits checks that the error of the kernel is reported.
+func TestLabADeviceThatDoesNotExistHasNoLimits(t *testing.T) {
+	podCgroup(t, podA)
+	pods := cgroup.New(hierarchy)
+	if err := pods.Supported(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := pods.Limit([]string{podA}, "253:9999", v1alpha1.IOLimits{ReadIOPS: 5})
+		if !errors.Is(err, unix.ENODEV) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
