@@ -172,10 +172,10 @@ func classTable(classes ClassList) *metav1.Table {
 
 func volumeTable(volumes VolumeList) *metav1.Table {
 	table := newTable([]string{"Claim", "Node", "Class", "Size", "State"},
-		[]string{"Logical volume", "Source", "Message"})
+		[]string{"Logical volume", "Source", "I/O limits", "Message"})
 	for _, v := range volumes.Items {
 		addRow(table, v.Claim, v.Node, v.DeviceClass, sizeOf(&v.Size), string(v.State), v.LogicalVolume, v.Source,
-			v.Message)
+			limitsText(v), cmp.Or(v.Message, v.IOLimitsError))
 	}
 	return table
 }

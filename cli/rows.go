@@ -208,10 +208,33 @@ func newVolumes(volumes []topolvmv1.LogicalVolume, filter volumeFilter) VolumeLi
 
 func newVolume(lv *topolvmv1.LogicalVolume) Volume {
 	state, message := stateOf(lv)
+	inForce, requested := limitsOf(lv)
 	return Volume{Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Node: lv.Spec.NodeName,
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: single(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
-		Suspended: suspensionText(lv), Source: lv.Spec.Source}
+		Suspended: suspensionText(lv), Source: lv.Spec.Source, IOLimits: inForce, IOLimitsRequested: requested,
+		IOLimitsError: single(lv.Annotations[v1alpha1.IOLimitsErrorAnnotation])}
+}
+
+// limitsOf returns the I/O limits of a volume that are in force, and those that are requested but not in force.
+func limitsOf(lv *topolvmv1.LogicalVolume) (inForce, requested string) {
+	inForce, requested = lv.Annotations[v1alpha1.IOLimitsInForceAnnotation],
+		lv.Annotations[v1alpha1.IOLimitsAnnotation]
+	if requested == inForce {
+		requested = ""
+	}
+	if inForce == v1alpha1.NoIOLimits {
+		inForce = ""
+	}
+	return inForce, requested
+}
+
+// limitsText is the cell of a table for the I/O limits of a volume.
+func limitsText(v Volume) string {
+	if v.IOLimitsRequested == "" {
+		return v.IOLimits
+	}
+	return cmp.Or(v.IOLimits, v1alpha1.NoIOLimits) + " (requested: " + v.IOLimitsRequested + ")"
 }
 
 // suspensionText says why new Pods do not get a volume, or returns "" if they do.

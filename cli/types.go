@@ -268,6 +268,12 @@ type Volume struct {
 	// suspended says who suspended the volume, when and why, or which suspended devices have its data. New Pods do not
 	// get it.
 	Suspended string `json:"suspended,omitempty"`
+	// ioLimits are the limits that are in force for the I/O of each Pod to the volume.
+	IOLimits string `json:"ioLimits,omitempty"`
+	// ioLimitsRequested are the requested limits, if they are not in force.
+	IOLimitsRequested string `json:"ioLimitsRequested,omitempty"`
+	// ioLimitsError says which limits the node could not apply, and why.
+	IOLimitsError string `json:"ioLimitsError,omitempty"`
 	// source is the LogicalVolume from which a snapshot, or a volume with its content, was created.
 	Source string `json:"source,omitempty"`
 }

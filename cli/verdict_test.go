@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -185,6 +186,27 @@ func TestStateOfVolumes(t *testing.T) {
 		change(lv)
 		if got := newVolume(lv); got.State != want {
 			t.Errorf("got %s, want %s", got.State, want)
+		}
+	}
+}
+
+func TestLimitsOfVolumes(t *testing.T) {
+	for name, test := range map[string]struct{ requested, inForce, failed, want, message string }{
+		"none":             {"", "", "", "", ""},
+		"in force":         {"readIOPS=1", "readIOPS=1", "", "readIOPS=1", ""},
+		"removed":          {"none", "none", "", "", ""},
+		"changing":         {"readIOPS=2", "readIOPS=1", "", "readIOPS=1 (requested: readIOPS=2)", ""},
+		"first":            {"readIOPS=2", "", "", "none (requested: readIOPS=2)", ""},
+		"are removed":      {"none", "readIOPS=1", "", "readIOPS=1 (requested: none)", ""},
+		"cannot be in use": {"readIOPS=2", "", "readIOPS=2: why", "none (requested: readIOPS=2)", "readIOPS=2: why"},
+	} {
+		lv := volume("pvc-1", "worker-1", "vg1", "shop/data")
+		lv.Annotations[v1alpha1.IOLimitsAnnotation] = test.requested
+		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] = test.inForce
+		lv.Annotations[v1alpha1.IOLimitsErrorAnnotation] = test.failed
+		row := volumeTable(VolumeList{Items: []Volume{newVolume(lv)}}).Rows[0].Cells
+		if row[7] != cmp.Or(test.want, "<none>") || row[8] != cmp.Or(test.message, "<none>") {
+			t.Errorf("%s: got %q, want %q and %q", name, row, test.want, test.message)
 		}
 	}
 }
