@@ -55,7 +55,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
 		PodName: podName, Earlier: earlier,
-		Snapshots: found.Snapshots, Metrics: metrics.Registry,
+		Snapshots: found.Snapshots, VolumeAttributes: found.VolumeAttributes, Metrics: metrics.Registry,
 		BeforeProvisioning: left.MarkPending,
 	})
 	if err != nil {

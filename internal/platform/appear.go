@@ -17,6 +17,8 @@ var optional = []struct {
 	in    func(*Platform) *bool
 }{
 	{"VolumeSnapshot API", []resource{snapshots}, func(p *Platform) *bool { return &p.Snapshots }},
+	{"VolumeAttributesClass API", []resource{volumeClasses},
+		func(p *Platform) *bool { return &p.VolumeAttributes }},
 	{"API of OpenShift's console", []resource{consolePlugins, quickStarts},
 		func(p *Platform) *bool { return &p.Console }},
 	{"API of the Prometheus Operator", []resource{serviceMonitors, prometheusRules},

@@ -33,6 +33,8 @@ type Platform struct {
 	SCC bool
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
+	// VolumeAttributes reports whether the cluster has the API of VolumeAttributesClasses (Kubernetes 1.34).
+	VolumeAttributes bool
 	// TLSProfile reports whether the cluster has a TLS profile for servers.
 	TLSProfile bool
 	// Console reports whether the cluster has the OpenShift console with plugins.
@@ -49,6 +51,7 @@ var (
 	infrastructures = resource{configv1.GroupVersion.String(), "Infrastructure"}
 	constraints     = resource{securityv1.GroupVersion.String(), "SecurityContextConstraints"}
 	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
+	volumeClasses   = resource{"storage.k8s.io/v1", "VolumeAttributesClass"}
 	consolePlugins  = resource{consolev1.GroupVersion.String(), "ConsolePlugin"}
 	quickStarts     = resource{consolev1.GroupVersion.String(), "ConsoleQuickStart"}
 	serviceMonitors = resource{"monitoring.coreos.com/v1", "ServiceMonitor"}

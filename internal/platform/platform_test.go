@@ -48,6 +48,7 @@ var (
 	openShiftAPIs = apis{served: map[string]string{
 		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints",
 		"snapshot.storage.k8s.io/v1": "VolumeSnapshot",
+		"storage.k8s.io/v1":          "StorageClass VolumeAttributesClass",
 		"console.openshift.io/v1":    "ConsolePlugin ConsoleQuickStart",
 		"monitoring.coreos.com/v1":   "ServiceMonitor PrometheusRule"}}
 	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
@@ -69,15 +70,19 @@ func TestDetect(t *testing.T) {
 		want    Platform
 	}{
 		"OpenShift": {openShiftAPIs, []client.Object{infrastructure},
-			Platform{Kind: OpenShift, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+			Platform{Kind: OpenShift, SCC: true, Snapshots: true, VolumeAttributes: true, Console: true,
+				ServiceMonitors: true}},
 		"MicroShift": {microShiftAPIs, []client.Object{microShift}, Platform{Kind: MicroShift, SCC: true}},
 		"Kubernetes": {apis{}, nil, Platform{Kind: Kubernetes}},
 		"API without its data": {openShiftAPIs, nil,
-			Platform{Kind: Kubernetes, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+			Platform{Kind: Kubernetes, SCC: true, Snapshots: true, VolumeAttributes: true, Console: true,
+				ServiceMonitors: true}},
 		"half of the console": {apis{served: map[string]string{"console.openshift.io/v1": "ConsoleQuickStart"}}, nil,
 			Platform{Kind: Kubernetes}},
 		"kind missing in API": {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}},
 			nil, Platform{Kind: Kubernetes}},
+		"Kubernetes before 1.34": {apis{served: map[string]string{"storage.k8s.io/v1": "StorageClass",
+			"storage.k8s.io/v1beta1": "VolumeAttributesClass"}}, nil, Platform{Kind: Kubernetes}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Detect(t.Context(), test.apis, reader(test.objects...))
@@ -108,7 +113,12 @@ func TestFailedQuestionIsNotNo(t *testing.T) {
 }
 
 func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
-	all := Platform{Snapshots: true, Console: true, ServiceMonitors: true}
+	all := Platform{Snapshots: true, VolumeAttributes: true, Console: true, ServiceMonitors: true}
+	without := func(forget func(*Platform)) Platform {
+		found := all
+		forget(&found)
+		return found
+	}
 	for name, tt := range map[string]struct {
 		served apis
 		found  Platform
@@ -116,11 +126,14 @@ func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
 	}{
 		"a failed look": {apis{err: errors.New("away")}, Platform{}, ""},
 		"nothing new":   {openShiftAPIs, all, ""},
-		"snapshots": {openShiftAPIs, Platform{Console: true, ServiceMonitors: true},
+		"snapshots": {openShiftAPIs, without(func(p *Platform) { p.Snapshots = false }),
 			"VolumeSnapshot API"},
-		"a console": {openShiftAPIs, Platform{Snapshots: true, ServiceMonitors: true},
+		"classes of volumes": {openShiftAPIs, without(func(p *Platform) { p.VolumeAttributes = false }),
+			"VolumeAttributesClass API"},
+		"a console": {openShiftAPIs, without(func(p *Platform) { p.Console = false }),
 			"OpenShift's console"},
-		"the Prometheus Operator": {openShiftAPIs, Platform{Snapshots: true, Console: true}, "Prometheus Operator"},
+		"the Prometheus Operator": {openShiftAPIs, without(func(p *Platform) { p.ServiceMonitors = false }),
+			"Prometheus Operator"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		if tt.says != "" {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -77,21 +78,24 @@ func IsSettled(object runtime.Object) bool {
 	return false
 }
 
-// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size, and is not being deleted
-// or moved to another node.
+// logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size and limits, and is not
+// being deleted or moved to another node.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
-		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == ""
+		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" && !v1alpha1.IOLimitsPending(lv.Annotations)
 }
 
-// claimIsSettled reports whether a claim is bound, has the requested size, and has no operation in progress.
+// claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, and has no
+// operation in progress.
 func claimIsSettled(claim *corev1.PersistentVolumeClaim) bool {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	status := &claim.Status
+	class := ptr.Deref(claim.Spec.VolumeAttributesClassName, "")
 	return status.Phase == corev1.ClaimBound && unheld(claim) && asked.Cmp(has) <= 0 &&
+		(class == "" || class == ptr.Deref(status.CurrentVolumeAttributesClassName, "")) &&
 		len(status.Conditions)+len(status.AllocatedResourceStatuses) == 0 && status.ModifyVolumeStatus == nil
 }
 

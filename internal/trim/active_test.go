@@ -71,6 +71,13 @@ func TestWhatRests(t *testing.T) {
 			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
 				"storage": corev1.PersistentVolumeClaimNodeResizePending}
 		},
+		"asks for another class": func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.VolumeAttributesClassName = ptr.To("gold")
+			c.Status.CurrentVolumeAttributesClassName = ptr.To("silver")
+		},
+		"asks for its first class": func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.VolumeAttributesClassName = ptr.To("gold")
+		},
 		"is being modified": func(
 			c *corev1.PersistentVolumeClaim) {
 			c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{}
@@ -80,6 +87,12 @@ func TestWhatRests(t *testing.T) {
 		if change(claim); IsSettled(claim) {
 			t.Errorf("a claim that %s rests", name)
 		}
+	}
+	classified := boundClaim("c")
+	classified.Spec.VolumeAttributesClassName = ptr.To("gold")
+	classified.Status.CurrentVolumeAttributesClassName = ptr.To("gold")
+	if !IsSettled(classified) {
+		t.Error("a claim that has its class rests")
 	}
 	retained := boundVolume("v")
 	provisioned(retained)
@@ -218,6 +231,9 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },
 		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
 		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
+		"waits for its limits": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.IOLimitsAnnotation: "readIOPS=1"}
+		},
 		"is being moved": func(v *topolvmv1.LogicalVolume) {
 			v.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: "{}"}
 		},

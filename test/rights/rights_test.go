@@ -38,6 +38,7 @@ var elsewhere = with(map[string]string{
 	"vg-manager may list logicalvolumes.topolvm.cybozu.com in all namespaces":                     earlierAreKept,
 	"lvms-operator may delete lvmdeviceapprovals.lvm.topolvm.io in openshift-lvm-storage":         "controllers/lvmcluster, TestApprovalsAreDeletedWithTheirDeviceClass",
 	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may get volumeattributesclasses.storage.k8s.io in all namespaces":              "internal/csi/sidecar, TestSidecarsServeVolumesCapacityExpansionAndSnapshots",
 	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
 	"lvms-operator may patch events in all namespaces":                                            repeats,
 	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                          repeats,

@@ -4,6 +4,8 @@ package sanity
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -60,7 +63,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	agent := newManager(t, cluster, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
-	must(t, addNodeService(agent, engine, s.node))
+	must(t, addNodeService(agent, engine, s.node, newPodCgroups(t, dir)))
 	volumes := &trim.Volumes{}
 	operator := newManager(t, cluster, cache.Options{NewInformer: volumes.NewInformer})
 	must(t, addControllerService(operator, volumes, s.controller))
@@ -89,24 +92,35 @@ func newManager(t *testing.T, cluster *env.Env, options cache.Options) ctrl.Mana
 	return manager
 }
 
+// newPodCgroups returns the cgroups of a node without Pods, because no kubelet creates some on this node.
+func newPodCgroups(t *testing.T, dir string) *cgroup.Pods {
+	t.Helper()
+	root := filepath.Join(dir, "cgroup")
+	must(t, os.MkdirAll(filepath.Join(root, "kubepods"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "cgroup.controllers"), []byte("io"), 0o600))
+	must(t, os.WriteFile(filepath.Join(root, "kubepods", "io.max"), nil, 0o600))
+	return cgroup.New(root)
+}
+
 // addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
-func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) error {
+func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string, pods csinode.PodLimiter) error {
 	if err := manager.Add(engine); err != nil {
 		return err
 	}
+	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
+		Live:    manager.GetAPIReader(),
+		Volumes: engine, Programs: host.NewLocal(), Pods: pods})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		Recorder: manager.GetEventRecorder("vg-manager"),
+		SupportsLimits: service.SupportsLimits, Recorder: manager.GetEventRecorder("vg-manager"),
 	})
-	if err := volumes.SetupWithManager(manager); err != nil {
+	limits := csinode.NewLimitReconciler(service, manager.GetClient())
+	if err := errors.Join(volumes.SetupWithManager(manager), limits.SetupWithManager(manager)); err != nil {
 		return err
 	}
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
 		return err
 	}
-	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
-		Live:    manager.GetAPIReader(),
-		Volumes: engine, Programs: host.NewLocal()})
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -92,6 +93,7 @@ func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	config.TestVolumeSize = volumeSize
 	config.TestVolumeExpandSize = expandedSize
 	config.TestVolumeParameters = map[string]string{topolvm.GetDeviceClassKey(): class}
+	config.TestVolumeMutableParameters = map[string]string{v1alpha1.WriteIOPSParameter: "1k"}
 	config.TestSnapshotParameters = map[string]string{}
 	config.IdempotentCount = repetitions
 	return config
@@ -133,14 +135,11 @@ func patterns(exceptions []exception) []string {
 // a capability was lost.
 var notOffered = []string{
 	"Controller Publish, UnpublishVolume not supported",
-	"ControllerModifyVolume not supported",
 	"ControllerPublishVolume not supported",
 	"ControllerUnpublishVolume not supported",
 	"GetSnapshot not supported",
 	"GroupControllerService not supported",
 	"ListSnapshots not supported",
-	"Modify Volume not supported",
-	"Modify volume not supported",
 }
 
 // result is the result of the specs for a class.

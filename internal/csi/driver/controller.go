@@ -95,6 +95,7 @@ func (s *ControllerServer) ControllerGetCapabilities(context.Context,
 		csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 		csi.ControllerServiceCapability_RPC_GET_CAPACITY,
 		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
 		csi.ControllerServiceCapability_RPC_VOLUME_CONDITION,
@@ -126,6 +127,12 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	})
 	if err != nil {
 		return nil, err
+	}
+	// The class of the claim may have changed since an earlier call created the volume.
+	if limits := requestedLimits(desired); limits != requestedLimits(lv) {
+		if err := s.limit(ctx, lv, limits); err != nil {
+			return nil, err
+		}
 	}
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{
 		VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), ContentSource: request.GetVolumeContentSource(),
@@ -172,7 +179,14 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
 		return nil, err
 	}
+	limits, err := limitsOf(request.GetMutableParameters())
+	if err != nil {
+		return nil, err
+	}
 	desired := newDesiredVolume(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
+	if limits != v1alpha1.NoIOLimits {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
+	}
 	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())

@@ -14,6 +14,8 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +59,7 @@ func (driverIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) 
 // driverController is a CSI controller that creates every volume on the requested node.
 type driverController struct {
 	controllerService
-	// requisites has the number of nodes in the request, for copies and other volumes.
+	// requisites has the number of nodes in the request, for copies and other volumes; and the limits in requests.
 	requisites *sync.Map
 }
 
@@ -67,7 +69,7 @@ func (driverController) ControllerGetCapabilities(context.Context,
 	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 		csi.ControllerServiceCapability_RPC_GET_CAPACITY, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT, csi.ControllerServiceCapability_RPC_MODIFY_VOLUME,
 	} {
 		response.Capabilities = append(response.Capabilities,
 			&csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
@@ -76,8 +78,19 @@ func (driverController) ControllerGetCapabilities(context.Context,
 	return response, nil
 }
 
+// ControllerModifyVolume refuses a limit of 1.
+func (d driverController) ControllerModifyVolume(_ context.Context,
+	r *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+	if r.GetMutableParameters()["readIOPS"] == "1" {
+		return nil, status.Error(codes.InvalidArgument, "node a cannot apply readIOPS=1")
+	}
+	d.requisites.Store("modified "+r.GetVolumeId(), r.GetMutableParameters()["readIOPS"])
+	return &csi.ControllerModifyVolumeResponse{}, nil
+}
+
 func (d driverController) CreateVolume(_ context.Context,
 	r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	d.requisites.Store("limits of "+r.GetName(), r.GetMutableParameters()["readIOPS"])
 	d.requisites.Store(r.GetVolumeContentSource() != nil, len(r.GetAccessibilityRequirements().GetRequisite()))
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(),
 		CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
@@ -141,7 +154,7 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	served := make(chan struct{})
 	sidecars, err := New(ctx, Options{Config: operator, Cache: objects, Driver: driver, Socket: socket,
 		PodName: "operator", Earlier: served,
-		Snapshots: true, Metrics: prometheus.NewRegistry()})
+		Snapshots: true, VolumeAttributes: true, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +168,16 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		})
 	}
 
+	for name, limit := range map[string]string{"bronze": "1", "silver": "500", "gold": "900"} {
+		create(&storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: driver,
+			Parameters: map[string]string{"readIOPS": limit}})
+	}
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: namespace, Annotations: map[string]string{
 			"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("lvms-vg1"),
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			VolumeAttributesClassName: ptr.To("silver"),
+			AccessModes:               []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 	}
@@ -179,7 +197,15 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	})
 
 	expandEarlier(t, api, create, served)
+	if limit, _ := requisites.Load("limits of " + volume.Name); limit != "500" ||
+		ptr.Deref(volume.Spec.VolumeAttributesClassName, "") != "silver" {
+		t.Errorf("the volume was requested with the limit %v of class %v", limit, volume.Spec.VolumeAttributesClassName)
+	}
 	copyOf(t, api, create, claim, volume)
+	modify(t, api, claim)
+	if limit, _ := requisites.Load("modified " + volume.Spec.CSI.VolumeHandle); limit != "900" {
+		t.Errorf("the volume was modified to the limit %v", limit)
+	}
 	for isCopy, want := range map[bool]int{false: 1, true: 2} {
 		if got, _ := requisites.Load(isCopy); got != want {
 			t.Errorf("a volume (copy: %v) is asked for with %v nodes, want %d", isCopy, got, want)
@@ -286,6 +312,7 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
 	before = claim.DeepCopy()
 	claim.Status.Phase = corev1.ClaimBound
+	claim.Status.CurrentVolumeAttributesClassName = claim.Spec.VolumeAttributesClassName
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	must(api.Status().Patch(t.Context(), claim, client.MergeFrom(before)))
 	before = claim.DeepCopy()
@@ -323,6 +350,50 @@ func expandEarlier(t *testing.T, api client.Client, create func(...client.Object
 	}
 	close(served)
 	eventually(t, "the expansion of a volume of the earlier driver", func() bool { return size() == "2Gi" })
+}
+
+// modify requests another class for a settled claim, whose PersistentVolume is not in the cache, and then one that the
+// driver refuses.
+func modify(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	key := client.ObjectKeyFromObject(claim)
+	request := func(class string) {
+		t.Helper()
+		if err := api.Get(t.Context(), key, claim); err != nil {
+			t.Fatal(err)
+		}
+		before := claim.DeepCopy()
+		claim.Spec.VolumeAttributesClassName = ptr.To(class)
+		if err := api.Patch(t.Context(), claim, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	request("gold")
+	volume := &corev1.PersistentVolume{}
+	eventually(t, "class gold", func() bool {
+		return api.Get(t.Context(), key, claim) == nil && claim.Status.ModifyVolumeStatus == nil &&
+			ptr.Deref(claim.Status.CurrentVolumeAttributesClassName, "") == "gold" &&
+			api.Get(t.Context(), client.ObjectKey{Name: claim.Spec.VolumeName}, volume) == nil &&
+			ptr.Deref(volume.Spec.VolumeAttributesClassName, "") == "gold"
+	})
+	request("bronze")
+	eventually(t, "reason in the status of the claim", func() bool {
+		if err := api.Get(t.Context(), key, claim); err != nil {
+			return false
+		}
+		s := claim.Status.ModifyVolumeStatus
+		return s != nil && s.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible &&
+			ptr.Deref(claim.Status.CurrentVolumeAttributesClassName, "") == "gold" &&
+			slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+				return c.Type == corev1.PersistentVolumeClaimVolumeModifyVolumeError &&
+					c.Message == "node a cannot apply readIOPS=1"
+			})
+	})
+	request("gold")
+	eventually(t, "end of the request", func() bool {
+		return api.Get(t.Context(), key, claim) == nil && claim.Status.ModifyVolumeStatus == nil &&
+			len(claim.Status.Conditions) == 0
+	})
 }
 
 // copyOf creates a claim for a copy of a settled claim, of which the cache has only a part.

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watched lists the kinds that the sidecars read.
+// watched lists the kinds that the sidecars read on every cluster.
 var watched = []client.Object{
 	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &storagev1.StorageClass{},
 	&storagev1.CSINode{},
@@ -34,10 +34,11 @@ type managed struct {
 }
 
 // newManaged gets the informers from the cache. The manager starts them.
-func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (*managed, error) {
+func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache, kinds []client.Object) (*managed,
+	error) {
 	m := &managed{SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), cache: c,
 		known: map[reflect.Type]toolscache.SharedIndexInformer{}}
-	for _, object := range watched {
+	for _, object := range kinds {
 		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("informer of %T for the CSI sidecars: %w", object, err)

@@ -9,6 +9,8 @@ import (
 	csirpc "github.com/kubernetes-csi/csi-lib-utils/rpc"
 	resizing "github.com/kubernetes-csi/external-resizer/v2/pkg/controller"
 	resizerclient "github.com/kubernetes-csi/external-resizer/v2/pkg/csi"
+	csimodifier "github.com/kubernetes-csi/external-resizer/v2/pkg/modifier"
+	"github.com/kubernetes-csi/external-resizer/v2/pkg/modifycontroller"
 	csiresizer "github.com/kubernetes-csi/external-resizer/v2/pkg/resizer"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -18,7 +20,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// resizer expands volumes whose claims request more: external-resizer as a Runnable.
+// resizer expands volumes whose claims request more, and modifies those whose claims request another
+// VolumeAttributesClass: external-resizer as a Runnable.
 type resizer struct{ *Sidecars }
 
 // NeedLeaderElection returns true: only one process may write the state of an expansion.
@@ -28,6 +31,7 @@ func (r *resizer) NeedLeaderElection() bool { return true }
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=volumeattributesclasses,verbs=get;list;watch
 
 // Start runs the resizer until the context ends.
 func (r *resizer) Start(ctx context.Context) error {
@@ -45,11 +49,20 @@ func (s *Sidecars) expand(ctx context.Context, driver string, client resizerclie
 	}
 	// The driver expands volumes that are in use, so the resizer does not have to watch Pods and delay an expansion.
 	const waitForPods = false
-	controller := resizing.NewResizeController(driver, plugin, s.client, resyncPeriod,
-		s.informers.forResizer(s.client),
+	informers := s.informers.forResizer(s.client)
+	controller := resizing.NewResizeController(driver, plugin, s.client, resyncPeriod, informers,
 		limiter[string](), waitForPods, retryMax)
+	var modify modifycontroller.ModifyController
+	if driver == s.Driver && s.VolumeAttributes {
+		if modify, err = s.modifier(driver, informers); err != nil {
+			return endedOr(ctx, fmt.Errorf("modifier of CSI driver %s: %w", driver, err))
+		}
+	}
 	s.informers.StartWithContext(ctx)
 	workers := &sync.WaitGroup{}
+	if modify != nil {
+		workers.Go(func() { modify.Run(s.Workers, ctx, workers) })
+	}
 	controller.Run(s.Workers, ctx, workers)
 	workers.Wait()
 	return nil
@@ -89,6 +102,19 @@ func (c *earlierClient) Expand(ctx context.Context, volumeID string, requestByte
 			"the events of the PersistentVolume", v1alpha1.DriverName, volumeID)
 	}
 	return size, onNode, err
+}
+
+// modifier returns the controller that modifies volumes.
+func (s *Sidecars) modifier(driver string, informers *managed) (modifycontroller.ModifyController, error) {
+	// The driver finds the claim of a volume by itself.
+	const extraMetadata = false
+	plugin, err := csimodifier.NewModifierFromClient(&driverClient{connection: s.connection}, operationTimeout,
+		s.client, informers, extraMetadata, driver)
+	if err != nil {
+		return nil, err
+	}
+	return modifycontroller.NewModifyController(driver, plugin, s.client, resyncPeriod, retryMax, extraMetadata,
+		informers, limiter[string]()), nil
 }
 
 // driverClient is the CSI client of the resizer, with a shared connection: the resizer's own client ends the process

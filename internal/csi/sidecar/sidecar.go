@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
@@ -59,6 +61,8 @@ type Options struct {
 	Earlier <-chan struct{}
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
+	// VolumeAttributes reports whether the cluster has the API of VolumeAttributesClasses.
+	VolumeAttributes bool
 	// Workers is the number of volumes that are processed at the same time; the default is 100.
 	Workers int
 	// Metrics is the registry for the metrics of the sidecars.
@@ -82,7 +86,7 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if options.Workers == 0 {
 		options.Workers = defaultWorkers
 	}
-	if err := waitForWorkers(); err != nil {
+	if err := setFeatures(options.VolumeAttributes); err != nil {
 		return nil, err
 	}
 	client, err := kubernetes.NewForConfig(limited(options.Config, "csi-sidecars", runtime.ContentTypeProtobuf))
@@ -93,7 +97,11 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot client of the CSI sidecars: %w", err)
 	}
-	factory, err := newManaged(ctx, client, options.Cache)
+	kinds := watched
+	if options.VolumeAttributes {
+		kinds = append(slices.Clone(kinds), &storagev1.VolumeAttributesClass{})
+	}
+	factory, err := newManaged(ctx, client, options.Cache, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -131,12 +139,13 @@ func (s *Sidecars) Close() error {
 	return s.connection.Close()
 }
 
-// waitForWorkers enables a feature gate that makes the libraries count their workers, so that a sidecar ends only after
-// its last call. The three libraries share the gate and read it when they run.
-func waitForWorkers() error {
-	const gate = "ReleaseLeaderElectionOnExit"
-	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{gate: true}); err != nil {
-		return fmt.Errorf("feature gate %s of the CSI sidecars: %w", gate, err)
+// setFeatures sets the feature gates of the libraries, which share them and read them when they run. The first makes
+// them count their workers, so that a sidecar ends only after its last call. The second is off if the cluster has no
+// VolumeAttributesClasses, as in the sidecars themselves.
+func setFeatures(volumeAttributes bool) error {
+	gates := map[string]bool{"ReleaseLeaderElectionOnExit": true, "VolumeAttributesClass": volumeAttributes}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
+		return fmt.Errorf("feature gates of the CSI sidecars: %w", err)
 	}
 	return nil
 }

@@ -17,15 +17,15 @@ import (
 func (m *managed) forResizer(client kubernetes.Interface) *managed {
 	other := *m
 	other.known = maps.Clone(m.known)
-	for kind, live := range map[reflect.Type]func(store) toolscache.Store{
+	for kind, live := range map[reflect.Type]func(store) toolscache.Indexer{
 		reflect.TypeFor[*corev1.PersistentVolume](): func(
-			s store) toolscache.Store {
+			s store) toolscache.Indexer {
 			return wholeVolumes{s, client}
 		},
-		reflect.TypeFor[*corev1.PersistentVolumeClaim](): func(s store) toolscache.Store { return s },
+		reflect.TypeFor[*corev1.PersistentVolumeClaim](): func(s store) toolscache.Indexer { return s },
 	} {
 		informer := m.known[kind]
-		other.known[kind] = withStore{informer, live(store{informer.GetStore()})}
+		other.known[kind] = withStore{informer, live(store{informer.GetIndexer()})}
 	}
 	return &other
 }
@@ -33,15 +33,18 @@ func (m *managed) forResizer(client kubernetes.Interface) *managed {
 // withStore is an informer with a different store.
 type withStore struct {
 	toolscache.SharedIndexInformer
-	store toolscache.Store
+	store toolscache.Indexer
 }
 
 // GetStore returns the different store.
 func (i withStore) GetStore() toolscache.Store { return i.store }
 
+// GetIndexer returns the different store, for listers.
+func (i withStore) GetIndexer() toolscache.Indexer { return i.store }
+
 // store ignores updates by others than the informer: an object that has settled meanwhile would be added again and
 // never removed.
-type store struct{ toolscache.Store }
+type store struct{ toolscache.Indexer }
 
 // Update does nothing.
 func (store) Update(any) error { return nil }
@@ -54,7 +57,7 @@ type wholeVolumes struct {
 
 // GetByKey returns a PersistentVolume by its name.
 func (s wholeVolumes) GetByKey(name string) (any, bool, error) {
-	if held, ok, err := s.store.GetByKey(name); ok || err != nil {
+	if held, ok, err := s.Indexer.GetByKey(name); ok || err != nil {
 		return held, ok, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
@@ -26,17 +27,19 @@ func TestTheResizerFindsVolumesThatRest(t *testing.T) {
 	if err := volumes.GetStore().Add(moves); err != nil {
 		t.Fatal(err)
 	}
-	for kind, informer := range m.known {
-		if again := m.forResizer(api).known[kind]; again.GetIndexer() != informer.GetIndexer() {
-			t.Errorf("%v: another informer", kind)
-		}
-	}
 	store := m.forResizer(api).InformerFor(&corev1.PersistentVolume{}, nil).GetStore()
+	lister := m.forResizer(api).Core().V1().PersistentVolumes().Lister()
 	for name, want := range map[string]*corev1.PersistentVolume{"rests": rests, "moves": moves} {
 		found, ok, err := store.GetByKey(name)
 		if err != nil || !ok || found.(*corev1.PersistentVolume).Labels["from"] != want.Labels["from"] {
 			t.Errorf("%s: %v, %v, %v", name, found, ok, err)
 		}
+		if listed, err := lister.Get(name); err != nil || listed.Labels["from"] != want.Labels["from"] {
+			t.Errorf("the lister has %s as %v, %v", name, listed, err)
+		}
+	}
+	if all, err := lister.List(labels.Everything()); err != nil || len(all) != 1 || all[0].Name != "moves" {
+		t.Errorf("the lister lists %v, %v", all, err)
 	}
 	if found, ok, err := store.GetByKey("none"); ok || err != nil {
 		t.Errorf("got %v, %v, %v", found, ok, err)
@@ -54,5 +57,8 @@ func TestTheResizerFindsVolumesThatRest(t *testing.T) {
 		func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, away })
 	if found, ok, err := store.GetByKey("rests"); ok || !errors.Is(err, away) {
 		t.Errorf("a read that fails is not \"there is none\": %v, %v, %v", found, ok, err)
+	}
+	if found, err := lister.Get("rests"); !errors.Is(err, away) {
+		t.Errorf("the lister reports %v, %v", found, err)
 	}
 }

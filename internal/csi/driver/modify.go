@@ -1,0 +1,168 @@
+package driver
+
+import (
+	"context"
+	"maps"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clientretry "k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// ControllerModifyVolume changes the limits for the I/O of Pods to a volume. It returns when the node applies them to
+// all Pods that use the volume. If the node refuses, the earlier limits are requested again, and the error is
+// InvalidArgument: the resizer then reports the reason in the status of the claim, and accepts another class.
+func (s *ControllerServer) ControllerModifyVolume(ctx context.Context,
+	request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+	id := request.GetVolumeId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is required")
+	}
+	if err := s.locks.Enter(id); err != nil {
+		return nil, err
+	}
+	defer s.locks.Leave(id)
+	lv, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if lv == nil {
+		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
+	}
+	limits, err := limitsOf(request.GetMutableParameters())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.limit(ctx, lv, limits); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerModifyVolumeResponse{}, nil
+}
+
+// limitsOf returns the limits for the parameters of a VolumeAttributesClass, as in IOLimitsAnnotation.
+func limitsOf(parameters map[string]string) (string, error) {
+	limits, err := v1alpha1.NewIOLimits(parameters)
+	if err != nil {
+		return "", status.Error(codes.InvalidArgument, err.Error())
+	}
+	return limits.String(), nil
+}
+
+// requestedLimits returns the limits that a LogicalVolume requests.
+func requestedLimits(lv *topolvmv1.LogicalVolume) string {
+	if limits := lv.Annotations[v1alpha1.IOLimitsAnnotation]; limits != "" {
+		return limits
+	}
+	return v1alpha1.NoIOLimits
+}
+
+// hasLimits reports whether limits of a volume are requested or in force.
+func hasLimits(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.IOLimitsAnnotation] != "" ||
+		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] != ""
+}
+
+// limit requests limits from the node and waits until they are in force.
+func (s *ControllerServer) limit(ctx context.Context, lv *topolvmv1.LogicalVolume, limits string) error {
+	joined := s.waiters.join(lv.Name)
+	defer joined.leave()
+	asked, err := s.askLimits(ctx, lv, func(now *topolvmv1.LogicalVolume) {
+		if limits == v1alpha1.NoIOLimits && !hasLimits(now) {
+			return // The volume never had limits.
+		}
+		now.Annotations[v1alpha1.IOLimitsAnnotation] = limits
+		// An answer to an earlier request does not apply to this one.
+		delete(now.Annotations, v1alpha1.IOLimitsErrorAnnotation)
+	})
+	if err != nil {
+		return err
+	}
+	waiting, cancel := withResponseMargin(ctx)
+	defer cancel()
+	last, err := s.await(waiting, joined, asked,
+		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.limited(waiting, asked, now) })
+	switch {
+	case err == nil && v1alpha1.IOLimitsRefusal(last.Annotations) == "":
+		return nil
+	case err == nil:
+		return s.restoreLimits(ctx, last)
+	case waiting.Err() != nil:
+		return timeoutError(last, "limited", waiting.Err())
+	}
+	return err
+}
+
+// limited reports whether the node has answered a request for limits, by success or refusal.
+func (s *ControllerServer) limited(ctx context.Context, asked, now *topolvmv1.LogicalVolume) (bool, error) {
+	switch {
+	case now == nil:
+		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
+	case requestedLimits(now) != requestedLimits(asked), v1alpha1.IOLimitsPending(now.Annotations):
+		return false, nil
+	case v1alpha1.IOLimitsRefusal(now.Annotations) == "":
+		return true, nil
+	}
+	// This may be the earlier answer that askLimits removed, because the watch may be stale.
+	live, err := s.liveByUID(ctx, asked)
+	if err != nil {
+		return false, err
+	}
+	return live != nil && live.ResourceVersion == now.ResourceVersion, nil
+}
+
+// restoreLimits requests the limits again that the node last had in force, and returns the refusal.
+func (s *ControllerServer) restoreLimits(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	refusal := status.Errorf(codes.InvalidArgument, "node %s cannot apply %s to volume %s: %s", lv.Spec.NodeName,
+		requestedLimits(lv), lv.Name, v1alpha1.IOLimitsRefusal(lv.Annotations))
+	_, err := s.askLimits(ctx, lv, func(now *topolvmv1.LogicalVolume) {
+		if v1alpha1.IOLimitsRefusal(now.Annotations) == "" {
+			return // The node has answered differently since.
+		}
+		delete(now.Annotations, v1alpha1.IOLimitsErrorAnnotation)
+		delete(now.Annotations, v1alpha1.IOLimitsAnnotation)
+		if earlier := now.Annotations[v1alpha1.IOLimitsInForceAnnotation]; earlier != "" {
+			now.Annotations[v1alpha1.IOLimitsAnnotation] = earlier
+		}
+	})
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "%v; the request could not be reverted: %v", refusal, err)
+	}
+	return refusal
+}
+
+// askLimits changes the annotations of a LogicalVolume.
+func (s *ControllerServer) askLimits(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	change func(now *topolvmv1.LogicalVolume)) (*topolvmv1.LogicalVolume, error) {
+	var now *topolvmv1.LogicalVolume
+	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
+		now = &topolvmv1.LogicalVolume{}
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+			return err
+		}
+		if now.UID != lv.UID {
+			return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").GroupResource(), lv.Name)
+		}
+		before := now.DeepCopy()
+		if now.Annotations == nil {
+			now.Annotations = map[string]string{}
+		}
+		change(now)
+		if maps.Equal(before.Annotations, now.Annotations) {
+			return nil
+		}
+		return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", lv.Name)
+	case err != nil:
+		return nil, status.Errorf(codes.Unavailable, "update LogicalVolume %s: %v", lv.Name, err)
+	}
+	return now, nil
+}
