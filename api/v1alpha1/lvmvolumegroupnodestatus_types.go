@@ -27,17 +27,17 @@ type LVMVolumeGroupNodeStatus struct {
 
 // LVMVolumeGroupNodeStatusSpec has the labels of the node's devices, and a copy of a part of the status.
 type LVMVolumeGroupNodeStatusSpec struct {
-	// deviceLabels are labels of devices of this node, which a deviceSelector can require. An administrator writes them,
-	// for example with `kubectl lvms label`.
+	// deviceLabels are labels of devices of this node, which a deviceSelector can require. An administrator writes
+	// them, for example with `kubectl lvms label`.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=256
 	DeviceLabels []DeviceLabels `json:"deviceLabels,omitempty"`
 
-	// nodeStatus is a copy of status.nodeStatus, sorted by name, in the place and with the fields in which upstream LVMS
-	// has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in the
-	// product reads it; use the status.
+	// nodeStatus is a copy of status.nodeStatus, sorted by name, in the place and with the fields in which upstream
+	// LVMS has it, for scripts that read it. The operator writes it shortly after the status has changed. Nothing in
+	// the product reads it; use the status.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -46,8 +46,8 @@ type LVMVolumeGroupNodeStatusSpec struct {
 
 // DeviceLabels are the labels of a device.
 type DeviceLabels struct {
-	// id is the stable identity of the device, as in status.devices. An identity that is the content of the device (pv:,
-	// fs:) is not possible, because it changes when the device is used.
+	// id is the stable identity of the device, as in status.devices. An identity that is the content of the device
+	// (pv:, fs:) is not possible, because it changes when the device is used.
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('pv:') && !self.startsWith('fs:')",message="must be an identity of the device that does not depend on its content: use the id of status.devices, which must not begin with pv: or fs:"

@@ -38,8 +38,8 @@ func (r *Reconciler) own(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: r.Node}}}
 }
 
-// createdOrLabeled accepts the creation of the node status, and changes of the labels of devices. The cache only has the
-// node status of this node.
+// createdOrLabeled accepts the creation of the node status, and changes of the labels of devices. The cache only has
+// the node status of this node.
 var createdOrLabeled = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)

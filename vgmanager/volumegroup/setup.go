@@ -128,8 +128,9 @@ func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)
 			after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
-			return wasStatus && isStatus && after.Name == r.Node && (!slices.Equal(classesOf(before), classesOf(after)) ||
-				!equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels))
+			return wasStatus && isStatus && after.Name == r.Node &&
+				(!slices.Equal(classesOf(before), classesOf(after)) ||
+					!equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
