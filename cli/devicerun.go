@@ -72,7 +72,7 @@ func (r *deviceRun) read(ctx context.Context) (change, error) {
 	return r.compute(clusters)
 }
 
-// patch returns the JSON patch of a change, or an empty one if nothing is to be changed.
+// patch returns the JSON patch of a change, or an empty one if nothing changes.
 func (c change) patch() []operation {
 	if len(c.operations) == 0 {
 		return []operation{}

@@ -107,7 +107,7 @@ func (r *labelRun) read(ctx context.Context) (labelChange, error) {
 	return newLabelChange(nodes, r.node, r.device, r.request)
 }
 
-// print prints the merge patch, or an empty one if nothing is to be changed.
+// print prints the merge patch, or an empty one if nothing changes.
 func (r *labelRun) print(shown labelChange) error {
 	fmt.Fprintln(r.terminal.errOut, "This is the merge patch of "+shown.object()+":")
 	patch := []byte("{}\n")

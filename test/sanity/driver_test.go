@@ -32,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -63,7 +64,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	agent := newManager(t, cluster, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
-	must(t, addNodeService(agent, engine, s.node, newPodCgroups(t, dir)))
+	must(t, addNodeService(t.Context(), agent, engine, s.node, newPodCgroups(t, dir)))
 	volumes := &trim.Volumes{}
 	operator := newManager(t, cluster, cache.Options{NewInformer: volumes.NewInformer})
 	must(t, addControllerService(operator, volumes, s.controller))
@@ -103,7 +104,8 @@ func newPodCgroups(t *testing.T, dir string) *cgroup.Pods {
 }
 
 // addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
-func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string, pods csinode.PodLimiter) error {
+func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engine, socket string,
+	pods csinode.PodLimiter) error {
 	if err := manager.Add(engine); err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string, po
 		Volumes: engine, Programs: host.NewLocal(), Pods: pods})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		SupportsLimits: service.SupportsLimits, Recorder: manager.GetEventRecorder("vg-manager"),
+		Eraser: erase.New(ctx), SupportsLimits: service.SupportsLimits, Recorder: manager.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(service, manager.GetClient())
 	if err := errors.Join(volumes.SetupWithManager(manager), limits.SetupWithManager(manager)); err != nil {
