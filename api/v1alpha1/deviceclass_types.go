@@ -28,7 +28,7 @@ type DeviceClass struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=245
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
-	// +kubebuilder:validation:XValidation:rule="self.size() <= 63",message="name can have at most 63 characters: it is the name of an annotation of the Node, without which no volume is created"
+	// +kubebuilder:validation:XValidation:rule="self.size() <= 63 || (oldSelf.hasValue() && oldSelf.value() == self)",optionalOldSelf=true,message="name can have at most 63 characters: it is the name of an annotation of the Node, without which no volume is created"
 	Name string `json:"name"`
 
 	// default makes the StorageClass of this device class the default StorageClass of the cluster, if there is no other
@@ -392,9 +392,9 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="raidConfig is immutable, because a change does not apply to existing volumes: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type in ['raid1', 'raid10']",message="mirrors can only be set for raid1 and raid10"
-// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1",message="mirrors must be 1 for raid10: LVM does not support more"
+// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1 || (oldSelf.hasValue() && oldSelf.value() == self)",optionalOldSelf=true,message="mirrors must be 1 for raid10: LVM does not support more"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid1'",message="stripes cannot be set for raid1"
-// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 requires at least 3 stripes: LVM does not support fewer"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3 || (oldSelf.hasValue() && oldSelf.value() == self)",optionalOldSelf=true,message="raid6 requires at least 3 stripes: LVM does not support fewer"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || self.type != 'raid1'",message="stripeSize cannot be set for raid1"
 type RAIDConfig struct {
 	// type is the RAID level. raid1 mirrors data; raid4 and raid5 tolerate the loss of one device, and raid6 of two;

@@ -153,8 +153,10 @@ type schemaNode struct {
 	MinProperties *float64               `json:"minProperties"`
 	MaxProperties *float64               `json:"maxProperties"`
 	Rules         []struct {
-		Rule    string `json:"rule"`
-		Message string `json:"message"`
+		Rule string `json:"rule"`
+		// OptionalOldSelf: the rule also applies to new objects.
+		OptionalOldSelf bool   `json:"optionalOldSelf"`
+		Message         string `json:"message"`
 	} `json:"x-kubernetes-validations"`
 }
 
@@ -221,7 +223,7 @@ func (n *schemaNode) narrower(than upstreamField) []string {
 		all = append(all, "list type "+n.ListType)
 	}
 	for _, rule := range n.Rules {
-		if !strings.Contains(rule.Rule, "oldSelf") {
+		if rule.OptionalOldSelf || !strings.Contains(rule.Rule, "oldSelf") {
 			text, _, _ := strings.Cut(rule.Message, ":")
 			all = append(all, "rule: "+text)
 		}
