@@ -20,6 +20,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,8 +38,13 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	crds := slices.Concat(env.OptionalCRDs(), env.OLMCRDs(), []string{env.InfrastructureCRD()})
-	env.Main(m, func(e *env.Env) { server = e }, crds...)
+	folder, err := os.MkdirTemp("", "crds-")
+	utilruntime.Must(err)
+	crds := slices.Concat(env.OptionalCRDs(), env.OLMCRDs(), []string{env.InfrastructureCRD(folder)})
+	env.Main(m, func(e *env.Env) {
+		server = e
+		utilruntime.Must(os.RemoveAll(folder))
+	}, crds...)
 }
 
 // planted is a secret that must not be in the archive.

@@ -2,11 +2,13 @@ package env
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"sigs.k8s.io/yaml"
 )
 
 // openShiftCRDs returns the directory of OpenShift's CRDs for a group, version v1.
@@ -31,9 +33,35 @@ func EarlierCRD() string {
 		"topolvm.cybozu.com_logicalvolumes.yaml")
 }
 
-// InfrastructureCRD returns the CRD file of OpenShift's Infrastructure.
-func InfrastructureCRD() string {
-	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_infrastructures-Default.crd.yaml")
+// InfrastructureCRD writes the CRD of OpenShift's Infrastructure to a file in a folder, without its rules: the oldest
+// Kubernetes that is supported lacks functions that they use. It returns the path of the file.
+func InfrastructureCRD(folder string) string {
+	const name = "0000_10_config-operator_01_infrastructures-Default.crd.yaml"
+	content, err := os.ReadFile(filepath.Join(openShiftCRDs("config"), name))
+	utilruntime.Must(err)
+	crd := map[string]any{}
+	utilruntime.Must(yaml.Unmarshal(content, &crd))
+	removeRules(crd)
+	content, err = yaml.Marshal(crd)
+	utilruntime.Must(err)
+	path := filepath.Join(folder, name)
+	utilruntime.Must(os.WriteFile(path, content, 0o600))
+	return path
+}
+
+// removeRules removes the validation rules of a schema.
+func removeRules(schema any) {
+	switch s := schema.(type) {
+	case map[string]any:
+		delete(s, "x-kubernetes-validations")
+		for _, value := range s {
+			removeRules(value)
+		}
+	case []any:
+		for _, value := range s {
+			removeRules(value)
+		}
+	}
 }
 
 // OLMCRDs returns CRD files of the Operator Lifecycle Manager.
