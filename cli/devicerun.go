@@ -127,6 +127,9 @@ func inline(value any) string {
 		if v.Suspend {
 			suspend = ", suspend: true"
 		}
+		if v.SuspendReason != "" {
+			suspend += fmt.Sprintf(", suspendReason: %q", v.SuspendReason)
+		}
 		return fmt.Sprintf("{node: %s, device: %s, action: %s%s}", v.Node, v.Device, v.Action, suspend)
 	case v1alpha1.VolumeGroupAdoption:
 		return fmt.Sprintf("{node: %s, volumeGroupUUID: %s}", v.Node, v.VolumeGroupUUID)

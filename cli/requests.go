@@ -75,7 +75,7 @@ func requestOperations(c classAt, m member, action v1alpha1.DeviceAction) []oper
 		return nil
 	}
 	return replaceRequests(c, m, &v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: action,
-		Suspend: current.Suspend})
+		Suspend: current.Suspend, SuspendReason: current.SuspendReason})
 }
 
 // requestIn returns the request for the device that is in effect, which is the first, or nil.

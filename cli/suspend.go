@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -20,7 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// maxReason is the maximum length of the reason of a suspension.
+// maxReason is the maximum number of characters of the reason of a suspension.
 const maxReason = 500
 
 const whatSuspendedMeans = `
@@ -38,7 +39,7 @@ func (e *environment) suspendCommands() []*cobra.Command {
   kubectl lvms suspend volume -n shop data
 
   # Suspend a suspicious disk
-  kubectl lvms suspend device worker-1 /dev/sdb`,
+  kubectl lvms suspend device worker-1 /dev/sdb --reason "SMART warnings"`,
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
 	suspend.AddCommand(e.suspendVolumeCommand(), e.suspendDeviceCommand())
 	resume := &cobra.Command{Use: "resume", Short: "Give a suspended volume, or the volumes on a device, to new Pods",
@@ -102,10 +103,17 @@ func (e *environment) volumeCommand(f *suspension, short, long, example string) 
 }
 
 func (f *suspension) validate() error {
-	if len(f.reason) > maxReason {
-		return fmt.Errorf("--reason has %d characters: give at most %d", len(f.reason), maxReason)
+	if err := validateReason(f.reason); err != nil {
+		return err
 	}
 	return f.writing.validate()
+}
+
+func validateReason(reason string) error {
+	if length := utf8.RuneCountInString(reason); length > maxReason {
+		return fmt.Errorf("--reason has %d characters: give at most %d", length, maxReason)
+	}
+	return nil
 }
 
 func (e *environment) suspendVolumes(command *cobra.Command, f *suspension, claims []string) error {
@@ -201,7 +209,7 @@ func volumesBoundTo(claims []string, pvs []corev1.PersistentVolume,
 	return chosen, nil
 }
 
-// suspendedBy returns the text of SuspendedAnnotation.
+// suspendedBy returns the text of SuspendedAnnotation, and of the suspendReason of a DeviceRequest.
 func suspendedBy(user string, now time.Time, reason string) string {
 	text := "by " + user + " at " + now.UTC().Format(time.RFC3339)
 	if reason = single(reason); reason != "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -178,11 +179,12 @@ func TestSuspendWhenAReadFails(t *testing.T) {
 
 func TestSuspendOperations(t *testing.T) {
 	const path = "/spec/storage/deviceClasses/1/deviceRequests"
-	with := func(action v1alpha1.DeviceAction) v1alpha1.DeviceRequest {
+	recorded := func(action v1alpha1.DeviceAction, record string) v1alpha1.DeviceRequest {
 		r := request("pv-b", action)
-		r.Suspend = true
+		r.Suspend, r.SuspendReason = true, record
 		return r
 	}
+	with := func(action v1alpha1.DeviceAction) v1alpha1.DeviceRequest { return recorded(action, "by alice") }
 	cordon, drain := v1alpha1.DeviceActionCordon, v1alpha1.DeviceActionDrain
 	add := func(r v1alpha1.DeviceRequest) operation { return operation{Op: "add", Path: path + "/-", Value: r} }
 	drop := operation{Op: "remove", Path: path + "/0"}
@@ -192,7 +194,7 @@ func TestSuspendOperations(t *testing.T) {
 		want    []operation
 	}{
 		"the first request": {nil, true, []operation{{Op: "add", Path: path, Value: []any{with(cordon)}}}},
-		"suspended already": {[]v1alpha1.DeviceRequest{with(cordon)}, true, nil},
+		"suspended already": {[]v1alpha1.DeviceRequest{recorded(cordon, "by bob")}, true, nil},
 		"cordoned":          {[]v1alpha1.DeviceRequest{request("/dev/sdb", cordon)}, true, []operation{drop, add(with(cordon))}},
 		"a drain stays":     {[]v1alpha1.DeviceRequest{request("pv-b", drain)}, true, []operation{drop, add(with(drain))}},
 		"nothing to resume": {nil, false, nil},
@@ -206,13 +208,13 @@ func TestSuspendOperations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := suspendOperations(class, memberOf(t, pairedNode("storage", "90Gi"), "/dev/sdb"), test.suspend)
+			got := suspendOperations(class, memberOf(t, pairedNode("storage", "90Gi"), "/dev/sdb"), test.suspend, "by alice")
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
-	// Another action does not resume the device.
+	// Another action does not resume the device, and the record stays.
 	class, err := findClass([]v1alpha1.LVMCluster{*storageCluster("storage", with(cordon))}, "vg1")
 	if err != nil {
 		t.Fatal(err)
@@ -240,43 +242,53 @@ func (c *cluster) setSuspended(suspended bool) func() {
 
 func TestSuspendAndResumeADevice(t *testing.T) {
 	c := suspendable(t)
-	suspend := strings.Fields("suspend device worker-1 /dev/sdb --yes")
-	expect(t, runWith(t, c, "", nil, append(suspend, "--dry-run")...), 0, "+ deviceRequests: {node: worker-1, device: "+
-		"pv-b, action: Cordon, suspend: true}", "The volume group also has other devices", "may have data on the device: shop/batch-tmp (Pods: batch), shop/data (Pods: db-0), shop/other. ",
+	admin := withUser(t, c, "admin")
+	record := "by admin at " + now.UTC().Format(time.RFC3339) + ": disk errors"
+	suspend := append(strings.Fields("suspend device worker-1 /dev/sdb --yes --reason"), "disk errors")
+	expect(t, runWith(t, admin, "", nil, append(suspend, "--dry-run")...), 0, "+ deviceRequests: {node: worker-1, "+
+		"device: pv-b, action: Cordon, suspend: true, suspendReason: \""+record+"\"}", "The volume group also has other devices",
+		"may have data on the device: shop/batch-tmp (Pods: batch), shop/data (Pods: db-0), shop/other. ",
 		"no new volume is created in it", "kubectl lvms resume device worker-1 pv-b")
 	if c.writes != 0 {
 		t.Fatal("the dry run writes")
 	}
+	expect(t, run(t, c, suspend...), exitError, "cannot read your user name, which is recorded")
+	if c.requestsNow() != nil {
+		t.Fatal("it is suspended")
+	}
+	c.writes = 0
 	for range 2 {
-		expect(t, runWith(t, c, "", []func(){func() {}, c.setSuspended(true)}, suspend...), 0, "Done: device /dev/sdb")
+		expect(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(true)}, suspend...), 0, "Done: device /dev/sdb")
 	}
 	want := request("pv-b", v1alpha1.DeviceActionCordon)
 	want.Suspend = true
+	want.SuspendReason = record
 	if diff := cmp.Diff([]v1alpha1.DeviceRequest{want}, c.requestsNow()); diff != "" || c.writes != 1 {
 		t.Errorf("%d writes, %s", c.writes, diff)
 	}
-	expect(t, run(t, c, "devices", "--no-headers"), 0, suspendedByRequest)
-	expect(t, run(t, c, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended", "suspended by bob at noon: disk errors",
+	expect(t, run(t, admin, "devices", "--no-headers"), 0, suspendedByRequest)
+	expect(t, run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended", "suspended by bob at noon: disk errors",
 		"has data on the suspended device /dev/sdb")
-	expect(t, run(t, c, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")
+	expect(t, run(t, admin, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")
 	resume := strings.Fields("resume device worker-1 /dev/sdb --yes")
-	expect(t, runWith(t, c, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0, "New Pods get the volumes",
+	expect(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0, "New Pods get the volumes",
 		"Done: device /dev/sdb")
-	expect(t, runWith(t, c, "", nil, resume...), 0, "Nothing is changed.")
+	expect(t, runWith(t, admin, "", nil, resume...), 0, "Nothing is changed.")
 	if len(c.requestsNow()) != 0 || c.writes != 2 {
 		t.Errorf("got %+v, %d writes", c.requestsNow(), c.writes)
 	}
-	expect(t, runWith(t, c, "", nil, append(suspend, "--timeout", "2ns")...), exitTimeout, "The request stays")
+	expect(t, runWith(t, admin, "", nil, append(suspend, "--timeout", "2ns")...), exitTimeout, "The request stays")
 }
 
 func TestDevicesThatCannotBeSuspended(t *testing.T) {
 	c := newCluster(t, storageCluster("storage"), brokenNode("storage"))
 	for args, want := range map[string]string{
-		"worker-2 pv-d":       "is missing, and LVM cannot suspend a missing device",
-		"worker-2":            "give the node and the device",
-		"worker-2 pv-b extra": "give the node and the device",
-		"worker-9 pv-b":       "worker-9",
-		"worker-2 /dev/sdz":   "does not have the device /dev/sdz",
+		"worker-2 pv-d": "is missing, and LVM cannot suspend a missing device",
+		"worker-2":      "give the node and the device",
+		"worker-2 pv-d --reason " + strings.Repeat("x", 501): "--reason has 501 characters",
+		"worker-2 pv-b extra":                                "give the node and the device",
+		"worker-9 pv-b":                                      "worker-9",
+		"worker-2 /dev/sdz":                                  "does not have the device /dev/sdz",
 	} {
 		expect(t, run(t, c, append([]string{"suspend", "device", "--yes"}, strings.Fields(args)...)...), exitError, want)
 	}

@@ -18,7 +18,7 @@ func (e *environment) suspendDeviceCommand() *cobra.Command {
 			"device. All\nvolumes of a thin pool have data on each device of the pool. No new volume is created in "+
 			"such a pool."+whatSuspendedMeans+howRequestsWork,
 		`  # Suspend a suspicious disk
-  kubectl lvms suspend device worker-1 /dev/sdb`)
+  kubectl lvms suspend device worker-1 /dev/sdb --reason "SMART warnings"`)
 }
 
 func (e *environment) resumeDeviceCommand() *cobra.Command {
@@ -31,6 +31,7 @@ unless it is drained or removed. A volume that was suspended itself stays suspen
 
 func (e *environment) suspensionOfDevice(suspend bool, short, long, example string) *cobra.Command {
 	f := &deviceFlags{}
+	reason := ""
 	command := &cobra.Command{Use: "device NODE DEVICE", Short: short,
 		Long: long + "\n\nA device is a path, a link in /dev/disk/by-id or /dev/disk/by-path, an ID, or the UUID of " +
 			"a physical volume.",
@@ -39,16 +40,22 @@ func (e *environment) suspensionOfDevice(suspend bool, short, long, example stri
 			if len(args) != 2 || args[0] == "" {
 				return errors.New("give the node and the device: kubectl lvms devices lists them")
 			}
+			if err := validateReason(reason); err != nil {
+				return err
+			}
 			f.node, f.device = args[0], args[1]
-			return e.suspendDevice(command, f, suspend)
+			return e.suspendDevice(command, f, suspend, reason)
 		}}
 	f.writing.addFlags(command)
+	if suspend {
+		command.Flags().StringVar(&reason, "reason", "", "why, for the people who see the status of the device")
+	}
 	command.Flags().StringVar(&f.class, "class", "", "the device class. It is not required if only one has the device")
 	e.completeClasses(command)
 	return command
 }
 
-func (e *environment) suspendDevice(command *cobra.Command, f *deviceFlags, suspend bool) error {
+func (e *environment) suspendDevice(command *cobra.Command, f *deviceFlags, suspend bool, reason string) error {
 	r, m, err := e.memberRun(command, f)
 	if err != nil {
 		return err
@@ -58,17 +65,23 @@ func (e *environment) suspendDevice(command *cobra.Command, f *deviceFlags, susp
 			"volumes with kubectl lvms suspend volume", m.name(), r.at)
 	}
 	var affected []string
+	record := ""
 	if suspend {
 		if affected, err = r.volumesOf(command.Context(), m); err != nil {
 			return err
 		}
+		user, err := whoAmI(command.Context(), r.source.client)
+		if err != nil {
+			return err
+		}
+		record = suspendedBy(user, e.now(), reason)
 	}
 	r.compute = func(clusters []v1alpha1.LVMCluster) (change, error) {
 		class, err := findClass(clusters, r.at.class)
 		if err != nil {
 			return change{}, err
 		}
-		return change{class: class, operations: suspendOperations(class, m, suspend),
+		return change{class: class, operations: suspendOperations(class, m, suspend, record),
 			effects: m.effectsOfSuspension(suspend, affected)}, nil
 	}
 	if goOn, err := r.apply(command.Context()); err != nil || !goOn || !suspend && !r.changed {
@@ -80,19 +93,23 @@ func (e *environment) suspendDevice(command *cobra.Command, f *deviceFlags, susp
 }
 
 // suspendOperations returns how the requests of a device class are changed so that the device is suspended, or not. A
-// request to drain or remove the device stays. Without one, a suspended device is also cordoned.
-func suspendOperations(c classAt, m member, suspend bool) []operation {
+// request to drain or remove the device stays. Without one, a suspended device is also cordoned. The record of an
+// earlier suspension stays.
+func suspendOperations(c classAt, m member, suspend bool, record string) []operation {
 	current := m.requestIn(c)
 	switch {
 	case current == nil && !suspend, current != nil && current.Suspend == suspend:
 		return nil
 	case current == nil:
 		return replaceRequests(c, m, &v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID,
-			Action: v1alpha1.DeviceActionCordon, Suspend: true})
+			Action: v1alpha1.DeviceActionCordon, Suspend: true, SuspendReason: record})
 	case !suspend && current.Action == v1alpha1.DeviceActionCordon:
 		return replaceRequests(c, m, nil)
 	}
 	next := v1alpha1.DeviceRequest{Node: m.at.node, Device: m.pv.UUID, Action: current.Action, Suspend: suspend}
+	if suspend {
+		next.SuspendReason = record
+	}
 	return replaceRequests(c, m, &next)
 }
 

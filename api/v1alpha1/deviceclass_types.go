@@ -353,6 +353,12 @@ type DeviceRequest struct {
 	// snapshots and clones are.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// suspendReason says why the device is suspended. kubectl lvms and the console begin it with who suspended it and
+	// when. The message of the physical volume in the node status shows it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	SuspendReason string `json:"suspendReason,omitempty"`
 }
 
 // ClusterIdentity is the identity of a cluster, as in the tag lvms.cluster= of its volume groups.

@@ -148,6 +148,9 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	volumeStories()
 
+	It("limits the I/O of Pods by VolumeAttributesClass, and changes the limits while they run", limitsIO,
+		NodeTimeout(16*time.Minute))
+
 	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(20*time.Minute))
 
 	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))

@@ -29,6 +29,8 @@ type Volume struct {
 	Snapshot string
 	// Clone, if set, is the claim from which the volume is created.
 	Clone string
+	// Attributes, if set, is the VolumeAttributesClass.
+	Attributes string
 	// Existing, if set, is the PersistentVolume for the claim.
 	Existing string
 	// Node, if set, is the node of the volume's Pods.
@@ -68,6 +70,9 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot",
 			Name: v.Snapshot}
 	}
+	if v.Attributes != "" {
+		claim.Spec.VolumeAttributesClassName = &v.Attributes
+	}
 	if v.Clone != "" {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: v.Clone}
 	}
@@ -103,10 +108,15 @@ func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
 
 // StartPod starts a Pod with the volume, which keeps running, and waits until it runs.
 func (c *Cluster) StartPod(ctx context.Context, v Volume, name string) error {
-	if err := c.Create(ctx, c.pod(v, name, "trap exit TERM; sleep 86400 & wait")); err != nil {
+	if err := c.CreatePod(ctx, v, name); err != nil {
 		return err
 	}
 	return c.WaitRunning(ctx, v.Namespace, name)
+}
+
+// CreatePod creates a Pod with the volume, which keeps running.
+func (c *Cluster) CreatePod(ctx context.Context, v Volume, name string) error {
+	return c.Create(ctx, c.pod(v, name, "trap exit TERM; sleep 86400 & wait"))
 }
 
 // WaitRunning waits until a pod is Ready.

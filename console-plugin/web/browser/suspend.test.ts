@@ -83,13 +83,16 @@ describe('suspended volumes and devices', () => {
     await page.getByRole('button', { name: 'Manage /dev/sdb on node node-a' }).click();
     await page.getByRole('radio', { name: 'Suspend' }).check();
     await test(page, 'consequences').getByText(/Volumes that may have data on this device \(3\): default\/data, default\/logs, default\/photos/).waitFor();
-    await test(page, 'written').getByText('+ deviceRequests: {node: node-a, device: a1-uuid, action: Cordon, suspend: true}').waitFor();
+    await page.getByLabel('Reason').fill('SMART warnings');
+    await test(page, 'written').getByText(/\+ deviceRequests: \{node: node-a, device: a1-uuid, action: Cordon, suspend: true, suspendReason: by .*: SMART warnings\}/).waitFor();
     await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
     await accessible(page);
     await seen(page, 'suspend-device');
     await test(page, 'apply').click();
     await test(page, 'dialog').waitFor({ state: 'detached' });
-    assert.deepEqual(await requests(), [{ node: 'node-a', device: 'a1-uuid', action: 'Cordon', suspend: true }]);
+    const [suspended] = (await requests()) ?? [];
+    assert.match(suspended?.suspendReason ?? '', new RegExp(`^by ${admin} at 20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ: SMART warnings$`));
+    assert.deepEqual({ ...suspended, suspendReason: '' }, { node: 'node-a', device: 'a1-uuid', action: 'Cordon', suspend: true, suspendReason: '' });
     await test(page, 'members').getByText('Requested: Cordon, suspend: true').waitFor();
     await tell('node-a', disks, [group(physicalVolume('sdb', 'a1', { state: 'Cordoned', suspended: true, message: 'suspended (deviceRequests): new Pods do not get the volumes default/data' }), physicalVolume('sdc', 'a2'))]);
     await test(page, 'members').locator('[data-test=suspended]').hover();

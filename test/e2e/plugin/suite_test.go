@@ -71,6 +71,10 @@ var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, f
 		checks(ctx)
 	}, NodeTimeout(8*time.Minute))
 
+	It("suspends a volume and a device, and resumes them", func(ctx SpecContext) {
+		suspends(ctx)
+	}, NodeTimeout(12*time.Minute))
+
 	It("deletes an orphan by the ID of the plan", func(ctx SpecContext) {
 		deletesAnOrphan(ctx)
 	}, NodeTimeout(8*time.Minute))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -11,13 +12,13 @@ import (
 // suspension plans the tag of a physical volume that is suspended. The tag is on the device, so that it is in effect
 // without the API server. LVM cannot change the tag of a missing device.
 func (r *deviceRequests) suspension(w Desired, s NodeState, vg *lvm.VG, pv lvm.PV) Action {
-	wanted := deviceRequest(w, s, deviceOf(s, pv), pv.UUID).Suspend
+	request := deviceRequest(w, s, deviceOf(s, pv), pv.UUID)
 	suspended := isSuspended(pv)
 	switch {
 	case pv.Missing:
-	case wanted && suspended:
-		r.noteSuspended(vg, pv)
-	case wanted:
+	case request.Suspend && suspended:
+		r.noteSuspended(vg, pv, request.SuspendReason)
+	case request.Suspend:
 		return Action{Kind: SuspendPV, PVs: []lvm.PV{pv}}
 	case suspended:
 		return Action{Kind: ResumePV, PVs: []lvm.PV{pv}}
@@ -28,7 +29,7 @@ func (r *deviceRequests) suspension(w Desired, s NodeState, vg *lvm.VG, pv lvm.P
 func isSuspended(pv lvm.PV) bool { return slices.Contains(pv.Tags, deviceclass.SuspendedTag) }
 
 // noteSuspended adds the suspension to the message of a device.
-func (r *deviceRequests) noteSuspended(vg *lvm.VG, pv lvm.PV) {
+func (r *deviceRequests) noteSuspended(vg *lvm.VG, pv lvm.PV, reason string) {
 	note, noted := r.notes[pv.UUID]
 	if !noted {
 		note.state = v1alpha1.PhysicalVolumeReady
@@ -36,6 +37,9 @@ func (r *deviceRequests) noteSuspended(vg *lvm.VG, pv lvm.PV) {
 	text := "suspended (deviceRequests): it has no data of a volume"
 	if volumes := vg.VolumesOn(pv.UUID); len(volumes) > 0 {
 		text = "suspended (deviceRequests): new Pods do not get the volumes " + joined(volumes)
+	}
+	if reason := strings.Join(strings.Fields(reason), " "); reason != "" {
+		text += "; suspended " + reason
 	}
 	if note.message != "" {
 		text += "; " + note.message

@@ -21,6 +21,11 @@ func suspended(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
 	return spec
 }
 
+func because(spec v1alpha1.LVMVolumeGroupSpec, reason string) v1alpha1.LVMVolumeGroupSpec {
+	spec.DeviceRequests[len(spec.DeviceRequests)-1].SuspendReason = reason
+	return spec
+}
+
 func TestPlanOfSuspendedDevices(t *testing.T) {
 	cordon := request("pv-c", v1alpha1.DeviceActionCordon)
 	drain := request("/dev/sdc", v1alpha1.DeviceActionDrain)
@@ -42,6 +47,8 @@ func TestPlanOfSuspendedDevices(t *testing.T) {
 			"Cordoned", true, "new Pods do not get the volumes a", nil},
 		"suspended": {suspended(cordon), edit(closed(inUse()), tagged), false, "Ready", "Cordoned", true,
 			"suspended (deviceRequests): new Pods do not get the volumes a; no new extents are allocated on it", nil},
+		"suspended, with a reason": {because(suspended(cordon), "by admin:\n smart"), edit(closed(inUse()), tagged), false,
+			"Ready", "Cordoned", true, "do not get the volumes a; suspended by admin: smart; no new extents", nil},
 		"suspended and empty": {suspended(cordon), edit(closed(group("b", "c")), tagged), false, "Ready", "Cordoned", true,
 			"it has no data of a volume", nil},
 		"suspended and failing": {suspended(cordon), edit(closed(inUse()), tagged), true, "Degraded", "Failing", true,

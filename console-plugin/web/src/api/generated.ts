@@ -22,6 +22,7 @@ export interface components {
                             device: string;
                             node: string;
                             suspend?: boolean;
+                            suspendReason?: string;
                         }[];
                         deviceSelector?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;

@@ -91,6 +91,10 @@ export const specSchema: Schema = {
                     },
                     "suspend": {
                       "type": "boolean"
+                    },
+                    "suspendReason": {
+                      "type": "string",
+                      "maxLength": 1024
                     }
                   },
                   "required": [

@@ -13,6 +13,7 @@ import { bytesOf, formatBytes } from '../model/quantity';
 import { alsoTaken, alsoTakes, modeOf, tick, type Seen } from '../model/selection';
 import { consequencesOfResumption, consequencesOfSuspension, requestText, volumesBeside, withSuspension } from '../model/suspension';
 import { volumesOf } from '../model/volumes';
+import { Reason, UserError, useRecord } from '../suspension/Reason';
 
 interface Common {
   cluster: LVMCluster;
@@ -43,7 +44,9 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   const wish: Wish | undefined = choice === 'Replace' ? 'Remove' : choice === 'Nothing' || suspends ? undefined : choice;
   const beside = useVolumesBeside(member, choice === 'Suspend');
   const base = choice === 'Replace' && disk && seen ? tick(paths && pathless ? pathless : c, seen, disk, nodes, c) : choice === 'Remove' && paths && pathless ? pathless : c;
-  const next = suspends ? withSuspension(c, member, choice === 'Suspend') : choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
+  const record = useRecord(choice === 'Suspend');
+  const suspended = record.text === undefined ? undefined : withSuspension(c, member, true, record.text);
+  const next = choice === 'Suspend' ? suspended : choice === 'Resume' ? withSuspension(c, member, false) : choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
   const consequences: Consequence[] =
     !choice ? []
     : choice === 'Suspend' ? consequencesOfSuspension(member, beside.volumes, beside.error)
@@ -71,7 +74,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
     <ChangeDialog
       title={t('{{name}} on node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Apply')}
       cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
-      unchosen={choice === 'Replace' && !disk ? t('Select the replacement disk.') : t('Select an action.')}
+      unchosen={choice === 'Replace' && !disk ? t('Select the replacement disk.') : choice === 'Suspend' ? t('Your user name, which is recorded, is not known, or the reason is too long.') : t('Select an action.')}
     >
       <Form onSubmit={(e) => e.preventDefault()}>
         <FormGroup role="radiogroup" label={t('Action')} isStack>
@@ -81,6 +84,12 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
               <Radio key={value} id={`do-${value}`} name="do" label={label} description={description} isChecked={choice === value} isDisabled={!possible} onChange={() => setChoice(value)} />
             ))}
         </FormGroup>
+        {choice === 'Suspend' && (
+          <>
+            <UserError error={record.user.error} />
+            <Reason text={record.reason} set={record.setReason} help={t('Recorded with your user name and the time, and shown in the status of the device.')} />
+          </>
+        )}
         {choice === 'Replace' && <Spares disks={disks} node={member.node} chosen={spare} choose={setSpare} />}
         {wish === 'Remove' && pathless && (
           <Checkbox

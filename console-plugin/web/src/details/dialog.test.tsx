@@ -147,15 +147,18 @@ describe('something is asked for a device', () => {
     const answer = globalThis.fetch;
     vi.stubGlobal('fetch', (url: string, init: RequestInit = {}) => {
       const body = /\/(topolvm.io\/)?v1$/.test(url) ? { resources: [{ name: 'logicalvolumes', kind: 'LogicalVolume' }, { name: 'persistentvolumes', kind: 'PersistentVolume' }] } : { metadata: {}, items: /logicalvolumes/.test(url) ? [lv] : [] };
+      if (url.endsWith('selfsubjectreviews')) return Promise.resolve(new Response(JSON.stringify({ status: { userInfo: { username: 'admin' } } }), { headers: { 'Content-Type': 'application/json' } }));
       return init.method ? answer(url, init) : Promise.resolve(new Response(JSON.stringify(body), { headers: { 'Content-Type': 'application/json' } }));
     });
     show();
     await openFor('/dev/sdb');
     await user.click(screen.getByRole('radio', { name: 'Suspend' }));
     await waitFor(() => expect(has('consequences')?.textContent).toMatch(/New Pods do not get the volumes.*Volumes that may have data on this device \(1\): shop\/data/));
+    await user.type(await screen.findByLabelText('Reason'), 'disk errors');
     await asked();
     await apply();
-    await waitFor(() => expect(written().map((s) => s.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests)).toEqual([[{ node: 'a', device: 'uuid-b', action: 'Cordon', suspend: true }]]));
+    const suspendReason: unknown = expect.stringMatching(/^by admin at 20\d\d-.*Z: disk errors$/);
+    await waitFor(() => expect(written().map((s) => s.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests)).toEqual([[{ node: 'a', device: 'uuid-b', action: 'Cordon', suspend: true, suspendReason }]]));
     cleanup();
     sent = [];
     show({ c: { ...base, deviceRequests: [{ node: 'a', device: 'uuid-b', action: 'Drain', suspend: true }] } });

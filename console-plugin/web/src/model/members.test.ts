@@ -42,8 +42,8 @@ describe('requests', () => {
     expect(changesOf(before, once)).toEqual(['- deviceRequests: {node: a, device: /dev/sdb, action: Cordon}', '+ deviceRequests: {node: a, device: uuid-b, action: Drain}']);
   });
   it('keeps a device suspended, unless the request is withdrawn', () => {
-    const suspended: DeviceClass = { ...c, deviceRequests: [{ node: 'a', device: '/dev/sdb', action: 'Cordon', suspend: true }] };
-    expect(withWish(suspended, first, 'Drain').deviceRequests).toEqual([{ node: 'a', device: 'uuid-b', action: 'Drain', suspend: true }]);
+    const suspended: DeviceClass = { ...c, deviceRequests: [{ node: 'a', device: '/dev/sdb', action: 'Cordon', suspend: true, suspendReason: 'by ann' }] };
+    expect(withWish(suspended, first, 'Drain').deviceRequests).toEqual([{ node: 'a', device: 'uuid-b', action: 'Drain', suspend: true, suspendReason: 'by ann' }]);
     expect('deviceRequests' in withWish(suspended, first, undefined)).toBe(false);
   });
   it('leaves no empty list behind', () => expect('deviceRequests' in withWish(withWish(c, first, 'Cordon'), first, undefined)).toBe(false));

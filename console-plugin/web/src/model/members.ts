@@ -73,7 +73,8 @@ export function withWish(c: DeviceClass, member: Member, wish: Wish | undefined)
   const requests = c.deviceRequests ?? [];
   const others = requests.filter((r) => !isAbout(r, member));
   // Another action does not resume a suspended device.
-  const suspend = requests.find((r) => isAbout(r, member))?.suspend ? { suspend: true } : {};
+  const before = requests.find((r) => isAbout(r, member));
+  const suspend = before?.suspend ? { suspend: true, ...(before.suspendReason ? { suspendReason: before.suspendReason } : {}) } : {};
   return withRequests(c, wish ? [...others, { node: member.node, device: member.pv.uuid, action: wish, ...suspend }] : others);
 }
 
@@ -202,7 +203,7 @@ export const spares = (seen: Seen | undefined): Device[] => (seen?.devices ?? []
 export function changesOf(before: DeviceClass, after: DeviceClass): string[] {
   const lines = (c: DeviceClass) => [
     ...selectorsOf(c).flatMap((s) => (['paths', 'optionalPaths'] as const).flatMap((list) => (s[list] ?? []).map((p) => `${list}: ${p}`))),
-    ...(c.deviceRequests ?? []).map((r) => `deviceRequests: {node: ${r.node}, device: ${r.device}, action: ${r.action}${r.suspend ? ', suspend: true' : ''}}`),
+    ...(c.deviceRequests ?? []).map((r) => `deviceRequests: {node: ${r.node}, device: ${r.device}, action: ${r.action}${r.suspend ? ', suspend: true' : ''}${r.suspendReason ? `, suspendReason: ${r.suspendReason}` : ''}}`),
   ];
   const [old, now] = [lines(before), lines(after)];
   return [...old.filter((l) => !now.includes(l)).map((l) => `- ${l}`), ...now.filter((l) => !old.includes(l)).map((l) => `+ ${l}`)];

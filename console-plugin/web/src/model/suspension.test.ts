@@ -58,6 +58,12 @@ describe('the suspension of a device', () => {
     expect(once.deviceRequests).toEqual(after);
     expect(withSuspension(once, member(), suspend)).toEqual(once);
   });
+  it('records who suspended it, until it is resumed, and another suspension changes nothing', () => {
+    const once = withSuspension({ ...c, deviceRequests: [request('Drain')] }, member(), true, 'by ann');
+    expect(once.deviceRequests).toEqual([{ ...request('Drain', true), suspendReason: 'by ann' }]);
+    expect(withSuspension(once, member(), true, 'by bob')).toEqual(once);
+    expect(withSuspension(once, member(), false).deviceRequests).toEqual([request('Drain')]);
+  });
   it('is shown in what is written', () => {
     expect(changesOf({ ...c, deviceRequests: [request('Drain')] }, withSuspension({ ...c, deviceRequests: [request('Drain')] }, member(), true))).toEqual([
       '- deviceRequests: {node: a, device: uuid-b, action: Drain}', '+ deviceRequests: {node: a, device: uuid-b, action: Drain, suspend: true}',

@@ -27,7 +27,7 @@ export function suspensionOf({ metadata: { annotations = {} } }: LogicalVolume):
 
 const single = (text: string): string => text.split(/\s+/).filter(Boolean).join(' ');
 
-/** The value of the annotation. */
+/** The value of the annotation of a volume, and of suspendReason of a device. */
 export function suspendedBy(user: string, now: Date, reason: string): string {
   const why = single(reason);
   return `by ${user} at ${now.toISOString().replace(/\.\d+Z$/, 'Z')}${why && `: ${why}`}`;
@@ -69,14 +69,14 @@ export function consequencesForVolume(suspend: boolean, current: Suspension | un
     : [info(msg('New Pods get the volume. Pods that wait get it within about two minutes.').key)];
 }
 
-/** Suspends a member, or resumes it. A request to drain or remove the device stays. Without one, a suspended device is cordoned too. */
-export function withSuspension(c: DeviceClass, member: Member, suspend: boolean): DeviceClass {
+/** Suspends a member, with who suspended it, when and why, or resumes it. A request to drain or remove the device stays. Without one, a suspended device is cordoned too. */
+export function withSuspension(c: DeviceClass, member: Member, suspend: boolean, suspendReason = ''): DeviceClass {
   const current = requestFor(c, member);
   if ((current?.suspend ?? false) === suspend) return c;
   const others = (c.deviceRequests ?? []).filter((r) => !isAbout(r, member));
   const action = current?.action ?? 'Cordon';
   if (!suspend && action === 'Cordon') return withRequests(c, others);
-  return withRequests(c, [...others, { node: member.node, device: member.pv.uuid, action, ...(suspend ? { suspend } : {}) }]);
+  return withRequests(c, [...others, { node: member.node, device: member.pv.uuid, action, ...(suspend ? { suspend, ...(suspendReason ? { suspendReason } : {}) } : {}) }]);
 }
 
 /** A request in words of the API. */

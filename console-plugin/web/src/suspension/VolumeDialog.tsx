@@ -1,14 +1,15 @@
 // Suspends a volume as it is shown, or resumes it, after what that leads to was shown.
-import { Alert, Button, Content, Form, FormGroup, FormHelperText, HelperText, HelperTextItem, Modal, ModalBody, ModalFooter, ModalHeader, Stack, TextInput } from '@patternfly/react-core';
+import { Alert, Button, Content, Form, Modal, ModalBody, ModalFooter, ModalHeader, Stack } from '@patternfly/react-core';
 import { useState } from 'react';
 import { useT } from '../i18n';
 import { usePods } from '../kube/pods';
 import { writeSuspension, type SuspensionOutcome } from '../kube/suspend';
 import { useUser } from '../kube/user';
 import { formatBytes } from '../model/quantity';
-import { consequencesForVolume, limited, MAX_REASON, suspendedBy } from '../model/suspension';
+import { consequencesForVolume, limited, suspendedBy } from '../model/suspension';
 import type { Volume } from '../model/volumes';
 import { Refusal } from '../recovery/parts';
+import { isTooLong, Reason, UserError } from './Reason';
 import { useSuspensionDetails } from './SuspendedLabel';
 import { canBeResumed, type Chosen } from './VolumeAction';
 
@@ -30,7 +31,7 @@ export function VolumeDialog({ opened: { volume: before, suspend }, now, close }
   const name = volume.claim ?? volume.name;
   // While it is sent, the change shows in the volume before the answer does.
   const stale = !sending && (!now || canBeResumed(now) === suspend);
-  const tooLong = [...reason].length > MAX_REASON;
+  const tooLong = isTooLong(reason);
   const press = async () => {
     setOutcome(undefined);
     setSending(true);
@@ -48,14 +49,18 @@ export function VolumeDialog({ opened: { volume: before, suspend }, now, close }
       <ModalBody id="suspend-body">
         <Stack hasGutter>
           {stale && <Stale volume={now} suspend={suspend} />}
-          {user.error && <Alert isInline variant="danger" title={t('Your user name, which is recorded, could not be read')} data-test="no-user">{user.error}</Alert>}
+          <UserError error={user.error} />
           <div data-test="consequences">
             {consequencesForVolume(suspend, volume.suspension).map((x) => (
               <Alert key={x.text.key} isInline isPlain variant={x.level} title={m(x.text)} />
             ))}
           </div>
           {suspend ? <Pods volume={volume} /> : <Suspended volume={volume} />}
-          {suspend && <Reason user={user.name} text={reason} set={setReason} tooLong={tooLong} />}
+          {suspend && (
+            <Form onSubmit={(e) => e.preventDefault()}>
+              <Reason text={reason} set={setReason} help={user.name ? t('Recorded with your user name {{user}} and the time. The events of Pods that wait show it.', { user: user.name }) : t('The events of Pods that wait show it.')} />
+            </Form>
+          )}
           <Failure suspend={suspend} outcome={outcome} />
         </Stack>
       </ModalBody>
@@ -99,26 +104,6 @@ function Pods({ volume }: { volume: Volume }) {
         : names.length === 0 ? t('No Pod uses the claim.')
         : t('Pods that use the claim: {{pods}}', { pods: list.names }) + (list.more ? t(' and {{count}} more', { count: list.more }) : '')}
     </Content>
-  );
-}
-
-function Reason({ user, text, set, tooLong }: { user?: string; text: string; set: (text: string) => void; tooLong: boolean }) {
-  const { t } = useT();
-  return (
-    <Form onSubmit={(e) => e.preventDefault()}>
-      <FormGroup label={t('Reason')} fieldId="suspend-reason">
-        <TextInput id="suspend-reason" value={text} onChange={(_, v) => set(v)} validated={tooLong ? 'error' : 'default'} aria-describedby="suspend-reason-help" />
-        <FormHelperText>
-          <HelperText id="suspend-reason-help">
-            <HelperTextItem variant={tooLong ? 'error' : 'default'}>
-              {tooLong ? t('The reason must have at most {{max}} characters.', { max: MAX_REASON })
-                : user ? t('Recorded with your user name {{user}} and the time. The events of Pods that wait show it.', { user })
-                : t('The events of Pods that wait show it.')}
-            </HelperTextItem>
-          </HelperText>
-        </FormHelperText>
-      </FormGroup>
-    </Form>
   );
 }
 
