@@ -158,9 +158,9 @@ func (m member) effectsOfRemoval(class *v1alpha1.DeviceClass) []string {
 		effects = append(effects, "It is the only device of the volume group on the node, and stays in it. To remove "+
 			"the volume group, remove the device class.")
 	}
-	if raid := class.RAIDConfig; raid != nil && left >= 1 && left < raid.MinimumDevices() {
+	if least, why := v1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig); left >= 1 && left < least {
 		effects = append(effects, fmt.Sprintf("%s requires at least %d devices, and only %d would be left: the "+
-			"device stays until another one is added.", raid.Type, raid.MinimumDevices(), left))
+			"device stays until another one is added.", why, least, left))
 	}
 	return append(effects, fmt.Sprintf("When the device is empty, it is removed from the volume group, which shrinks "+
 		"by %s, and its LVM label is deleted.", cmp.Or(sizeOf(m.pv.Size), "its size")), "While the request exists, "+

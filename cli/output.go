@@ -114,9 +114,14 @@ func deviceTable(devices DeviceList) *metav1.Table {
 	for i := range devices.Items {
 		d := &devices.Items[i]
 		addRow(table, d.Node, d.Name, string(d.State), sizeOf(d.Size), d.Type, strings.Join(d.DeviceClasses, ","),
-			codesOf(d), d.ID, d.Model, d.Serial, labelText(d.Labels), messagesOf(d.Reasons))
+			codesOf(d), d.ID, d.Model, d.Serial, labelText(d.Labels), joinTexts(d.Message, messagesOf(d.Reasons)))
 	}
 	return table
+}
+
+// joinTexts joins the texts that are not empty.
+func joinTexts(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
 }
 
 // suspendedByRequest marks a device that somebody suspended. The code Suspended of the API is another one: I/O to the

@@ -26,8 +26,9 @@ func newDevices(nodes []v1alpha1.LVMVolumeGroupNodeStatus, states []string, now 
 		for j := range node.Status.Devices {
 			device := &node.Status.Devices[j]
 			if len(states) == 0 || slices.Contains(states, string(device.State)) {
+				suspended, message := membershipOf(node, device)
 				all.Items = append(all.Items, Device{Node: node.Name, DeviceClasses: classesOf(node, device),
-					Suspended: isSuspended(node, device), DeviceStatus: *device})
+					Suspended: suspended, Message: message, DeviceStatus: *device})
 			}
 		}
 	}
@@ -75,16 +76,18 @@ func classesOf(node *v1alpha1.LVMVolumeGroupNodeStatus, device *v1alpha1.DeviceS
 	return names
 }
 
-// isSuspended returns true if a device of a volume group is suspended.
-func isSuspended(node *v1alpha1.LVMVolumeGroupNodeStatus, device *v1alpha1.DeviceStatus) bool {
+// membershipOf returns whether a device of a volume group is suspended, and the message about the device there.
+func membershipOf(node *v1alpha1.LVMVolumeGroupNodeStatus,
+	device *v1alpha1.DeviceStatus) (suspended bool, text string) {
 	for _, group := range node.Status.NodeStatus {
 		for _, pv := range group.PhysicalVolumes {
-			if pv.Suspended && uses(&v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}, device) {
-				return true
+			if uses(&v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{pv}}, device) {
+				suspended = suspended || pv.Suspended
+				text = cmp.Or(text, single(pv.Message))
 			}
 		}
 	}
-	return false
+	return suspended, text
 }
 
 // uses returns true if a volume group uses a device. The UUID of the physical volume decides, because the name of a

@@ -234,6 +234,7 @@ func (c *cluster) setSuspended(suspended bool) func() {
 			c.t.Fatal(err)
 		}
 		node.Status.NodeStatus[0].PhysicalVolumes[0].Suspended = suspended
+		node.Status.NodeStatus[0].PhysicalVolumes[0].Message = "suspended by admin at noon"
 		if err := c.Update(c.t.Context(), node); err != nil {
 			c.t.Fatal(err)
 		}
@@ -267,6 +268,7 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 		t.Errorf("%d writes, %s", c.writes, diff)
 	}
 	expect(t, run(t, admin, "devices", "--no-headers"), 0, suspendedByRequest)
+	expect(t, run(t, admin, "devices", "-o", "wide"), 0, "suspended by admin at noon")
 	expect(t, run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended", "suspended by bob at noon: disk errors",
 		"has data on the suspended device /dev/sdb")
 	expect(t, run(t, admin, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")

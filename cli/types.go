@@ -94,6 +94,8 @@ type Device struct {
 	DeviceClasses []string `json:"deviceClasses,omitempty"`
 	// suspended is true if new Pods do not get the volumes that have data on the device.
 	Suspended bool `json:"suspended,omitempty"`
+	// message says what is wrong with the device in its volume group, what is in progress, or who suspended it.
+	Message string `json:"message,omitempty"`
 
 	v1alpha1.DeviceStatus `json:",inline"`
 }

@@ -17,7 +17,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors are mutually exclusive: move deviceSelector into the list deviceSelectors"
 // +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && (!has(self.adoptClusters) || self.adoptClusters.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
-// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && !has(self.thinPoolConfig.stripes) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || !has(self.existingVolumeGroup)",message="approval cannot be set together with existingVolumeGroup: no device is added to the volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
@@ -427,7 +427,7 @@ type RAIDConfig struct {
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 }
 
-// The stripe size of a RAIDConfig that sets none, and the largest one that is used, in bytes. LVM reduces a larger one
+// The stripe size of a RAIDConfig or ThinPoolConfig that sets none, and the largest one that is used, in bytes. LVM reduces a larger one
 // to the size of an extent (lvcreate).
 const (
 	DefaultStripeSize int64 = 64 << 10
@@ -534,6 +534,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name is immutable, because the thin pools already exist: create a new device class"
 // +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent is immutable: to extend existing thin pools, set autoExtend or add devices"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent must not be greater than highWaterMarkPercent: the thin pool would reject new volumes before it is extended"
+// +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || has(self.stripes)",message="stripeSize requires stripes"
+// +kubebuilder:validation:XValidation:rule="has(self.stripes) == has(oldSelf.stripes) && (!has(self.stripes) || self.stripes == oldSelf.stripes) && has(self.stripeSize) == has(oldSelf.stripeSize) && (!has(self.stripeSize) || self.stripeSize == oldSelf.stripeSize)",message="stripes and stripeSize are immutable, because the data of existing thin pools is not moved: create a new device class"
 type ThinPoolConfig struct {
 	// name is the name of the thin pool in the volume group. It is immutable.
 	// +kubebuilder:validation:MinLength=1
@@ -576,6 +578,20 @@ type ThinPoolConfig struct {
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
+	// stripes is the number of devices that the data of the thin pool is striped over, so that volumes have the
+	// throughput of all of them. The thin pool is created if the node has that many devices, and extended if that many
+	// devices have free space. It is lost with the first of its devices. It is immutable. By default, LVM fills one
+	// device after the other.
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=60
+	// +optional
+	Stripes *int32 `json:"stripes,omitempty"`
+
+	// stripeSize is the amount of data that is written to one device before the next: a power of two from 4Ki to 4Mi.
+	// Defaults to 64Ki. It is immutable.
+	// +optional
+	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
+
 	// metadataSizeCalculationPolicy is Static to use metadataSize, or Host to let LVM choose. After a change to Static,
 	// a thin pool with less metadata than metadataSize is extended.
 	// +kubebuilder:validation:Enum=Host;Static
@@ -592,6 +608,34 @@ type ThinPoolConfig struct {
 	// sizePercent below 100, or a device that is added later. Without it, the thin pool keeps its size.
 	// +optional
 	AutoExtend *AutoExtend `json:"autoExtend,omitempty"`
+}
+
+// DataStripes is the number of devices that the data of the thin pool is striped over, 1 without stripes.
+func (c *ThinPoolConfig) DataStripes() int {
+	if c.Stripes == nil {
+		return 1
+	}
+	return int(*c.Stripes)
+}
+
+// StripeBytes returns the stripe size that is used, in bytes.
+func (c *ThinPoolConfig) StripeBytes() int64 {
+	if c.StripeSize == nil {
+		return DefaultStripeSize
+	}
+	return c.StripeSize.Value()
+}
+
+// MinimumDevices returns how many devices a device class requires on a node, and what requires them. raid and pool may
+// be nil.
+func MinimumDevices(raid *RAIDConfig, pool *ThinPoolConfig) (number int, why string) {
+	switch {
+	case raid != nil:
+		return raid.MinimumDevices(), string(raid.Type)
+	case pool != nil && pool.DataStripes() > 1:
+		return pool.DataStripes(), "a striped thin pool"
+	}
+	return 1, ""
 }
 
 // AutoExtend controls when and by how much a thin pool is extended.

@@ -1371,6 +1371,16 @@ func (in *ThinPoolConfig) DeepCopyInto(out *ThinPoolConfig) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.Stripes != nil {
+		in, out := &in.Stripes, &out.Stripes
+		*out = new(int32)
+		**out = **in
+	}
+	if in.StripeSize != nil {
+		in, out := &in.StripeSize, &out.StripeSize
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.MetadataSize != nil {
 		in, out := &in.MetadataSize, &out.MetadataSize
 		x := (*in).DeepCopy()

@@ -157,24 +157,40 @@ func stripeSizePossible(at *field.Path, size *resource.Quantity) field.ErrorList
 		"must be a power of two of at least 4Ki; remove it for the default of 64Ki")}
 }
 
-// raidPossible checks that enough devices are named for the RAID level, and that LVM supports the stripe size.
-func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+// devicesSufficient checks that enough devices are named for the RAID level or the stripes of the thin pool.
+func devicesSufficient(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
-		raid := class.RAIDConfig
-		at := classesPath.Index(i)
-		if raid == nil {
-			continue
-		}
-		violations = append(violations, stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
-		if !allNamed(class) {
+		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig)
+		if least <= 1 || !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
 		}
-		if count := len(pathsIn(class)); count < raid.MinimumDevices() {
-			violations = append(violations, field.Invalid(devicesAt(class, at), count, fmt.Sprintf(
+		if count := len(pathsIn(class)); count < least {
+			violations = append(violations, field.Invalid(devicesAt(class, classesPath.Index(i)), count, fmt.Sprintf(
 				"%s requires at least %d devices on each node, but paths and optionalPaths name %d: name more "+
-					"devices", raid.Type,
-				raid.MinimumDevices(), count)))
+					"devices", why, least, count)))
+		}
+	}
+	return violations
+}
+
+// stripeSizesPossible checks that LVM supports the stripe sizes.
+func stripeSizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for i, class := range classes {
+		at := classesPath.Index(i)
+		if raid := class.RAIDConfig; raid != nil {
+			violations = append(violations, stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
+		}
+		pool := class.ThinPoolConfig
+		if pool == nil {
+			continue
+		}
+		at = at.Child("thinPoolConfig", "stripeSize")
+		violations = append(violations, stripeSizePossible(at, pool.StripeSize)...)
+		if pool.StripeBytes() > lvmv1alpha1.MaxStripeSize {
+			violations = append(violations, field.Invalid(at, pool.StripeSize.String(),
+				"must be at most 4Mi, the size of an extent; remove it for the default of 64Ki"))
 		}
 	}
 	return violations
@@ -290,7 +306,7 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 				"is added, because sizePercent is 100", class.Name))
 		}
 	}
-	return slices.Concat(all, stripesReduced(after), sizesIgnored(after), known.tooFewForRAID(after),
+	return slices.Concat(all, stripesReduced(after), sizesIgnored(after), known.tooFewDevices(after),
 		known.unusable(after), known.unknownNodes(after), known.stillNamed(after),
 		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after),
 		known.nodesLeft(before, after))

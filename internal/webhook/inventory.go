@@ -307,18 +307,19 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// tooFewForRAID returns warnings for nodes on which fewer devices are named than the RAID level needs. This is not an
-// error: the administrator of the LVMCluster may not control which nodes exist.
-func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
+// tooFewDevices returns warnings for nodes on which fewer devices are named than the RAID level or the stripes of the
+// thin pool need. This is not an error: the administrator of the LVMCluster may not control which nodes exist.
+func (i inventory) tooFewDevices(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, class := range classes {
-		if class.RAIDConfig == nil || !allNamed(class) {
+		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig)
+		if least <= 1 || !allNamed(class) {
 			continue
 		}
 		var nodes []string
 		for n := range i.nodes {
 			count := len(usesOn(&i.nodes[n], selections([]lvmv1alpha1.DeviceClass{class})))
-			if count > 0 && count < class.RAIDConfig.MinimumDevices() {
+			if count > 0 && count < least {
 				nodes = append(nodes, i.nodes[n].Name)
 			}
 		}
@@ -326,7 +327,7 @@ func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 			warnings = append(warnings, fmt.Sprintf(
 				"device class %q: %s requires at least %d devices, but fewer are named for %s: no volume can be "+
 					"created there",
-				class.Name, class.RAIDConfig.Type, class.RAIDConfig.MinimumDevices(), shown(nodes)))
+				class.Name, why, least, shown(nodes)))
 		}
 	}
 	return warnings

@@ -185,10 +185,28 @@ func TestASizeThatIsNotUsedIsRefusedIfItIsNew(t *testing.T) {
 	}
 }
 
+func TestStripesOfThinPools(t *testing.T) {
+	const at = "spec.storage.deviceClasses[0]."
+	for text, want := range map[string][]string{
+		"thinPoolConfig: {stripes: 2, stripeSize: 4Mi}":                           nil,
+		"thinPoolConfig: {stripes: 2, stripeSize: 4Ki}":                           nil,
+		"thinPoolConfig: {stripes: 2, stripeSize: 8Mi}":                           {at + "thinPoolConfig.stripeSize: Invalid value: \"8Mi\": must be at most 4Mi"},
+		"thinPoolConfig: {stripes: 2, stripeSize: 96Ki}":                          {at + "thinPoolConfig.stripeSize: Invalid value: \"96Ki\": must be a power of two"},
+		"thinPoolConfig: {stripes: 2, stripeSize: 2Ki}":                           {at + "thinPoolConfig.stripeSize: Invalid value: \"2Ki\": must be a power of two"},
+		"deviceSelector: {paths: [/dev/a, /dev/b]}, thinPoolConfig: {stripes: 2}": nil,
+		"deviceSelector: {paths: [/dev/a, /dev/b]}, thinPoolConfig: {stripes: 3}": {
+			at + "deviceSelector: Invalid value: 2: a striped thin pool requires at least 3 devices on each node"},
+		"thinPoolConfig: {stripes: 3}": nil,
+	} {
+		classes := classesOf(t, "[{name: a, "+text+"}]")
+		check(t, text, append(stripeSizesPossible(classes), devicesSufficient(classes)...), want...)
+	}
+}
+
 func TestStripesLargerThanAnExtentAreReduced(t *testing.T) {
 	classes := classesOf(t, "[{name: a, raidConfig: {type: raid5, stripeSize: 8Mi}}, "+
 		"{name: b, raidConfig: {type: raid5, stripeSize: 4Mi}}, {name: c, raidConfig: {type: raid5}}, {name: d}]")
-	check(t, "sizes", raidPossible(classes))
+	check(t, "sizes", stripeSizesPossible(classes))
 	want := []string{
 		`device class "a": raidConfig.stripeSize 8Mi is larger than an extent: stripes of 4Mi are used`}
 	if diff := cmp.Diff(want, stripesReduced(classes)); diff != "" {

@@ -32,8 +32,8 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
 	return slices.Concat(devicesNamed(classes), validateUniquePaths(classes), propertiesPossible(classes),
-		propertiesDiffer(classes), adoptedAndWiped(classes), raidPossible(classes), sizesPossible(classes),
-		poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes))
+		propertiesDiffer(classes), adoptedAndWiped(classes), devicesSufficient(classes), stripeSizesPossible(classes),
+		sizesPossible(classes), poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes))
 }
 
 // inNamespace requires the operator's namespace: the operator watches no other one.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -104,6 +105,14 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"a stripe size without stripes": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {stripeSize: 64Ki}}]}`,
 			`stripeSize requires stripes`},
+		"stripes of an existing thin pool": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, thinPoolConfig: {name: p, overprovisionRatio: 1, stripes: 2}}]}`,
+			`the thin pool must exist and is not changed`},
+		"a stripe size of a thin pool without stripes": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, stripeSize: 64Ki}}]}`,
+			`stripeSize requires stripes`},
+		"one stripe of a thin pool": {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, stripes: 1}}]}`,
+			`should be greater than or equal to 2`},
 		"stripes twice": {
 			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, existingVolumeGroupConfig: {stripes: 2, lvcreateOptions: [--type=raid5, --stripesize=8k]}}]}`,
 			`are mutually exclusive: remove one of them`},
@@ -344,6 +353,35 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 		Action: lvmv1alpha1.DeviceActionDrain}}
 	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
 		t.Errorf("a request for a device: %v", err)
+	}
+}
+
+func TestStripesCannotBeChanged(t *testing.T) {
+	ctx := context.Background()
+	c := cluster(t, `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, stripes: 2, `+
+		`stripeSize: 64Ki}}, {name: vg2, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`)
+	if err := server.Client.Create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
+	for name, change := range map[string]func(striped, plain *lvmv1alpha1.ThinPoolConfig){
+		"more stripes":         func(s, _ *lvmv1alpha1.ThinPoolConfig) { s.Stripes = new(int32(3)) },
+		"another size":         func(s, _ *lvmv1alpha1.ThinPoolConfig) { s.StripeSize = new(resource.MustParse("128Ki")) },
+		"the default size":     func(s, _ *lvmv1alpha1.ThinPoolConfig) { s.StripeSize = nil },
+		"no stripes":           func(s, _ *lvmv1alpha1.ThinPoolConfig) { s.Stripes, s.StripeSize = nil, nil },
+		"stripes of a present": func(_, p *lvmv1alpha1.ThinPoolConfig) { p.Stripes = new(int32(2)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := c.DeepCopy()
+			classes := changed.Spec.Storage.DeviceClasses
+			change(classes[0].ThinPoolConfig, classes[1].ThinPoolConfig)
+			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), "stripes and stripeSize are immutable")
+		})
+	}
+	changed := c.DeepCopy()
+	changed.Spec.Storage.DeviceClasses[0].ThinPoolConfig.OverprovisionRatio = 2
+	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
+		t.Errorf("another ratio: %v", err)
 	}
 }
 

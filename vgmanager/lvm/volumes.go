@@ -93,8 +93,14 @@ func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 // ThinPoolOptions describes a new thin pool.
 type ThinPoolOptions struct {
 	VG, Name string
-	// PercentFree is the percentage of the volume group's free space for the data of the pool.
+	// PercentFree is the percentage of the volume group's free space for the data of the pool. It is not used if Size is
+	// set, which is the size of the data.
 	PercentFree int
+	Size        Bytes
+	// Stripes is the number of physical volumes that the data is striped over, if it is above 1. StripeSize is the
+	// amount of data on one of them before the next.
+	Stripes    int
+	StripeSize Bytes
 	// ChunkSize and MetadataSize are chosen by LVM if they are 0.
 	ChunkSize, MetadataSize Bytes
 }
@@ -104,8 +110,13 @@ type ThinPoolOptions struct {
 // It does not pass -y: LVM asks no question here. If a version of LVM does, an administrator must answer it. It does
 // not pass --errorwhenfull: a full pool keeps LVM's default and queues I/O for 60 s.
 func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
-	args := []string{"lvcreate", "--type", "thin-pool", "--extents",
-		fmt.Sprintf("%d%%FREE", o.PercentFree), "--zero", "y"}
+	args := []string{"lvcreate", "--type", "thin-pool"}
+	if o.Size > 0 {
+		args = append(args, "--size", bytesArgument(o.Size))
+	} else {
+		args = append(args, "--extents", fmt.Sprintf("%d%%FREE", o.PercentFree))
+	}
+	args = append(append(args, "--zero", "y"), stripeArguments(o.Stripes, o.StripeSize)...)
 	if o.ChunkSize > 0 {
 		args = append(args, "--chunksize", bytesArgument(o.ChunkSize))
 	}
@@ -116,6 +127,14 @@ func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
 	return l.change(ctx, "create thin pool "+fullName(o.VG, o.Name), o.VG, args...)
 }
 
+// stripeArguments returns the options of lvcreate and lvextend for striped data, or none for up to one stripe.
+func stripeArguments(stripes int, size Bytes) []string {
+	if stripes <= 1 {
+		return nil
+	}
+	return []string{"--stripes", strconv.Itoa(stripes), "--stripesize", bytesArgument(size)}
+}
+
 // LVExtendOptions describes the extension of a logical volume.
 type LVExtendOptions struct {
 	VG, Name string
@@ -124,6 +143,10 @@ type LVExtendOptions struct {
 	// Devices are the only physical volumes that LVM may use for new extents. If empty, LVM may use all allocatable
 	// ones.
 	Devices []string
+	// Stripes is the number of physical volumes that new extents are striped over, if it is above 1. StripeSize is the
+	// amount of data on one of them before the next. By default, LVM uses those of the last segment.
+	Stripes    int
+	StripeSize Bytes
 }
 
 // LVExtend extends a logical volume. It returns ErrNotLarger if the volume already has the size. It never shrinks a
@@ -131,7 +154,8 @@ type LVExtendOptions struct {
 //
 // It does not pass --resizefs: the node service of the CSI driver expands the file system where it is mounted.
 func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
-	args := append([]string{"lvextend", "--size", bytesArgument(o.Size), fullName(o.VG, o.Name)}, o.Devices...)
+	args := append([]string{"lvextend", "--size", bytesArgument(o.Size)}, stripeArguments(o.Stripes, o.StripeSize)...)
+	args = append(append(args, fullName(o.VG, o.Name)), o.Devices...)
 	return l.changeVolume(ctx, "extend logical volume "+fullName(o.VG, o.Name), o.VG, grown(o), args...)
 }
 

@@ -1,7 +1,6 @@
 package lvmd
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -21,33 +20,6 @@ import (
 // more space: with one disk of twice the size of two others, raid1 can use both of them for one image, and the result
 // is half of that.
 
-// disk is a physical volume for the calculation. Sizes are in extents.
-type disk struct {
-	uuid, name string
-	free       int64
-	// largest is the size of the largest run of free extents.
-	largest int64
-	// whole: all free extents are in one run.
-	whole bool
-}
-
-// disks returns the allocatable physical volumes, sorted by free extents in descending order.
-func disks(vg *lvm.VG) []disk {
-	var list []disk
-	for _, pv := range vg.PVs {
-		if !pv.Allocatable || pv.Missing || vg.ExtentSize <= 0 {
-			continue
-		}
-		d := disk{uuid: pv.UUID, name: pv.Name, free: int64(pv.Free / vg.ExtentSize), whole: len(pv.FreeAreas) <= 1}
-		for _, area := range pv.FreeAreas {
-			d.largest = max(d.largest, int64(area/vg.ExtentSize))
-		}
-		list = append(list, d)
-	}
-	slices.SortStableFunc(list, func(a, b disk) int { return cmp.Compare(b.free, a.free) })
-	return list
-}
-
 // metadataBytes is an upper limit for the kernel's superblock and bitmap of an image. LVM chooses the region size so
 // that there are at most 2^21 regions, with one bit each.
 const metadataBytes = lvm.Bytes(1) << 20
@@ -64,42 +36,27 @@ func metadataExtents(layout lvm.Layout, extent lvm.Bytes) int64 {
 func imageRoom(layout lvm.Layout, vg *lvm.VG) int64 {
 	meta := metadataExtents(layout, vg.ExtentSize)
 	// The metadata and the first extents of an image are in one run.
-	usable := slices.DeleteFunc(disks(vg), func(d disk) bool { return d.largest <= meta })
-	return max(0, inSets(usable, layout.Images)-meta)
+	usable := slices.DeleteFunc(vg.FreeDisks(), func(d lvm.FreeDisk) bool { return d.Largest <= meta })
+	return max(0, lvm.InSets(usable, layout.Images)-meta)
 }
 
 // onePerImage returns the physical volumes to pass to lvcreate, one for each image: those with the most free extents.
 // It returns nothing if a volume of that size needs more physical volumes.
 func onePerImage(layout lvm.Layout, vg *lvm.VG, image int64) []string {
 	meta := metadataExtents(layout, vg.ExtentSize)
-	usable := slices.DeleteFunc(disks(vg), func(d disk) bool { return d.largest <= meta })
-	if len(usable) < layout.Images || usable[layout.Images-1].free < image+meta {
+	usable := slices.DeleteFunc(vg.FreeDisks(), func(d lvm.FreeDisk) bool { return d.Largest <= meta })
+	if len(usable) < layout.Images || usable[layout.Images-1].Free < image+meta {
 		return nil
 	}
 	return namesOf(usable[:layout.Images])
 }
 
-func namesOf(list []disk) []string {
+func namesOf(list []lvm.FreeDisk) []string {
 	var names []string
 	for _, d := range list {
-		names = append(names, d.name)
+		names = append(names, d.Name)
 	}
 	return names
-}
-
-// inSets returns the extents for each of n images if every complete set of n physical volumes, in the order of sorted,
-// provides one physical volume for each image. If the free extents of any physical volume are fragmented, only the
-// first set counts.
-func inSets(sorted []disk, n int) int64 {
-	fragmented := slices.ContainsFunc(sorted, func(d disk) bool { return !d.whole })
-	var sum int64
-	for set := n; set <= len(sorted) && n > 0; set += n {
-		sum += sorted[set-1].free
-		if fragmented {
-			break
-		}
-	}
-	return sum
 }
 
 // createRoom returns a size in bytes at which one new volume always fits.
@@ -143,12 +100,12 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	if parts.data == 0 {
 		return growth{}
 	}
-	var own, others []disk
+	var own, others []lvm.FreeDisk
 	free := map[string]int64{}
-	for _, d := range disks(vg) {
-		if parts.holders[d.uuid] {
+	for _, d := range vg.FreeDisks() {
+		if parts.holders[d.UUID] {
 			own = append(own, d)
-			free[d.uuid] = d.free
+			free[d.UUID] = d.Free
 		} else {
 			others = append(others, d)
 		}
@@ -163,7 +120,7 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	}
 	image := inPlace
 	devices := own
-	if elsewhere := inSets(others, len(parts.images)); elsewhere > inPlace {
+	if elsewhere := lvm.InSets(others, len(parts.images)); elsewhere > inPlace {
 		image = elsewhere
 		devices = others
 	}

@@ -73,11 +73,13 @@ func (r *Reconciler) changePool(ctx context.Context, w plan.Desired, a plan.Acti
 	pool := w.Spec.ThinPoolConfig.Name
 	switch a.Kind {
 	case plan.ExtendPool:
-		return r.LVM.LVExtend(ctx, lvm.LVExtendOptions{VG: w.Name, Name: pool, Size: a.Size})
+		config := w.Spec.ThinPoolConfig
+		return r.LVM.LVExtend(ctx, lvm.LVExtendOptions{VG: w.Name, Name: pool, Size: a.Size,
+			Stripes: config.DataStripes(), StripeSize: lvm.Bytes(config.StripeBytes())})
 	case plan.ExtendMeta:
 		return r.LVM.ThinPoolMetadataExtend(ctx, w.Name, pool, a.Size)
 	}
-	return r.LVM.LVCreateThinPool(ctx, plan.PoolOptions(w, a.Size))
+	return r.LVM.LVCreateThinPool(ctx, a.Pool)
 }
 
 // performOnDevice performs the actions on single devices of the group.

@@ -37,7 +37,7 @@ func TestLabCapacity(t *testing.T) {
 		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: used, Tags: plan.OwnerTags(w)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.LVCreateThinPool(ctx, plan.PoolOptions(w, report.VG("vg1").Free)))
+		must(l.LVCreateThinPool(ctx, plan.PoolOptions(w.Spec.ThinPoolConfig, report.VG("vg1"))))
 		state := offered(t, l, w)
 		report, err = l.Report(ctx)
 		must(err)

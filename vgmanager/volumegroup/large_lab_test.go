@@ -82,8 +82,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 			report, err := l.Report(ctx)
 			must(err)
 			vg := report.VG("large")
-			w := plan.Desired{Name: "large", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}
-			err = l.LVCreateThinPool(ctx, plan.PoolOptions(w, vg.FreeOn("")))
+			err = l.LVCreateThinPool(ctx, plan.PoolOptions(config, vg))
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
 			}

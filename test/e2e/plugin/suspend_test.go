@@ -25,10 +25,10 @@ func suspends(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 
 	By("suspending the volume")
-	succeeds(ctx, "suspend", "volume", volume.Name, "--reason", "backup of the shop", "--yes")
+	succeeds(ctx, "suspend", "volume", "-n", namespace, volume.Name, "--reason", "backup of the shop", "--yes")
 	Expect(cluster.Checksum(ctx, volume, "running")).To(Equal(before), "the Pod that runs keeps its volume")
-	restart(ctx, volume, "suspended by kubernetes-admin at ", "backup of the shop", "kubectl lvms resume volume")
-	succeeds(ctx, "resume", "volume", volume.Name, "--yes")
+	restart(ctx, volume, "suspended (by admin at ", "backup of the shop", "kubectl lvms resume volume")
+	succeeds(ctx, "resume", "volume", "-n", namespace, volume.Name, "--yes")
 	Expect(cluster.WaitRunning(ctx, namespace, waiting)).To(Succeed())
 	Expect(cluster.Checksum(ctx, volume, waiting)).To(Equal(before))
 	Expect(cluster.StopPod(ctx, namespace, waiting)).To(Succeed())
@@ -37,8 +37,8 @@ func suspends(ctx context.Context) {
 	Expect(cluster.StartPod(ctx, volume, "running")).To(Succeed())
 	device := deviceOf(ctx, volume)
 	succeeds(ctx, "suspend", "device", node, device, "--reason", "SMART warnings", "--yes")
-	Expect(succeeds(ctx, "devices", "-o", "yaml")).To(MatchRegexp(
-		`suspended by kubernetes-admin at 20.*Z:\s+SMART\s+warnings`))
+	Expect(succeeds(ctx, "devices", "-o", "wide")).To(MatchRegexp(
+		`suspended by admin at 20\S+Z: SMART warnings`))
 	Expect(cluster.Checksum(ctx, volume, "running")).To(Equal(before), "the Pod that runs keeps its volume")
 	restart(ctx, volume, device, "kubectl lvms resume device")
 	succeeds(ctx, "resume", "device", node, device, "--yes")

@@ -106,6 +106,7 @@ func Contract(t *testing.T, b Bench) {
 		{"a volume group is made once and extended", contractGroups},
 		{"a device itself tells whose it is", contractLabels},
 		{"thick volumes have whole extents", contractThick},
+		{"the data of a striped pool is on several disks", contractStripes},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
 		{"what is remembered after a change is what a new report says", contractView},
@@ -272,6 +273,33 @@ func contractThick(t *testing.T, b Bench) {
 	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 12 << 20}), lvm.ErrNotLarger)
 	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 1 << 50}), lvm.ErrNoSpace)
 	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "nosuch", Size: 4 << 20}), lvm.ErrNotFound)
+}
+
+func contractStripes(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	pool := lvm.ThinPoolOptions{VG: contractGroup, Name: "striped", Size: 40 << 20, Stripes: 2, StripeSize: 64 << 10,
+		ChunkSize: 128 << 10, MetadataSize: 4 << 20}
+	huge := pool
+	huge.Size = 1 << 40
+	want(t, l.LVCreateThinPool(ctx, huge), lvm.ErrNoSpace)
+	ok(t, l.LVCreateThinPool(ctx, pool))
+	extend := lvm.LVExtendOptions{VG: contractGroup, Name: "striped", Size: 64 << 20, Stripes: 2, StripeSize: 64 << 10}
+	ok(t, l.LVExtend(ctx, extend))
+	want(t, l.LVExtend(ctx, extend), lvm.ErrNotLarger)
+	_, vg := look(t, b)
+	if p := vg.ThinPool("striped"); p == nil || p.Size != 64<<20 {
+		t.Errorf("got the pool %+v", p)
+	}
+	for _, part := range vg.Hidden {
+		if part.Name == "striped_tdata" && len(part.PVs) != 2 {
+			t.Errorf("got the data %+v", part)
+		}
+	}
+	extend.Size = vg.Size
+	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
+	ok(t, l.LVDeactivate(ctx, contractGroup, "striped"))
+	ok(t, l.ThinPoolRemove(ctx, contractGroup, "striped"))
 }
 
 func contractThin(t *testing.T, b Bench) {

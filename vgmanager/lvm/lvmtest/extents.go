@@ -68,6 +68,26 @@ func (f *Fake) take(g *group, p *part, n int, disks []string) error {
 	return nil
 }
 
+// takeStriped allocates n extents in stripes on separate disks, or as take does for up to one stripe. LVM can also use
+// several disks for a stripe, but the fake does not.
+func (f *Fake) takeStriped(g *group, p *part, n, stripes int, disks []string) error {
+	if stripes <= 1 {
+		return f.take(g, p, n, disks)
+	}
+	each := (n + stripes - 1) / stripes
+	disks = slices.Clone(disks)
+	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })
+	if len(disks) < stripes || f.freeExtents(g, disks[stripes-1]) < each {
+		return fmt.Errorf("%d disks with %d free extents are needed: %w", stripes, each, lvm.ErrNoSpace)
+	}
+	for _, path := range disks[:stripes] {
+		if err := f.take(g, p, each, []string{path}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // takeImages allocates each image of a RAID volume, with one extent of metadata, on a separate disk, starting with
 // the disks with the most free extents. LVM can also use several disks for an image, but the fake does not.
 func (f *Fake) takeImages(g *group, v *volume, layout lvm.Layout, size int, named []string) error {

@@ -95,6 +95,9 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	}
 	// The share includes the metadata and its spare (lib/metadata/lv_manip.c).
 	size := free*o.PercentFree/100 - 2*metadata
+	if o.Size > 0 {
+		size = extents(o.Size)
+	}
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
 	}
@@ -106,11 +109,11 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 		SegType: "thin-pool",
 	}}
 	for _, p := range []struct {
-		suffix string
-		size   int
-	}{{"_tdata", size}, {"_tmeta", metadata}} {
+		suffix        string
+		size, stripes int
+	}{{"_tdata", size, o.Stripes}, {"_tmeta", metadata, 1}} {
 		next := &part{suffix: p.suffix}
-		if err := f.take(g, next, p.size, disks); err != nil {
+		if err := f.takeStriped(g, next, p.size, p.stripes, disks); err != nil {
 			return nil, err
 		}
 		v.parts = append(v.parts, next)
@@ -200,7 +203,7 @@ func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
 	case f.isLocked(g, v) && v.kind != 't':
 		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrMoving)
 	}
-	if size, err = f.grow(g, v, size, o.Devices); err != nil {
+	if size, err = f.grow(g, v, size, o.Stripes, o.Devices); err != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, err)
 	}
 	v.Size = size
@@ -208,7 +211,7 @@ func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
 }
 
 // grow allocates the extents for the new size of a volume and returns the size. An image stays on its disk.
-func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, named []string) (lvm.Bytes, error) {
+func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, stripes int, named []string) (lvm.Bytes, error) {
 	more := extents(size) - extents(v.Size)
 	switch v.kind {
 	case 'V':
@@ -216,7 +219,7 @@ func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, named []string) (lvm.By
 	case 'r':
 		return f.growImages(g, v, more, named)
 	}
-	return size, f.take(g, v.parts[0], more, f.openDisks(g, named))
+	return size, f.takeStriped(g, v.parts[0], more, stripes, f.openDisks(g, named))
 }
 
 func (f *Fake) growImages(g *group, v *volume, more int, named []string) (lvm.Bytes, error) {

@@ -48,6 +48,7 @@ func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
 			r.action = next
 		}
 	}
+	r.noteUnusable(w, vg)
 	return r
 }
 
@@ -235,7 +236,12 @@ func (r *deviceRequests) follow(s NodeState, pv lvm.PV, move *lvm.Move) Action {
 }
 
 func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
+	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig)
 	switch free := vg.FreeOn(pv.UUID); {
+	case len(vg.PVs)-1 < least:
+		r.block(w, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+
+			"device class", why, least, len(vg.PVs)-1))
+		return Action{}
 	case vg.MissingPVs > 0:
 		r.block(w, pv, "LVM cannot move extents while a device of the volume group is missing")
 		return Action{}
@@ -257,14 +263,14 @@ func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 // keepReason returns why an empty device must stay in the group, or "".
 func keepReason(w Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
+	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig)
 	switch {
 	case left < 1:
 		return "it is the only device of the volume group: remove the device class instead"
 	case vg.MissingPVs > 0:
 		return "another device of the volume group is missing"
-	case w.Spec.RAIDConfig != nil && left < w.Spec.RAIDConfig.MinimumDevices():
-		return fmt.Sprintf("%s requires at least %d devices, and only %d would remain", w.Spec.RAIDConfig.Type,
-			w.Spec.RAIDConfig.MinimumDevices(), left)
+	case left < least:
+		return fmt.Sprintf("%s requires at least %d devices, and only %d would remain", why, least, left)
 	}
 	return ""
 }

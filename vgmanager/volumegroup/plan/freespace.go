@@ -76,7 +76,7 @@ func newSpacePlan(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool,
 	}
 	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID,
 		ThinPools:       recoveryVolumes([]*lvm.LV{&pool.LV}, nil),
-		KeptVolumeCount: int32(len(pool.Volumes)), ExtensibleBytes: int64(extensible(vg, pool)),
+		KeptVolumeCount: int32(len(pool.Volumes)), ExtensibleBytes: int64(extensible(w.Spec.ThinPoolConfig, vg, pool)),
 		MountedVolumes: mounted[:min(len(mounted), v1alpha1.MaxLostVolumes)], MountedVolumeCount: int32(len(mounted))}
 	p.ThinPools[0].AllocatedBytes = int64(allocated(&pool.LV))
 	// The ID does not depend on the mounted volumes: Pods come and go, and no volume is lost.
@@ -126,11 +126,12 @@ func allocated(lv *lvm.LV) lvm.Bytes {
 }
 
 // extensible returns by how much a pool can be extended from the free space of its volume group.
-func extensible(vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
+func extensible(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
 	}
-	return max(0, min(vg.FreeOn(""), MaxPoolSize(pool.ChunkSize)-pool.Size)/vg.ExtentSize*vg.ExtentSize)
+	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	return max(0, min(dataRoom(config, vg), MaxPoolSize(pool.ChunkSize)-pool.Size)/unit*unit)
 }
 
 // spaceRemedies says what to do if a pool is full, in the order in which to do it.
@@ -153,12 +154,16 @@ func moreSpace(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []string {
 		return nil // a device does not help either
 	}
 	var remedies []string
-	if size := extensible(vg, pool); size > 0 && w.Spec.ThinPoolConfig.AutoExtend != nil {
+	if size := extensible(w.Spec.ThinPoolConfig, vg, pool); size > 0 && w.Spec.ThinPoolConfig.AutoExtend != nil {
 		remedies = append(remedies, fmt.Sprintf("wait until autoExtend extends the pool: volume group %s has %s of "+
 			"free space", w.Name, readable(size)))
 	} else if size > 0 {
 		remedies = append(remedies, fmt.Sprintf("extend the pool by up to %s from the free space of volume group %s: "+
 			"set thinPoolConfig.autoExtend of the device class", readable(size), w.Name))
+	}
+	if stripes := w.Spec.ThinPoolConfig.DataStripes(); stripes > 1 {
+		return append(remedies, fmt.Sprintf("add %d devices of equal size to the device class, over which the data of "+
+			"the pool is striped", stripes))
 	}
 	return append(remedies, "add a device to the device class")
 }

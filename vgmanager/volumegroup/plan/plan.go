@@ -105,9 +105,10 @@ type Action struct {
 	VGUUID string
 	// Wipe is the device of WipeDevice, and the one for which DeactivateVG deactivates a volume group.
 	Wipe WipeTarget
-	// Size is the new size of the pool for ExtendPool, the size to add to its metadata for ExtendMeta, and the free
-	// space of the group for CreatePool.
+	// Size is the new size of the pool for ExtendPool, and the size to add to its metadata for ExtendMeta.
 	Size lvm.Bytes
+	// Pool is the thin pool of CreatePool.
+	Pool lvm.ThinPoolOptions
 	// Class is the class for PublishClass.
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
@@ -253,11 +254,11 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = wipeAction(c.wipes[0])
 	case len(c.problems) > 0:
-	case len(c.unapproved) > 0 && (len(c.candidates) == 0 || raidProblem(w, s, len(c.candidates)) != ""):
+	case len(c.unapproved) > 0 && (len(c.candidates) == 0 || startProblem(w, s, len(c.candidates)) != ""):
 		p.State = v1alpha1.VGStatusProgressing
 		p.Note = waitForApproval(w, c)
-	case len(c.candidates) > 0 && raidProblem(w, s, len(c.candidates)) != "":
-		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: raidProblem(w, s, len(c.candidates))}}
+	case len(c.candidates) > 0 && startProblem(w, s, len(c.candidates)) != "":
+		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: startProblem(w, s, len(c.candidates))}}
 	case len(c.candidates) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = Action{Kind: CreateVG, Devices: c.candidates}
@@ -289,7 +290,8 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting,
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
-		replacedProblems(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), unknownHealth(w, s))
+		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), raidProblems(w, vg),
+		unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {

@@ -18,7 +18,10 @@ const maxChunk lvm.Bytes = 1 << 30
 // poolAction creates the pool, extends it after its volume group was extended, and extends it before it is full.
 func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if vg.LV(config.Name) == nil {
-		return Action{Kind: CreatePool, Size: vg.FreeOn("")}
+		if config.DataStripes() > 1 && stripedSize(config, vg) == 0 {
+			return Action{}
+		}
+		return Action{Kind: CreatePool, Pool: PoolOptions(config, vg)}
 	}
 	pool := vg.ThinPool(config.Name)
 	if pool == nil || pool.CheckNeeded || pool.Health != "" && pool.Health != outOfData {
@@ -41,9 +44,10 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	if !growsAt(config, pool.DataPercent) || vg.ExtentSize == 0 {
 		return 0
 	}
-	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
-	room := min(vg.FreeOn(""), MaxPoolSize(pool.ChunkSize)-pool.Size)
-	step = min(step, room/vg.ExtentSize*vg.ExtentSize)
+	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(unit)
+	room := min(dataRoom(config, vg), MaxPoolSize(pool.ChunkSize)-pool.Size)
+	step = min(step, room/unit*unit)
 	if step <= 0 {
 		return 0
 	}
@@ -102,20 +106,27 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 		return 0
 	}
 	share := min(vg.Size/100*lvm.Bytes(config.SizePercent)-2*pool.MetadataSize, MaxPoolSize(pool.ChunkSize))
-	growth := min(share-pool.Size, vg.FreeOn("")) / vg.ExtentSize * vg.ExtentSize
+	unit := vg.ExtentSize * lvm.Bytes(config.DataStripes())
+	growth := min(share-pool.Size, dataRoom(config, vg)) / unit * unit
 	if growth <= vg.Size/100 {
 		return 0
 	}
 	return pool.Size + growth
 }
 
-// PoolOptions returns the options of a new pool in a volume group with this free space.
-func PoolOptions(w Desired, free lvm.Bytes) lvm.ThinPoolOptions {
-	config := w.Spec.ThinPoolConfig
-	return lvm.ThinPoolOptions{
-		VG: w.Name, Name: config.Name, PercentFree: config.SizePercent,
-		ChunkSize: chunkWanted(config, free/100*lvm.Bytes(config.SizePercent)), MetadataSize: metadataWanted(config),
+// PoolOptions returns the options of a new pool in a volume group. Free space on physical volumes without a
+// corresponding number of others is not used for striped data.
+func PoolOptions(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.ThinPoolOptions {
+	options := lvm.ThinPoolOptions{
+		VG: vg.Name, Name: config.Name, PercentFree: config.SizePercent,
+		ChunkSize:    chunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
+		MetadataSize: metadataWanted(config),
 	}
+	if config.DataStripes() > 1 {
+		options.Size, options.PercentFree = stripedSize(config, vg), 0
+		options.Stripes, options.StripeSize = config.DataStripes(), lvm.Bytes(config.StripeBytes())
+	}
+	return options
 }
 
 // chunkWanted returns the chunk size of a new pool of a size, or 0 if LVM chooses it. The chunk size of a pool cannot
@@ -231,8 +242,8 @@ func cannotGrow(w Desired, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), pool.ChunkSize>>10)))
 	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d%% full, and volume group %s has no free space for autoExtend: %s",
-			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name, spaceRemedies(w, vg, pool))))
+			"thin pool %s/%s on node %s is %d%% full, and %s for autoExtend: %s",
+			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), noSpace(w, vg), spaceRemedies(w, vg, pool))))
 	}
 	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(

@@ -25,20 +25,18 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 	return deviceclass.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
 
-// raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
-// or the kernel does not support RAID.
-func raidProblem(w Desired, s NodeState, devices int) string {
-	raid := w.Spec.RAIDConfig
+// startProblem returns why a device class cannot start with a number of devices, or "": it is not sufficient, or the
+// kernel does not support RAID.
+func startProblem(w Desired, s NodeState, devices int) string {
+	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig)
 	switch {
-	case raid == nil:
-		return ""
-	case devices < raid.MinimumDevices():
+	case devices < least:
 		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+
 			"attach more, or see excluded for why the others cannot be used",
-			w.Name, w.Node, raid.MinimumDevices(), raid.Type, devices)
-	case s.NoRAID != nil:
+			w.Name, w.Node, least, why, devices)
+	case w.Spec.RAIDConfig != nil && s.NoRAID != nil:
 		return fmt.Sprintf("device class %s: the kernel of node %s does not support %s: %v", w.Name, w.Node,
-			raid.Type, s.NoRAID)
+			w.Spec.RAIDConfig.Type, s.NoRAID)
 	}
 	return ""
 }

@@ -114,7 +114,8 @@ func TestPoolOptions(t *testing.T) {
 		tt.want.VG = "vg1"
 		tt.want.Name = "pool"
 		tt.want.PercentFree = 90
-		got := PoolOptions(Desired{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
+		got := PoolOptions(&tt.config, &lvm.VG{Name: "vg1", ExtentSize: 4 << 20,
+			PVs: []lvm.PV{{Free: 20 * gib, Allocatable: true}}})
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}

@@ -149,6 +149,9 @@ export interface components {
                             overprovisionRatio: number;
                             /** @default 90 */
                             sizePercent?: number;
+                            stripeSize?: number | string;
+                            /** Format: int32 */
+                            stripes?: number;
                         };
                         volumeSnapshotClassOptions?: {
                             /** @enum {string} */

@@ -590,6 +590,14 @@ export const specSchema: Schema = {
                     "type": "integer",
                     "maximum": 100,
                     "minimum": 10
+                  },
+                  "stripeSize": {
+                    "type": "quantity"
+                  },
+                  "stripes": {
+                    "type": "integer",
+                    "maximum": 60,
+                    "minimum": 2
                   }
                 },
                 "required": [

@@ -131,12 +131,14 @@ const pools: Check = (c, at) => [
 ];
 
 function pool(p: ThinPoolConfig, at: string): Problem[] {
-  const [chunk, metadata] = [bytesOf(p.chunkSize), bytesOf(p.metadataSize)];
+  const [chunk, metadata, stripe] = [bytesOf(p.chunkSize), bytesOf(p.metadataSize), bytesOf(p.stripeSize)];
   const extend = p.autoExtend;
   return [
     ...when(!!extend && (extend.thresholdPercent ?? DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent']) > (p.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']), `${at}.autoExtend.thresholdPercent`, msg('The extension threshold must not be greater than the high-water mark: the thin pool would reject new volumes before it is extended.').key),
     ...when(p.chunkSize !== undefined && (chunk === undefined || chunk % (64 * KiB) !== 0 || chunk < 64 * KiB || chunk > GiB), `${at}.chunkSize`, msg('The chunk size must be a multiple of 64Ki from 64Ki to 1Gi.').key),
     ...when(p.chunkSize !== undefined && p.chunkSizeCalculationPolicy === 'Host', `${at}.chunkSize`, msg('chunkSize requires chunkSizeCalculationPolicy Static.').key),
+    ...when(p.stripeSize !== undefined && p.stripes === undefined, `${at}.stripeSize`, msg('stripeSize requires stripes.').key),
+    ...when(p.stripeSize !== undefined && (!isStripeSize(stripe) || (stripe ?? 0) > 4 * MiB), `${at}.stripeSize`, msg('stripeSize of a thin pool must be a power of two from 4Ki to 4Mi. Remove it for the default of 64Ki.').key),
     ...when(p.metadataSize !== undefined && (metadata === undefined || metadata < 2 * MiB || metadata > 16 * GiB), `${at}.metadataSize`, msg('The metadata size must be from 2Mi to 16Gi.').key),
     ...when(p.metadataSize !== undefined && p.metadataSizeCalculationPolicy !== 'Static', `${at}.metadataSize`, msg('metadataSize requires metadataSizeCalculationPolicy Static.').key),
   ];
@@ -172,7 +174,7 @@ const groups: Check = (c, at, i, all) => {
   return [
     ...when(ofManagedGroup.some((f) => has(c[f])), own, msg('deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed.').key),
     ...when(has(c.approval), own, msg('approval cannot be set together with existingVolumeGroup: no device is added to the volume group.').key),
-    ...when(!!p && (has(p.autoExtend) || has(p.chunkSize) || has(p.metadataSize) || p.metadataSizeCalculationPolicy === 'Static'), own, msg('autoExtend, chunkSize, metadataSize and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed.').key),
+    ...when(!!p && (has(p.autoExtend) || has(p.chunkSize) || has(p.metadataSize) || has(p.stripes) || p.metadataSizeCalculationPolicy === 'Static'), own, msg('autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed.').key),
     ...(c.existingVolumeGroupConfig ? groupConfig(c, c.existingVolumeGroupConfig, `${own}Config`) : []),
     ...all.flatMap((o, j) => (o !== c && meet(o.nodeSelector, c.nodeSelector) ? taken(c, o, j < i, own) : [])),
   ];
