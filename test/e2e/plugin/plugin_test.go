@@ -108,7 +108,8 @@ func deletesAnOrphan(ctx context.Context) {
 	GinkgoHelper()
 	cluster.OnNode(ctx, node, "lvcreate", "--yes", "--name", "left", "--size", "16m", "--addtag", "lvms.pvc=shop/old",
 		class)
-	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).WithTimeout(soon).
+	// The node agent compares volumes and objects once a minute, and reports an orphan when it was one for 30 seconds.
+	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).WithTimeout(2 * soon).
 		WithPolling(2 * time.Second).Should(ContainSubstring("left"))
 	approves(ctx, "orphans", "delete", "--node", node, "--class", class, "--volume", "left")
 	Expect(cluster.OnNode(ctx, node, "lvs", "--noheadings", "-o", "lv_name", class)).NotTo(ContainSubstring("left"))
