@@ -42,7 +42,7 @@ type content struct {
 // contents are the contents of our images, by name.
 var contents = map[string]content{
 	"operator": {
-		roots: []string{"base-files", "dmsetup", "e2fsprogs", "lvm2", "mount", "smartmontools",
+		roots: []string{"base-files", "cryptsetup-bin", "dmsetup", "e2fsprogs", "lvm2", "mount", "smartmontools",
 			"thin-provisioning-tools", "util-linux", "xfsprogs"},
 		programs: []string{
 			// LVM runs in the host's namespaces.
@@ -56,6 +56,8 @@ var contents = map[string]content{
 			"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
 			// Programs to grow a volume. resize2fs requires e2fsck if a file system is not clean.
 			"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
+			// Opens encrypted volumes.
+			"cryptsetup",
 			// Repairs a file system on request (LVMRecovery). That of ext4 is e2fsck.
 			"xfs_repair",
 			// Reads the health of disks, if configured.

@@ -227,7 +227,28 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 	if len(name) >= nameLength {
 		return Device{}, fmt.Errorf("logical volume %s/%s: its name is too long for device-mapper", vg, lv)
 	}
-	d, err := ask(ctx, r, name, func() (Device, error) {
+	d, err := r.named(ctx, name)
+	if err != nil {
+		return Device{}, fmt.Errorf("read the device of logical volume %s/%s: %w", vg, lv, err)
+	}
+	return d, nil
+}
+
+// Named returns the mapped device with a name, without its table. It returns ErrNotFound if none has the name, which is
+// always the case for a name that is too long.
+func (r *Reader) Named(ctx context.Context, name string) (Device, error) {
+	if len(name) >= nameLength {
+		return Device{}, fmt.Errorf("read mapped device %s: %w", name, ErrNotFound)
+	}
+	d, err := r.named(ctx, name)
+	if err != nil {
+		return Device{}, fmt.Errorf("read mapped device %s: %w", name, err)
+	}
+	return d, nil
+}
+
+func (r *Reader) named(ctx context.Context, name string) (Device, error) {
+	return ask(ctx, r, name, func() (Device, error) {
 		control, err := r.open()
 		if err != nil {
 			return Device{}, err
@@ -239,10 +260,6 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 		}
 		return decodeDevice(answer)
 	})
-	if err != nil {
-		return Device{}, fmt.Errorf("read the device of logical volume %s/%s: %w", vg, lv, err)
-	}
-	return d, nil
 }
 
 // volumeName returns the name of a logical volume in device-mapper. LVM doubles the hyphens in both names and joins

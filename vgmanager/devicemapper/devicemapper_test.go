@@ -61,7 +61,9 @@ func (k *kernel) ioctl(_, code uintptr, buffer []byte) error {
 		return nil
 	}
 	for _, d := range k.devices {
-		if d.number == binary.NativeEndian.Uint64(buffer[atNumber:]) {
+		asked := binary.NativeEndian.Uint64(buffer[atNumber:])
+		if asked == d.number || asked == 0 && text(buffer[atName:atName+nameLength]) == d.name {
+			binary.NativeEndian.PutUint64(buffer[atNumber:], d.number)
 			return k.about(d, code, buffer)
 		}
 	}
@@ -192,6 +194,24 @@ func TestList(t *testing.T) {
 func TestAnEmptyListIsNoError(t *testing.T) {
 	if got, err := newReader(t, &kernel{}).List(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	k := example()
+	r := newReader(t, k)
+	got, err := r.Named(t.Context(), "secret")
+	if want := (Device{Name: "secret", UUID: "CRYPT-LUKS2-e", Number: "253:0"}); err != nil || !cmp.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for _, name := range []string{"absent", strings.Repeat("n", nameLength)} {
+		if got, err := r.Named(t.Context(), name); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+	k.err = unix.EPERM
+	if got, err := r.Named(t.Context(), "secret"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("after a failed read: got %+v, %v", got, err)
 	}
 }
 

@@ -125,6 +125,15 @@ func (l *Local) RunReporting(ctx context.Context, accepted func(code int) bool, 
 	return out.kept.String(), code, err
 }
 
+// RunWithInput is RunAccepting for a program that reads secrets, and that maps devices. Each input is in a pipe, and so
+// in no file, argument or log: the first is the program's stdin, and it can open the second as SecondInput. Without
+// inputs, it has no stdin. An input has at most MaxInput bytes, and there are at most two. The program does not wait
+// for the node's udev: see Image.
+func (l *Local) RunWithInput(ctx context.Context, inputs [][]byte, accepted func(code int) bool, name string,
+	args ...string) ([]byte, int, error) {
+	return run(ctx, way{counter: &l.started, environment: withoutUdev, inputs: inputs}, accepted, name, args)
+}
+
 // Stream implements Streamer.
 func (l *Local) Stream(ctx context.Context, out io.Writer, name string, args ...string) error {
 	_, err := runTo(ctx, way{counter: &l.started}, success, out, name, args)
@@ -209,8 +218,10 @@ func (i *Image) Started() *Counter { return &i.started }
 // way has DM_DISABLE_UDEV: LVM and dmsetup then create the nodes and links in /dev themselves, and do not wait for the
 // node's udev, which without the rules of the package dmsetup would never answer (dmsetup(8)).
 func (i *Image) way() way {
-	return way{counter: &i.started, prefix: i.prefix, environment: []string{"DM_DISABLE_UDEV=1"}}
+	return way{counter: &i.started, prefix: i.prefix, environment: withoutUdev}
 }
+
+var withoutUdev = []string{"DM_DISABLE_UDEV=1"}
 
 // Prefixed runs one configured command for every program and appends the arguments of the program to it. It is for
 // configurations that specify how to run LVM.
@@ -248,6 +259,8 @@ type way struct {
 	directories []string
 	// environment has further environment variables of the program.
 	environment []string
+	// inputs are what the program can read: see Local.RunWithInput.
+	inputs [][]byte
 }
 
 // name returns the name of a program on the command line.
@@ -313,7 +326,11 @@ func runTo(ctx context.Context, w way, accepted func(int) bool, out io.Writer, p
 
 	begun := time.Now()
 	command := label(name, args)
-	err := cmd.Start()
+	inputs, err := attach(cmd, w.inputs)
+	if err == nil {
+		err = cmd.Start()
+	}
+	closeAll(inputs)
 	if err == nil {
 		w.counter.started(command)
 		if err = wait(ctx, cmd, accepted); err == nil && stdout != nil && stdout.overflow {
