@@ -37,6 +37,24 @@ const (
 	// MkfsOptionsParameter is the StorageClass parameter, and the key in the context of a volume, with options for
 	// mkfs, separated by spaces.
 	MkfsOptionsParameter = "lvm.topolvm.io/mkfs-options"
+	// EncryptionParameter is the StorageClass parameter, and the key in the context of a volume, that names how volumes
+	// are encrypted: EncryptionLUKS2. Volumes without it are not encrypted.
+	EncryptionParameter = "lvm.topolvm.io/encryption"
+	// EncryptionLUKS2 is encryption with LUKS2 and dm-crypt.
+	EncryptionLUKS2 = "luks2"
+	// EncryptionDiscardsParameter is the StorageClass parameter, and the key in the context of a volume, that passes
+	// discards of encrypted volumes on to the disks if it is "true".
+	EncryptionDiscardsParameter = "lvm.topolvm.io/encryption-discards"
+	// NodeStageSecretNameParameter and NodeStageSecretNamespaceParameter are the StorageClass parameters that name the
+	// Secret for NodeStageVolume (external-provisioner).
+	NodeStageSecretNameParameter      = "csi.storage.k8s.io/node-stage-secret-name"
+	NodeStageSecretNamespaceParameter = "csi.storage.k8s.io/node-stage-secret-namespace"
+	// EncryptionKey and EncryptionPreviousKey are the keys in the Secret of encrypted volumes: that of the present key,
+	// and that of the key before it, which is replaced when a volume is staged.
+	EncryptionKey         = "key"
+	EncryptionPreviousKey = "previousKey"
+	// MappingPrefix precedes the volume ID in the name of the mapped device of an open encrypted volume.
+	MappingPrefix = "lvms-crypt-"
 	// FilesystemTypeParameter is the StorageClass parameter that names the file system.
 	FilesystemTypeParameter = "csi.storage.k8s.io/fstype"
 	// StorageClassPrefix precedes the device class in the names of StorageClass and VolumeSnapshotClass.
@@ -61,6 +79,8 @@ const (
 	// volume, or that was made on it.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
+	// EncryptionTagPrefix precedes how a logical volume is encrypted: EncryptionLUKS2.
+	EncryptionTagPrefix = "lvms.encryption="
 	// ErasedTagPrefix precedes the number of bytes that are erased, from the beginning of a logical volume that is
 	// being removed. At least this part of its data is lost, and maybe more: it is not updated with each write.
 	ErasedTagPrefix = "lvms.erased="
@@ -68,6 +88,8 @@ const (
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
+	// EncryptionAnnotation on a LogicalVolume names how its volume is encrypted: EncryptionLUKS2.
+	EncryptionAnnotation = "lvm.topolvm.io/encryption"
 	// SuspendedAnnotation on a LogicalVolume suspends its volume: new Pods do not get it. The value says who suspended
 	// it, when and why; any value suspends it. Agents cannot change the annotation.
 	SuspendedAnnotation = "lvm.topolvm.io/suspended"

@@ -50,6 +50,29 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 				"this parameter is managed by LVMS, which sets it from the device class: remove it"))
 		}
 	}
+	return append(violations, encryptionPossible(parameters, at)...)
+}
+
+// encryptionPossible checks the parameters for encrypted volumes. Without a Secret, no Pod could use such a volume.
+func encryptionPossible(parameters map[string]string, at *field.Path) field.ErrorList {
+	var violations field.ErrorList
+	method, wanted := parameters[lvmv1alpha1.EncryptionParameter]
+	if wanted && method != lvmv1alpha1.EncryptionLUKS2 {
+		violations = append(violations, field.NotSupported(at.Key(lvmv1alpha1.EncryptionParameter), method,
+			[]string{lvmv1alpha1.EncryptionLUKS2}))
+	}
+	discards, set := parameters[lvmv1alpha1.EncryptionDiscardsParameter]
+	if set && discards != "true" && discards != "false" {
+		violations = append(violations, field.NotSupported(at.Key(lvmv1alpha1.EncryptionDiscardsParameter), discards,
+			[]string{"true", "false"}))
+	}
+	for _, key := range []string{lvmv1alpha1.NodeStageSecretNameParameter,
+		lvmv1alpha1.NodeStageSecretNamespaceParameter} {
+		if wanted && parameters[key] == "" {
+			violations = append(violations, field.Required(at.Key(key),
+				"encrypted volumes need a Secret with their key: set this parameter"))
+		}
+	}
 	return violations
 }
 

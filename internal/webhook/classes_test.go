@@ -19,6 +19,15 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 			"{lvm.topolvm.io/mkfs-options: -K}, additionalLabels: {tier: fast, example.com/tier: \"\"}}", nil},
 		"own parameters": {"{additionalParameters: {topolvm.io/device-class: b, csi.storage.k8s.io/fstype: ext4}}",
 			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: this parameter is managed by LVMS", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
+		"encryption": {"{additionalParameters: {lvm.topolvm.io/encryption: luks2, lvm.topolvm.io/encryption-discards: \"true\", " +
+			"csi.storage.k8s.io/node-stage-secret-name: k, csi.storage.k8s.io/node-stage-secret-namespace: ns}}", nil},
+		"encryption without a Secret": {"{additionalParameters: {lvm.topolvm.io/encryption: luks2}}",
+			[]string{"[csi.storage.k8s.io/node-stage-secret-name]: Required value: encrypted volumes need a Secret",
+				"[csi.storage.k8s.io/node-stage-secret-namespace]: Required value"}},
+		"another encryption": {"{additionalParameters: {lvm.topolvm.io/encryption: aes, lvm.topolvm.io/encryption-discards: x, " +
+			"csi.storage.k8s.io/node-stage-secret-name: k, csi.storage.k8s.io/node-stage-secret-namespace: ns}}",
+			[]string{`[lvm.topolvm.io/encryption]: Unsupported value: "aes": supported values: "luks2"`,
+				`[lvm.topolvm.io/encryption-discards]: Unsupported value: "x"`}},
 		"no name": {"{additionalParameters: {\" \": x}}", []string{"a parameter must have a name"}},
 		"own labels": {"{additionalLabels: {app.kubernetes.io/managed-by: me, owned-by.topolvm.io/name: me}}",
 			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is operator-reserved",

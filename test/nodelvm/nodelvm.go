@@ -68,6 +68,19 @@ func (r *Runner) Stream(ctx context.Context, out io.Writer, name string, args ..
 	return r.programs.Stream(ctx, out, name, args...)
 }
 
+// RunWithInput runs a program of the image, which is cryptsetup: few nodes of the lab have it.
+func (r *Runner) RunWithInput(ctx context.Context, inputs [][]byte, accepted func(code int) bool, name string,
+	args ...string) ([]byte, int, error) {
+	return r.Local.RunWithInput(ctx, inputs, accepted, "/usr/sbin/chroot", InImage(name, args...)...)
+}
+
+// InImage returns the arguments of chroot(8) for a program of the image. It panics if the files of the image cannot be
+// mounted.
+func InImage(name string, args ...string) []string {
+	mount()
+	return append([]string{root, name}, args...)
+}
+
 // Source returns whose LVM is used. The node must have none.
 func (r *Runner) Source(ctx context.Context) (lvmsource.Source, error) { return r.source(ctx) }
 

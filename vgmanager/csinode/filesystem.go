@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
@@ -73,7 +74,8 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]service.V
 	return problems, nil
 }
 
-// mountsOf returns the mounts of the file systems on some devices, by device.
+// mountsOf returns the mounts of the file systems on some devices, by device. The file system of an encrypted volume is
+// returned by the device of its logical volume.
 func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mount.MountInfo, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
@@ -81,7 +83,11 @@ func (f *FileSystems) mountsOf(wanted func(device string) bool) (map[string][]mo
 	}
 	mounts := map[string][]mount.MountInfo{}
 	for _, m := range table {
-		if device := deviceOf(m); wanted(device) {
+		device, err := f.volumeDeviceOf(m)
+		if err != nil {
+			return nil, fmt.Errorf("find the device below %s on node %s: %w", m.Source, f.node, err)
+		}
+		if wanted(device) {
 			mounts[device] = append(mounts[device], m)
 		}
 	}
@@ -121,6 +127,30 @@ func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 	}
 	device := deviceOf(table[at])
 	return slices.DeleteFunc(table, func(m mount.MountInfo) bool { return deviceOf(m) != device }), nil
+}
+
+// volumeDeviceOf returns the device of the logical volume of a mount. Below the file system of an encrypted volume is
+// its mapped device, which has one device below it (sysfs). It returns that of the mount if the volume has been closed.
+func (f *FileSystems) volumeDeviceOf(m mount.MountInfo) (string, error) {
+	if !strings.HasPrefix(m.Source, "/dev/mapper/"+v1alpha1.MappingPrefix) {
+		return deviceOf(m), nil
+	}
+	folder := filepath.Join(f.sysfs, "dev/block", deviceOf(m), "slaves")
+	below, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return deviceOf(m), nil
+	}
+	if err == nil && len(below) != 1 {
+		err = fmt.Errorf("%s lists %d devices, want 1", folder, len(below))
+	}
+	if err != nil {
+		return "", err
+	}
+	number, err := os.ReadFile(filepath.Join(folder, below[0].Name(), "dev"))
+	if errors.Is(err, os.ErrNotExist) {
+		return deviceOf(m), nil
+	}
+	return strings.TrimSpace(string(number)), err
 }
 
 func deviceOf(m mount.MountInfo) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,6 +73,41 @@ func (f *FileSystems) record(t *testing.T, count string) {
 	for name, content := range map[string]string{"errors_count": count, "last_error_time": "1767225600",
 		"last_error_func": "ext4_lookup"} {
 		writeFile(t, filepath.Join(f.sysfs, "fs/ext4/dm-7", name), content+"\n")
+	}
+}
+
+// TestAnEncryptedFileSystemIsThatOfItsVolume checks that the file system on a mapped device is found by the device of
+// its logical volume.
+func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
+	const table = "120 30 253:1 / /staging rw,noatime shared:60 - xfs /dev/mapper/lvms-crypt-8a6e rw\n"
+	f := newFileSystems(t, others+table, unix.EIO)
+	below := filepath.Join(f.sysfs, "dev/block/253:1/slaves/dm-7/dev")
+	find := func() (map[string]string, error) {
+		return f.Problems(t.Context(), map[string]service.Volume{"254:7": orders})
+	}
+	if got, err := find(); err != nil || len(got) != 0 {
+		t.Errorf("closed meanwhile: got %v, %v", got, err)
+	}
+	writeFile(t, below, "254:7\n")
+	if got, err := find(); err != nil || !strings.Contains(got["254:7"], "is not accessible") {
+		t.Errorf("got %v, %v", got, err)
+	}
+	f.usage = func(string) ([]volumeUsage, error) { return []volumeUsage{{Used: 4}}, nil }
+	if used, err := f.Used(t.Context(), []string{"254:7"}); err != nil || used["254:7"] != 4 {
+		t.Errorf("got %v, %v", used, err)
+	}
+	writeFile(t, filepath.Join(f.sysfs, "dev/block/254:7/size"), "8\n")
+	var trimmed []string
+	f.trimRange = func(path, device string, _, _ uint64) error {
+		trimmed = append(trimmed, path+" "+device)
+		return nil
+	}
+	if err := f.Trim(t.Context(), "254:7"); err != nil || !slices.Equal(trimmed, []string{"/staging 253:1"}) {
+		t.Errorf("trimmed %q, %v", trimmed, err)
+	}
+	writeFile(t, filepath.Join(f.sysfs, "dev/block/253:1/slaves/dm-8/dev"), "254:8\n")
+	if got, err := find(); err == nil {
+		t.Errorf("on two devices: got %v", got)
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 func (b *bench) guarded(p *kill.Points) {
 	b.volumes.points = p
 	b.host.points = p
+	b.luks.points = p
 	server := NewNodeServer(b.server.NodeOptions)
 	server.disks = b.host
+	server.containers = b.luks
 	b.server = server
 }
 

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -27,6 +26,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
 )
 
 // Volumes accesses the logical volumes of this node.
@@ -53,8 +54,8 @@ type NodeOptions struct {
 	Volumes Volumes
 	// FileSystems are the mounted file systems of the node; nil for those that this process can access.
 	FileSystems *FileSystems
-	// Programs runs mkfs, e2fsck, mount and so on.
-	Programs Programs
+	// Programs runs mkfs, e2fsck, mount, cryptsetup and so on.
+	Programs NodePrograms
 	// Locks are the volumes with work in progress; nil for those of this service alone.
 	Locks *service.Locks
 	// NodeID and TopologyKey are what NodeGetInfo returns; "" for the name of the node, and the key of topolvm.io.
@@ -63,6 +64,14 @@ type NodeOptions struct {
 	Staging StagingRecorder
 	// Pods limits the I/O of Pods; nil for those of the cgroup file system of the node.
 	Pods PodLimiter
+	// Keys provides the keys of encrypted volumes; nil for SecretKeys.
+	Keys Keys
+}
+
+// NodePrograms runs the programs of the agent's image. *host.Local implements it.
+type NodePrograms interface {
+	Programs
+	luks.Programs
 }
 
 // StagingRecorder records which volumes are staged.
@@ -78,8 +87,9 @@ type StagingRecorder interface {
 type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
-	disks disks
-	locks *service.Locks
+	disks      disks
+	containers containers
+	locks      *service.Locks
 	// limiting is locked while limits are read and applied.
 	limiting sync.Mutex
 }
@@ -97,7 +107,11 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	}
 	o.NodeID = cmp.Or(o.NodeID, o.Node)
 	o.TopologyKey = cmp.Or(o.TopologyKey, v1alpha1.TopologyNodeKey)
-	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs}, locks: o.Locks}
+	if o.Keys == nil {
+		o.Keys = SecretKeys{}
+	}
+	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs},
+		containers: luks.New(o.Programs, devicemapper.New()), locks: o.Locks}
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.
@@ -126,104 +140,6 @@ func (s *NodeServer) NodeGetCapabilities(context.Context,
 	return response, nil
 }
 
-// volume is a logical volume and its LogicalVolume object.
-type volume struct {
-	id, class string
-	lv        *proto.LogicalVolume
-}
-
-func (v volume) tagged(prefix string) (string, bool) {
-	for _, tag := range v.lv.GetTags() {
-		if value, ok := strings.CutPrefix(tag, prefix); ok {
-			return value, true
-		}
-	}
-	return "", false
-}
-
-// unusedTags returns the tags that mark a volume as unused.
-func (v volume) unusedTags() []string {
-	var tags []string
-	for _, tag := range v.lv.GetTags() {
-		if tag == v1alpha1.NewTag || strings.HasPrefix(tag, v1alpha1.FormattingTagPrefix) {
-			tags = append(tags, tag)
-		}
-	}
-	return tags
-}
-
-// find returns a volume of this node. It returns NotFound if the LogicalVolume or the logical volume does not exist.
-func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
-	object, err := s.objectOf(ctx, id)
-	if err != nil {
-		return volume{}, err
-	}
-	class := object.Spec.DeviceClass
-	lv, err := s.Volumes.FindLV(ctx, class, id)
-	if err != nil {
-		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
-	}
-	v := volume{id: id, class: class, lv: lv}
-	if erased, begun := v.tagged(v1alpha1.ErasedTagPrefix); begun {
-		return volume{}, status.Errorf(codes.DataLoss, "volume %s on node %s is not used, because its removal began: "+
-			"at least its first %s bytes are erased: restore it from a backup", id, s.Node, erased)
-	}
-	return v, nil
-}
-
-// objectOf returns the LogicalVolume of a volume from the cache; it must not be changed. The volume ID is the UID of
-// the LogicalVolume, so objectOf finds it even if the status in the cache does not have the ID yet.
-func (s *NodeServer) objectOf(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
-	}
-	for i := range list.Items {
-		if lv := &list.Items[i]; lv.Spec.NodeName == s.Node && (lv.Status.VolumeID == id || string(lv.UID) == id) {
-			return lv, nil
-		}
-	}
-	return nil, status.Errorf(codes.NotFound, "no LogicalVolume has the volume ID %s on node %s", id, s.Node)
-}
-
-// attrState is the index of the fifth character of lv_attr, the state of the device: "a" is active (lvs(8)).
-const attrState = 4
-
-// device returns an active volume. It checks that the path leads to the volume's device.
-func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
-	v, err := s.find(ctx, id)
-	if err != nil {
-		return v, err
-	}
-	if !isActive(v.lv) {
-		if err := s.Volumes.ActivateLV(ctx, v.class, id); err != nil {
-			return v, fmt.Errorf("activate volume %s on node %s: %w", id, s.Node, err)
-		}
-		if v, err = s.find(ctx, id); err != nil {
-			return v, err
-		}
-		if !isActive(v.lv) {
-			return v, status.Errorf(codes.FailedPrecondition,
-				"logical volume %s on node %s was activated but is inactive: see activation/volume_list in lvm.conf, "+
-					"and run on the node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
-		}
-	}
-	number, err := s.disks.number(v.lv.GetPath())
-	if err != nil {
-		return v, status.Errorf(codes.Internal, "read the device of volume %s on node %s: %v", id, s.Node, err)
-	}
-	if want := (deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}); number != want {
-		return v, status.Errorf(codes.Internal,
-			"%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
-			v.lv.GetPath(), s.Node, number, id, want)
-	}
-	return v, nil
-}
-
-func isActive(lv *proto.LogicalVolume) bool {
-	return len(lv.GetAttr()) > attrState && lv.GetAttr()[attrState] == 'a'
-}
-
 // NodePublishVolume makes a staged volume available to a Pod: as a bind mount of the file system, or of the device
 // file.
 func (s *NodeServer) NodePublishVolume(ctx context.Context,
@@ -249,6 +165,9 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	defer s.locks.Leave(request.GetVolumeId())
 	v, err := s.device(ctx, request.GetVolumeId())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.requireOpen(v, request.GetVolumeContext()); err != nil {
 		return nil, err
 	}
 	if capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
@@ -338,7 +257,7 @@ func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, 
 		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
 	}
 	_ = file.Close()
-	return s.bind(ctx, v, v.lv.GetPath(), target, options)
+	return s.bind(ctx, v, v.path(), target, options)
 }
 
 // publishMount creates a bind mount of the staged file system. If the file system is not mounted, it returns an error:
@@ -355,10 +274,6 @@ func (s *NodeServer) publishMount(ctx context.Context, v volume, staging, target
 		return status.Errorf(codes.Internal, "create mount point %s: %v", target, err)
 	}
 	return s.bind(ctx, v, staging, target, options)
-}
-
-func numberOf(v volume) deviceNumber {
-	return deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}
 }
 
 // bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost. A mount of an agent
@@ -395,7 +310,7 @@ func (s *NodeServer) complete(ctx context.Context, v volume, source, target stri
 // NodeUnpublishVolume unmounts a volume from a Pod. It succeeds if the mount or the volume does not exist.
 func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := s.unmount(ctx, request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
+	if err := s.unmount(ctx, request.GetVolumeId(), request.GetTargetPath(), "target_path", nil); err != nil {
 		return nil, err
 	}
 	s.unlimitPod(ctx, request.GetVolumeId(), request.GetTargetPath())
@@ -408,7 +323,9 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-func (s *NodeServer) unmount(ctx context.Context, id, path, name string) error {
+// unmount unmounts a volume from a path, and then calls after under the lock of the volume, unless it is nil.
+func (s *NodeServer) unmount(ctx context.Context, id, path, name string,
+	after func(ctx context.Context, id string) error) error {
 	if id == "" {
 		return status.Error(codes.InvalidArgument, "volume_id is required")
 	}
@@ -422,7 +339,10 @@ func (s *NodeServer) unmount(ctx context.Context, id, path, name string) error {
 	if err := s.disks.unmount(ctx, path); err != nil {
 		return status.Errorf(codes.Internal, "unmount volume %s from %s: %v", id, path, err)
 	}
-	return nil
+	if after == nil {
+		return nil
+	}
+	return after(ctx, id)
 }
 
 // ClaimOf returns the claim of a volume on this node by its ID, from the cache.

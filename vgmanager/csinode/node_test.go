@@ -83,6 +83,8 @@ type fakeHost struct {
 	device deviceNumber
 	found  content
 	isHeld bool
+	// luks has the containers of the node. Of an encrypted volume, found is the decrypted content.
+	luks   *fakeContainers
 	errors map[string]error // by name of the method
 	mounts map[string]deviceNumber
 	// readOnly has the mount points that refuse writes.
@@ -103,8 +105,22 @@ func (f *fakeHost) do(what, detail string) error {
 }
 
 func (f *fakeHost) number(string) (deviceNumber, error) { return f.device, f.errors["number"] }
-func (f *fakeHost) probe(context.Context, string) (content, error) {
+func (f *fakeHost) probe(_ context.Context, path string) (content, error) {
+	if !strings.HasPrefix(path, "/dev/mapper/") && f.luks.holds() {
+		return f.luks.header.content, f.errors["probe"]
+	}
 	return f.found, f.errors["probe"]
+}
+
+// deviceAt returns the device that a mount of a source has.
+func (f *fakeHost) deviceAt(source string) deviceNumber {
+	if mounted, is := f.mounts[source]; is {
+		return mounted
+	}
+	if strings.HasPrefix(source, "/dev/mapper/") {
+		return mappedNumber
+	}
+	return f.device
 }
 func (f *fakeHost) held(string) (bool, error) { return f.isHeld, f.errors["held"] }
 func (f *fakeHost) run(ctx context.Context, what string) {
@@ -132,13 +148,13 @@ func (f *fakeHost) mount(_ context.Context, source, target, fs string, options [
 		if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
 			return err
 		}
-		f.mounts[target] = f.device
+		f.mounts[target] = f.deviceAt(source)
 		f.readOnly[target] = slices.Contains(options, "ro")
 		f.usable = true
 		return nil
 	}, func() {
 		if slices.Contains(options, "bind") { // its other options follow in a second step
-			f.mounts[target] = f.device
+			f.mounts[target] = f.deviceAt(source)
 		}
 	})
 }
@@ -188,6 +204,7 @@ type bench struct {
 	server  *NodeServer
 	volumes *fakeVolumes
 	host    *fakeHost
+	luks    *fakeContainers
 	api     client.Client
 	staging string
 	target  string
@@ -215,8 +232,11 @@ func newBench(t *testing.T) *bench {
 			readOnly: map[string]bool{}},
 	}
 	b.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()
+	b.luks = &fakeContainers{host: b.host, errors: map[string]error{}}
+	b.host.luks = b.luks
 	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes, Client: b.api, Live: b.api})
 	b.server.disks = b.host
+	b.server.containers = b.luks
 	return b
 }
 

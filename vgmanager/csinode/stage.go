@@ -20,9 +20,9 @@ import (
 // group of the directory. It is set once, so that later changes by the owner remain.
 const rootMode = 0o777 | os.ModeSetgid
 
-// NodeStageVolume prepares a volume for Pods. It activates the device, creates a file system if there never was one,
-// checks it, mounts it, and expands it to the size of the device. It refuses to mount the file system of a suspended
-// volume. A block volume that is suspended is refused when it is published.
+// NodeStageVolume prepares a volume for Pods. It activates the device, opens it if it is encrypted, creates a file
+// system if there never was one, checks it, mounts it, and expands it to the size of the device. It refuses to mount
+// the file system of a suspended volume. A block volume that is suspended is refused when it is published.
 func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	if err := s.stageVolume(ctx, request, s.stageUnlessSuspended); err != nil {
@@ -31,7 +31,7 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-// step stages the file system of an active volume.
+// step stages an active volume.
 type step func(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error
 
 func (s *NodeServer) stageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest, stage step) error {
@@ -52,9 +52,12 @@ func (s *NodeServer) stageVolume(ctx context.Context, request *csi.NodeStageVolu
 	if err == nil {
 		err = s.locks.TakeFailure(request.GetVolumeId())
 	}
-	if err != nil || capability.GetMount() == nil {
+	if err != nil {
 		s.locks.Leave(request.GetVolumeId())
 		return err
+	}
+	if capability.GetMount() == nil {
+		stage = s.stageBlock
 	}
 	return s.stageToItsEnd(ctx, v, staging, request, stage)
 }
@@ -106,6 +109,9 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	}
 	kind, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
 	if mounted == (deviceNumber{}) {
+		if err := s.openVolume(ctx, &v, request); err != nil {
+			return err
+		}
 		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
 			return err
 		}
@@ -133,7 +139,7 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 		return s.markUsed(ctx, v)
 	}
 	if kind == "" {
-		if found, err := s.disks.probe(ctx, v.lv.GetPath()); err == nil && found.fileSystem {
+		if found, err := s.disks.probe(ctx, v.path()); err == nil && found.fileSystem {
 			kind = found.kind
 		}
 	}
@@ -158,8 +164,12 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string,
 	request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
 	capability := request.GetVolumeCapability()
-	path := v.lv.GetPath()
+	path := v.path()
 	found, err := s.disks.probe(ctx, path)
+	if v.isNewContainer {
+		// Random data can look like the signature of something.
+		found = content{}
+	}
 	if err != nil {
 		// It is unknown whether the volume is blank, so do not format or mount it.
 		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id,
@@ -214,18 +224,18 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 			func(t string) bool { return slices.Contains(old, t) }), tag)
 	}
 	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)
-	s.locks.Running(v.id, strings.Join(append(slices.Clone(command), v.lv.GetPath()), " "))
+	s.locks.Running(v.id, strings.Join(append(slices.Clone(command), v.path()), " "))
 	defer s.locks.Running(v.id, "")
-	if err := s.disks.format(ctx, command, v.lv.GetPath()); err != nil {
-		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
+	if err := s.disks.format(ctx, command, v.path()); err != nil {
+		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.path(), s.Node, err)
 	}
 	return nil
 }
 
 func (s *NodeServer) check(ctx context.Context, v volume, fileSystem string) error {
-	s.locks.Running(v.id, "the check of the file system on "+v.lv.GetPath())
+	s.locks.Running(v.id, "the check of the file system on "+v.path())
 	defer s.locks.Running(v.id, "")
-	return s.disks.check(ctx, v.lv.GetPath(), fileSystem)
+	return s.disks.check(ctx, v.path(), fileSystem)
 }
 
 // content is the content of a device.
@@ -272,7 +282,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	case !found.fileSystem:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
 			"volume %s contains %s, which is not a file system: use it as a block volume; if its data is not "+
-				"needed, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
+				"needed, run on the node: wipefs --all %s", v.id, found.kind, v.path())
 	case found.kind != want:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
 			"volume %s has the file system %s, but %s is requested: correct csi.storage.k8s.io/fstype of the "+
@@ -281,11 +291,12 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	return decision{fileSystem: want}, nil
 }
 
-// NodeUnstageVolume unmounts a volume that no Pod uses. It succeeds if the volume was never staged.
+// NodeUnstageVolume unmounts a volume that no Pod uses, and closes it if it is encrypted. It succeeds if the volume was
+// never staged.
 func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	id, staging := request.GetVolumeId(), request.GetStagingTargetPath()
-	if err := s.unmount(ctx, id, staging, "staging_target_path"); err != nil {
+	if err := s.unmount(ctx, id, staging, "staging_target_path", s.closeVolume); err != nil {
 		return nil, err
 	}
 	if s.Staging != nil {
@@ -296,7 +307,8 @@ func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-// NodeExpandVolume expands a file system to the size of its device. A block volume needs no further step.
+// NodeExpandVolume expands the mapped device of an encrypted volume, and the file system, to the size of the logical
+// volume. It does not need the key.
 func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	path := request.GetVolumePath()
@@ -319,6 +331,12 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	if err := s.requireOpen(v, nil); err != nil {
+		return nil, err
+	}
+	if err := s.resizeVolume(ctx, v); err != nil {
+		return nil, err
+	}
 	number, err := s.disks.backingDevice(path)
 	if err != nil {
 		return nil, status.Errorf(codeOfPath(err), "find the device of volume %s at %s: %v", v.id, path, err)
@@ -332,7 +350,7 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 		return nil, status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
 	}
 	if mounted == numberOf(v) {
-		if err := s.disks.grow(ctx, v.lv.GetPath(), path, true); err != nil {
+		if err := s.disks.grow(ctx, v.path(), path, true); err != nil {
 			return nil, status.Errorf(codes.Internal, "expand the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}

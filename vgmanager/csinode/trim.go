@@ -75,12 +75,13 @@ func (f *FileSystems) Trim(ctx context.Context, device string) error {
 	if err != nil {
 		return err
 	}
-	path := wholeMount(mounts[device]).MountPoint
+	mounted := wholeMount(mounts[device])
+	path := mounted.MountPoint
 	if _, err := f.ask(ctx, path); err != nil {
 		return fmt.Errorf("the file system at %s on node %s is not accessible: %w", path, f.node, err)
 	}
 	for start := uint64(0); start < size && ctx.Err() == nil; start += trimStep {
-		err := f.trim(ctx, device, path, start)
+		err := f.trim(ctx, deviceOf(mounted), path, start)
 		if start > 0 && errors.Is(err, unix.EINVAL) {
 			return nil // the file system is smaller than its device
 		}

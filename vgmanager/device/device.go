@@ -43,7 +43,8 @@ type Device struct {
 	KernelName string
 	// Number is the device number. It identifies the device while the device is attached.
 	Number Number
-	// Type is lsblk's type: disk, part, lvm, crypt, mpath, raid1, loop, rom, and so on.
+	// Type is lsblk's type: disk, part, lvm, crypt, mpath, raid1, loop, rom, and so on. It is lvm for the mapped device
+	// of an encrypted volume that is open, which has the data of a logical volume.
 	Type string
 	// Size is the size in bytes.
 	Size       int64
@@ -336,6 +337,9 @@ func flatten(raw []rawDevice, byNumber map[Number]Device) error {
 	return nil
 }
 
+// OpenVolumePrefix precedes the volume ID in the path of the mapped device of an open encrypted volume.
+const OpenVolumePrefix = "/dev/mapper/lvms-crypt-"
+
 func convert(r rawDevice) (Device, error) {
 	size, err := r.Size.Int64()
 	if err != nil || r.Number == "" || r.Path == "" {
@@ -348,6 +352,9 @@ func convert(r rawDevice) (Device, error) {
 		Model: strings.TrimSpace(r.Model), Vendor: strings.TrimSpace(r.Vendor), Serial: r.Serial, WWN: r.WWN,
 		Transport: r.Transport, Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType,
 		PartitionLabel: r.PartLabel,
+	}
+	if r.Type == "crypt" && strings.HasPrefix(r.Path, OpenVolumePrefix) {
+		d.Type = "lvm"
 	}
 	if r.FSType != "" {
 		d.Signatures = append(d.Signatures, Signature{Type: r.FSType, UUID: r.UUID, Label: r.Label})

@@ -72,6 +72,22 @@ func TestDecodeTreeListsEachDeviceOnce(t *testing.T) {
 	}
 }
 
+// TestAnOpenEncryptedVolumeIsALogicalVolume checks that an encrypted volume that is open is never chosen for a volume
+// group, even if it is blank, and that another encrypted device is still one.
+func TestAnOpenEncryptedVolumeIsALogicalVolume(t *testing.T) {
+	for path, want := range map[string]string{"/dev/mapper/lvms-crypt-8a6e": "lvm", "/dev/mapper/luks-8a6e": "crypt"} {
+		devices, err := decode([]byte(`{"blockdevices":[{"name":"` + path + `","kname":"/dev/dm-3","path":"` + path +
+			`","type":"crypt","size":104857600,"ro":false,"rm":false,"maj:min":"253:3"}]}`))
+		if err != nil || len(devices) != 1 || devices[0].Type != want {
+			t.Fatalf("%s: got %+v, %v", path, devices, err)
+		}
+		reasons := Explain(devices[0], nil)
+		if refused := len(reasons) == 1 && reasons[0].Code == LVMInternal; refused != (want == "lvm") {
+			t.Errorf("%s: got %v", path, reasons)
+		}
+	}
+}
+
 func TestDecodeDetails(t *testing.T) {
 	devices := recorded(t, "lsblk-busy")
 	if d := devices["/dev/sda"]; d.Model != "scsi_debug" || d.Serial != "2000" || d.WWN != "0x33333330000007d0" ||

@@ -222,11 +222,12 @@ func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 
 func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (size int64, err error) {
 	bytes := lv.Spec.Size.Value()
+	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
 	if lv.Spec.Source == "" {
 		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
 			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,
 			SizeBytes: bytes,
-			Tags:      append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), v1alpha1.NewTag),
+			Tags:      append(tags, v1alpha1.NewTag),
 		})
 		return response.GetVolume().GetSizeBytes(), err
 	}
@@ -237,7 +238,7 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
 		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType,
 		SizeBytes: bytes,
-		Tags:      tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]),
+		Tags:      tags,
 	})
 	return response.GetSnapshot().GetSizeBytes(), err
 }
@@ -285,6 +286,15 @@ func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
 	}
 	return tags
+}
+
+// encryptionTags returns the tag that marks a logical volume as encrypted, if it is. A snapshot has it too.
+func encryptionTags(lv *topolvmv1.LogicalVolume) []string {
+	method := lv.Annotations[v1alpha1.EncryptionAnnotation]
+	if !isTag(method) {
+		return nil
+	}
+	return []string{v1alpha1.EncryptionTagPrefix + method}
 }
 
 // isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.

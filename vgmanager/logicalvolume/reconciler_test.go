@@ -396,6 +396,27 @@ func (o operation) check(w *world, what string) {
 	}
 }
 
+// TestAnEncryptedVolumeIsTagged also checks a snapshot, which is encrypted as its source.
+func TestAnEncryptedVolumeIsTagged(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"a", "b"} {
+		w.ask(name, thin(4))
+		lv := w.get(name)
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, v1alpha1.EncryptionLUKS2)
+		if name == "b" {
+			lv.Spec.Source = "a"
+			lv.Spec.AccessType = "ro"
+		}
+		w.must(w.api.Update(t.Context(), lv))
+		w.must(w.run(w.agent(), name))
+		report, err := w.lvm.Report(t.Context())
+		w.must(err)
+		if got := report.VG("thin").LV(string(lv.UID)); got == nil || !slices.Contains(got.Tags, "lvms.encryption=luks2") {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", thin(4))

@@ -143,9 +143,15 @@ func (r *Reconciler) currentVolume(ctx context.Context, group, uuid string) (*lv
 	return nil, nil
 }
 
+// volumeOf returns a volume for a check of its file system. The file system of an encrypted volume is not on its
+// device, so it is not passed on: a check must not look for its backup superblocks there.
 func volumeOf(lv *lvm.LV) fsck.Volume {
 	v := fsck.Volume{Name: lv.Name, Device: lv.Path, Major: lv.Major, Minor: lv.Minor}
 	for _, tag := range lv.Tags {
+		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) {
+			v.Formatted = ""
+			break
+		}
 		if kind, is := strings.CutPrefix(tag, v1alpha1.FormattedTagPrefix); is {
 			v.Formatted = kind
 		}

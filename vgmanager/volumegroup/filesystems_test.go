@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -482,4 +483,22 @@ func (b *bench) waitForChecks() {
 		run := b.agent.checks.list["vg1"]
 		return run == nil || !run.running
 	})
+}
+
+// TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice checks that a check does not look for the file system of an
+// encrypted volume on its logical volume, for example after its header was lost.
+func TestTheFileSystemOfAnEncryptedVolumeIsNotOnItsDevice(t *testing.T) {
+	formatted := v1alpha1.FormattedTagPrefix + "xfs"
+	marked := v1alpha1.EncryptionTagPrefix + v1alpha1.EncryptionLUKS2
+	for _, test := range []struct {
+		tags []string
+		want string
+	}{{[]string{formatted}, "xfs"}, {[]string{marked, formatted}, ""}, {[]string{formatted, marked}, ""}} {
+		if got := volumeOf(&lvm.LV{Tags: test.tags}).Formatted; got != test.want {
+			t.Errorf("%q: got %q", test.tags, got)
+		}
+	}
+	if device.OpenVolumePrefix != "/dev/mapper/"+v1alpha1.MappingPrefix {
+		t.Errorf("the inventory knows open volumes as %s", device.OpenVolumePrefix)
+	}
 }

@@ -140,13 +140,22 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	}}, nil
 }
 
+// nodeParameters are the parameters of a StorageClass that the node needs.
+var nodeParameters = []string{v1alpha1.MkfsOptionsParameter, v1alpha1.EncryptionParameter,
+	v1alpha1.EncryptionDiscardsParameter}
+
 // contextOf returns the parameters of a StorageClass that the node needs.
 func contextOf(parameters map[string]string) map[string]string {
-	options := parameters[v1alpha1.MkfsOptionsParameter]
-	if options == "" {
+	kept := map[string]string{}
+	for _, name := range nodeParameters {
+		if value := parameters[name]; value != "" {
+			kept[name] = value
+		}
+	}
+	if len(kept) == 0 {
 		return nil
 	}
-	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
+	return kept
 }
 
 func topologyOf(lv *topolvmv1.LogicalVolume) *csi.Topology {
@@ -171,11 +180,15 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return nil, err
 	}
-	size, err := requestedSize(request.GetCapacityRange(), request.GetVolumeCapabilities())
+	parameters := request.GetParameters()
+	encryption, err := service.EncryptionOf(parameters)
 	if err != nil {
 		return nil, err
 	}
-	parameters := request.GetParameters()
+	size, err := requestedSize(request.GetCapacityRange(), request.GetVolumeCapabilities(), encryption.Method)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
 		return nil, err
 	}
@@ -187,6 +200,7 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if limits != v1alpha1.NoIOLimits {
 		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
 	}
+	setEncryption(desired, encryption.Method)
 	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
@@ -200,6 +214,9 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, status.Errorf(codes.InvalidArgument, "source %s is in device class %s, but the "+
 			"StorageClass is for %s: a copy must be in the device class of its source",
 			source.Name, source.Spec.DeviceClass, desired.Spec.DeviceClass)
+	}
+	if err := sameEncryption(source, encryption.Method); err != nil {
+		return nil, err
 	}
 	if size < sizeOfVolume(source) {
 		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,

@@ -755,6 +755,20 @@ func TestListVolumesPageByPage(t *testing.T) {
 	wantCode(t, "negative", err, codes.InvalidArgument)
 }
 
+func TestAnEncryptedVolumeHasRoomForItsHeader(t *testing.T) {
+	block := &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}}
+	for _, tt := range []struct {
+		capability *csi.VolumeCapability
+		want       int64
+	}{{mountCapability("ext4"), 48 * mebi}, {mountCapability("xfs"), 316 * mebi}, {block, 24 * mebi}} {
+		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: 1}, []*csi.VolumeCapability{tt.capability},
+			v1alpha1.EncryptionLUKS2)
+		if err != nil || got != tt.want {
+			t.Errorf("%v: got %d, %v, want %d", tt.capability, got, err, tt.want)
+		}
+	}
+}
+
 func TestSizes(t *testing.T) {
 	mount := []*csi.VolumeCapability{mountCapability("ext4")}
 	for name, tt := range map[string]struct {
@@ -773,7 +787,7 @@ func TestSizes(t *testing.T) {
 		"a negative request": {-1, 0, 0, codes.InvalidArgument},
 		"a negative limit":   {0, -1, 0, codes.InvalidArgument},
 	} {
-		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: tt.required, LimitBytes: tt.limit}, mount)
+		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: tt.required, LimitBytes: tt.limit}, mount, "")
 		if got != tt.want || status.Code(err) != tt.code {
 			t.Errorf("%s: got %d, %v", name, got, err)
 		}

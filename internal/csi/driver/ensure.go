@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
@@ -124,6 +125,8 @@ func differences(desired, present *topolvmv1.LogicalVolume) string {
 	if desired.Spec.DeviceClass != "" {
 		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
 	}
+	add("encryption", desired.Annotations[v1alpha1.EncryptionAnnotation],
+		present.Annotations[v1alpha1.EncryptionAnnotation])
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
 	if desired.Spec.AccessType != accessSnapshot {

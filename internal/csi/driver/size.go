@@ -17,11 +17,13 @@ const (
 	sector = 4096
 	// minimumBlock is the minimum size of a block volume.
 	minimumBlock = 8 * mebi
+	// headerSize is the size of the LUKS header of an encrypted volume: the default of cryptsetup.
+	headerSize = 16 * mebi
 )
 
 // requestedSize returns the size in bytes for a request: at least the minimum of its file system, and a multiple of
-// sector. It returns OutOfRange if that exceeds the limit of the request.
-func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (int64, error) {
+// sector. An encrypted volume also has its header. It returns OutOfRange if that exceeds the limit of the request.
+func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability, encryption string) (int64, error) {
 	required, limit, err := bounds(r)
 	if err != nil {
 		return 0, err
@@ -29,6 +31,9 @@ func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (
 	least := int64(0)
 	for _, c := range capabilities {
 		least = max(least, minimumOf(c))
+	}
+	if encryption != "" {
+		least += headerSize
 	}
 	if required == 0 {
 		required = defaultSize

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
@@ -39,6 +40,7 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetSourceVolumeId())
 	}
 	desired := newDesiredVolume(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
+	setEncryption(desired, source.Annotations[v1alpha1.EncryptionAnnotation])
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = accessSnapshot
 	desired.Spec.DeviceClass = source.Spec.DeviceClass

@@ -96,6 +96,13 @@ var steps = []Step{
 			"lvs --noheadings -o lv_name --select 'pool_lv!=\"\"' vg1)\" ]; do sleep 1; done"},
 	{Text: kubectl + "exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- vgremove GROUP",
 		With: map[string]string{"GROUP": "foreign"}},
+	{Text: "kubectl create namespace volume-keys"},
+	{Text: "kubectl -n volume-keys create secret generic lvms-key --from-file=key", Before: newKey},
+	{Text: "kubectl -n volume-keys get secret lvms-key -o jsonpath='{.data.key}' | base64 -d > previousKey",
+		Before: "cd $(mktemp -d)", After: "[ $(wc -c < previousKey) = 44 ]"},
+	{Text: "kubectl -n volume-keys create secret generic lvms-key --from-file=key --from-file=previousKey  " +
+		"--dry-run=client -o yaml | kubectl apply -f -",
+		Before: newKey + "; cp key previousKey", After: "kubectl delete namespace volume-keys"},
 	{Text: kubectl + "delete $AGENT", After: agents},
 	{Text: kubectl + "delete pod POD", After: agents},
 	{Text: kubectl + "delete secret vg-manager-metrics-cert",
@@ -107,6 +114,9 @@ var steps = []Step{
 	{Text: kubectl + "rollout restart deployment/lvms-operator", After: operators},
 	{Text: kubectl + "delete pod -l 'app.kubernetes.io/name in (lvms-operator, vg-manager)'", After: operators + "; " + agents},
 }
+
+// newKey writes the key of encrypted volumes to the file key.
+const newKey = "cd $(mktemp -d); head -c 32 /dev/urandom | base64 -w 0 > key"
 
 // mirror finds a redundant volume.
 const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --select segtype=raid1 safe | tr -d ' ')"

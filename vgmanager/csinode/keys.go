@@ -1,0 +1,85 @@
+package csinode
+
+import (
+	"bytes"
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
+)
+
+// Keys provides the keys of encrypted volumes. SecretKeys reads them from the Secret of a call; a key management
+// service would use the Secret to log in. The keys of a volume must be the same for each copy of it.
+type Keys interface {
+	// Key returns the key of a volume: luks.MinimumKey to luks.MaximumKey bytes. An error says why there is none.
+	Key(ctx context.Context, volumeID string, secrets map[string]string) ([]byte, error)
+	// Previous returns the key that Key has replaced, or nil if there is none. After an error, it is unknown.
+	Previous(ctx context.Context, volumeID string, secrets map[string]string) ([]byte, error)
+}
+
+// SecretKeys are the keys in the Secret that the kubelet passes to NodeStageVolume.
+type SecretKeys struct{}
+
+// Key implements Keys.
+func (SecretKeys) Key(_ context.Context, _ string, secrets map[string]string) ([]byte, error) {
+	key, exists := secrets[v1alpha1.EncryptionKey]
+	switch {
+	case len(secrets) == 0:
+		return nil, status.Errorf(codes.FailedPrecondition, "the PersistentVolume names no Secret "+
+			"(nodeStageSecretRef), or an empty one: set %s and %s in the StorageClass, and create the claim again",
+			v1alpha1.NodeStageSecretNameParameter, v1alpha1.NodeStageSecretNamespaceParameter)
+	case !exists:
+		return nil, status.Errorf(codes.FailedPrecondition, "the Secret that the PersistentVolume names "+
+			"(nodeStageSecretRef) has no %s: restore it", v1alpha1.EncryptionKey)
+	}
+	return checkKey(v1alpha1.EncryptionKey, key)
+}
+
+// Previous implements Keys.
+func (SecretKeys) Previous(_ context.Context, _ string, secrets map[string]string) ([]byte, error) {
+	key, exists := secrets[v1alpha1.EncryptionPreviousKey]
+	if !exists {
+		return nil, nil
+	}
+	return checkKey(v1alpha1.EncryptionPreviousKey, key)
+}
+
+func checkKey(name, key string) ([]byte, error) {
+	if len(key) < luks.MinimumKey || len(key) > luks.MaximumKey {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s in the Secret that the PersistentVolume names "+
+			"(nodeStageSecretRef) has %d bytes: it must have %d to %d random bytes", name, len(key), luks.MinimumKey,
+			luks.MaximumKey)
+	}
+	return []byte(key), nil
+}
+
+// volumeKeys are the keys of a volume. previous is nil if there is none.
+type volumeKeys struct{ key, previous []byte }
+
+// refused says which keys do not open a volume.
+func (k volumeKeys) refused() string {
+	if k.previous == nil {
+		return "its key is not " + v1alpha1.EncryptionKey
+	}
+	return "its key is neither " + v1alpha1.EncryptionKey + " nor " + v1alpha1.EncryptionPreviousKey
+}
+
+// keysOf returns the keys of an encrypted volume. A previous key that is the same as the present one is none: it must
+// not be removed.
+func (s *NodeServer) keysOf(ctx context.Context, v volume, secrets map[string]string) (keys volumeKeys, err error) {
+	if keys.key, err = s.Keys.Key(ctx, v.id, secrets); err == nil {
+		keys.previous, err = s.Keys.Previous(ctx, v.id, secrets)
+	}
+	if err != nil {
+		return volumeKeys{}, status.Errorf(status.Code(err), "encrypted volume %s (%s) on node %s has no key: %s; "+
+			"without its key, the data of the volume is lost", v.id, v.lv.GetPath(), s.Node,
+			status.Convert(err).Message())
+	}
+	if bytes.Equal(keys.key, keys.previous) {
+		keys.previous = nil
+	}
+	return keys, nil
+}
