@@ -139,8 +139,8 @@ func (d nodeDisks) mountPoints(number deviceNumber) ([]string, error) {
 	var points []string
 	for _, m := range table {
 		is := deviceNumber{uint32(m.Major), uint32(m.Minor)} == number
-		if !is && strings.HasPrefix(filepath.Base(m.Root), "dm-") {
-			// The mount may be a bind mount of a device file.
+		if !is && (strings.HasPrefix(filepath.Base(m.Root), "dm-") || strings.HasPrefix(m.Root, "/mapper/")) {
+			// The mount may be a bind mount of a device file. Without udev, those in /dev/mapper are no links.
 			shown, err := d.backingDevice(m.MountPoint)
 			is = err == nil && shown == number
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -175,6 +176,13 @@ func (l *encryptedLab) grows(fs string) {
 	}
 }
 
+func (l *encryptedLab) mappedNumber() deviceNumber {
+	l.Helper()
+	number, err := nodeDisks{}.number("/dev/mapper/" + mappingName(id))
+	l.m.ok(err)
+	return number
+}
+
 func (l *encryptedLab) expandReal() error {
 	_, err := l.server.NodeExpandVolume(l.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: l.target})
 	return err
@@ -184,6 +192,10 @@ func (l *encryptedLab) expandReal() error {
 func (l *encryptedLab) isKnownByItsVolume(fs string) {
 	l.Helper()
 	number := deviceNumber{l.volumes.lv.GetDevMajor(), l.volumes.lv.GetDevMinor()}.String()
+	points, err := l.server.disks.mountPoints(l.mappedNumber())
+	if err != nil || !slices.Contains(points, l.target) {
+		l.Errorf("the Pods with the volume are found at %q, %v", points, err)
+	}
 	used, err := NewFileSystems("node1").Used(l.Context(), []string{number})
 	if err != nil || (used[number] > 0) != (fs != "") {
 		l.Errorf("got %v, %v", used, err)
