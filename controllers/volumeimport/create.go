@@ -198,7 +198,7 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 	if err := j.client.Get(ctx, client.ObjectKey{Name: className}, class); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read StorageClass %s: %w", className, err)
 	}
-	return &corev1.PersistentVolume{
+	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: v.PersistentVolume,
 			Labels:      map[string]string{corev1.LabelHostname: j.node},
 			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName}},
@@ -212,7 +212,8 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 				Driver: v1alpha1.DriverName, VolumeHandle: v.Name, FSType: v.FSType}},
 			NodeAffinity: onNode(j.node),
 		},
-	}, nil
+	}
+	return pv, setEncryption(pv, class, claim)
 }
 
 func onNode(node string) *corev1.VolumeNodeAffinity {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -68,7 +69,27 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
 		}
 	}
-	return found.GetSizeBytes(), nil
+	return found.GetSizeBytes(), r.recordEncryption(ctx, lv, found.GetTags())
+}
+
+// recordEncryption records in the object how an existing logical volume is encrypted, for copies of it.
+func (r *Reconciler) recordEncryption(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
+	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) })
+	if at < 0 {
+		return nil
+	}
+	method := strings.TrimPrefix(tags[at], v1alpha1.EncryptionTagPrefix)
+	if lv.Annotations[v1alpha1.EncryptionAnnotation] == method {
+		return nil
+	}
+	before := lv.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, method)
+	if err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: "+
+			"%v", v1alpha1.EncryptionAnnotation,
+			lv.Name, err)
+	}
+	return nil
 }
 
 // changedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.

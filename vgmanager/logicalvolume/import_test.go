@@ -78,6 +78,36 @@ func importAtEveryPoint(t *testing.T, newWorld func(*testing.T) *world) {
 
 // TestNothingIsCreatedForAnImport: the volume does not exist, belongs to another object, or cannot be read. The object
 // can then be deleted, and no volume is removed with it.
+// TestAnImportedVolumeIsStillEncrypted also checks a copy of it, and that the object says so if it cannot be read again
+// from the disk.
+func TestAnImportedVolumeIsStillEncrypted(t *testing.T) {
+	w := newWorld(t)
+	w.orphaned("orphan")
+	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "orphan", Add: []string{"lvms.encryption=luks2"}}))
+	w.importing("pvc-1", "orphan")
+	for range 2 {
+		w.must(w.run(w.agent(), "pvc-1"))
+	}
+	lv := w.get("pvc-1")
+	if got := lv.Annotations[v1alpha1.EncryptionAnnotation]; got != v1alpha1.EncryptionLUKS2 {
+		t.Errorf("got the annotation %q", got)
+	}
+	w.ask("copy", thin(12))
+	copied := w.get("copy")
+	copied.Spec.Source = "pvc-1"
+	copied.Spec.AccessType = "rw"
+	w.must(w.api.Update(t.Context(), copied))
+	w.fake.Fail("Report", errors.New("input/output error"))
+	if err := w.run(w.agent(), "copy"); err == nil && w.get("copy").Status.VolumeID != "" {
+		t.Error("a copy was created without reading whether its source is encrypted")
+	}
+	w.fake.Fail("Report", nil)
+	w.must(w.run(w.agent(), "copy"))
+	if got := w.tags(string(copied.UID)); !slices.Contains(got, "lvms.encryption=luks2") {
+		t.Errorf("the copy has the tags %q", got)
+	}
+}
+
 func TestNothingIsCreatedForAnImport(t *testing.T) {
 	for name, test := range map[string]struct {
 		volume string

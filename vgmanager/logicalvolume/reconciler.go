@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -235,6 +237,9 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 	if err != nil {
 		return 0, err
 	}
+	if tags, err = r.withEncryptionOf(ctx, lv.Spec.DeviceClass, source, tags); err != nil {
+		return 0, err
+	}
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
 		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType,
 		SizeBytes: bytes,
@@ -295,6 +300,24 @@ func encryptionTags(lv *topolvmv1.LogicalVolume) []string {
 		return nil
 	}
 	return []string{v1alpha1.EncryptionTagPrefix + method}
+}
+
+// withEncryptionOf adds the tag that marks the source of a copy as encrypted, if it is: the copy has its blocks. The
+// annotation of the copy is not enough, because that of its source can have been lost.
+func (r *Reconciler) withEncryptionOf(ctx context.Context, class, source string, tags []string) ([]string, error) {
+	found, err := r.Volumes.FindLV(ctx, class, source)
+	if status.Code(err) == codes.NotFound {
+		return tags, nil // the copy exists, or is refused for this reason
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range found.GetTags() {
+		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags, nil
 }
 
 // isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.

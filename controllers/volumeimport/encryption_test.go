@@ -1,0 +1,67 @@
+package volumeimport
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data",
+		Annotations: map[string]string{"example.com/key": "mine"}}}
+	for name, test := range map[string]struct {
+		secret, namespace string
+		want              corev1.SecretReference
+		says              string
+	}{
+		"for the StorageClass": {"k", "keys", corev1.SecretReference{Name: "k", Namespace: "keys"}, ""},
+		"for the namespace":    {"k", "${pvc.namespace}", corev1.SecretReference{Name: "k", Namespace: "shop"}, ""},
+		"for the claim": {"${pvc.name}-key", "${pvc.namespace}",
+			corev1.SecretReference{Name: "data-key", Namespace: "shop"}, ""},
+		"for the volume": {"${pv.name}", "keys", corev1.SecretReference{Name: "pvc-1", Namespace: "keys"}, ""},
+		"from an annotation": {"${pvc.annotations['example.com/key']}", "keys",
+			corev1.SecretReference{Name: "mine", Namespace: "keys"}, ""},
+		"from an annotation that is not set": {"${pvc.annotations['other']}", "keys", corev1.SecretReference{}, "other"},
+		"from something unknown":             {"k", "${pvc.uid}", corev1.SecretReference{}, "pvc.uid"},
+		"none":                               {"", "keys", corev1.SecretReference{}, "cannot be named"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parameters := map[string]string{v1alpha1.EncryptionParameter: "luks2",
+				v1alpha1.EncryptionDiscardsParameter:       "true",
+				v1alpha1.NodeStageSecretNameParameter:      test.secret,
+				v1alpha1.NodeStageSecretNamespaceParameter: test.namespace}
+			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}}
+			pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{VolumeHandle: "8a6e"}
+			err := setEncryption(pv, &storagev1.StorageClass{Parameters: parameters}, claim)
+			if test.says != "" {
+				if err == nil || !strings.Contains(err.Error(), test.says) || pv.Spec.CSI.NodeStageSecretRef != nil {
+					t.Errorf("got %v, %v", pv.Spec.CSI.NodeStageSecretRef, err)
+				}
+				return
+			}
+			if got := pv.Spec.CSI.NodeStageSecretRef; err != nil || got == nil || *got != test.want {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if got := pv.Spec.CSI.VolumeAttributes; !maps.Equal(got, map[string]string{
+				v1alpha1.EncryptionParameter: "luks2", v1alpha1.EncryptionDiscardsParameter: "true"}) {
+				t.Errorf("got the attributes %v", got)
+			}
+		})
+	}
+}
+
+func TestAnImportedVolumeWithoutEncryptionHasNoSecret(t *testing.T) {
+	pv := &corev1.PersistentVolume{}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{}
+	err := setEncryption(pv, &storagev1.StorageClass{Parameters: map[string]string{
+		v1alpha1.NodeStageSecretNameParameter: "k"}}, &corev1.PersistentVolumeClaim{})
+	if err != nil || pv.Spec.CSI.NodeStageSecretRef != nil || pv.Spec.CSI.VolumeAttributes != nil {
+		t.Errorf("got %+v, %v", pv.Spec.CSI, err)
+	}
+}
