@@ -50,6 +50,12 @@ func newEncrypted(t *testing.T) *encryptedLab {
 	return l
 }
 
+// newEncryptedVolume is newVolume for an encrypted volume.
+func newEncryptedVolume(t *testing.T) *bench {
+	t.Helper()
+	return newEncrypted(t).bench
+}
+
 // header returns a hash of the first 16 MiB of the logical volume.
 func (l *encryptedLab) header() [sha256.Size]byte {
 	l.Helper()

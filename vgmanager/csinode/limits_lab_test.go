@@ -82,18 +82,24 @@ func writeFor(t *testing.T, path string, mebibytes int) time.Duration {
 // TestLabTheIOOfAPodIsLimited limits a Pod to 1 MiB a second when it gets a volume, and to more while it runs. 8 MiB
 // then take at least 6 seconds, and less than 4.
 func TestLabTheIOOfAPodIsLimited(t *testing.T) {
-	for name, kind := range map[string]string{"ext4": "ext4", "xfs": "xfs", "block": ""} {
+	for name, volumeOf := range map[string]struct {
+		kind   string
+		create func(*testing.T) *bench
+	}{
+		"ext4": {"ext4", newVolume}, "xfs": {"xfs", newVolume}, "block": {"", newVolume},
+		"encrypted xfs": {"xfs", newEncryptedVolume}, "encrypted block": {"", newEncryptedVolume},
+	} {
 		t.Run(name, func(t *testing.T) {
+			kind := volumeOf.kind
 			pod := podCgroup(t, podA)
-			b := newVolume(t)
+			b := volumeOf.create(t)
 			b.server.Pods = cgroup.New(hierarchy)
 			b.annotate(map[string]string{v1alpha1.IOLimitsAnnotation: "writeBytesPerSecond=1048576"})
 			b.target = filepath.Join(t.TempDir(), "pods", podA, "volumes", "mount")
 			if kind == "" {
 				b.target = filepath.Join(t.TempDir(), "volumeDevices", "publish", "pv", podA)
-			} else {
-				b.wantCode(b.stage(kind, writer), codes.OK)
 			}
+			b.wantCode(b.stageEncrypted(kind, secretOf(present, ""), nil), codes.OK)
 			b.wantCode(b.publishAs(kind, b.target), codes.OK)
 			content := contentAt(kind, b.target)
 			write := func() (took time.Duration) {
@@ -117,8 +123,9 @@ func TestLabTheIOOfAPodIsLimited(t *testing.T) {
 				}
 			}
 			line, err := os.ReadFile(filepath.Join(pod, "io.max"))
-			number := numberOf(volume{lv: b.volumes.lv}).String()
-			if err != nil || strings.Contains(string(line), number) {
+			v, findErr := b.server.find(t.Context(), id)
+			number := numberOf(v).String()
+			if err = errors.Join(err, findErr); err != nil || strings.Contains(string(line), number) {
 				t.Errorf("io.max has %q, %v", line, err)
 			}
 			b.unpublish(b.target)
