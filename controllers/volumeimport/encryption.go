@@ -13,7 +13,8 @@ import (
 // setEncryption gives the PersistentVolume of an existing volume the encryption and the Secret of the StorageClass of
 // its claim, as external-provisioner does for a new one. If the volume is not encrypted like that, the node agent
 // refuses to use it, and says why.
-func setEncryption(pv *corev1.PersistentVolume, class *storagev1.StorageClass, claim *corev1.PersistentVolumeClaim) error {
+func setEncryption(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
+	claim *corev1.PersistentVolumeClaim) error {
 	if class.Parameters[v1alpha1.EncryptionParameter] == "" {
 		return nil
 	}

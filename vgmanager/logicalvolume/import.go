@@ -84,7 +84,8 @@ func (r *Reconciler) recordEncryption(ctx context.Context, lv *topolvmv1.Logical
 	}
 	before := lv.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, method)
-	if err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, lv, patch); err != nil {
 		return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: "+
 			"%v", v1alpha1.EncryptionAnnotation,
 			lv.Name, err)

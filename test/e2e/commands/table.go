@@ -101,7 +101,7 @@ var steps = []Step{
 	{Text: "kubectl -n volume-keys get secret lvms-key -o jsonpath='{.data.key}' | base64 -d > previousKey",
 		Before: "cd $(mktemp -d)", After: "[ $(wc -c < previousKey) = 44 ]"},
 	{Text: "kubectl -n volume-keys create secret generic lvms-key --from-file=key --from-file=previousKey  " +
-		"--dry-run=client -o yaml | kubectl apply -f -",
+		"--dry-run=client -o yaml | kubectl replace -f -",
 		Before: newKey + "; cp key previousKey", After: "kubectl delete namespace volume-keys"},
 	{Text: kubectl + "delete $AGENT", After: agents},
 	{Text: kubectl + "delete pod POD", After: agents},
