@@ -38,8 +38,11 @@ type FileSystems struct {
 	usage func(path string) ([]volumeUsage, error)
 	calls *bounded.Calls
 	// trimRange is trimRange, which tests replace. trims are its calls.
-	trimRange func(path string, device string, start, length uint64) error
+	trimRange func(path string, device string, start, length uint64) (trimmed uint64, err error)
 	trims     *bounded.Calls
+	// trimming are the trims of staged file systems that run, by mount point. mu guards it.
+	mu       sync.Mutex
+	trimming map[string]*stagedTrim
 }
 
 // NewFileSystems returns the FileSystems of this node. The process needs the node's /sys and the mounts of its volumes.
@@ -48,6 +51,7 @@ func NewFileSystems(node string) *FileSystems {
 		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf,
 		calls:     bounded.New(fileSystemTimeout, maxSilent),
 		trimRange: trimRange, trims: bounded.New(trimTimeout, maxSilentTrims),
+		trimming: map[string]*stagedTrim{},
 	}
 }
 

@@ -336,6 +336,7 @@ func (s *NodeServer) unmount(ctx context.Context, id, path, name string,
 		return err
 	}
 	defer s.locks.Leave(id)
+	s.FileSystems.endTrim(ctx, path)
 	if err := s.disks.unmount(ctx, path); err != nil {
 		return status.Errorf(codes.Internal, "unmount volume %s from %s: %v", id, path, err)
 	}

@@ -71,17 +71,29 @@ func (f *FileSystems) Trim(ctx context.Context, device string) error {
 	if len(mounts[device]) == 0 {
 		return fmt.Errorf("device %s is no longer mounted on node %s", device, f.node)
 	}
+	mounted := wholeMount(mounts[device])
+	path := mounted.MountPoint
+	on := deviceOf(mounted)
+	return f.trimSteps(ctx, device, path, func(start uint64) error {
+		_, err := f.trim(ctx, on, func() (uint64, error) {
+			return f.trimRange(path, on, start, trimStep)
+		})
+		return err
+	})
+}
+
+// trimSteps calls step for each trimStep bytes of the file system that is mounted at a path, until the context is
+// canceled.
+func (f *FileSystems) trimSteps(ctx context.Context, device, path string, step func(start uint64) error) error {
 	size, err := f.sizeOf(device)
 	if err != nil {
 		return err
 	}
-	mounted := wholeMount(mounts[device])
-	path := mounted.MountPoint
 	if _, err := f.ask(ctx, path); err != nil {
 		return fmt.Errorf("the file system at %s on node %s is not accessible: %w", path, f.node, err)
 	}
 	for start := uint64(0); start < size && ctx.Err() == nil; start += trimStep {
-		err := f.trim(ctx, deviceOf(mounted), path, start)
+		err := step(start)
 		if start > 0 && errors.Is(err, unix.EINVAL) {
 			return nil // the file system is smaller than its device
 		}
@@ -92,12 +104,18 @@ func (f *FileSystems) Trim(ctx context.Context, device string) error {
 	return ctx.Err()
 }
 
-// trim trims trimStep bytes of a file system. It runs at most one call for each device at a time.
-func (f *FileSystems) trim(ctx context.Context, device, path string, start uint64) error {
-	result, err := bounded.Do(ctx, f.trims, device, func(context.Context) error {
-		return f.trimRange(path, device, start, trimStep)
+// trim makes a call that trims a file system. It runs at most one call for each device at a time.
+func (f *FileSystems) trim(ctx context.Context, device string,
+	call func() (uint64, error)) (trimmed uint64, err error) {
+	type answer struct {
+		trimmed uint64
+		err     error
+	}
+	got, err := bounded.Do(ctx, f.trims, device, func(context.Context) answer {
+		trimmed, err := call()
+		return answer{trimmed, err}
 	})
-	return errors.Join(err, result)
+	return got.trimmed, errors.Join(err, got.err)
 }
 
 // wholeMount returns a mount of the root of the file system if there is one. Other mounts can be those of single files.
@@ -122,21 +140,21 @@ func (f *FileSystems) sizeOf(device string) (uint64, error) {
 // fstrimRange is struct fstrim_range (include/uapi/linux/fs.h).
 type fstrimRange struct{ start, length, minimum uint64 }
 
-// trimRange trims a range of the file system that is mounted at a path. It does nothing if another file system than the
-// one on the device is mounted there.
-func trimRange(path, device string, start, length uint64) error {
+// trimRange trims a range of the file system that is mounted at a path, and returns how many bytes the file system
+// discarded. It does nothing if another file system than the one on the device is mounted there.
+func trimRange(path, device string, start, length uint64) (trimmed uint64, err error) {
 	f, err := os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = f.Close() }()
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(int(f.Fd()), &stat) }); err != nil {
-		return err
+		return 0, err
 	}
 	mounted := fmt.Sprintf("%d:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev))
 	if mounted != device {
-		return fmt.Errorf("device %s is mounted there, not %s", mounted, device)
+		return 0, fmt.Errorf("device %s is mounted there, not %s", mounted, device)
 	}
 	err = retry(func() error {
 		r := fstrimRange{start: start, length: length}
@@ -144,7 +162,8 @@ func trimRange(path, device string, start, length uint64) error {
 		if errno != 0 {
 			return errno
 		}
+		trimmed = r.length // FITRIM returns the number of discarded bytes in it.
 		return nil
 	})
-	return err
+	return trimmed, err
 }

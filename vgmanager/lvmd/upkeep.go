@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -76,11 +77,17 @@ type VolumeState struct {
 	Created time.Time
 	// Condition describes what is wrong with the volume, or is "".
 	Condition string
+	// Damaged: the volume, its thin pool or one of its devices is damaged or missing. It is false for a volume whose
+	// thin pool has no free space.
+	Damaged bool
 	// SuspendedDevices are the suspended devices that hold data of the volume.
 	SuspendedDevices []string
 	// DataPercent is the written part of a thin volume. It is nil for other volumes, and while the volume is not
 	// active.
 	DataPercent *float64
+	// PoolPercent is the current data usage of the thin pool of the volume. It is nil for other volumes, and while the
+	// pool is not active.
+	PoolPercent *float64
 	ReadOnly    bool
 	// ExistingVolumeGroup: an administrator created the volume group.
 	ExistingVolumeGroup bool
@@ -115,6 +122,7 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size),
 				Tags: lv.Tags, Created: lv.Created,
 				Condition: l.condition(lv), SuspendedDevices: suspended[lv.Name], DataPercent: lv.DataPercent,
+				Damaged: l.isDamaged(lv), PoolPercent: l.fill.data,
 				ReadOnly:            lv.Attr.ReadOnly(),
 				ExistingVolumeGroup: l.class.ExistingVolumeGroup,
 			})
@@ -137,19 +145,11 @@ func (l classView) condition(lv *lvm.LV) string {
 }
 
 func (l classView) wrongs(lv *lvm.LV) []string {
-	var wrongs []string
-	for _, pv := range l.vg.PVs {
-		if pv.Missing && slices.Contains(l.vg.VolumesOn(pv.UUID), lv.Name) {
-			wrongs = append(wrongs, fmt.Sprintf("the device with physical volume %s is missing", pv.UUID))
-		}
-	}
-	if lv.Health != "" {
-		wrongs = append(wrongs, fmt.Sprintf("logical volume %s/%s is %s", l.vg.Name, lv.Name, lv.Health))
-	}
+	wrongs := l.damages(lv)
 	if l.pool == nil {
 		return wrongs
 	}
-	if l.pool.Health != "" || l.pool.CheckNeeded {
+	if l.poolIsAbnormal() {
 		wrongs = append(wrongs, fmt.Sprintf("thin pool %s/%s is broken: %s", l.vg.Name, l.pool.Name, poolState(l.pool)))
 	}
 	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
@@ -160,6 +160,37 @@ func (l classView) wrongs(lv *lvm.LV) []string {
 		}
 	}
 	return wrongs
+}
+
+// damages returns what is wrong with a volume itself, and not with its thin pool.
+func (l classView) damages(lv *lvm.LV) []string {
+	var wrongs []string
+	for _, pv := range l.vg.PVs {
+		if pv.Missing && slices.Contains(l.vg.VolumesOn(pv.UUID), lv.Name) {
+			wrongs = append(wrongs, fmt.Sprintf("the device with physical volume %s is missing", pv.UUID))
+		}
+	}
+	if lv.Health != "" {
+		wrongs = append(wrongs, fmt.Sprintf("logical volume %s/%s is %s", l.vg.Name, lv.Name, lv.Health))
+	}
+	return wrongs
+}
+
+func (l classView) poolIsAbnormal() bool { return l.pool.Health != "" || l.pool.CheckNeeded }
+
+// poolOutOfData is LVM's health of a thin pool without free data space.
+const poolOutOfData = "out_of_data"
+
+// isDamaged reports whether a volume or its thin pool is damaged. A thin pool without free data space is not.
+func (l classView) isDamaged(lv *lvm.LV) bool {
+	if len(l.damages(lv)) > 0 {
+		return true
+	}
+	if l.pool == nil || !l.poolIsAbnormal() {
+		return false
+	}
+	full := l.pool.Health == poolOutOfData || l.pool.Health == devicemapper.ModeOutOfData
+	return !full || l.pool.CheckNeeded
 }
 
 // nearlyFull is the pool usage in percent at which its volumes are reported as abnormal, regardless of the high-water
