@@ -22,6 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
 // +kubebuilder:validation:XValidation:rule="!has(self.thinPoolConfig) || !has(self.eraseOnDelete) || self.eraseOnDelete != 'Zero'",message="eraseOnDelete Zero cannot be set together with thinPoolConfig: a thin pool zeros the blocks that it allocates, and zeros would use its space: use Discard or None"
+// +kubebuilder:validation:XValidation:rule="has(self.thinPoolConfig) || !has(self.trim) || !has(self.trim.poolUsageThresholdPercent)",message="trim.poolUsageThresholdPercent requires thinPoolConfig: a thick volume keeps its space when it is trimmed"
 type DeviceClass struct {
 	// name is the name of the device class and, without existingVolumeGroup, of its volume group on each node. The name
 	// of its StorageClass is lvms- followed by this name. It has at most 63 characters.
@@ -152,6 +153,13 @@ type DeviceClass struct {
 	// cannot be set together with thinPoolConfig. A change also applies to volumes that are being deleted.
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
+
+	// trim has the file systems of mounted volumes trimmed (fstrim): a thin pool gets the blocks of deleted files back,
+	// and the disks of thick volumes know that the blocks are unused. Block volumes, and volumes that are suspended,
+	// read-only, damaged or being deleted, are not trimmed. Not set: no volume is trimmed. It can be changed at any
+	// time.
+	// +optional
+	Trim *TrimConfig `json:"trim,omitempty"`
 }
 
 // EraseMethod is what happens to the blocks of a logical volume before it is removed.

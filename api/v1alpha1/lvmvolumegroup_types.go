@@ -114,4 +114,8 @@ type LVMVolumeGroupSpec struct {
 	// Zero without thinPoolConfig, and None with thinPoolConfig.
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
+
+	// trim controls when the file systems of mounted volumes are trimmed. Not set: never.
+	// +optional
+	Trim *TrimConfig `json:"trim,omitempty"`
 }

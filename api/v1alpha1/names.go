@@ -104,6 +104,8 @@ const (
 	IOLimitsInForceAnnotation = "lvm.topolvm.io/io-limits-in-force"
 	// IOLimitsErrorAnnotation on a LogicalVolume has the limits that the node agent could not apply, and why.
 	IOLimitsErrorAnnotation = "lvm.topolvm.io/io-limits-error"
+	// TrimAnnotation on a LogicalVolume has the TrimRecord of its file system, as JSON. The node agent writes it.
+	TrimAnnotation = "lvm.topolvm.io/trim"
 	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its
 	// volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/reference"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/fstrim"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
@@ -33,7 +34,7 @@ var chapters = []struct {
 	{"Capacity (node agent)", [][]metric.Family{capacity.Families}},
 	{"Volume groups and devices (node agent)", [][]metric.Family{nodemetrics.Families}},
 	{"SMART health of disks (node agent, if SMART is enabled)", [][]metric.Family{smart.Families}},
-	{"Volumes (node agent)", [][]metric.Family{logicalvolume.Families}},
+	{"Volumes (node agent)", [][]metric.Family{logicalvolume.Families, fstrim.Families}},
 	{"Commands (node agent)", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"LVMCluster and its nodes (operator)", [][]metric.Family{lvmcluster.Families}},
 	{"OpenShift console plugin (operator)", [][]metric.Family{consoleplugin.Families}},

@@ -41,6 +41,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
+	"github.com/lvm-storage/lvm-operator/vgmanager/fstrim"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
@@ -139,6 +140,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
+		return err
+	}
+	if err := addTrimmer(mgr, nodeName, namespace, engine, fileSystems, o.layout); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -348,6 +352,17 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		return err
 	}
 	return mgr.AddReadyzCheck("kubelet-registration", registrar.Ready)
+}
+
+// addTrimmer adds what trims the file systems of mounted volumes, if a device class wants that.
+func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, fileSystems sharedFileSystems,
+	layout nodelayout.Layout) error {
+	trimmer := fstrim.New(fstrim.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Namespace: namespace, Volumes: engine,
+		FileSystems: fileSystems, Plugins: layout.CSIPluginsDir(), NotSupported: csinode.TrimNotSupported,
+		Recorder: mgr.GetEventRecorder("vg-manager"),
+	})
+	return errors.Join(metrics.Registry.Register(trimmer), mgr.Add(trimmer))
 }
 
 // csiEndpoint returns the path of csiSocket on the node, which the kubelet uses.

@@ -246,6 +246,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ": rule: raidConfig and thinPoolConfig are mutually exclusive":          upstreamToo,
 		class + ".thinPoolConfig: rule: stripeSize requires stripes":                    ownField,
 		class + ": rule: eraseOnDelete Zero cannot be set together with thinPoolConfig": ownField,
+		class + ": rule: trim.poolUsageThresholdPercent requires thinPoolConfig":        ownField,
 		class + ": rule: deviceSelector and deviceSelectors are mutually exclusive":     ownField,
 		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
 		class + ": rule: autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                               ownField,

@@ -75,6 +75,9 @@ var rules = []rule{
 		never: append([]string{module + "controllers"}, operatorCSI...)},
 	{folder: "vgmanager/erase", ours: []string{"internal/bounded"},
 		never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/fstrim", ours: []string{"api", "internal/event", "internal/metric", "internal/text",
+		"vgmanager/lvmd"},
+		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.

@@ -143,6 +143,14 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`eraseOnDelete Zero cannot be set together with thinPoolConfig`},
 		"unknown method to erase": {`{deviceClasses: [{name: vg1, eraseOnDelete: Shred}]}`,
 			`supported values: "None", "Discard", "Zero"`},
+		"unknown schedule of trims": {`{deviceClasses: [{name: vg1, trim: {schedule: Monthly}}]}`,
+			`supported values: "None", "Daily", "Weekly"`},
+		"threshold of a pool for thick volumes": {
+			`{deviceClasses: [{name: vg1, trim: {poolUsageThresholdPercent: 80}}]}`,
+			`trim.poolUsageThresholdPercent requires thinPoolConfig`},
+		"threshold of a full pool": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1}, trim: {poolUsageThresholdPercent: 100}}]}`,
+			`should be less than or equal to 99`},
 		"size percent of 5": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`,
 			`should be greater than or equal to 10`},
@@ -260,6 +268,8 @@ func TestAccepted(t *testing.T) {
 		"limits of growth":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
 		"least growth":                  `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
 		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain, suspend: true}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
+		"trims of thick volumes":        `{deviceClasses: [{name: vg1, trim: {}}, {name: vg2, trim: {schedule: None}}]}`,
+		"trims for a pool":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1}, trim: {schedule: Daily, poolUsageThresholdPercent: 99}}]}`,
 		"empty deviceSelectors":         `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
 	} {
 		if err := server.Client.Create(context.Background(), cluster(t, storage), client.DryRunAll); err != nil {
@@ -311,6 +321,14 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 	if got, want := *grown.Spec.Storage.DeviceClasses[0].ThinPoolConfig.AutoExtend,
 		(lvmv1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}); got != want {
 		t.Errorf("growth defaults: %+v", got)
+	}
+	trimmed := cluster(t, `{deviceClasses: [{name: vg1, trim: {}}]}`)
+	if err := server.Client.Create(context.Background(), trimmed, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if got := trimmed.Spec.Storage.DeviceClasses[0].Trim; got == nil ||
+		*got != (lvmv1alpha1.TrimConfig{Schedule: lvmv1alpha1.TrimWeekly}) || class.Trim != nil {
+		t.Errorf("trim defaults: %+v, %+v if it is not set", got, class.Trim)
 	}
 	if pool.SizePercent != 90 || pool.ChunkSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic ||
 		pool.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationHost {

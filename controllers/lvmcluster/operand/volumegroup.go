@@ -154,6 +154,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		DeletedVolumeRetention:    class.DeletedVolumeRetention,
 		EraseOnDelete:             class.EraseOnDelete,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
+		Trim:                      class.Trim,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)

@@ -153,6 +153,14 @@ export interface components {
                             /** Format: int32 */
                             stripes?: number;
                         };
+                        trim?: {
+                            poolUsageThresholdPercent?: number;
+                            /**
+                             * @default Weekly
+                             * @enum {string}
+                             */
+                            schedule?: "None" | "Daily" | "Weekly";
+                        };
                         volumeSnapshotClassOptions?: {
                             /** @enum {string} */
                             deletionPolicy?: "Delete" | "Retain";

@@ -605,6 +605,24 @@ export const specSchema: Schema = {
                   "overprovisionRatio"
                 ]
               },
+              "trim": {
+                "type": "object",
+                "properties": {
+                  "poolUsageThresholdPercent": {
+                    "type": "integer",
+                    "maximum": 99,
+                    "minimum": 10
+                  },
+                  "schedule": {
+                    "type": "string",
+                    "enum": [
+                      "None",
+                      "Daily",
+                      "Weekly"
+                    ]
+                  }
+                }
+              },
               "volumeSnapshotClassOptions": {
                 "type": "object",
                 "properties": {
@@ -660,7 +678,8 @@ export const DEFAULTS = {
   "thinPoolConfig.chunkSizeCalculationPolicy": "Static",
   "thinPoolConfig.highWaterMarkPercent": 95,
   "thinPoolConfig.metadataSizeCalculationPolicy": "Host",
-  "thinPoolConfig.sizePercent": 90
+  "thinPoolConfig.sizePercent": 90,
+  "trim.schedule": "Weekly"
 } as const;
 
 /** Fields of a device class that cannot change once they are set. */
