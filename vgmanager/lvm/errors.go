@@ -160,12 +160,13 @@ var patterns = []struct {
 	// Invalid argument for --size: 10485761b
 	// Logical volume name "bad name" is invalid.
 	// Command on LV vg1/lin does not accept LV type linear.
+	// Command on LV vg1/lin uses options that require LV types thinpool . Command not permitted on LV vg1/lin.
 	// --poolmetadatasize can be used only with thin pools.
 	// RAID10 currently supports only 2-way mirroring (i.e. '-m 1')
 	// Stripes argument cannot be used with segment type, raid1
 	{
 		regexp.MustCompile(
-			`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
+			`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|uses options that require LV types|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
 	// nsenter: failed to execute lvm: No such file or directory
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }

@@ -144,6 +144,8 @@ var recordedErrors = []struct {
 		ErrMissingPV},
 	{"lvconvert --repair of a linear volume",
 		"Command on LV vg1/lin does not accept LV type linear.\n  Command not permitted on LV vg1/lin.", ErrInvalid},
+	{"lvchange --discards of a linear volume", "Command on LV contract/thick uses options that require LV types " +
+		"thinpool .\n  Command not permitted on LV contract/thick.", ErrInvalid},
 	{"lvchange --refresh of a partial volume",
 		"Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.", ErrMissingPV},
 	{"vgchange --addtag 'a b'", "Invalid argument for --addtag: a b\n  Error during parsing of command line.",

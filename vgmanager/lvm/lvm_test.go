@@ -109,6 +109,14 @@ func TestCommands(t *testing.T) {
 		"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool": func(l *LVM) error {
 			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 100})
 		},
+		"lvcreate --type thin-pool --extents 50%FREE --zero y --discards nopassdown --thinpool vg1/pool": func(
+			l *LVM) error {
+			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 50,
+				Discards: DiscardsNoPassDown})
+		},
+		"lvchange --discards passdown vg1/pool": func(l *LVM) error {
+			return l.ThinPoolSetDiscards(ctx, "vg1", "pool", DiscardsPassDown)
+		},
 		"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc": func(
 			l *LVM) error {
 			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20,

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// columns are the columns of each subreport. chunk_size, zero, segtype and transaction_id are columns of segments: LVM
-// rejects them in the subreport of volumes ("columns which lead to change of report type").
+// columns are the columns of each subreport. chunk_size, zero, segtype, transaction_id and discards are columns of
+// segments: LVM rejects them in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
@@ -20,7 +20,7 @@ var columns = []struct{ report, names string }{
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
 		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed," +
 		"sync_percent,lv_parent,move_pv_uuid,lv_time"},
-	{"seg", "lv_uuid,segtype,chunk_size,zero,transaction_id"},
+	{"seg", "lv_uuid,segtype,chunk_size,zero,transaction_id,discards"},
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
@@ -324,6 +324,7 @@ func (x index) addSegment(r row) {
 	chunk := r.size("chunk_size")
 	zero := r.text("zero")
 	transaction := r.optionalNumber("transaction_id")
+	discards := r.text("discards")
 	lv := x.lvs[id]
 	if lv == nil {
 		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is not a volume of the group", id))
@@ -338,6 +339,7 @@ func (x index) addSegment(r row) {
 	if lv.Attr.IsThinPool() {
 		lv.ChunkSize = chunk
 		lv.Zeroes = zero == "zero"
+		lv.Discards = discards
 	}
 }
 

@@ -174,6 +174,9 @@ type LV struct {
 	MetadataSize Bytes
 	ChunkSize    Bytes
 	Zeroes       bool
+	// Discards is what a thin pool does with discards of its volumes (lvmthin(7)): DiscardsPassDown, DiscardsNoPassDown
+	// or DiscardsIgnore.
+	Discards string
 	// TransactionID is set for thin pools and thin volumes. For a pool, it is the number of transactions that LVM has
 	// committed. For a volume, it is that number at the time at which the volume was created. It is nil if the report
 	// was changed by an effect instead of being read.

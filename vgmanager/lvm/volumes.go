@@ -103,7 +103,16 @@ type ThinPoolOptions struct {
 	StripeSize Bytes
 	// ChunkSize and MetadataSize are chosen by LVM if they are 0.
 	ChunkSize, MetadataSize Bytes
+	// Discards is DiscardsPassDown or DiscardsNoPassDown; LVM chooses if it is empty.
+	Discards string
 }
+
+// The values of LV.Discards. A pool that ignores discards does not take blocks back that its volumes discard.
+const (
+	DiscardsPassDown   = "passdown"
+	DiscardsNoPassDown = "nopassdown"
+	DiscardsIgnore     = "ignore"
+)
 
 // LVCreateThinPool creates a thin pool that zeroes new blocks, so that no volume shows data of a removed one.
 //
@@ -122,6 +131,9 @@ func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
 	}
 	if o.MetadataSize > 0 {
 		args = append(args, "--poolmetadatasize", bytesArgument(o.MetadataSize))
+	}
+	if o.Discards != "" {
+		args = append(args, "--discards", o.Discards)
 	}
 	args = append(args, "--thinpool", fullName(o.VG, o.Name))
 	return l.change(ctx, "create thin pool "+fullName(o.VG, o.Name), o.VG, args...)
@@ -165,6 +177,16 @@ func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
 func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add Bytes) error {
 	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool), vg,
 		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
+}
+
+// ThinPoolSetDiscards sets whether a thin pool passes discards to its physical volumes: DiscardsPassDown or
+// DiscardsNoPassDown. The pool can be active. It returns an error if the pool already has this mode, and for an active
+// pool that ignores discards.
+//
+// It does not pass --yes: LVM asks no question here.
+func (l *LVM) ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error {
+	return l.change(ctx, "change the discards of thin pool "+fullName(vg, pool), vg,
+		"lvchange", "--discards", mode, fullName(vg, pool))
 }
 
 // LVRemove removes active or inactive logical volumes of one volume group in one command. It returns ErrInUse if a

@@ -57,6 +57,7 @@ type LVM interface {
 	ThinPoolActivate(ctx context.Context, vg string) error
 	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
+	ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
 	VGRename(ctx context.Context, uuid, name string) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
@@ -308,7 +309,7 @@ func contractThin(t *testing.T, b Bench) {
 	_, before := look(t, b)
 	share := before.Free / 2 / before.ExtentSize * before.ExtentSize
 	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50,
-		ChunkSize: 128 << 10, MetadataSize: 8 << 20}))
+		ChunkSize: 128 << 10, MetadataSize: 8 << 20, Discards: lvm.DiscardsNoPassDown}))
 	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
 	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
@@ -323,7 +324,7 @@ func contractThin(t *testing.T, b Bench) {
 	_, vg := look(t, b)
 	pool := vg.ThinPool("pool")
 	if pool == nil || pool.Size != share-2*(8<<20) || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 ||
-		!pool.Zeroes || pool.Path != "" {
+		!pool.Zeroes || pool.Path != "" || pool.Discards != lvm.DiscardsNoPassDown {
 		t.Fatalf("got the pool %+v", pool)
 	}
 	if len(pool.Volumes) != 2 || pool.VirtualSize() != 3<<30+4<<20 || pool.DataPercent == nil ||

@@ -23,6 +23,7 @@ func ContractOfDevices(t *testing.T, b Bench) {
 		{"a move without room begins nothing", contractMoveNoRoom},
 		{"only an empty device leaves the group", contractReduce},
 		{"metadata of pools grows", contractMetadata},
+		{"pools pass discards down, or not", contractDiscards},
 		{"redundancy is on different devices", contractRAID},
 		{"a lost device is replaced", contractReplace},
 		{"volumes on a lost device are removed", contractUnreadable},
@@ -222,6 +223,31 @@ func contractMetadata(t *testing.T, b Bench) {
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", 1<<33), lvm.ErrNoSpace)
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "thick", ExtentSize), lvm.ErrInvalid)
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "nosuch", ExtentSize), lvm.ErrNotFound)
+}
+
+func contractDiscards(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	_, vg := look(t, b)
+	if got := vg.ThinPool("pool").Discards; got != lvm.DiscardsPassDown {
+		t.Fatalf("a new pool has the discards %q", got)
+	}
+	for _, mode := range []string{lvm.DiscardsNoPassDown, lvm.DiscardsPassDown} {
+		ok(t, l.ThinPoolSetDiscards(ctx, contractGroup, "pool", mode))
+		_, vg := look(t, b)
+		if pool := vg.ThinPool("pool"); pool.Discards != mode || !pool.Attr.Active() || vg.ThinPool("thick") != nil ||
+			vg.LV("thin").Discards != "" {
+			t.Errorf("got the pool %+v, want the discards %s", pool, mode)
+		}
+		if err := l.ThinPoolSetDiscards(ctx, contractGroup, "pool", mode); err == nil {
+			t.Errorf("%s a second time is not refused", mode)
+		}
+	}
+	if err := l.ThinPoolSetDiscards(ctx, contractGroup, "pool", lvm.DiscardsIgnore); err == nil {
+		t.Error("an active pool ignores discards")
+	}
+	want(t, l.ThinPoolSetDiscards(ctx, contractGroup, "thick", lvm.DiscardsPassDown), lvm.ErrInvalid)
+	want(t, l.ThinPoolSetDiscards(ctx, contractGroup, "nosuch", lvm.DiscardsPassDown), lvm.ErrNotFound)
 }
 
 func contractRAID(t *testing.T, b Bench) {

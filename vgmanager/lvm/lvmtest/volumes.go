@@ -1,6 +1,7 @@
 package lvmtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,7 +107,7 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	v := &volume{kind: 't', LV: lvm.LV{
 		Name: o.Name, Size: lvm.Bytes(size) * ExtentSize, MetadataSize: lvm.Bytes(metadata) * ExtentSize,
 		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some,
-		SegType: "thin-pool",
+		SegType: "thin-pool", Discards: cmp.Or(o.Discards, lvm.DiscardsPassDown),
 	}}
 	for _, p := range []struct {
 		suffix        string
@@ -275,6 +276,23 @@ func (f *Fake) ThinPoolMetadataExtend(_ context.Context, vg, pool string, add lv
 	}
 	v.MetadataSize += lvm.Bytes(n) * ExtentSize
 	return f.growSpare(g, metadata.size())
+}
+
+// ThinPoolSetDiscards implements lvm.LVM.
+func (f *Fake) ThinPoolSetDiscards(_ context.Context, vg, pool, mode string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, v, err := f.find("ThinPoolSetDiscards", vg, pool)
+	switch {
+	case err != nil:
+		return err
+	case v.kind != 't':
+		return fmt.Errorf("logical volume %s/%s: %w", vg, pool, lvm.ErrInvalid)
+	case v.Discards == mode || v.Discards == lvm.DiscardsIgnore || mode == lvm.DiscardsIgnore:
+		return fmt.Errorf("thin pool %s/%s has the discards %s, which cannot change to %s", vg, pool, v.Discards, mode)
+	}
+	v.Discards = mode
+	return nil
 }
 
 func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
