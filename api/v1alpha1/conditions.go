@@ -168,7 +168,7 @@ const (
 	// LVMSThinPoolMetadataFull.
 	ReasonThinPoolOutOfMetadata = "ThinPoolOutOfMetadata"
 	// ReasonThinPoolMisconfigured sets ThinPoolHealthy to False: a logical volume has the name of the thin pool but is
-	// not a thin pool, or the thin pool does not zero new blocks.
+	// not a thin pool, the thin pool does not zero new blocks, or it ignores discards although `discards` is set.
 	// What to do: remove or rename the logical volume, or run the `lvchange` command that the message has.
 	ReasonThinPoolMisconfigured = "ThinPoolMisconfigured"
 	// ReasonThinPoolCannotGrow sets ThinPoolHealthy to False: data or metadata of the thin pool must be extended, by

@@ -22,6 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
 // +kubebuilder:validation:XValidation:rule="!has(self.thinPoolConfig) || !has(self.eraseOnDelete) || self.eraseOnDelete != 'Zero'",message="eraseOnDelete Zero cannot be set together with thinPoolConfig: a thin pool zeros the blocks that it allocates, and zeros would use its space: use Discard or None"
+// +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || !has(self.thinPoolConfig.discards)",message="thinPoolConfig.discards cannot be set together with existingVolumeGroup: the thin pool is not changed: use lvchange --discards on the nodes"
 // +kubebuilder:validation:XValidation:rule="has(self.thinPoolConfig) || !has(self.trim) || !has(self.trim.poolUsageThresholdPercent)",message="trim.poolUsageThresholdPercent requires thinPoolConfig: a thick volume keeps its space when it is trimmed"
 type DeviceClass struct {
 	// name is the name of the device class and, without existingVolumeGroup, of its volume group on each node. The name
@@ -612,6 +613,13 @@ type ThinPoolConfig struct {
 	// +optional
 	MetadataSize *resource.Quantity `json:"metadataSize,omitempty"`
 
+	// discards is what the thin pool does with the blocks that it takes back from its volumes: PassDown also discards
+	// them on the devices of the volume group, if the devices support it; NoPassDown only takes them back. If not set,
+	// LVM of the node decides for a new thin pool (PassDown by default), and an existing one stays as it is. It can be
+	// changed at any time.
+	// +optional
+	Discards DiscardMode `json:"discards,omitempty"`
+
 	// autoExtend extends data and metadata of the thin pool within the volume group before they are full. It requires a
 	// sizePercent below 100, or a device that is added later. Without it, the thin pool keeps its size.
 	// +optional
@@ -645,6 +653,17 @@ func MinimumDevices(raid *RAIDConfig, pool *ThinPoolConfig) (number int, why str
 	}
 	return 1, ""
 }
+
+// DiscardMode says whether a thin pool passes discards to its devices (lvmthin(7)).
+//
+// +kubebuilder:validation:Enum=PassDown;NoPassDown
+type DiscardMode string
+
+// The modes of discards.
+const (
+	DiscardsPassDown   DiscardMode = "PassDown"
+	DiscardsNoPassDown DiscardMode = "NoPassDown"
+)
 
 // AutoExtend controls when and by how much a thin pool is extended.
 type AutoExtend struct {

@@ -148,6 +148,12 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"threshold of a pool for thick volumes": {
 			`{deviceClasses: [{name: vg1, trim: {poolUsageThresholdPercent: 80}}]}`,
 			`trim.poolUsageThresholdPercent requires thinPoolConfig`},
+		"discards of an existing pool": {
+			`{deviceClasses: [{name: vg1, existingVolumeGroup: data, thinPoolConfig: {name: p, overprovisionRatio: 1, discards: PassDown}}]}`,
+			`thinPoolConfig.discards cannot be set together with existingVolumeGroup`},
+		"a pool that ignores discards": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, discards: Ignore}}]}`,
+			`supported values: "PassDown", "NoPassDown"`},
 		"threshold of a full pool": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1}, trim: {poolUsageThresholdPercent: 100}}]}`,
 			`should be less than or equal to 99`},
@@ -269,7 +275,7 @@ func TestAccepted(t *testing.T) {
 		"least growth":                  `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
 		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain, suspend: true}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
 		"trims of thick volumes":        `{deviceClasses: [{name: vg1, trim: {}}, {name: vg2, trim: {schedule: None}}]}`,
-		"trims for a pool":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1}, trim: {schedule: Daily, poolUsageThresholdPercent: 99}}]}`,
+		"trims for a pool":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, discards: NoPassDown}, trim: {schedule: Daily, poolUsageThresholdPercent: 99}}]}`,
 		"empty deviceSelectors":         `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
 	} {
 		if err := server.Client.Create(context.Background(), cluster(t, storage), client.DryRunAll); err != nil {

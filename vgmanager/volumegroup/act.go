@@ -53,7 +53,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 		return r.extendVG(ctx, w, s, a)
 	case plan.Activate:
 		return r.activate(ctx, w, plan.GroupOf(w, s))
-	case plan.CreatePool, plan.ExtendPool, plan.ExtendMeta:
+	case plan.CreatePool, plan.ExtendPool, plan.ExtendMeta, plan.SetDiscards:
 		return r.changePool(ctx, w, a)
 	case plan.PublishClass:
 		return r.Classes.Publish(a.Class)
@@ -78,6 +78,8 @@ func (r *Reconciler) changePool(ctx context.Context, w plan.Desired, a plan.Acti
 			Stripes: config.DataStripes(), StripeSize: lvm.Bytes(config.StripeBytes())})
 	case plan.ExtendMeta:
 		return r.LVM.ThinPoolMetadataExtend(ctx, w.Name, pool, a.Size)
+	case plan.SetDiscards:
+		return r.LVM.ThinPoolSetDiscards(ctx, w.Name, pool, a.Discards)
 	}
 	return r.LVM.LVCreateThinPool(ctx, a.Pool)
 }

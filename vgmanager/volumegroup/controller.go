@@ -55,6 +55,7 @@ type Pools interface {
 	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
+	ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error
 	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error

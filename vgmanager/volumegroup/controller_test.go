@@ -351,3 +351,30 @@ func TestConflictIsTriedAgainWithoutAnError(t *testing.T) {
 		t.Errorf("got %v, %v", result, err)
 	}
 }
+
+// TestReconcileSetsTheDiscardsOfAPool once, also after a failure.
+func TestReconcileSetsTheDiscardsOfAPool(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	b.settle()
+	group := &v1alpha1.LVMVolumeGroup{}
+	b.ok(b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, group))
+	group.Spec.ThinPoolConfig.Discards = v1alpha1.DiscardsNoPassDown
+	b.ok(b.client.Update(t.Context(), group))
+	refused := errors.New("lvchange: timeout")
+	b.lvm.Fail("ThinPoolSetDiscards", refused)
+	if _, err := b.reconcile(); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+	b.lvm.Fail("ThinPoolSetDiscards", nil)
+	before := b.lvm.Calls()["ThinPoolSetDiscards"]
+	for range 2 {
+		b.settle()
+	}
+	b.wantState(v1alpha1.VGStatusReady)
+	report, err := b.lvm.Report(t.Context())
+	b.ok(err)
+	if pool := report.VG("vg1").ThinPool("pool"); pool.Discards != lvm.DiscardsNoPassDown ||
+		b.lvm.Calls()["ThinPoolSetDiscards"] != before+1 {
+		t.Errorf("got the discards %q after %d calls", pool.Discards, b.lvm.Calls()["ThinPoolSetDiscards"]-before)
+	}
+}

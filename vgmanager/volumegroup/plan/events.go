@@ -30,8 +30,8 @@ const (
 	// tagged or published.
 	// What to do: see the error in the note; the agent tries again.
 	EventVolumeGroupFailed EventReason = "VGCreateOrExtendFailed"
-	// EventThinPoolFailed is a Warning event on the LVMVolumeGroup: the thin pool or its metadata could not be created
-	// or extended.
+	// EventThinPoolFailed is a Warning event on the LVMVolumeGroup: the thin pool or its metadata could not be created,
+	// extended or changed.
 	// What to do: see the error in the note; the agent tries again.
 	EventThinPoolFailed EventReason = "ThinPoolCreateOrExtendFailed"
 	// EventRAIDHealthCheckFailed is a Warning event on the LVMVolumeGroup: volumes lost redundancy, are synchronizing,
@@ -114,7 +114,7 @@ var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
 	TagVG: EventVolumeGroupFailed, RenameVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
 	Activate: EventInconsistentVolumes, Resume: EventInconsistentVolumes, CreatePool: EventThinPoolFailed,
-	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
+	ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed, SetDiscards: EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
 	SuspendPV: EventDeviceRemovalBlocked, ResumePV: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,

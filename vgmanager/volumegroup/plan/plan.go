@@ -55,6 +55,7 @@ const (
 	CreatePool   Kind = "CreateThinPool"
 	ExtendPool   Kind = "ExtendThinPool"
 	ExtendMeta   Kind = "ExtendThinPoolMetadata"
+	SetDiscards  Kind = "SetThinPoolDiscards"
 	PublishClass Kind = "PublishClass"
 
 	Cordon     Kind = "CordonDevice"
@@ -109,6 +110,8 @@ type Action struct {
 	Size lvm.Bytes
 	// Pool is the thin pool of CreatePool.
 	Pool lvm.ThinPoolOptions
+	// Discards is LVM's mode of discards for SetDiscards.
+	Discards string
 	// Class is the class for PublishClass.
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.

@@ -15,7 +15,8 @@ const maxPoolMetadata lvm.Bytes = 16189 << 20
 // maxChunk is the maximum chunk size of a thin pool (lvmthin(7)).
 const maxChunk lvm.Bytes = 1 << 30
 
-// poolAction creates the pool, extends it after its volume group was extended, and extends it before it is full.
+// poolAction creates the pool, extends it after its volume group was extended and before it is full, and sets its mode
+// of discards.
 func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if vg.LV(config.Name) == nil {
 		if config.DataStripes() > 1 && stripedSize(config, vg) == 0 {
@@ -33,7 +34,35 @@ func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if size := max(grownSize(config, vg, pool), extendedSize(config, vg, pool)); size > 0 {
 		return Action{Kind: ExtendPool, Size: size}
 	}
+	if mode := discardsWanted(config); mode != "" && pool.Discards != mode && pool.Discards != lvm.DiscardsIgnore {
+		return Action{Kind: SetDiscards, Discards: mode}
+	}
 	return Action{}
+}
+
+// discardsWanted returns LVM's value for the requested mode of discards, or "" if none is requested.
+func discardsWanted(config *v1alpha1.ThinPoolConfig) string {
+	switch config.Discards {
+	case v1alpha1.DiscardsPassDown:
+		return lvm.DiscardsPassDown
+	case v1alpha1.DiscardsNoPassDown:
+		return lvm.DiscardsNoPassDown
+	}
+	return ""
+}
+
+// ignoresDiscards reports that a pool does not have the requested mode of discards, because it ignores discards: LVM
+// does not change that while the pool is active.
+func ignoresDiscards(w Desired, pool *lvm.ThinPool) []Problem {
+	if discardsWanted(w.Spec.ThinPoolConfig) == "" || pool.Discards != lvm.DiscardsIgnore {
+		return nil
+	}
+	return []Problem{poolProblem(pool, v1alpha1.ReasonThinPoolMisconfigured, fmt.Sprintf(
+		"thin pool %s/%s on node %s ignores discards, so it does not take blocks back that its volumes discard, and "+
+			"LVM does not change this while the pool is active: stop the Pods that use its volumes and run on the "+
+			"node: vgchange --activate n %[1]s && lvchange --discards %[4]s %[1]s/%[2]s && vgchange --activate y "+
+			"%[1]s; or remove discards from thinPoolConfig", w.Group(), pool.Name, w.Node,
+		discardsWanted(w.Spec.ThinPoolConfig)))}
 }
 
 // outOfData is LVM's health value of a pool without free data blocks. Extending the pool fixes it.
@@ -120,7 +149,7 @@ func PoolOptions(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.ThinPoolOption
 	options := lvm.ThinPoolOptions{
 		VG: vg.Name, Name: config.Name, PercentFree: config.SizePercent,
 		ChunkSize:    chunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
-		MetadataSize: metadataWanted(config),
+		MetadataSize: metadataWanted(config), Discards: discardsWanted(config),
 	}
 	if config.DataStripes() > 1 {
 		options.Size, options.PercentFree = stripedSize(config, vg), 0
@@ -212,6 +241,7 @@ func poolProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 		metadata: "add a device to the device class if the volume group has no free space, and " + repairHint(w),
 		resume:   "the node agent resumes it when no LVM command is working on it"})
 	problems = append(problems, poolFault(w, s, pool)...)
+	problems = append(problems, ignoresDiscards(w, pool)...)
 	return append(problems, cannotGrow(w, vg, pool)...)
 }
 

@@ -274,6 +274,49 @@ func TestAutoExtend(t *testing.T) {
 	}
 }
 
+func TestDiscardsFollowTheSpec(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mode v1alpha1.DiscardMode
+		pool func(*lvm.LV)
+		has  string
+		want string
+		says string
+	}{
+		"not set":          {has: "passdown"},
+		"not set, ignored": {has: "ignore"},
+		"has it":           {mode: v1alpha1.DiscardsPassDown, has: "passdown"},
+		"passed down":      {mode: v1alpha1.DiscardsPassDown, has: "nopassdown", want: "passdown"},
+		"not passed down":  {mode: v1alpha1.DiscardsNoPassDown, has: "passdown", want: "nopassdown"},
+		"ignored": {mode: v1alpha1.DiscardsPassDown, has: "ignore",
+			says: "vgchange --activate n vg1 && lvchange --discards passdown vg1/pool"},
+		"nothing in a failed": {mode: v1alpha1.DiscardsPassDown, has: "nopassdown",
+			pool: func(lv *lvm.LV) { lv.Health = "failed" }},
+	} {
+		config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, Discards: tt.mode}
+		vg := edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
+			vg.LVs[0].Discards = tt.has
+			if tt.pool != nil {
+				tt.pool(&vg.LVs[0])
+			}
+		})
+		a := poolAction(config, &vg)
+		if a.Discards != tt.want || (a.Kind == SetDiscards) != (tt.want != "") {
+			t.Errorf("%s: got %+v", name, a)
+		}
+		problems := ignoresDiscards(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}),
+			vg.ThinPool("pool"))
+		if len(problems) > 0 != (tt.says != "") ||
+			len(problems) > 0 && !strings.Contains(problems[0].Message, tt.says) {
+			t.Errorf("%s: got %+v", name, problems)
+		}
+	}
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
+		Discards: v1alpha1.DiscardsNoPassDown}})
+	if got := PoolOptions(w, gib).Discards; got != lvm.DiscardsNoPassDown {
+		t.Errorf("a new pool gets %q", got)
+	}
+}
+
 func TestMetadataFollowsTheSpec(t *testing.T) {
 	const mib = lvm.Bytes(1 << 20)
 	of := func(policy v1alpha1.SizeCalculationPolicy, size string) *v1alpha1.ThinPoolConfig {

@@ -137,6 +137,8 @@ export interface components {
                              * @enum {string}
                              */
                             chunkSizeCalculationPolicy?: "Host" | "Static";
+                            /** @enum {string} */
+                            discards?: "PassDown" | "NoPassDown";
                             /** @default 95 */
                             highWaterMarkPercent?: number;
                             metadataSize?: number | string;

@@ -560,6 +560,13 @@ export const specSchema: Schema = {
                       "Static"
                     ]
                   },
+                  "discards": {
+                    "type": "string",
+                    "enum": [
+                      "PassDown",
+                      "NoPassDown"
+                    ]
+                  },
                   "highWaterMarkPercent": {
                     "type": "integer",
                     "maximum": 100,
