@@ -306,7 +306,7 @@ func (s *NodeServer) resizeVolume(ctx context.Context, v volume) error {
 func (s *NodeServer) closeVolume(ctx context.Context, id string) error {
 	name := mappingName(id)
 	found, err := s.containers.Mapping(ctx, name)
-	if err == nil && found.Path != "" {
+	if err == nil && found != (luks.Mapping{}) {
 		err = s.containers.Close(ctx, name)
 	}
 	if err != nil {

@@ -248,6 +248,24 @@ func TestLabEncryptedVolumeThatLostItsHeader(t *testing.T) {
 	}
 }
 
+// TestLabEncryptedVolumeAfterAKilledOpen creates what cryptsetup leaves if it is killed while it opens a volume: a mapped
+// device without a table.
+func TestLabEncryptedVolumeAfterAKilledOpen(t *testing.T) {
+	l := newEncrypted(t)
+	killed := func() {
+		l.m.sh("dmsetup", "create", "--notable", "--uuid", "CRYPT-LUKS2-1234-"+mappingName(id), mappingName(id))
+	}
+	killed()
+	l.wantCode(l.publishIn("ext4"), codes.FailedPrecondition, "no key")
+	l.wantCode(l.unpublishAndUnstage(), codes.OK)
+	l.wantOpen(false)
+	killed()
+	l.wantCode(l.stageEncrypted("ext4", secretOf(present, ""), luksContext), codes.OK)
+	l.wantCode(l.publishIn("ext4"), codes.OK)
+	l.wantCode(l.unpublishAndUnstage(), codes.OK)
+	l.wantOpen(false)
+}
+
 func TestLabEncryptedVolumeGetsAnotherKey(t *testing.T) {
 	l := newEncrypted(t)
 	stage := func(key, before string) error { return l.stageEncrypted("ext4", secretOf(key, before), luksContext) }

@@ -32,7 +32,10 @@ const (
 // exitNoPermission is the exit status of cryptsetup(8) if no key slot has the key.
 const exitNoPermission = 2
 
-const cryptsetup = "/usr/sbin/cryptsetup"
+const (
+	cryptsetup = "/usr/sbin/cryptsetup"
+	dmsetup    = "/usr/sbin/dmsetup"
+)
 
 // ErrWrongKey means: no key slot of a container has the key.
 var ErrWrongKey = errors.New("no key slot has this key")
@@ -55,6 +58,9 @@ type Mapping struct {
 	Path string
 	// Number and Below are the numbers of this device and of the encrypted one, as MAJOR:MINOR.
 	Number, Below string
+	// Incomplete: the mapped device has no table, because cryptsetup was killed while it opened the container. The
+	// container is not open. Open and Close remove such a device.
+	Incomplete bool
 }
 
 // Containers are the LUKS2 containers of a node. It is safe for concurrent use with different containers.
@@ -83,16 +89,23 @@ func (c *Containers) Mapping(ctx context.Context, name string) (Mapping, error) 
 		return Mapping{}, fmt.Errorf("mapped device %s (UUID %q) is not an open LUKS2 container", name, d.UUID)
 	}
 	below, err := c.below(d.Number)
+	if err == nil && below == "" {
+		return Mapping{Incomplete: true}, nil
+	}
 	if err != nil {
 		return Mapping{}, fmt.Errorf("find the device below mapped device %s: %w", name, err)
 	}
 	return Mapping{Path: "/dev/mapper/" + name, Number: d.Number, Below: below}, nil
 }
 
-// below returns the number of the only device on which a mapped device is built (sysfs).
+// below returns the number of the only device on which a mapped device is built (sysfs), or "" for one without a table.
+// sysfs does not have a device that has never had one.
 func (c *Containers) below(number string) (string, error) {
 	folder := filepath.Join(c.sysfs, "dev/block", number, "slaves")
 	entries, err := os.ReadDir(folder)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
@@ -129,6 +142,9 @@ func (c *Containers) Format(ctx context.Context, device string, key []byte) erro
 // Open opens a container as /dev/mapper/NAME. The volume key is in the table of the mapped device and not in a keyring,
 // so that Resize does not need the key. discards passes discards on. It returns ErrWrongKey for a wrong key.
 func (c *Containers) Open(ctx context.Context, device, name string, key []byte, discards bool) error {
+	if _, err := c.removeIncomplete(ctx, name); err != nil {
+		return err
+	}
 	args := []string{"open", "--type", "luks2", "--disable-keyring", "--key-file", "-"}
 	if discards {
 		args = append(args, "--allow-discards")
@@ -165,15 +181,31 @@ func (c *Containers) Resize(ctx context.Context, name string) error {
 
 // Close closes a container. It succeeds if the container is not open, and fails if its device is in use.
 func (c *Containers) Close(ctx context.Context, name string) error {
+	if removed, err := c.removeIncomplete(ctx, name); removed || err != nil {
+		return err
+	}
 	_, _, err := c.run(ctx, nil, "close", name)
 	if err == nil {
 		return nil
 	}
 	// The exit status is the same if device-mapper is not available.
-	if found, failed := c.Mapping(ctx, name); failed == nil && found.Path == "" {
+	if found, failed := c.Mapping(ctx, name); failed == nil && found == (Mapping{}) {
 		return nil
 	}
 	return err
+}
+
+// removeIncomplete removes a mapped device without a table, and returns whether there was one.
+func (c *Containers) removeIncomplete(ctx context.Context, name string) (bool, error) {
+	found, err := c.Mapping(ctx, name)
+	if err != nil || !found.Incomplete {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	none := func(int) bool { return false }
+	_, _, err = c.programs.RunWithInput(ctx, nil, none, dmsetup, "remove", "--retry", name)
+	return err == nil, err
 }
 
 // withKey runs cryptsetup with keys, and returns ErrWrongKey if no key slot has the first one.

@@ -21,6 +21,7 @@ type programs struct {
 	out    string
 	inputs []string
 	args   []string
+	all    string // all commands
 }
 
 func (p *programs) RunWithInput(ctx context.Context, inputs [][]byte, accepted func(int) bool, name string,
@@ -33,6 +34,7 @@ func (p *programs) RunWithInput(ctx context.Context, inputs [][]byte, accepted f
 		p.inputs = append(p.inputs, string(input))
 	}
 	p.args = append([]string{name}, args...)
+	p.all += strings.Join(p.args, " ") + "; "
 	if p.code != 0 && !accepted(p.code) {
 		return nil, p.code, &host.Error{Command: name, ExitCode: p.code, Err: errors.New("exit status")}
 	}
@@ -75,13 +77,14 @@ func TestMapping(t *testing.T) {
 		want   Mapping
 		says   string
 	}{
-		"open":              {mapped{device: open}, []string{"254:7"}, Mapping{"/dev/mapper/x", "253:5", "254:7"}, ""},
+		"open": {mapped{device: open}, []string{"254:7"},
+			Mapping{Path: "/dev/mapper/x", Number: "253:5", Below: "254:7"}, ""},
 		"not open":          {mapped{err: absent}, nil, Mapping{}, ""},
 		"cannot be read":    {mapped{err: errors.New("busy")}, nil, Mapping{}, "busy"},
 		"something else":    {mapped{device: devicemapper.Device{UUID: "LVM-x", Number: "253:5"}}, nil, Mapping{}, "LVM-x"},
-		"on nothing":        {mapped{device: open}, nil, Mapping{}, "0 devices"},
+		"without a table":   {mapped{device: open}, nil, Mapping{Incomplete: true}, ""},
 		"on several":        {mapped{device: open}, []string{"8:1", "8:2"}, Mapping{}, "2 devices"},
-		"sysfs has it not ": {mapped{device: devicemapper.Device{UUID: open.UUID, Number: "1:1"}}, nil, Mapping{}, "no such file"},
+		"never had a table": {mapped{device: devicemapper.Device{UUID: open.UUID, Number: "1:1"}}, nil, Mapping{Incomplete: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newContainers(t, &programs{}, test.mapped, test.below...).Mapping(t.Context(), "x")
@@ -169,6 +172,28 @@ func TestFits(t *testing.T) {
 		got, err := newContainers(t, &programs{code: code}, mapped{}).Fits(t.Context(), "/dev/a", []byte("key"))
 		if got != want || (err != nil) != (code == 1 || code == 4) {
 			t.Errorf("exit status %d: %t, %v", code, got, err)
+		}
+	}
+}
+
+// TestWhatAKilledOpenLeftIsRemoved checks both operations after cryptsetup was killed before the mapped device had a
+// table.
+func TestWhatAKilledOpenLeftIsRemoved(t *testing.T) {
+	for name, do := range map[string]func(*Containers) error{
+		"open":  func(c *Containers) error { return c.Open(t.Context(), "/dev/a", "x", []byte("key"), false) },
+		"close": func(c *Containers) error { return c.Close(t.Context(), "x") },
+	} {
+		p := &programs{}
+		if err := do(newContainers(t, p, mapped{device: open})); err != nil || !strings.Contains(p.all, dmsetup+" remove") {
+			t.Errorf("%s: %v, ran %s", name, err, p.all)
+		}
+		failing := &programs{code: 1}
+		if err := do(newContainers(t, failing, mapped{device: open})); err == nil || strings.Contains(failing.all, " open ") {
+			t.Errorf("%s, dmsetup fails: %v, ran %s", name, err, failing.all)
+		}
+		unread := &programs{}
+		if err := do(newContainers(t, unread, mapped{err: errors.New("busy")})); err == nil || unread.all != "" {
+			t.Errorf("%s, not known: %v, ran %s", name, err, unread.all)
 		}
 	}
 }
