@@ -28,6 +28,12 @@ const (
 	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken
 	// over.
 	NodeFinalizer = "topolvm.io/node"
+	// EarlierNodeFinalizer is the finalizer that TopoLVM sets on Nodes under its earlier name. If TopoLVM does not run,
+	// it blocks the deletion of the Node.
+	EarlierNodeFinalizer = "topolvm.cybozu.com/node"
+	// EarlierCapacityAnnotationPrefix is CapacityAnnotationPrefix in the annotations that TopoLVM wrote to a Node under
+	// the earlier name.
+	EarlierCapacityAnnotationPrefix = "capacity.topolvm.cybozu.com/"
 	// EarlierDeviceClassParameter is DeviceClassParameter in a StorageClass of the earlier driver.
 	EarlierDeviceClassParameter = "topolvm.cybozu.com/device-class"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.

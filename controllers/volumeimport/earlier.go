@@ -50,7 +50,7 @@ var earlierVolumeNotServed = event.Warning("EarlierVolumeNotServed", "Serve", "t
 //
 // While the controller of TopoLVM does not run either, it does what a provisioner and a snapshotter of the earlier
 // driver must do: it deletes released volumes and deleted snapshots, and says which StorageClass new claims need. It
-// deletes a logical volume only through the LogicalVolume of this driver.
+// deletes a logical volume only through the LogicalVolume of this driver. It also removes what TopoLVM wrote to Nodes.
 type earlierVolumes struct {
 	*Controller
 	emitter *event.Emitter
@@ -119,7 +119,7 @@ type earlierState struct {
 // agent must act first.
 func (e *earlierVolumes) pass(ctx context.Context) (waits bool, err error) {
 	topolvm := &topolvmController{earlierVolumes: e}
-	errs := []error{e.refuseClaims(ctx, topolvm)}
+	errs := []error{e.refuseClaims(ctx, topolvm), e.releaseNodes(ctx, topolvm)}
 	s, err := e.read(ctx)
 	if err != nil || s == nil {
 		return false, errors.Join(append(errs, err)...)

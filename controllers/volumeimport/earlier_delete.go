@@ -176,7 +176,7 @@ func (e *earlierVolumes) remove(ctx context.Context, s *earlierState, r removal)
 	if lv != nil && r.node == "" {
 		r.node = lv.Spec.NodeName
 	}
-	if left, err := e.isLeftToTopoLVM(ctx, s, r.node); left || err != nil {
+	if left, err := e.isLeftToTopoLVM(ctx, s.topolvm, r.node); left || err != nil {
 		return err
 	}
 	object, err := r.read(ctx)
@@ -217,8 +217,9 @@ func (e *earlierVolumes) logicalVolume(ctx context.Context, name string) (*topol
 }
 
 // isLeftToTopoLVM reports whether TopoLVM still runs, on a node or its controller. "" is an unknown node.
-func (e *earlierVolumes) isLeftToTopoLVM(ctx context.Context, s *earlierState, node string) (bool, error) {
-	if left, err := s.topolvm.runs(ctx); left || err != nil || node == "" {
+func (e *earlierVolumes) isLeftToTopoLVM(ctx context.Context, topolvm *topolvmController,
+	node string) (bool, error) {
+	if left, err := topolvm.runs(ctx); left || err != nil || node == "" {
 		return left, err
 	}
 	drivers, err := e.driversOf(ctx, node)

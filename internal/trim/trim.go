@@ -38,7 +38,8 @@ func Node(object any) (any, error) {
 	}
 	node.ManagedFields, node.Finalizers = nil, shared(node.Finalizers)
 	maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
-		return !strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) && key != v1alpha1.ReleaseClaimsAnnotation
+		return !strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) &&
+			!strings.HasPrefix(key, v1alpha1.EarlierCapacityAnnotationPrefix) && key != v1alpha1.ReleaseClaimsAnnotation
 	})
 	conditions := slices.DeleteFunc(node.Status.Conditions,
 		func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })

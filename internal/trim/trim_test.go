@@ -35,7 +35,7 @@ func twice[T any](t *testing.T, transform func(any) (any, error), object T) T {
 func TestNode(t *testing.T) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
-			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1",
+			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.cybozu.com/vg1": "2",
 				v1alpha1.ReleaseClaimsAnnotation: "true", "x": "y"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/8", Taints: []corev1.Taint{{Key: "t"}}},
 		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"i"}}},
@@ -45,7 +45,8 @@ func TestNode(t *testing.T) {
 	}
 	want := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
-			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", v1alpha1.ReleaseClaimsAnnotation: "true"}},
+			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.cybozu.com/vg1": "2",
+				v1alpha1.ReleaseClaimsAnnotation: "true"}},
 		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
 			Status: corev1.ConditionTrue, Reason: "R"}}},

@@ -1,0 +1,68 @@
+package volumeimport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
+
+// releaseNodes removes what TopoLVM wrote to Nodes under its earlier name, unless it still runs: the finalizer, which
+// would block the deletion of a Node, and the capacity of its device classes. The topology label stays, because the
+// PersistentVolumes that are not migrated need it. A Node that has just changed is left to the next pass.
+func (e *earlierVolumes) releaseNodes(ctx context.Context, topolvm *topolvmController) error {
+	nodes := &corev1.NodeList{}
+	if err := e.client.List(ctx, nodes); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	var errs []error
+	for i := range nodes.Items {
+		errs = append(errs, e.releaseNode(ctx, topolvm, &nodes.Items[i]))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *earlierVolumes) releaseNode(ctx context.Context, topolvm *topolvmController, node *corev1.Node) error {
+	released := node.DeepCopy()
+	if !removeEarlierFrom(released) {
+		return nil
+	}
+	if left, err := e.isLeftToTopoLVM(ctx, topolvm, node.Name); left || err != nil {
+		return err
+	}
+	// The optimistic lock is necessary because the patch replaces the list of finalizers.
+	err := e.client.Patch(ctx, released, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{}))
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("remove the finalizer %s and the annotations %s* from node %s: %w",
+			v1alpha1.EarlierNodeFinalizer, v1alpha1.EarlierCapacityAnnotationPrefix, node.Name, err)
+	}
+	log.FromContext(ctx).Info("removed the finalizer and the capacity annotations of an earlier TopoLVM", "node",
+		node.Name, "driver", v1alpha1.EarlierDriverName)
+	return nil
+}
+
+// removeEarlierFrom changes a Node, and reports whether there was something to remove.
+func removeEarlierFrom(node *corev1.Node) bool {
+	before := len(node.Annotations) + len(node.Finalizers)
+	for key := range node.Annotations {
+		if strings.HasPrefix(key, v1alpha1.EarlierCapacityAnnotationPrefix) {
+			delete(node.Annotations, key)
+		}
+	}
+	node.Finalizers = slices.DeleteFunc(node.Finalizers,
+		func(f string) bool { return f == v1alpha1.EarlierNodeFinalizer })
+	return len(node.Annotations)+len(node.Finalizers) != before
+}
