@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ type disks interface {
 	backingDevice(path string) (deviceNumber, error)
 	// mountPoints returns the mount points of a device and of the file system on it.
 	mountPoints(number deviceNumber) ([]string, error)
+	// sameFileSystem returns the mount points of the file system that is mounted at a path, with the path itself, or
+	// none if nothing is mounted there. It does not access the file system, which may be broken.
+	sameFileSystem(path string) ([]string, error)
 	setMode(path string, mode os.FileMode) error
 	// grow expands a mounted file system to the size of its device. always skips the check whether that is possible.
 	grow(ctx context.Context, device, path string, always bool) error
@@ -145,6 +149,32 @@ func (d nodeDisks) mountPoints(number deviceNumber) ([]string, error) {
 			is = err == nil && shown == number
 		}
 		if is {
+			points = append(points, m.MountPoint)
+		}
+	}
+	return points, nil
+}
+
+func (nodeDisks) sameFileSystem(path string) ([]string, error) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	path = filepath.Join(parent, filepath.Base(path))
+	table, err := mount.ParseMountInfo(mountInfo)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(table, func(m mount.MountInfo) bool { return m.MountPoint == path })
+	if at < 0 {
+		return nil, nil
+	}
+	var points []string
+	for _, m := range table {
+		if m.Major == table[at].Major && m.Minor == table[at].Minor {
 			points = append(points, m.MountPoint)
 		}
 	}

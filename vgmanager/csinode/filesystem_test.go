@@ -98,12 +98,20 @@ func TestAnEncryptedFileSystemIsThatOfItsVolume(t *testing.T) {
 	}
 	writeFile(t, filepath.Join(f.sysfs, "dev/block/254:7/size"), "8\n")
 	var trimmed []string
-	f.trimRange = func(path, device string, _, _ uint64) error {
+	f.trimRange = func(path, device string, _, _ uint64) (uint64, error) {
 		trimmed = append(trimmed, path+" "+device)
-		return nil
+		return 5, nil
 	}
 	if err := f.Trim(t.Context(), "254:7"); err != nil || !slices.Equal(trimmed, []string{"/staging 253:1"}) {
 		t.Errorf("trimmed %q, %v", trimmed, err)
+	}
+	trimmed = nil
+	if bytes, err := f.TrimStaged(t.Context(), "254:7", "/staging"); err != nil || bytes != 5 ||
+		!slices.Equal(trimmed, []string{"/staging 253:1"}) {
+		t.Errorf("trimmed %q, %d bytes, %v", trimmed, bytes, err)
+	}
+	if _, err := f.TrimStaged(t.Context(), "254:7", "/unmounted"); err == nil {
+		t.Error("a path that is not mounted was trimmed")
 	}
 	writeFile(t, filepath.Join(f.sysfs, "dev/block/253:1/slaves/dm-8/dev"), "254:8\n")
 	if got, err := find(); err == nil {

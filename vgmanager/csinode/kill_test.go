@@ -57,6 +57,11 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			mounts: 2, tags: "lvms.formatted=xfs"},
 		"end of use": {prepare: []func(*bench) error{stage, publish},
 			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
+		"end of a volume that TopoLVM mounted first": {prepare: []func(*bench) error{func(b *bench) error {
+			b.publishBesideTopoLVM()
+			delete(b.host.mounts, topolvmTarget)
+			return nil
+		}}, requests: []func(*bench) error{unpublish}, tags: "lvms.formatted=ext4"},
 		"a block volume": {requests: []func(*bench) error{func(b *bench) error {
 			return b.publish(true,
 				false)
@@ -109,7 +114,8 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				if b.host.readOnly[b.target] != operation.readOnly {
 					t.Errorf("the mount of the Pod is read-only: %t", !operation.readOnly)
 				}
-				if operation.tags != "" && b.host.found != (content{"xfs", true}) {
+				kind := strings.TrimPrefix(operation.tags, "lvms.formatted=")
+				if kind != "" && b.host.found != (content{kind, true}) {
 					t.Errorf("the volume carries %+v", b.host.found)
 				}
 			})

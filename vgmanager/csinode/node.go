@@ -8,7 +8,6 @@ package csinode
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
@@ -305,45 +303,6 @@ func (s *NodeServer) complete(ctx context.Context, v volume, source, target stri
 		return status.Errorf(codes.Internal, "remount volume %s at %s read-only: %v", v.id, target, err)
 	}
 	return nil
-}
-
-// NodeUnpublishVolume unmounts a volume from a Pod. It succeeds if the mount or the volume does not exist.
-func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
-	request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := s.unmount(ctx, request.GetVolumeId(), request.GetTargetPath(), "target_path", nil); err != nil {
-		return nil, err
-	}
-	s.unlimitPod(ctx, request.GetVolumeId(), request.GetTargetPath())
-	// TopoLVM before 0.24 created a device file of its own.
-	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
-		filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, status.Errorf(codes.Internal, "remove the old device file of volume %s: %v",
-			request.GetVolumeId(), err)
-	}
-	return &csi.NodeUnpublishVolumeResponse{}, nil
-}
-
-// unmount unmounts a volume from a path, and then calls after under the lock of the volume, unless it is nil.
-func (s *NodeServer) unmount(ctx context.Context, id, path, name string,
-	after func(ctx context.Context, id string) error) error {
-	if id == "" {
-		return status.Error(codes.InvalidArgument, "volume_id is required")
-	}
-	if path == "" {
-		return status.Errorf(codes.InvalidArgument, "%s is required", name)
-	}
-	if err := s.locks.Enter(id); err != nil {
-		return err
-	}
-	defer s.locks.Leave(id)
-	s.FileSystems.endTrim(ctx, path)
-	if err := s.disks.unmount(ctx, path); err != nil {
-		return status.Errorf(codes.Internal, "unmount volume %s from %s: %v", id, path, err)
-	}
-	if after == nil {
-		return nil
-	}
-	return after(ctx, id)
 }
 
 // ClaimOf returns the claim of a volume on this node by its ID, from the cache.

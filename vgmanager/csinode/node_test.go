@@ -192,6 +192,13 @@ func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
 	}
 	return points, f.errors["mountPoints"]
 }
+func (f *fakeHost) sameFileSystem(path string) ([]string, error) {
+	number, there := f.mounts[path]
+	if err := f.errors["sameFileSystem"]; err != nil || !there {
+		return nil, err
+	}
+	return f.mountPoints(number)
+}
 func (f *fakeHost) setMode(string, os.FileMode) error {
 	return f.points.Pass(func() error { return f.do("setMode", "") }, nil)
 }

@@ -296,7 +296,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	id, staging := request.GetVolumeId(), request.GetStagingTargetPath()
-	if err := s.unmount(ctx, id, staging, "staging_target_path", s.closeVolume); err != nil {
+	if err := s.unmount(ctx, id, staging, "staging_target_path", unmounting{after: s.closeVolume}); err != nil {
 		return nil, err
 	}
 	if s.Staging != nil {

@@ -3,6 +3,7 @@ package csinode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -103,15 +105,19 @@ func (f *FileSystems) TrimStaged(ctx context.Context, device, path string) (trim
 			delete(f.trimming, path)
 		}
 	}()
+	on, err := f.mountedAt(device, path)
+	if err != nil {
+		return 0, err
+	}
 	err = f.trimSteps(ctx, device, path, func(start uint64) error {
 		begun := time.Now()
-		bytes, err := f.trim(ctx, device, func() (uint64, error) {
+		bytes, err := f.trim(ctx, on, func() (uint64, error) {
 			leave, ok := trim.enter()
 			if !ok {
 				return 0, context.Canceled
 			}
 			defer leave()
-			return f.trimRange(path, device, start, trimStep)
+			return f.trimRange(path, on, start, trimStep)
 		})
 		trimmed += int64(bytes)
 		if err != nil {
@@ -124,6 +130,20 @@ func (f *FileSystems) TrimStaged(ctx context.Context, device, path string) (trim
 		return nil
 	})
 	return trimmed, err
+}
+
+// mountedAt returns the number of the device that is mounted at a path: the logical volume with the number device, or
+// the opened LUKS2 container on it.
+func (f *FileSystems) mountedAt(device, path string) (string, error) {
+	mounts, err := f.mountsOf(func(mounted string) bool { return mounted == device })
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(mounts[device], func(m mount.MountInfo) bool { return m.MountPoint == path })
+	if at < 0 {
+		return "", fmt.Errorf("device %s is no longer mounted at %s on node %s", device, path, f.node)
+	}
+	return deviceOf(mounts[device][at]), nil
 }
 
 // endTrim ends a trim of the file system at a path, and waits for its call: an open file system cannot be unmounted.

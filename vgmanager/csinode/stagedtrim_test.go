@@ -118,7 +118,7 @@ func TestAnUnmountEndsATrim(t *testing.T) {
 		b := newBench(t)
 		b.server.FileSystems = f
 		begun := time.Now()
-		if err := b.server.unmount(t.Context(), id, "/staged", "staging_target_path"); err != nil {
+		if err := b.server.unmount(t.Context(), id, "/staged", "staging_target_path", unmounting{}); err != nil {
 			t.Error(err)
 		}
 		mu.Lock()

@@ -23,7 +23,7 @@ const subpath = "119 30 254:7 /config.yaml /file rw shared:59 - ext4 /dev/mapper
 // trimmable returns FileSystems with the mounts of a volume of this size, which trim with do.
 func trimmable(t *testing.T, size uint64, do func(path string, start uint64) error) *FileSystems {
 	t.Helper()
-	f := newFileSystems(t, subpath+mountsOf("rw", "ext4", "rw"), nil)
+	f := newFileSystems(t, subpath+mountsOf("rw", "ext4", "rw")+mountLine("/", "/staged", "rw", "rw"), nil)
 	f.usage = func(string) ([]volumeUsage, error) { return []volumeUsage{{Total: 10, Used: 4}}, nil }
 	writeFile(t, filepath.Join(f.sysfs, "dev/block/254:7/size"), fmt.Sprintf("%d\n", size/512))
 	f.trimRange = func(path, device string, start, _ uint64) (uint64, error) {
