@@ -298,8 +298,8 @@ topolvm-image: $(BIN)/rootfs $(BIN)/image
 	@go build -ldflags "-s -w" -o $(BIN)/topolvm-sidecars ./test/topolvm/sidecars
 	@$(call write-image,amd64,$(BIN)/topolvm-sidecars,$(TOPOLVM_IMAGE)) -title topolvm -files $(TOPOLVM_FILES) -user 0:0
 
-# The manifests of TopoLVM's chart for this test. The chart is that of the module. Its dependency, which is disabled, is
-# left out, because helm would look for it.
+# The manifests of TopoLVM's chart for this test, under its name and under the earlier one (useLegacy). The chart is that
+# of the module. Its dependency, which is disabled, is left out, because helm would look for it.
 TOPOLVM_TEST := test/e2e/topolvm
 
 .PHONY: topolvm-manifests
@@ -307,9 +307,11 @@ topolvm-manifests: $(BIN)/helm
 	@chart=$$(mktemp -d) && trap 'rm -r "$$chart"' EXIT && \
 		cp -r --no-preserve=mode "$$(go list -m -f '{{.Dir}}' github.com/topolvm/topolvm)/charts/topolvm/." "$$chart" && \
 		rm "$$chart/Chart.lock" && sed -i '/^dependencies:/,/condition:/d' "$$chart/Chart.yaml" && \
-		{ echo "# TopoLVM's Helm chart $$(sed -n 's/^version: //p' "$$chart/Chart.yaml") of the module github.com/topolvm/topolvm" \
-		"$$(go list -m -f '{{.Version}}' github.com/topolvm/topolvm), rendered with values.yaml by: make topolvm-manifests" && \
-		$(BIN)/helm template topolvm "$$chart" --namespace topolvm-system --values $(TOPOLVM_TEST)/values.yaml; } >$(TOPOLVM_TEST)/chart.yaml
+		header="# TopoLVM's Helm chart $$(sed -n 's/^version: //p' "$$chart/Chart.yaml") of the module github.com/topolvm/topolvm $$(go list -m -f '{{.Version}}' github.com/topolvm/topolvm), rendered with values.yaml" && \
+		template() { $(BIN)/helm template topolvm "$$chart" --namespace topolvm-system "$$@"; } && \
+		{ echo "$$header by: make topolvm-manifests" && template --values $(TOPOLVM_TEST)/values.yaml; } >$(TOPOLVM_TEST)/chart.yaml && \
+		{ echo "$$header, in which topolvm.io is replaced, and useLegacy by: make topolvm-manifests" && \
+		sed 's/topolvm\.io/topolvm.cybozu.com/' $(TOPOLVM_TEST)/values.yaml | template --values - --set useLegacy=true; } >$(TOPOLVM_TEST)/earlier.yaml
 
 # The commit of the previous version, 0.1.0. The long lane tests the upgrade from it. Update it together with VERSION.
 PREVIOUS_COMMIT := 60d094bf615766907a5ea7cf66b73fffdfd7a928

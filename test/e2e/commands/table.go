@@ -143,14 +143,14 @@ var pagesElsewhere = map[string][2]string{
 	"half-deleted.md": {"test/env/halfdeleted_test.go", "TestAHalfDeletedInstallationIsRecovered"},
 	"switch-from-topolvm.md": {"test/e2e/topolvm/suite_test.go",
 		"continues with the volumes of TopoLVM while a Pod writes, and can go back"},
+	"migrate-earlier-topolvm.md": {"test/e2e/topolvm/suite_test.go",
+		"serves the volumes of topolvm.cybozu.com while a Pod writes, and migrates them"},
 	"scheduler-extender.md": {"test/e2e/extender/suite_test.go", "is turned off, and Pods are created without marks"},
 }
 
 // pagesNotRun maps pages whose commands no test runs to the reason.
 var pagesNotRun = map[string]string{
 	"release.md": "it publishes images and a catalog",
-	"migrate-earlier-topolvm.md": "the lab has no TopoLVM before 0.15; what the operator does is in " +
-		"controllers/volumeimport, TestAVolumeIsMigrated, and the command in cli, TestAMigrationIsFollowed",
 }
 
 // The tests for commands that this cluster cannot run.

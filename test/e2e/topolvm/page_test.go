@@ -15,14 +15,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// page is the how-to, with the folder of an administrator who follows it.
+// page is a how-to, with the folder of an administrator who follows it.
 type page struct{ text, folder string }
 
-func openPage() page {
+func openPage(name string) page {
 	GinkgoHelper()
 	root, err := lab.Root()
 	Expect(err).NotTo(HaveOccurred())
-	text, err := os.ReadFile(filepath.Join(root, "docs", "how-to", "switch-from-topolvm.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs", "how-to", name))
 	Expect(err).NotTo(HaveOccurred())
 	return page{text: string(text), folder: GinkgoT().TempDir()}
 }
@@ -55,12 +55,21 @@ func (p page) follow(ctx context.Context, heading string) {
 	Expect(ran).NotTo(BeZero(), "the section %q has no commands", heading)
 }
 
-// here replaces charts and images of the page with those of the test.
+// command runs a command of the page with other names: each name of the page is followed by its replacement.
+func (p page) command(ctx context.Context, text string, names ...string) {
+	GinkgoHelper()
+	Expect(p.text).To(ContainSubstring("\n    "+text+"\n"), "the page has no such command")
+	p.run(ctx, here(ctx, strings.NewReplacer(names...).Replace(text)))
+}
+
+// here replaces charts and images of the page with those of the test, and answers a question that kubectl lvms asks.
 func here(ctx context.Context, command string) string {
 	GinkgoHelper()
 	switch {
+	case strings.HasPrefix(command, "kubectl lvms "):
+		return command + " --yes"
 	case strings.Contains(command, " topolvm/topolvm "):
-		return strings.Replace(command, " topolvm/topolvm ", " "+chartFolder(ctx)+" ", 1)
+		return strings.Replace(command, " topolvm/topolvm ", " "+chartFolder(ctx, manifests)+" ", 1)
 	case strings.Contains(command, " charts/lvms-operator "):
 		root, err := lab.Root()
 		Expect(err).NotTo(HaveOccurred())
@@ -78,14 +87,13 @@ func here(ctx context.Context, command string) string {
 func (p page) run(ctx context.Context, line string) string {
 	GinkgoHelper()
 	By("$ " + line)
-	helm := os.Getenv("LVMS_HELM")
-	Expect(helm).NotTo(BeEmpty(), "LVMS_HELM names the helm program: run `make test-e2e`")
+	programs := filepath.Dir(suite.Archive("LVMS_HELM")) + ":" + filepath.Dir(suite.Archive("LVMS_PLUGIN"))
 	command, err := cluster.Lab.Command(ctx, "bash", "-euo", "pipefail", "-c", line)
 	Expect(err).NotTo(HaveOccurred())
 	command.Dir = p.folder
 	for i, variable := range command.Env {
 		if path, is := strings.CutPrefix(variable, "PATH="); is {
-			command.Env[i] = "PATH=" + path + ":" + filepath.Dir(helm)
+			command.Env[i] = "PATH=" + path + ":" + programs
 		}
 	}
 	command.Env = append(command.Env, "HOME="+p.folder)

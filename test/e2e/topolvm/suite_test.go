@@ -2,7 +2,7 @@
 
 // Package topolvm tests the switch from TopoLVM. Its chart is installed with Helm; controller, node service, lvmd,
 // provisioner, resizer and snapshotter are TopoLVM's own programs. The commands are those of
-// docs/how-to/switch-from-topolvm.md.
+// docs/how-to/switch-from-topolvm.md, and, for the earlier driver, of docs/how-to/migrate-earlier-topolvm.md.
 package topolvm
 
 import (
@@ -23,6 +23,9 @@ func TestTopoLVM(t *testing.T) { suite.Run(t, "The switch from TopoLVM") }
 
 var _ = Describe("The switch from TopoLVM's chart", Label("long"), func() {
 	It("continues with the volumes of TopoLVM while a Pod writes, and can go back", switches,
+		NodeTimeout(50*time.Minute))
+
+	It("serves the volumes of topolvm.cybozu.com while a Pod writes, and migrates them", migrates,
 		NodeTimeout(50*time.Minute))
 })
 

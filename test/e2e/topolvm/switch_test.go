@@ -58,13 +58,11 @@ var (
 var running = []story.Volume{thick, thin, block, far, striped}
 
 func switches(ctx SpecContext) {
-	cluster = suite.Up(ctx, lab.Options{Name: "e2e-topolvm", Nodes: len(nodes), Snapshots: true,
-		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 2 * lab.GiB}, {Size: 2 * lab.GiB}}})
-	onNodes(ctx, groupsOfTheAdministrator)
-	admin := openPage()
+	start(ctx, "e2e-topolvm")
+	admin := openPage("switch-from-topolvm.md")
 
 	By("using volumes of TopoLVM")
-	installTopoLVM(ctx, admin)
+	installTopoLVM(ctx, admin, driver)
 	sums := useTopoLVM(ctx)
 	group := groupOf(ctx)
 	volumes := onNodes(ctx, listVolumes)
@@ -80,12 +78,8 @@ func switches(ctx SpecContext) {
 	cluster.StillWrites(ctx)
 	waiting := useNothing(ctx)
 
-	By("installing LVM Storage")
-	cluster.Run(ctx, "create", "namespace", story.OperatorNamespace)
-	cluster.Run(ctx, "label", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce=privileged")
-	admin.follow(ctx, "4. Install LVM Storage")
-	admin.follow(ctx, "5. Create the LVMCluster")
-	registered(ctx)
+	installOurs(ctx, admin)
+	registered(ctx, driver)
 	admin.follow(ctx, "6. Check, and clean up")
 	Expect(groupOf(ctx)).To(Equal(group))
 	cluster.StillWrites(ctx)
@@ -104,6 +98,24 @@ func switches(ctx SpecContext) {
 
 	goBack(ctx, admin, append([]story.Volume{waiting, written, idle}, running...))
 	Expect(groupOf(ctx)).To(Equal(group))
+}
+
+// start starts a cluster with the volume groups of the administrator.
+func start(ctx context.Context, name string) {
+	GinkgoHelper()
+	cluster = suite.Up(ctx, lab.Options{Name: name, Nodes: len(nodes), Snapshots: true,
+		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 2 * lab.GiB}, {Size: 2 * lab.GiB}}})
+	onNodes(ctx, groupsOfTheAdministrator)
+}
+
+// installOurs installs LVM Storage, and creates the LVMCluster that the administrator has written.
+func installOurs(ctx context.Context, admin page) {
+	GinkgoHelper()
+	By("installing LVM Storage")
+	cluster.Run(ctx, "create", "namespace", story.OperatorNamespace)
+	cluster.Run(ctx, "label", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce=privileged")
+	admin.follow(ctx, "4. Install LVM Storage")
+	admin.follow(ctx, "5. Create the LVMCluster")
 }
 
 // onNodes runs a shell line on each node, and returns the outputs.
@@ -169,11 +181,17 @@ func finalizersOfNodes(ctx context.Context) string {
 func useNothing(ctx context.Context) story.Volume {
 	GinkgoHelper()
 	waiting := volume("node1", "waiting", "topolvm-provisioner", "256Mi")
-	Expect(cluster.Claim(ctx, waiting)).To(Succeed())
-	cluster.RunWith(ctx, strings.NewReplacer("NAME", waiting.Name, "IMAGE", cluster.Lab.Registry()+"/busybox:1").
-		Replace(podManifest), "apply", "-f", "-")
+	request(ctx, waiting)
 	cluster.Run(ctx, "delete", "pvc", unwanted.Name, "--wait=false")
 	return waiting
+}
+
+// request creates a claim and a Pod with its name on node1, and does not wait for them.
+func request(ctx context.Context, v story.Volume) {
+	GinkgoHelper()
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	cluster.RunWith(ctx, strings.NewReplacer("NAME", v.Name, "IMAGE", cluster.Lab.Registry()+"/busybox:1").
+		Replace(podManifest), "apply", "-f", "-")
 }
 
 const podManifest = `
@@ -194,13 +212,21 @@ func removed(ctx context.Context, v story.Volume) {
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "pv", "-o",
 		"jsonpath={.items[*].spec.claimRef.name}").ShouldNot(ContainSubstring(v.Name))
-	Eventually(orphans).WithContext(ctx).WithTimeout(slow).Should(BeEmpty(), "logical volumes without a LogicalVolume")
+	noOrphans(ctx, "logicalvolumes."+driver)
+}
+
+// noOrphans waits until each logical volume has a LogicalVolume, and each LogicalVolume has a logical volume. resources
+// are the kinds of LogicalVolumes, separated by commas.
+func noOrphans(ctx context.Context, resources string) {
+	GinkgoHelper()
+	Eventually(orphans).WithContext(ctx).WithTimeout(slow).WithArguments(resources).Should(BeEmpty(),
+		"logical volumes without a LogicalVolume, or LogicalVolumes without a logical volume")
 }
 
 // orphans returns the logical volumes without a LogicalVolume, and the LogicalVolumes without a logical volume.
-func orphans(ctx context.Context) []string {
+func orphans(ctx context.Context, resources string) []string {
 	GinkgoHelper()
-	expected := strings.Fields(cluster.Run(ctx, "get", "logicalvolumes", "-o", "jsonpath={.items[*].status.volumeID}"))
+	expected := strings.Fields(cluster.Run(ctx, "get", resources, "-o", "jsonpath={.items[*].status.volumeID}"))
 	expected = append(expected, "backup", "pool")
 	var different []string
 	found := strings.Fields(onNodes(ctx, "lvm lvs --noheadings --options lv_name myvg1 myvg2"))
@@ -337,7 +363,7 @@ func goBack(ctx context.Context, admin page, volumes []story.Volume) {
 	cluster.Run(ctx, "label", "namespace", old, "pod-security.kubernetes.io/enforce=privileged")
 	cluster.Run(ctx, "-n", old, "rollout", "status", "daemonset/topolvm-node", "--timeout=5m")
 	cluster.Run(ctx, "-n", old, "rollout", "status", "deployment/topolvm-controller", "--timeout=5m")
-	registered(ctx)
+	registered(ctx, driver)
 	checkAndStop(ctx, ours, sum)
 	created := volume("node2", "created", "topolvm-provisioner-thin", "256Mi")
 	Expect(cluster.Claim(ctx, created)).To(Succeed())

@@ -22,9 +22,10 @@ import (
 )
 
 const (
-	driver             = "topolvm.io"
-	registrationSocket = "/registration/" + driver + "-reg.sock"
-	probeTimeout       = 2 * time.Second
+	registrationDir = "/registration"
+	probeTimeout    = 2 * time.Second
+	// driverTimeout is how long the node service may take to start.
+	driverTimeout = time.Minute
 )
 
 func main() {
@@ -42,8 +43,12 @@ func main() {
 func run(ctx context.Context, program, csiSocket, endpoint, health string) error {
 	switch program {
 	case "csi-node-driver-registrar":
-		registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{Driver: driver, Socket: registrationSocket,
-			Endpoint: endpoint, CSISocket: csiSocket})
+		driver, err := driverName(ctx, csiSocket)
+		if err != nil {
+			return err
+		}
+		registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{Driver: driver,
+			Socket: filepath.Join(registrationDir, driver+"-reg.sock"), Endpoint: endpoint, CSISocket: csiSocket})
 		return both(ctx, registrar.Start, serve(health, registrar.Ready))
 	case "livenessprobe":
 		return serve(health, func(r *http.Request) error { return probe(r.Context(), csiSocket) })(ctx)
@@ -83,11 +88,32 @@ func serve(address string, check func(*http.Request) error) func(context.Context
 	}
 }
 
+func connect(socket string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+}
+
+// driverName returns the name of the driver. It waits until the driver answers.
+func driverName(ctx context.Context, socket string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, driverTimeout)
+	defer cancel()
+	connection, err := connect(socket)
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	answer, err := csi.NewIdentityClient(connection).GetPluginInfo(ctx, &csi.GetPluginInfoRequest{},
+		grpc.WaitForReady(true))
+	if err != nil {
+		return "", fmt.Errorf("ask for the name of the driver at %s: %w", socket, err)
+	}
+	return answer.GetName(), nil
+}
+
 // probe calls the CSI method Probe of the driver.
 func probe(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connection, err := connect(socket)
 	if err != nil {
 		return err
 	}
