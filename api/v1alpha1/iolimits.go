@@ -22,6 +22,9 @@ const (
 )
 
 const (
+	// NoIOLimit is the value of a parameter without a limit. Kubernetes requires at least one parameter, so a
+	// VolumeAttributesClass that removes all limits has such a value.
+	NoIOLimit = "max"
 	// NoIOLimits is the text of limits that limit nothing.
 	NoIOLimits = "none"
 	// maxIOPS is the greatest limit that the kernel does not treat as no limit (block/blk-throttle.c).
@@ -74,15 +77,18 @@ func (l *IOLimits) set(name, text string) error {
 		return fmt.Errorf("the VolumeAttributesClass has the parameter %s, which is not supported: use %s", name,
 			strings.Join(ioParameters, ", "))
 	}
+	if text == NoIOLimit {
+		return nil
+	}
 	quantity, err := resource.ParseQuantity(text)
 	if err != nil {
 		return fmt.Errorf("parameter %s of the VolumeAttributesClass is %q: use a number or a quantity, for example "+
-			"500 or 50Mi", name, text)
+			"500 or 50Mi, or max for no limit", name, text)
 	}
 	value, isInteger := quantity.AsInt64()
 	if !isInteger || value < limit.least || value > limit.most {
-		return fmt.Errorf("parameter %s of the VolumeAttributesClass is %q: use an integer from %d to %d, or omit the "+
-			"parameter for no limit", name, text, limit.least, limit.most)
+		return fmt.Errorf("parameter %s of the VolumeAttributesClass is %q: use an integer from %d to %d, or max for "+
+			"no limit", name, text, limit.least, limit.most)
 	}
 	*limit.field(l) = value
 	return nil

@@ -10,7 +10,9 @@ func TestParametersOfAVolumeAttributesClass(t *testing.T) {
 		parameters map[string]string
 		want, says string
 	}{
-		"none": {nil, "none", ""},
+		"none":     {nil, "none", ""},
+		"max":      {map[string]string{"readIOPS": "max", "writeIOPS": "5"}, "writeIOPS=5", ""},
+		"only max": {map[string]string{"readIOPS": "max"}, "none", ""},
 		"all": {map[string]string{"readIOPS": "500", "writeIOPS": "1k", "readBytesPerSecond": "50Mi",
 			"writeBytesPerSecond": "4096"}, "readIOPS=500 writeIOPS=1000 readBytesPerSecond=52428800 " +
 			"writeBytesPerSecond=4096", ""},
@@ -22,7 +24,7 @@ func TestParametersOfAVolumeAttributesClass(t *testing.T) {
 		"too many bytes":   {map[string]string{"readBytesPerSecond": "8Ei"}, "", "readBytesPerSecond"},
 		"a fraction":       {map[string]string{"readIOPS": "1500m"}, "", "integer"},
 		"empty":            {map[string]string{"readIOPS": ""}, "", "a number or a quantity"},
-		"words":            {map[string]string{"readIOPS": "max"}, "", `"max"`},
+		"words":            {map[string]string{"readIOPS": "many"}, "", `"many"`},
 		"another name":     {map[string]string{"iops": "5"}, "", "iops, which is not supported: use readIOPS, "},
 		"one is not valid": {map[string]string{"readIOPS": "5", "type": "gp3"}, "", "type"},
 	} {

@@ -23,7 +23,7 @@ func limitsIO(ctx SpecContext) {
 		"slow":  {lvmv1alpha1.WriteBytesPerSecondParameter: "8Mi", lvmv1alpha1.ReadIOPSParameter: "500"},
 		"fast":  {lvmv1alpha1.WriteBytesPerSecondParameter: "64Mi"},
 		"wrong": {"writeBandwidth": "1Mi"},
-		"free":  nil,
+		"free":  {lvmv1alpha1.ReadIOPSParameter: lvmv1alpha1.NoIOLimit},
 	} {
 		Expect(cluster.Create(ctx, &storagev1.VolumeAttributesClass{ObjectMeta: metav1.ObjectMeta{Name: name},
 			DriverName: lvmv1alpha1.DriverName, Parameters: parameters})).To(Succeed())

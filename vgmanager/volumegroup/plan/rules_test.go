@@ -310,9 +310,8 @@ func TestDiscardsFollowTheSpec(t *testing.T) {
 			t.Errorf("%s: got %+v", name, problems)
 		}
 	}
-	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
-		Discards: v1alpha1.DiscardsNoPassDown}})
-	if got := PoolOptions(w, gib).Discards; got != lvm.DiscardsNoPassDown {
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, Discards: v1alpha1.DiscardsNoPassDown}
+	if got := PoolOptions(config, disksOf(1000)).Discards; got != lvm.DiscardsNoPassDown {
 		t.Errorf("a new pool gets %q", got)
 	}
 }
