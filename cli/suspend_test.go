@@ -208,7 +208,8 @@ func TestSuspendOperations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := suspendOperations(class, memberOf(t, pairedNode("storage", "90Gi"), "/dev/sdb"), test.suspend, "by alice")
+			device := memberOf(t, pairedNode("storage", "90Gi"), "/dev/sdb")
+			got := suspendOperations(class, device, test.suspend, "by alice")
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -247,7 +248,8 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	record := "by admin at " + now.UTC().Format(time.RFC3339) + ": disk errors"
 	suspend := append(strings.Fields("suspend device worker-1 /dev/sdb --yes --reason"), "disk errors")
 	expect(t, runWith(t, admin, "", nil, append(suspend, "--dry-run")...), 0, "+ deviceRequests: {node: worker-1, "+
-		"device: pv-b, action: Cordon, suspend: true, suspendReason: \""+record+"\"}", "The volume group also has other devices",
+		"device: pv-b, action: Cordon, suspend: true, suspendReason: \""+record+"\"}",
+		"The volume group also has other devices",
 		"may have data on the device: shop/batch-tmp (Pods: batch), shop/data (Pods: db-0), shop/other. ",
 		"no new volume is created in it", "kubectl lvms resume device worker-1 pv-b")
 	if c.writes != 0 {
@@ -259,7 +261,8 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	}
 	c.writes = 0
 	for range 2 {
-		expect(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(true)}, suspend...), 0, "Done: device /dev/sdb")
+		steps := []func(){func() {}, c.setSuspended(true)}
+		expect(t, runWith(t, admin, "", steps, suspend...), 0, "Done: device /dev/sdb")
 	}
 	want := request("pv-b", v1alpha1.DeviceActionCordon)
 	want.Suspend = true
@@ -269,11 +272,13 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	}
 	expect(t, run(t, admin, "devices", "--no-headers"), 0, suspendedByRequest)
 	expect(t, run(t, admin, "devices", "-o", "wide"), 0, "suspended by admin at noon")
-	expect(t, run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended", "suspended by bob at noon: disk errors",
+	expect(t, run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended",
+		"suspended by bob at noon: disk errors",
 		"has data on the suspended device /dev/sdb")
 	expect(t, run(t, admin, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")
 	resume := strings.Fields("resume device worker-1 /dev/sdb --yes")
-	expect(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0, "New Pods get the volumes",
+	expect(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0,
+		"New Pods get the volumes",
 		"Done: device /dev/sdb")
 	expect(t, runWith(t, admin, "", nil, resume...), 0, "Nothing is changed.")
 	if len(c.requestsNow()) != 0 || c.writes != 2 {

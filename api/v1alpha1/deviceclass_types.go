@@ -436,8 +436,8 @@ type RAIDConfig struct {
 	StripeSize *resource.Quantity `json:"stripeSize,omitempty"`
 }
 
-// The stripe size of a RAIDConfig or ThinPoolConfig that sets none, and the largest one that is used, in bytes. LVM reduces a larger one
-// to the size of an extent (lvcreate).
+// The stripe size of a RAIDConfig or ThinPoolConfig that sets none, and the largest one that is used, in bytes. LVM
+// reduces a larger one to the size of an extent (lvcreate).
 const (
 	DefaultStripeSize int64 = 64 << 10
 	MaxStripeSize     int64 = 4 << 20

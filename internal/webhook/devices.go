@@ -180,7 +180,8 @@ func stripeSizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	for i, class := range classes {
 		at := classesPath.Index(i)
 		if raid := class.RAIDConfig; raid != nil {
-			violations = append(violations, stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
+			violations = append(violations,
+				stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
 		}
 		pool := class.ThinPoolConfig
 		if pool == nil {

@@ -187,12 +187,15 @@ func TestASizeThatIsNotUsedIsRefusedIfItIsNew(t *testing.T) {
 
 func TestStripesOfThinPools(t *testing.T) {
 	const at = "spec.storage.deviceClasses[0]."
+	invalid := func(size string) string {
+		return at + `thinPoolConfig.stripeSize: Invalid value: "` + size + `": must be `
+	}
 	for text, want := range map[string][]string{
 		"thinPoolConfig: {stripes: 2, stripeSize: 4Mi}":                           nil,
 		"thinPoolConfig: {stripes: 2, stripeSize: 4Ki}":                           nil,
-		"thinPoolConfig: {stripes: 2, stripeSize: 8Mi}":                           {at + "thinPoolConfig.stripeSize: Invalid value: \"8Mi\": must be at most 4Mi"},
-		"thinPoolConfig: {stripes: 2, stripeSize: 96Ki}":                          {at + "thinPoolConfig.stripeSize: Invalid value: \"96Ki\": must be a power of two"},
-		"thinPoolConfig: {stripes: 2, stripeSize: 2Ki}":                           {at + "thinPoolConfig.stripeSize: Invalid value: \"2Ki\": must be a power of two"},
+		"thinPoolConfig: {stripes: 2, stripeSize: 8Mi}":                           {invalid("8Mi") + "at most 4Mi"},
+		"thinPoolConfig: {stripes: 2, stripeSize: 96Ki}":                          {invalid("96Ki") + "a power of two"},
+		"thinPoolConfig: {stripes: 2, stripeSize: 2Ki}":                           {invalid("2Ki") + "a power of two"},
 		"deviceSelector: {paths: [/dev/a, /dev/b]}, thinPoolConfig: {stripes: 2}": nil,
 		"deviceSelector: {paths: [/dev/a, /dev/b]}, thinPoolConfig: {stripes: 3}": {
 			at + "deviceSelector: Invalid value: 2: a striped thin pool requires at least 3 devices on each node"},

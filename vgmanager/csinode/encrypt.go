@@ -266,14 +266,28 @@ func (s *NodeServer) replacePrevious(ctx context.Context, v volume, keys volumeK
 		return luks.ErrWrongKey
 	}
 	logger := log.FromContext(ctx).WithValues("volume", v.id, "device", path)
-	switch err := s.containers.RemoveKey(ctx, path, keys.previous); {
-	case errors.Is(err, luks.ErrWrongKey): // It was removed before.
+	switch removed, err := s.removePrevious(ctx, path, keys); {
 	case err != nil:
 		logger.Info("cannot remove the previous key of an encrypted volume", "cause", err.Error())
-	default:
+	case removed:
 		logger.Info("removed the previous key of an encrypted volume")
 	}
 	return nil
+}
+
+// removePrevious removes the key slot of the previous key, and returns whether there was one. It never removes the only
+// key slot: two keys that differ only by zero bytes at the end are the same for PBKDF2, because HMAC pads a key with
+// zeros (RFC 2104, section 2).
+func (s *NodeServer) removePrevious(ctx context.Context, path string, keys volumeKeys) (bool, error) {
+	slots, err := s.containers.Slots(ctx, path)
+	if err != nil || slots < 2 {
+		return false, err
+	}
+	err = s.containers.RemoveKey(ctx, path, keys.previous)
+	if errors.Is(err, luks.ErrWrongKey) {
+		return false, nil // It was removed before.
+	}
+	return err == nil, err
 }
 
 // addKey adds the present key to a container if the previous key opens it, and returns whether the present key then

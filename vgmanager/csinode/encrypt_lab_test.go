@@ -248,8 +248,8 @@ func TestLabEncryptedVolumeThatLostItsHeader(t *testing.T) {
 	}
 }
 
-// TestLabEncryptedVolumeAfterAKilledOpen creates what cryptsetup leaves if it is killed while it opens a volume: a mapped
-// device without a table.
+// TestLabEncryptedVolumeAfterAKilledOpen creates what cryptsetup leaves if it is killed while it opens a volume: a
+// mapped device without a table.
 func TestLabEncryptedVolumeAfterAKilledOpen(t *testing.T) {
 	l := newEncrypted(t)
 	killed := func() {

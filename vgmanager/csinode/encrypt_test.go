@@ -76,7 +76,7 @@ func (f *fakeContainers) Open(_ context.Context, _, _ string, key []byte, discar
 	if err := f.errors["Open"]; err != nil {
 		return err
 	}
-	if !slices.Contains(f.keys, string(key)) {
+	if !f.fits(key) {
 		return luks.ErrWrongKey
 	}
 	return f.points.Pass(func() error {
@@ -91,8 +91,15 @@ func (f *fakeContainers) Open(_ context.Context, _, _ string, key []byte, discar
 }
 
 func (f *fakeContainers) Fits(_ context.Context, _ string, key []byte) (bool, error) {
-	return slices.Contains(f.keys, string(key)), f.errors["Fits"]
+	return f.fits(key), f.errors["Fits"]
 }
+
+// fits ignores zero bytes at the end of a key, as PBKDF2 does.
+func (f *fakeContainers) fits(key []byte) bool {
+	return slices.ContainsFunc(f.keys, func(k string) bool { return isSameKey(k, string(key)) })
+}
+
+func isSameKey(a, b string) bool { return strings.TrimRight(a, "\x00") == strings.TrimRight(b, "\x00") }
 
 func (f *fakeContainers) AddKey(_ context.Context, _ string, _, added []byte) error {
 	return f.points.Pass(func() error {
@@ -103,7 +110,7 @@ func (f *fakeContainers) AddKey(_ context.Context, _ string, _, added []byte) er
 }
 
 func (f *fakeContainers) RemoveKey(_ context.Context, _ string, key []byte) error {
-	if !slices.Contains(f.keys, string(key)) {
+	if !f.fits(key) {
 		return luks.ErrWrongKey
 	}
 	return f.points.Pass(func() error {
@@ -111,7 +118,7 @@ func (f *fakeContainers) RemoveKey(_ context.Context, _ string, key []byte) erro
 			return err
 		}
 		f.host.did = append(f.host.did, "luksRemoveKey")
-		f.set(slices.DeleteFunc(slices.Clone(f.keys), func(k string) bool { return k == string(key) })...)
+		f.set(slices.DeleteFunc(slices.Clone(f.keys), func(k string) bool { return isSameKey(k, string(key)) })...)
 		return nil
 	}, nil)
 }
@@ -434,6 +441,11 @@ func TestRotation(t *testing.T) {
 			did: []string{"luksRemoveKey", "open"}, want: []string{present}},
 		"completed":    {keys: []string{present}, secret: secretOf(present, previous), did: []string{"open"}, want: []string{present}},
 		"the same key": {keys: []string{present}, secret: secretOf(present, present), did: []string{"open"}, want: []string{present}},
+		"the same key with a zero byte": {keys: []string{present}, secret: secretOf(present, present+"\x00"),
+			did: []string{"open"}, want: []string{present}},
+		"the key slots cannot be counted": {keys: []string{previous, present}, secret: secretOf(present, previous),
+			errors: map[string]error{"Slots": errors.New("broken")}, code: codes.Internal,
+			want: []string{previous, present}},
 		"the removal fails": {keys: []string{previous}, secret: secretOf(present, previous),
 			errors: map[string]error{"RemoveKey": errors.New("broken")},
 			did:    []string{"luksAddKey", "open"}, want: []string{previous, present}},

@@ -88,7 +88,8 @@ func TestMapping(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newContainers(t, &programs{}, test.mapped, test.below...).Mapping(t.Context(), "x")
-			if got != test.want || (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if got != test.want || (err != nil) != (test.says != "") ||
+				err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -113,7 +114,8 @@ func TestSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newContainers(t, &programs{out: test.out, code: test.code}, mapped{}).Slots(t.Context(), "/dev/a")
-			if got != test.want || (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			if got != test.want || (err != nil) != (test.says != "") ||
+				err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %d, %v", got, err)
 			}
 		})

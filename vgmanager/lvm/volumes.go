@@ -93,8 +93,8 @@ func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 // ThinPoolOptions describes a new thin pool.
 type ThinPoolOptions struct {
 	VG, Name string
-	// PercentFree is the percentage of the volume group's free space for the data of the pool. It is not used if Size is
-	// set, which is the size of the data.
+	// PercentFree is the percentage of the volume group's free space for the data of the pool. It is not used if Size,
+	// the size of the data, is set.
 	PercentFree int
 	Size        Bytes
 	// Stripes is the number of physical volumes that the data is striped over, if it is above 1. StripeSize is the

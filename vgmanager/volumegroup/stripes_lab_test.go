@@ -39,7 +39,9 @@ func TestSceneStripedPool(t *testing.T) {
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceRequests = nil })
 	s.ready()
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:3]...) })
-	e := s.converge("a third device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.PhysicalVolumes) == 3 })
+	e := s.converge("a third device", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) && len(e.PhysicalVolumes) == 3
+	})
 	if e.ThinPool.Size.Cmp(before.ThinPool.Size) != 0 {
 		s.wantStripes(s.disks[:3])
 	}

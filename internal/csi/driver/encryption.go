@@ -20,10 +20,10 @@ func setEncryption(lv *topolvmv1.LogicalVolume, method string) {
 // its source.
 func sameEncryption(source *topolvmv1.LogicalVolume, method string) error {
 	have := source.Annotations[v1alpha1.EncryptionAnnotation]
-	switch {
-	case have == method:
+	switch have {
+	case method:
 		return nil
-	case have == "":
+	case "":
 		return status.Errorf(codes.InvalidArgument, "source %s is not encrypted, but the StorageClass has %s: %s: "+
 			"use a StorageClass without this parameter, or copy the data to an encrypted volume with a Pod",
 			source.Name, v1alpha1.EncryptionParameter, method)

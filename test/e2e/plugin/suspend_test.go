@@ -15,7 +15,8 @@ import (
 // waiting is a Pod that waits for a suspended volume.
 const waiting = "waiting"
 
-// suspends suspends a volume and then its device. A Pod that runs keeps the volume; a new one waits until it is resumed.
+// suspends suspends a volume and then its device. A Pod that runs keeps the volume. A new one waits until it is
+// resumed.
 func suspends(ctx context.Context) {
 	GinkgoHelper()
 	volume := story.Volume{Namespace: namespace, Name: "suspended", Class: data.Class, Size: "100Mi"}
@@ -59,7 +60,8 @@ func restart(ctx context.Context, volume story.Volume, texts ...string) {
 			"involvedObject.name="+waiting+",reason=FailedMount", "-o", "jsonpath={.items[*].message}")
 	}
 	for _, text := range texts {
-		Eventually(events).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(ContainSubstring(text))
+		Eventually(events).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
+			ContainSubstring(text))
 	}
 	Expect(cluster.Run(ctx, "get", "pod", "-n", namespace, waiting, "-o", "jsonpath={.status.phase}")).To(
 		Equal("Pending"))

@@ -238,7 +238,7 @@ func (r *deviceRequests) follow(s NodeState, pv lvm.PV, move *lvm.Move) Action {
 func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig)
 	switch free := vg.FreeOn(pv.UUID); {
-	case len(vg.PVs)-1 < least:
+	case least > 1 && len(vg.PVs)-1 < least:
 		r.block(w, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+
 			"device class", why, least, len(vg.PVs)-1))
 		return Action{}

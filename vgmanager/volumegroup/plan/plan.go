@@ -16,7 +16,8 @@
 //   - filesystems.go: the check and the repair of file systems, and its status
 //   - deleted.go, rollback.go, extents.go: earlier metadata of a volume group, and what its restore changes
 //   - existing.go: device classes on volume groups that an administrator created
-//   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
+//   - pool.go, stripes.go, raid.go: size and problems of the thin pool, with and without stripes, and of volumes with
+//     redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - suspend.go: requests to suspend devices
 //   - removal.go: the removal of the volume group

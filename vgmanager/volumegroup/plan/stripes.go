@@ -92,7 +92,7 @@ func (r *deviceRequests) noteUnusable(w Desired, vg *lvm.VG) {
 			continue
 		}
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeReady, message: fmt.Sprintf(
-			"%s of it is not used: the data of the thin pool is striped over %d devices, and too few devices have free "+
-				"space: add more devices", quantity(pv.Free), config.DataStripes())}
+			"%s of it is not used: the data of the thin pool is striped over %d devices, and too few devices have "+
+				"free space: add more devices", quantity(pv.Free), config.DataStripes())}
 	}
 }

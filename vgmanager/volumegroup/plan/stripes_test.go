@@ -131,7 +131,8 @@ func TestDevicesOfAStripedPool(t *testing.T) {
 	w := testWanted(stripedOver(3, 90))
 	s := NodeState{Report: &lvm.Report{}, Devices: []device.Device{disk("b"), disk("c")}}
 	s.Identities = device.Identities(s.Devices)
-	checkPlan(t, "too few to begin", New(w, s), "Failed", []string{"requires at least 3 devices for a striped thin pool"})
+	checkPlan(t, "too few to begin", New(w, s), "Failed",
+		[]string{"requires at least 3 devices for a striped thin pool"})
 	problems := stripesProblems(w, disksOf(1000, 1000, 0))
 	if len(problems) != 1 || !strings.Contains(problems[0].Message, "is striped over 3 devices, and too few devices") {
 		t.Errorf("got %+v", problems)
@@ -149,5 +150,29 @@ func TestOptionsOfAStripedPool(t *testing.T) {
 	got := PoolOptions(stripedOver(2, 100).ThinPoolConfig, disksOf(1000, 1000))
 	if got.Stripes != 2 || got.StripeSize != 64<<10 || got.Size != 1996*extent || got.PercentFree != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestDrainOfTheOnlyDevice: without stripes, the number of devices is no reason.
+func TestDrainOfTheOnlyDevice(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec v1alpha1.LVMVolumeGroupSpec
+		want string
+	}{
+		"thick":   {v1alpha1.LVMVolumeGroupSpec{}, "is in use, and the other devices have only"},
+		"striped": {stripedOver(2, 90), "a striped thin pool requires at least 2 devices, and only 0 would have data"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vg := disksOf(0)
+			vg.PVs[0].Used = extent
+			r := deviceRequests{notes: map[string]deviceNote{}}
+			if a := r.startMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != Nothing {
+				t.Errorf("got %s", a.Kind)
+			}
+			if note := r.notes["pv-b"]; !strings.HasPrefix(note.message, test.want) &&
+				!strings.Contains(note.message, " of it "+test.want) {
+				t.Errorf("got %q", note.message)
+			}
+		})
 	}
 }
