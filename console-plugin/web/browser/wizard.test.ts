@@ -105,6 +105,48 @@ describe('wizard', () => {
     await close(page);
   });
 
+  it('creates a device class with encryption, erasure, trims and a striped thin pool', async () => {
+    await discovered();
+    const page = await open(browser, create);
+    for (const step of ['nodes', 'devices']) {
+      await next(page);
+      await at(page, step);
+    }
+    for (const [node, disks] of [['a', ['01', '02']], ['b', ['11', '12']]] as const)
+      for (const disk of disks) await page.getByLabel(`Select /dev/disk/by-id/wwn-0x5000c500${disk} on node node-${node}`).check();
+    await next(page);
+    await at(page, 'class');
+    await page.getByLabel('Encrypt volumes (LUKS2)').check();
+    await page.getByLabel('Name of the Secret with the key').fill('lvms-key');
+    await page.getByLabel('Namespace of the Secret').fill('volume-keys');
+    await page.getByLabel('Discard: the disks are told that the blocks are unused').check();
+    await page.getByLabel('Daily').check();
+    await page.getByLabel('Pool usage threshold for trims (%)').fill('80');
+    await page.getByRole('button', { name: 'Advanced thin pool settings' }).click();
+    await page.getByLabel('Stripes', { exact: true }).fill('2');
+    await says(test(page, 'preview-sum'), /400 GiB of disk space provides 359 GiB of thin pool space/);
+    await accessible(page);
+    await picture(page, 'wizard-4-class-data');
+    for (const step of ['protection', 'review']) {
+      await next(page);
+      await at(page, step);
+    }
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await says(test(page, 'summary'), /LUKS2, with the key in Secret volume-keys\/lvms-key/);
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const made = (await clusters())[0]?.spec?.storage?.deviceClasses?.[0];
+    assert.equal(made?.storageClassOptions?.additionalParameters?.['lvm.topolvm.io/encryption'], 'luks2');
+    assert.deepEqual([made?.eraseOnDelete, made?.trim, made?.thinPoolConfig?.stripes], ['Discard', { schedule: 'Daily', poolUsageThresholdPercent: 80 }, 2]);
+    await close(page);
+    // What is fixed is read-only, with the reason.
+    const edit = await open(browser, '/local-volumes/edit?class=vg1&step=class');
+    await at(edit, 'class');
+    assert.ok(await edit.getByLabel('Encrypt volumes (LUKS2)').isDisabled(), 'encryption can be changed');
+    await edit.getByText('Immutable, because StorageClasses are').first().waitFor();
+    await close(edit);
+  });
+
   it('creates a device class that requires an approval of each device, and changes that', async () => {
     await discovered();
     const page = await open(browser, create);

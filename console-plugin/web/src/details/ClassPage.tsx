@@ -15,6 +15,7 @@ import { useMetrics } from '../kube/prometheus';
 import { useApprovals, useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
 import { waitingOf } from '../model/approval';
 import { provisioningOf } from '../model/cluster';
+import { encryptionOf } from '../model/encryption';
 import { forecastQuery } from '../model/alerting';
 import { usageOf } from '../model/health';
 import { formatPercent } from '../model/quantity';
@@ -171,6 +172,8 @@ function Settings({ c }: { c: DeviceClass }) {
   const { t, m, locale } = useT();
   const kind = provisioningOf(c);
   const pool = c.thinPoolConfig;
+  const encryption = encryptionOf(c);
+  const schedules = { Off: t('Off'), Weekly: t('Weekly'), Daily: t('Daily'), None: t('Only above the pool usage threshold') };
   const names: Record<string, string> = { thin: t('Thin'), thick: t('Thick') };
   const rows: [string, string, string | undefined][] = [
     [t('Volume type'), names[kind] ?? kind, c.raidConfig ? 'raidConfig' : 'provisioning'],
@@ -183,9 +186,13 @@ function Settings({ c }: { c: DeviceClass }) {
           [t('Thin pool size (share of volume group)'), formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), 'thinPoolConfig.sizePercent'],
           [t('Overprovision ratio'), String(pool.overprovisionRatio), undefined],
           [t('High-water mark'), formatPercent(pool.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent'], locale), undefined],
+          ...(pool.stripes ? [[t('Stripes'), String(pool.stripes), 'thinPoolConfig.stripes']] : []),
           [t('Automatic extension'), pool.autoExtend ? t('At {{percent}}', { percent: formatPercent(pool.autoExtend.thresholdPercent ?? DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent'], locale) }) : t('No'), undefined],
         ] as [string, string, string | undefined][])
       : []),
+    [t('Encryption'), encryption ? t('LUKS2, with the key in Secret {{name}}', { name: `${encryption.namespace}/${encryption.name}` }) : t('No'), 'storageClassOptions.additionalParameters'],
+    [t('Erase deleted volumes'), c.eraseOnDelete ?? (pool ? 'None' : 'Zero'), undefined],
+    [t('Trim of file systems'), schedules[c.trim ? (c.trim.schedule ?? 'Weekly') : 'Off'], undefined],
   ];
   return (
     <StackItem>

@@ -178,5 +178,11 @@ describe('changes', () => {
     expect(raid.thinPoolConfig).toBeUndefined();
     expect(withProvisioning({ ...raid, raidConfig: { type: 'raid5', stripes: 4 } }, 'raid5').raidConfig?.stripes).toBe(4);
   });
+  it('a kind of volumes removes settings that it excludes', () => {
+    const thick = withProvisioning({ ...newClass([]), trim: { schedule: 'Daily', poolUsageThresholdPercent: 80 } }, 'thick');
+    expect(thick.trim).toEqual({ schedule: 'Daily' });
+    expect(withProvisioning({ ...thick, eraseOnDelete: 'Zero' }, 'thin').eraseOnDelete).toBeUndefined();
+    expect(withProvisioning({ ...thick, eraseOnDelete: 'Discard' }, 'thin').eraseOnDelete).toBe('Discard');
+  });
   it('a message has its values', () => expect(inEnglish(msg('{{a}} and {{b}}', { a: 1 }))).toBe('1 and {{b}}'));
 });

@@ -37,6 +37,15 @@ describe('redundancy', () => {
   it('tells how many disks are lacking', () => expect(preview({ name: 'x', raidConfig: { type: 'raid6' } }, [2 ** 30, 2 ** 30]).lacking).toBe(3));
 });
 
+it('a striped pool tells how many disks are lacking, and leaves the rest of a large disk', () => {
+  const config = { name: 'p', overprovisionRatio: 1, stripes: 2 };
+  expect(preview({ name: 'x', thinPoolConfig: config }, [2 ** 30])).toMatchObject({ lacking: 1, volumes: 0, pool: { data: 0, metadata: 0 } });
+  const [even, odd] = [[2 ** 30, 2 ** 30], [2 ** 30, 8 * 2 ** 30]].map((sizes) => preview({ name: 'x', thinPoolConfig: config }, sizes));
+  expect(odd?.lacking).toBe(0);
+  expect(odd?.volumes).toBeLessThan(2 * 2 ** 30);
+  expect(odd?.volumes).toBeGreaterThan(even?.volumes ?? 0);
+});
+
 it('a disk smaller than the label gives nothing', () => expect(physicalVolume(100)).toBe(0));
 it('without disks nothing comes of nothing', () => expect(preview({ name: 'x', thinPoolConfig: { name: 'p', overprovisionRatio: 10 } }, [])).toEqual({ raw: 0, group: 0, pool: { data: 0, metadata: 0 }, volumes: 0, reserve: 0, lacking: 0 }));
 

@@ -48,14 +48,19 @@ export const minimumDevices = (raid: RAIDConfig): number => layoutOf(raid).image
 /** What a volume group has of a device. */
 export const physicalVolume = (size: number): number => Math.max(0, roundDown(size - LABEL, EXTENT));
 
+/** What each of n parts has if every complete set of n devices has one device for each part: vgmanager/lvm/free.go, InSets. Sorted by size. */
+function inSets(sorted: number[], n: number): number {
+  let share = 0;
+  for (let set = n; set <= sorted.length; set += n) share += sorted[set - 1] ?? 0;
+  return share;
+}
+
 /** How large one volume with redundancy can be on blank physical volumes: room.go, createRoom. */
 export function raidRoom(raid: RAIDConfig, physicalVolumes: number[]): number {
   const { images, data } = layoutOf(raid);
   const metadata = roundUp(IMAGE_METADATA, EXTENT);
   const sorted = physicalVolumes.filter((size) => size > metadata).sort((a, b) => b - a);
-  let image = 0;
-  for (let set = images; set <= sorted.length; set += images) image += sorted[set - 1] ?? 0;
-  return Math.max(0, image - metadata) * data;
+  return Math.max(0, inSets(sorted, images) - metadata) * data;
 }
 
 export interface Pool {
@@ -92,6 +97,15 @@ export function poolOf(config: ThinPoolConfig, free: number): Pool {
   return { data: Math.max(0, share - 2 * metadata), metadata };
 }
 
+/** A pool whose data is striped: each device keeps space for the metadata and its spare (vgmanager/volumegroup/plan/stripes.go, stripedSize). */
+function stripedPool(config: ThinPoolConfig, physicalVolumes: number[], stripes: number): Pool {
+  const share = Math.floor(sum(physicalVolumes) / 100) * (config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent']);
+  const metadata = poolMetadata(config, share);
+  const room = inSets([...physicalVolumes].sort((a, b) => b - a), stripes) * stripes;
+  const data = Math.max(0, roundDown(Math.min(share - 2 * metadata, room - 2 * metadata * stripes), EXTENT * stripes));
+  return { data, metadata: data > 0 ? metadata : 0 };
+}
+
 /** What the volumes of a pool may have together (vgmanager/lvmd/capacity.go, room). */
 export const virtualSize = (config: ThinPoolConfig, pool: number): number => Math.floor(config.overprovisionRatio * pool);
 
@@ -104,7 +118,7 @@ export interface Preview {
   volumes: number;
   /** What is left in the volume group, for a pool to grow and for its metadata. */
   reserve: number;
-  /** Devices that redundancy still lacks. */
+  /** Devices that redundancy or stripes still lack. */
   lacking: number;
 }
 
@@ -117,6 +131,10 @@ export function preview(deviceClass: DeviceClass, sizes: number[]): Preview {
   }
   const config = deviceClass.thinPoolConfig;
   if (!config) return { raw, group, volumes: group, reserve: 0, lacking: 0 };
-  const pool = poolOf(config, group);
-  return { raw, group, pool, volumes: virtualSize(config, pool.data), reserve: Math.max(0, group - pool.data - 2 * pool.metadata), lacking: 0 };
+  const stripes = config.stripes ?? 1;
+  const pool = stripes > 1 ? stripedPool(config, volumes, stripes) : poolOf(config, group);
+  return {
+    raw, group, pool, volumes: virtualSize(config, pool.data), reserve: Math.max(0, group - pool.data - 2 * pool.metadata),
+    lacking: stripes > 1 ? Math.max(0, stripes - volumes.length) : 0,
+  };
 }

@@ -40,10 +40,12 @@ export type Provisioning = 'thin' | 'thick' | RAIDType;
 
 export const provisioningOf = (c: DeviceClass): Provisioning => c.raidConfig?.type ?? (c.thinPoolConfig ? 'thin' : 'thick');
 
+/** Changes the volume type, and removes settings that it excludes. */
 export function withProvisioning(c: DeviceClass, kind: Provisioning): DeviceClass {
-  const { thinPoolConfig, raidConfig, ...rest } = c;
+  const { thinPoolConfig, raidConfig, ...others } = c;
+  if (kind === 'thin') return { ...withField(others, 'eraseOnDelete', others.eraseOnDelete === 'Zero' ? undefined : others.eraseOnDelete), thinPoolConfig: thinPoolConfig ?? newPool() };
+  const rest = others.trim ? { ...others, trim: withField(others.trim, 'poolUsageThresholdPercent', undefined) } : others;
   if (kind === 'thick') return rest;
-  if (kind === 'thin') return { ...rest, thinPoolConfig: thinPoolConfig ?? newPool() };
   return { ...rest, raidConfig: raidConfig?.type === kind ? raidConfig : { type: kind } };
 }
 

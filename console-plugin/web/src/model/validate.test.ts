@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceClass, LVMCluster } from '../api/types';
 import { newCluster, withClasses } from './cluster';
+import { withEncryption } from './encryption';
 import { inEnglish } from './message';
 import { validate, validateChange } from './validate';
 
@@ -46,6 +47,11 @@ describe('refuses', () => {
     ['a level', of(raid({ type: 'raid7' })), '[0].raidConfig.type'], ['copies of raid5', of(raid({ type: 'raid5', mirrors: 1 })), '[0].raidConfig.mirrors'], ['two copies of raid10', of(raid({ type: 'raid10', mirrors: 2 })), '[0].raidConfig.mirrors'],
     ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
     ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
+    ['too few disks for a striped pool', of({ ...pool({ stripes: 2 }), deviceSelector: { paths: ['/dev/a'] } }), '[0].thinPoolConfig.stripes'],
+    ['zeros in a thin pool', of({ ...good, eraseOnDelete: 'Zero' }), '[0].eraseOnDelete'], ['an unknown erasure', of({ ...good, eraseOnDelete: 'Burn' as never }), '[0].eraseOnDelete'],
+    ['a threshold without a pool', of({ ...good, thinPoolConfig: undefined, trim: { poolUsageThresholdPercent: 80 } }), '[0].trim.poolUsageThresholdPercent'],
+    ['a threshold of 100 %', of({ ...good, trim: { poolUsageThresholdPercent: 100 } }), '[0].trim.poolUsageThresholdPercent'],
+    ['encryption without a key', of(withEncryption(good, { name: 'key', namespace: '', discards: false })), '[0].storageClassOptions.additionalParameters[csi.storage.k8s.io/node-stage-secret-namespace]'],
     ['a file system', of({ ...good, fstype: 'zfs' as never }), '[0].fstype'], ['33 models', of(selector({ models: Array.from({ length: 33 }, (_, i) => `m${i}`) })), '[0].deviceSelector.models'],
     ['an empty model', of(selector({ models: [''] })), '[0].deviceSelector.models[0]'], ['a request without a node', of({ ...good, deviceRequests: [{ device: '/dev/sdb', action: 'Drain' } as never] }), '[0].deviceRequests[0].node'],
     ['a request without an action', of({ ...good, deviceRequests: [{ device: '/dev/sdb', node: 'a' } as never] }), '[0].deviceRequests[0].action'],
@@ -114,6 +120,7 @@ describe('a change may not', () => {
     ['remove the last class', of(), ''], ['remove the default', of({ name: 'b' }), ''], ['change the file system', of({ ...good, fstype: 'ext4' }), '[0].fstype'],
     ['take the pool away', of({ name: 'vg1', default: true }), '[0].thinPoolConfig'], ['rename the pool', of(pool({ name: 'q' })), '[0].thinPoolConfig.name'], ['resize the share', of(pool({ sizePercent: 80 })), '[0].thinPoolConfig.sizePercent'],
     ['change the chunk', of(pool({ chunkSize: '64Ki' })), '[0].thinPoolConfig.chunkSize'], ['add redundancy', of({ ...good, raidConfig: { type: 'raid1' } }), '[0].raidConfig'],
+    ['stripe the pool', of(pool({ stripes: 2 })), '[0].thinPoolConfig.stripes'],
     ['change the reclaim policy', of({ ...good, storageClassOptions: { reclaimPolicy: 'Retain' } }), '[0].storageClassOptions.reclaimPolicy'],
     ['change the binding mode', of({ ...good, storageClassOptions: { volumeBindingMode: 'Immediate' } }), '[0].storageClassOptions.volumeBindingMode'],
   ])('%s', (_, after, field) => expect(validateChange(before, after).map((p) => p.field.replace('spec.storage.deviceClasses', ''))).toContain(field));

@@ -3,6 +3,7 @@
 import { DEFAULTS, IMMUTABLE } from '../api/limits';
 import { classesOf, type DeviceClass, type DeviceSelector, type LVMCluster, type NodeSelector, type RAIDConfig, type ThinPoolConfig } from '../api/types';
 import { minimumDevices } from './capacity';
+import { encryptionProblems } from './encryption';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
 import { deviceClassesSchema, isMap, violations, type Schema, type Violation } from './schema';
@@ -126,11 +127,12 @@ function pathsOnce(all: DeviceClass[]): Problem[] {
 
 const pools: Check = (c, at) => [
   ...when(!!c.thinPoolConfig && !!c.raidConfig, `${at}.raidConfig`, msg('Redundancy and a thin pool are mutually exclusive: volumes with redundancy are thick.').key),
-  ...(c.thinPoolConfig ? pool(c.thinPoolConfig, `${at}.thinPoolConfig`) : []),
+  ...(c.thinPoolConfig ? pool(c, c.thinPoolConfig, at) : []),
   ...(c.raidConfig ? raid(c, c.raidConfig, at) : []),
 ];
 
-function pool(p: ThinPoolConfig, at: string): Problem[] {
+function pool(c: DeviceClass, p: ThinPoolConfig, of: string): Problem[] {
+  const at = `${of}.thinPoolConfig`;
   const [chunk, metadata, stripe] = [bytesOf(p.chunkSize), bytesOf(p.metadataSize), bytesOf(p.stripeSize)];
   const extend = p.autoExtend;
   return [
@@ -141,6 +143,7 @@ function pool(p: ThinPoolConfig, at: string): Problem[] {
     ...when(p.stripeSize !== undefined && (!isStripeSize(stripe) || (stripe ?? 0) > 4 * MiB), `${at}.stripeSize`, msg('stripeSize of a thin pool must be a power of two from 4Ki to 4Mi. Remove it for the default of 64Ki.').key),
     ...when(p.metadataSize !== undefined && (metadata === undefined || metadata < 2 * MiB || metadata > 16 * GiB), `${at}.metadataSize`, msg('The metadata size must be from 2Mi to 16Gi.').key),
     ...when(p.metadataSize !== undefined && p.metadataSizeCalculationPolicy !== 'Static', `${at}.metadataSize`, msg('metadataSize requires metadataSizeCalculationPolicy Static.').key),
+    ...enough(c, p.stripes ?? 0, `${at}.stripes`, msg('The striped thin pool requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key),
   ];
 }
 
@@ -148,16 +151,22 @@ const isStripeSize = (size: number | undefined): boolean => size !== undefined &
 
 const mirrored = (r: RAIDConfig): boolean => r.type === 'raid1' || r.type === 'raid10';
 
-function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
-  const [size, named] = [bytesOf(r.stripeSize), new Set(selectorsOf(c).flatMap(pathsOf)).size];
+/** Reports fewer disks than the volumes or the thin pool require, if the disks are selected by path. */
+function enough(c: DeviceClass, least: number, field: string, key: string, values: Message['values'] = {}): Problem[] {
+  const named = new Set(selectorsOf(c).flatMap(pathsOf)).size;
   const onlyNamed = selectorsOf(c).length > 0 && selectorsOf(c).every((s) => pathsOf(s).length > 0);
+  return when(onlyNamed && named < least, field, key, { ...values, least, named });
+}
+
+function raid(c: DeviceClass, r: RAIDConfig, at: string): Problem[] {
+  const size = bytesOf(r.stripeSize);
   return [
     ...when(r.mirrors !== undefined && !mirrored(r), `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) can only be set for raid1 and raid10.').key),
     ...when(r.type === 'raid10' && r.mirrors !== undefined && r.mirrors !== 1, `${at}.raidConfig.mirrors`, msg('Additional copies (mirrors) must be 1 for raid10.').key),
     ...when(r.stripes !== undefined && r.type === 'raid1', `${at}.raidConfig.stripes`, msg('Stripes cannot be set for raid1.').key),
     ...when(r.stripes !== undefined && r.type === 'raid6' && r.stripes < 3, `${at}.raidConfig.stripes`, msg('raid6 requires at least 3 stripes.').key),
     ...when(r.stripeSize !== undefined && (r.type === 'raid1' || !isStripeSize(size)), `${at}.raidConfig.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki, and cannot be set for raid1.').key),
-    ...when(onlyNamed && named < minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type, least: minimumDevices(r), named }),
+    ...enough(c, minimumDevices(r), c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors`, msg('{{level}} requires at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key, { level: r.type }),
   ];
 }
 
@@ -217,7 +226,13 @@ const wiped: Check = (c, at, _, all) => {
 const adoptions: Check = (c, at) =>
   (c.adopt ?? []).flatMap((a, i, list) => when(list.findIndex((o) => o.node === a.node) < i, `${at}.adopt[${i}]`, msg('A device class can adopt only one volume group of node {{node}}: remove one of them.').key, { node: a.node }));
 
-const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped];
+const data: Check = (c, at) => [
+  ...encryptionProblems(c, at),
+  ...when(!!c.thinPoolConfig && c.eraseOnDelete === 'Zero', `${at}.eraseOnDelete`, msg('eraseOnDelete Zero is not possible with a thin pool, which zeros the blocks that it allocates: use Discard or None.').key),
+  ...when(!c.thinPoolConfig && c.trim?.poolUsageThresholdPercent !== undefined, `${at}.trim.poolUsageThresholdPercent`, msg('poolUsageThresholdPercent requires a thin pool.').key),
+];
+
+const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, data];
 
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {
@@ -234,6 +249,7 @@ export const immutable: Record<string, Message> & Record<(typeof IMMUTABLE)[numb
   'thinPoolConfig.name': msg('The thin pool name is immutable, because the thin pools already exist: create a new device class.'),
   'thinPoolConfig.sizePercent': msg('Immutable: to extend existing thin pools, use automatic extension or add devices.'),
   'thinPoolConfig.chunkSize': msg('The chunk size of a thin pool cannot be changed.'),
+  'thinPoolConfig.stripes': msg('Immutable, because the data of existing thin pools is not moved: create a new device class.'),
   raidConfig: msg('Immutable, because a change does not apply to existing volumes: create a new device class.'),
   'storageClassOptions.additionalParameters': msg('Immutable, because StorageClasses are: create a new device class.'),
   'storageClassOptions.reclaimPolicy': msg('Immutable, because StorageClasses are: create a new device class.'),
@@ -278,6 +294,7 @@ function kept(was: DeviceClass, is: DeviceClass, at: string): Problem[] {
     ...when((was.existingVolumeGroup === undefined) !== (is.existingVolumeGroup === undefined), `${at}.existingVolumeGroup`, msg('existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class.').key),
     ...(p && q
       ? [
+          ...changed('thinPoolConfig.stripes', [p.stripes, bytesOf(p.stripeSize)], [q.stripes, bytesOf(q.stripeSize)]),
           ...changed('thinPoolConfig.chunkSize', [valueAt(was, policy), bytesOf(p.chunkSize)], [valueAt(is, policy), bytesOf(q.chunkSize)]),
           ...when(!grows, `${at}.thinPoolConfig.metadataSize`, msg('The metadata size was {{was}}: the metadata of a thin pool cannot be reduced.').key, { was: String(p.metadataSize) }),
         ]

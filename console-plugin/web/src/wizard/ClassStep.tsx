@@ -1,7 +1,6 @@
-import { Alert, Checkbox, ExpandableSection, Form, Stack } from '@patternfly/react-core';
-import { useState } from 'react';
+import { Alert, Checkbox, Form, Stack } from '@patternfly/react-core';
 import { DEFAULTS } from '../api/limits';
-import { classesOf, storageClassName, type DeviceClass, type ThinPoolConfig } from '../api/types';
+import { classesOf, storageClassName, type DeviceClass } from '../api/types';
 import { useT } from '../i18n';
 import { provisioningOf, withField, withProvisioning, type Provisioning } from '../model/cluster';
 import { fieldOf, rangeOf } from '../model/schema';
@@ -11,11 +10,10 @@ import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { GroupConfig } from './ExistingGroup';
 import { Choice, Field, NumberField, TextField } from './fields';
+import { ExistingPool, Pool } from './Pool';
+import { VolumeData } from './VolumeData';
 
 const fileSystems = (fieldOf('fstype').enum ?? []) as NonNullable<DeviceClass['fstype']>[];
-
-/** Automatic extension as it is switched on. */
-const extension = { thresholdPercent: DEFAULTS['thinPoolConfig.autoExtend.thresholdPercent'], stepPercent: DEFAULTS['thinPoolConfig.autoExtend.stepPercent'] };
 
 /** Name, volume type, thin pool, StorageClass. */
 export function ClassStep() {
@@ -118,92 +116,9 @@ export function ClassStep() {
           fixed={fixed('storageClassOptions.volumeBindingMode')}
           onChange={(v) => setOption('volumeBindingMode', v)}
         />
+        <VolumeData fixed={fixed} />
       </Form>
       {!group && <CapacityPreview c={c} nodes={chosen} />}
     </Stack>
-  );
-}
-
-/** A thin pool that an administrator created: it is not changed. */
-function ExistingPool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) => string | undefined }) {
-  const { t } = useT();
-  const { c, at, setClass } = useDraft();
-  const id = `${at}.thinPoolConfig`;
-  const set = (change: Partial<ThinPoolConfig>) => setClass({ ...c, thinPoolConfig: { ...config, ...change } });
-  return (
-    <>
-      <TextField id={`${id}.name`} label={t('Thin pool name')} help={t('The thin pool must exist in the volume group.')} value={config.name} fixed={fixed('thinPoolConfig.name')} onChange={(name) => set({ name })} />
-      <Ratio id={id} config={config} set={set} />
-      <HighWaterMark id={id} config={config} set={set} />
-    </>
-  );
-}
-
-type PoolField = { id: string; config: ThinPoolConfig; set: (change: Partial<ThinPoolConfig>) => void };
-
-function Ratio({ id, config, set }: PoolField) {
-  const { t } = useT();
-  return (
-    <NumberField
-      id={`${id}.overprovisionRatio`} label={t('Overprovision ratio')} {...rangeOf('thinPoolConfig.overprovisionRatio')} value={config.overprovisionRatio}
-      help={t('Maximum provisioned size of volumes and snapshots, as a multiple of the thin pool size.')} onChange={(overprovisionRatio) => set({ overprovisionRatio })}
-    />
-  );
-}
-
-function HighWaterMark({ id, config, set }: PoolField) {
-  const { t } = useT();
-  return (
-    <NumberField
-      id={`${id}.highWaterMarkPercent`} label={t('High-water mark')} unit="%" {...rangeOf('thinPoolConfig.highWaterMarkPercent')} value={config.highWaterMarkPercent ?? DEFAULTS['thinPoolConfig.highWaterMarkPercent']}
-      help={t('Above this usage, the thin pool accepts no new volumes, snapshots or expansions.')} onChange={(highWaterMarkPercent) => set({ highWaterMarkPercent })}
-    />
-  );
-}
-
-function Pool({ config, fixed }: { config: ThinPoolConfig; fixed: (key: string) => string | undefined }) {
-  const { t } = useT();
-  const { c, at, setClass } = useDraft();
-  const [open, setOpen] = useState(false);
-  const id = `${at}.thinPoolConfig`;
-  const set = (change: Partial<ThinPoolConfig>) => setClass({ ...c, thinPoolConfig: { ...config, ...change } });
-  return (
-    <>
-      <NumberField
-        id={`${id}.sizePercent`} label={t('Thin pool size (share of volume group)')} unit="%" {...rangeOf('thinPoolConfig.sizePercent')} value={config.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent']}
-        help={t('The rest of the volume group is reserved to extend the thin pool and its metadata.')} fixed={fixed('thinPoolConfig.sizePercent')} onChange={(sizePercent) => set({ sizePercent })}
-      />
-      <Ratio id={id} config={config} set={set} />
-      <Field id={`${id}.autoExtend-field`} label={t('Automatic extension')} group>
-        <Checkbox
-          id={`${id}.autoExtend`} label={t('Extend the thin pool within its volume group')} isChecked={!!config.autoExtend}
-          onChange={(_, on) => setClass({ ...c, thinPoolConfig: withField(config, 'autoExtend', on ? extension : undefined) })}
-        />
-      </Field>
-      {config.autoExtend && (
-        <>
-          <NumberField
-            id={`${id}.autoExtend.thresholdPercent`} label={t('Extension threshold')} unit="%" {...rangeOf('thinPoolConfig.autoExtend.thresholdPercent')}
-            value={config.autoExtend.thresholdPercent ?? extension.thresholdPercent} onChange={(thresholdPercent) => set({ autoExtend: { ...config.autoExtend, thresholdPercent } })}
-          />
-          <NumberField
-            id={`${id}.autoExtend.stepPercent`} label={t('Extension step')} unit="%" {...rangeOf('thinPoolConfig.autoExtend.stepPercent')}
-            value={config.autoExtend.stepPercent ?? extension.stepPercent} onChange={(stepPercent) => set({ autoExtend: { ...config.autoExtend, stepPercent } })}
-          />
-        </>
-      )}
-      <ExpandableSection toggleText={t('Advanced thin pool settings')} isExpanded={open} onToggle={(_, is) => setOpen(is)}>
-        <TextField id={`${id}.name`} label={t('Thin pool name')} value={config.name} fixed={fixed('thinPoolConfig.name')} onChange={(name) => set({ name })} />
-        <HighWaterMark id={id} config={config} set={set} />
-        <TextField
-          id={`${id}.chunkSize`} label={t('Chunk size')} placeholder="128Ki" value={String(config.chunkSize ?? '')} fixed={fixed('thinPoolConfig.chunkSize')}
-          help={t('Small chunks favor snapshots, large chunks favor throughput. If empty, the default depends on the size of the thin pool.')} onChange={(v) => setClass({ ...c, thinPoolConfig: withField(config, 'chunkSize', v || undefined) })}
-        />
-        <TextField
-          id={`${id}.metadataSize`} label={t('Metadata size')} value={String(config.metadataSize ?? '')} help={t('If empty, LVM chooses the size. It cannot be reduced later.')}
-          onChange={(v) => setClass({ ...c, thinPoolConfig: withField(withField(config, 'metadataSize', v || undefined), 'metadataSizeCalculationPolicy', v ? 'Static' : undefined) })}
-        />
-      </ExpandableSection>
-    </>
   );
 }

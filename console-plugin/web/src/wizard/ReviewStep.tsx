@@ -9,6 +9,7 @@ import { classesOf, storageClassName } from '../api/types';
 import { useT } from '../i18n';
 import { useDryRun } from '../kube/dryrun';
 import { provisioningOf } from '../model/cluster';
+import { encryptionOf } from '../model/encryption';
 import type { Message } from '../model/message';
 import { formatPercent } from '../model/quantity';
 import { allPaths, modeOf } from '../model/selection';
@@ -122,6 +123,7 @@ function Summary() {
   const { c, cluster, chosen, carriers, confirmed } = useDraft();
   const { goToStepById } = useWizardContext();
   const pool = c.thinPoolConfig;
+  const encryption = encryptionOf(c);
   const way = wayOf(c.nodeSelector);
   const nodes = chosen.map((s) => s.node.metadata.name);
   const rows: [string, string, StepId][] = [
@@ -132,6 +134,7 @@ function Summary() {
     ...(c.approval === 'Required' ? [[t('Approval of devices'), t('Required for each new device'), 'devices'] as [string, string, StepId]] : []),
     [t('Device class'), `${c.name}${c.default ? ` (${t('default')})` : ''}, ${t('StorageClass {{name}}', { name: storageClassName(c.name) })}`, 'class'],
     [t('Volume type'), pool && modeOf(c) === 'group' ? t('Thin: in the thin pool {{name}}, overprovision ratio {{ratio}}', { name: pool.name, ratio: pool.overprovisionRatio }) : pool ? t('Thin: {{percent}} of the volume group, overprovision ratio {{ratio}}', { percent: formatPercent(pool.sizePercent ?? DEFAULTS['thinPoolConfig.sizePercent'], locale), ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
+    ...(encryption ? [[t('Encryption'), t('LUKS2, with the key in Secret {{name}}', { name: `${encryption.namespace}/${encryption.name}` }), 'class'] as [string, string, StepId]] : []),
     [t('Data to be destroyed'), carriers.length ? (confirmed ? t('Data on {{count}} disks', { count: carriers.length }) : t('Not confirmed')) : t('None'), 'protection'],
   ];
   const others = classesOf(cluster).filter((o) => o !== c).map((o) => o.name);

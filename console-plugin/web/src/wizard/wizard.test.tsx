@@ -307,6 +307,39 @@ describe('wizard', () => {
     expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', fstype: 'ext4', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, storageClassOptions: { reclaimPolicy: 'Retain', volumeBindingMode: 'Immediate' } });
   });
 
+  it('encrypts, erases and trims volumes as it is told to', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
+    await go('class');
+    await user.click(screen.getByRole('checkbox', { name: /Encrypt volumes/ }));
+    await user.type(screen.getByLabelText(/^Name of the Secret/), 'lvms-key');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/Encrypted volumes require a Secret/);
+    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /Encrypted volumes/ }));
+    expect(document.activeElement?.id).toBe('spec.storage.deviceClasses[0].storageClassOptions.additionalParameters[csi.storage.k8s.io/node-stage-secret-namespace]');
+    await user.type(screen.getByLabelText(/^Namespace of the Secret/), 'keys');
+    expect(screen.queryByRole('radio', { name: /^Zero/ })).toBeNull();
+    await user.click(screen.getByRole('radio', { name: /^Discard: the disks/ }));
+    await user.click(screen.getByRole('radio', { name: 'Daily' }));
+    await user.type(screen.getByLabelText(/^Pool usage threshold/), '80');
+    await user.click(screen.getByRole('button', { name: 'Advanced thin pool settings' }));
+    await user.type(screen.getByLabelText('Stripes'), '2');
+    await user.click(screen.getByRole('radio', { name: 'Pass discards on to the disks' }));
+    expect(has('preview')?.textContent).toMatch(/1 disks missing/);
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/striped thin pool requires at least 2 disks/);
+    await user.clear(screen.getByLabelText('Stripes'));
+    await go('protection', 'review');
+    expect(has('summary')?.textContent).toMatch(/LUKS2, with the key in Secret keys\/lvms-key/);
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]).toMatchObject({
+      eraseOnDelete: 'Discard', trim: { schedule: 'Daily', poolUsageThresholdPercent: 80 }, thinPoolConfig: { discards: 'PassDown' },
+      storageClassOptions: { additionalParameters: { 'lvm.topolvm.io/encryption': 'luks2', 'csi.storage.k8s.io/node-stage-secret-name': 'lvms-key', 'csi.storage.k8s.io/node-stage-secret-namespace': 'keys' } },
+    });
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]?.thinPoolConfig).not.toHaveProperty('stripes');
+  });
+
   it('takes what is written as YAML into the form, and says where it cannot be read', async () => {
     const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b', '/dev/disk/by-id/nobody', '/dev/sdd'] } }]);
     show({ initial: ready });
