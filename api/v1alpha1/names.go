@@ -81,8 +81,8 @@ const (
 	VolumeClaimTagPrefix = "lvms.pvc="
 	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be recreated.
 	NewTag = "lvms.new"
-	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being made on a logical
-	// volume, or that was made on it.
+	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being created on a logical
+	// volume without NewTag, or that was created on it. For a volume with NewTag, the node has a file meanwhile.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
 	// EncryptionTagPrefix precedes how a logical volume is encrypted: EncryptionLUKS2.

@@ -317,10 +317,11 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
-		Locks: fileSystems.locks})
+		Locks: fileSystems.locks, StateDir: stateDir})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Eraser: erase.New(ctx), SupportsLimits: node.SupportsLimits, Recorder: mgr.GetEventRecorder("vg-manager"),
+		Eraser: erase.New(ctx), SupportsLimits: node.SupportsLimits, Removed: node.Removed,
+		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)

@@ -34,18 +34,22 @@ import (
 // TestBenchVolumes compares, in one run on one node, the product's operations on a volume with plain LVM and mkfs
 // commands, and with TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so the results are
 // ratios of medians of interleaved samples, and the number of processes, which is exact. The test fails only if
-// something does not work.
+// something does not work. Its parts are subtests: -test.run TestBenchVolumes/publish runs one.
 func TestBenchVolumes(t *testing.T) {
 	log.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	b := newVolumeBench(t)
-	b.engineAgainstLVM("")
-	b.thick()
-	b.publish()
-	b.csi()
-	b.deletions()
-	b.burst()
-	b.crowded()
-	b.manyDisks()
+	for _, part := range []struct {
+		name    string
+		measure func()
+	}{
+		{"engine", func() { b.engineAgainstLVM("") }}, {"thick", b.thick}, {"publish", b.publish}, {"csi", b.csi},
+		{"deletions", b.deletions}, {"burst", b.burst}, {"crowded", b.crowded}, {"disks", b.manyDisks},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			b.T = t
+			part.measure()
+		})
+	}
 	fmt.Println(b.table())
 }
 

@@ -111,10 +111,11 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 	}
 	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
 		Live:    manager.GetAPIReader(),
-		Volumes: engine, Programs: host.NewLocal(), Pods: pods})
+		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		Eraser: erase.New(ctx), SupportsLimits: service.SupportsLimits, Recorder: manager.GetEventRecorder("vg-manager"),
+		Eraser: erase.New(ctx), SupportsLimits: service.SupportsLimits, Removed: service.Removed,
+		Recorder: manager.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(service, manager.GetClient())
 	if err := errors.Join(volumes.SetupWithManager(manager), limits.SetupWithManager(manager)); err != nil {

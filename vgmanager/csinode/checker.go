@@ -33,7 +33,7 @@ type Checker struct {
 
 // NewChecker returns the Checker of a node. locks are those of its node service.
 func NewChecker(node string, locks *service.Locks, programs CheckPrograms) *Checker {
-	return &Checker{node: node, locks: locks, disks: nodeDisks{programs}, programs: programs,
+	return &Checker{node: node, locks: locks, disks: nodeDisks{programs: programs}, programs: programs,
 		replayDir: filepath.Join(os.TempDir(), "lvms-replay")}
 }
 

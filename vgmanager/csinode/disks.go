@@ -54,6 +54,13 @@ type disks interface {
 	number(path string) (deviceNumber, error)
 	// probe reads a device and returns its content. After an error the content is unknown.
 	probe(ctx context.Context, path string) (content, error)
+	// isZero reads both ends of a device, and reports whether they have only zeros. It starts no process.
+	isZero(path string) (bool, error)
+	// recorded reports whether there is a record that the formatting of a volume has begun. record creates the record
+	// and forget removes it; both are durable when they return, and succeed if there is nothing to do.
+	recorded(id string) (bool, error)
+	record(id string) error
+	forget(id string) error
 	format(ctx context.Context, mkfs []string, path string) error
 	// held reports whether something has exclusive use of the device at a path: a mount in any mount namespace, or a
 	// program that changes its file system.
@@ -85,6 +92,8 @@ type disks interface {
 // nodeDisks are the devices and mounts of this node.
 type nodeDisks struct {
 	programs Programs
+	// stateDir has the records of volumes that are being formatted.
+	stateDir string
 }
 
 func (nodeDisks) number(path string) (deviceNumber, error) {
@@ -197,38 +206,43 @@ const readable = 1 << 20
 // probe first reads the device, bypassing the page cache: blkid returns the same exit status for a blank device and for
 // one with read errors.
 func (d nodeDisks) probe(ctx context.Context, path string) (content, error) {
-	if err := readEnds(path); err != nil {
+	if _, err := readEnds(path); err != nil {
 		return content{}, err
 	}
 	return d.signature(ctx, path)
 }
 
-func readEnds(path string) error {
+func (nodeDisks) isZero(path string) (bool, error) { return readEnds(path) }
+
+// readEnds reads both ends of a device and reports whether they have only zeros.
+func readEnds(path string) (zero bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = f.Close() }()
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return err
+		return false, err
 	}
 	// O_DIRECT needs aligned memory, which mmap returns.
 	buffer, err := unix.Mmap(-1, 0, readable, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = unix.Munmap(buffer) }()
+	zero = true
 	for _, at := range []int64{0, max(0, size-readable)} {
 		n, err := f.ReadAt(buffer[:min(size, readable)], at)
 		if err != nil {
-			return fmt.Errorf("read at %d: %w", at, err)
+			return false, fmt.Errorf("read at %d: %w", at, err)
 		}
 		if int64(n) != min(size, readable) {
-			return fmt.Errorf("read at %d: got only %d bytes", at, n)
+			return false, fmt.Errorf("read at %d: got only %d bytes", at, n)
 		}
+		zero = zero && !slices.ContainsFunc(buffer[:n], func(b byte) bool { return b != 0 })
 	}
-	return nil
+	return zero, nil
 }
 
 // Exit statuses of blkid(8).

@@ -58,7 +58,7 @@ func TestTheExitCodesOfBlkid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			programs := &fakePrograms{answers: map[string]answer{"blkid": test.answer}}
-			got, err := nodeDisks{programs}.signature(t.Context(), "/dev/vg1/a")
+			got, err := nodeDisks{programs: programs}.signature(t.Context(), "/dev/vg1/a")
 			if got != test.want || (err != nil) != (test.says != "") ||
 				err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %+v, %v", got, err)
@@ -75,7 +75,7 @@ func TestTheExitCodesOfE2fsck(t *testing.T) {
 	for code, broken := range map[int]bool{0: false, 1: false, 2: true, 4: true, 8: true} {
 		programs := &fakePrograms{answers: map[string]answer{"e2fsck": {code: code,
 			stdout: "UNEXPECTED INCONSISTENCY;\n\tRUN fsck MANUALLY."}}}
-		err := nodeDisks{programs}.check(t.Context(), "/dev/vg1/a", "ext4")
+		err := nodeDisks{programs: programs}.check(t.Context(), "/dev/vg1/a", "ext4")
 		if (err != nil) != broken || broken && !strings.Contains(err.Error(),
 			"UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.") {
 			t.Errorf("%d: got %v", code, err)
@@ -90,7 +90,8 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := &fakePrograms{}
-	if err := (nodeDisks{programs}).mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"}); err != nil {
+	d := nodeDisks{programs: programs}
+	if err := d.mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"/usr/bin/mount -o bind /proc /target",
@@ -98,9 +99,15 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 	if diff := cmp.Diff(want, programs.commands); diff != "" {
 		t.Error(diff)
 	}
+	// Without further options, the kernel copies the flags of the source.
+	programs.commands = nil
+	if err := d.mount(t.Context(), "/proc", "/target", "", []string{"bind"}); err != nil ||
+		!slices.Equal(programs.commands, []string{"/usr/bin/mount -o bind /proc /target"}) {
+		t.Errorf("got %v after %q", err, programs.commands)
+	}
 	programs.answers = map[string]answer{"mount": {code: 32, stderr: "no such device"}}
 	programs.commands = nil
-	err = nodeDisks{programs}.mount(t.Context(), "/proc", "/target", "", []string{"bind"})
+	err = d.mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"})
 	if err == nil || len(programs.commands) != 1 {
 		t.Errorf("got %v after %q", err, programs.commands)
 	}
@@ -108,7 +115,7 @@ func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
 
 func TestAMountOfAFileSystemIsOneCommand(t *testing.T) {
 	programs := &fakePrograms{}
-	if err := (nodeDisks{programs}).mount(t.Context(), "/dev/vg1/a", "/staging", "xfs",
+	if err := (nodeDisks{programs: programs}).mount(t.Context(), "/dev/vg1/a", "/staging", "xfs",
 		[]string{"noatime", "nouuid"}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +145,7 @@ func TestUnmount(t *testing.T) {
 				}
 			}
 			programs := &fakePrograms{answers: map[string]answer{"umount": test.answer}}
-			if err := (nodeDisks{programs}).unmount(t.Context(), path); (err != nil) != test.fails {
+			if err := (nodeDisks{programs: programs}).unmount(t.Context(), path); (err != nil) != test.fails {
 				t.Errorf("got %v", err)
 			}
 			if _, err := os.Stat(path); (err == nil) != test.remains {
@@ -160,7 +167,7 @@ func TestGrowRunsTheProgramOfTheFileSystem(t *testing.T) {
 	} {
 		programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=" + kind +
 			"\nUSAGE=filesystem\n"}}}
-		err := nodeDisks{programs}.grow(t.Context(), "/dev/vg1/a", "/staging", true)
+		err := nodeDisks{programs: programs}.grow(t.Context(), "/dev/vg1/a", "/staging", true)
 		if ran := programs.commands[1:]; (err != nil) != (want == "") || strings.Join(ran, ";") != want {
 			t.Errorf("%s: ran %q, %v", kind, ran, err)
 		}
@@ -172,7 +179,7 @@ func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
 	ctx, endCall := context.WithCancel(t.Context())
 	endCall()
 	programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=ext4\nUSAGE=filesystem\n"}}}
-	d := nodeDisks{programs}
+	d := nodeDisks{programs: programs}
 	err := errors.Join(d.mount(ctx, "/proc", "/target", "", []string{"bind"}), d.unmount(ctx, t.TempDir()),
 		d.grow(ctx, "/dev/vg1/a", "/staging", true), d.format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
 	if err != nil {
@@ -187,7 +194,8 @@ func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
 // TestAProgramGetsSIGTERMAtItsLimit checks that a program with a signal handler can end properly.
 func TestAProgramGetsSIGTERMAtItsLimit(t *testing.T) {
 	const line = `trap 'echo ended; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait`
-	_, code, err := nodeDisks{host.NewLocal()}.run(t.Context(), 200*time.Millisecond, exits(0), "/bin/sh", "-c", line)
+	_, code, err := nodeDisks{programs: host.NewLocal()}.run(t.Context(), 200*time.Millisecond, exits(0), "/bin/sh", "-c",
+		line)
 	if code != 3 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("got %d, %v", code, err)
 	}

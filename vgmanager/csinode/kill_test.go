@@ -42,13 +42,15 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 	}
 	for name, operation := range map[string]struct {
 		prepare, requests []func(*bench) error
-		inactive          bool
+		inactive, older   bool
 		mounts            int
 		readOnly          bool
 		tags              string
 	}{
 		"first use": {requests: []func(*bench) error{stage, publish}, mounts: 2,
 			tags: "lvms.formatted=xfs"},
+		"first use of a volume of an older version": {requests: []func(*bench) error{stage, publish}, older: true,
+			mounts: 2, tags: "lvms.formatted=xfs"},
 		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
 			tags: "lvms.formatted=xfs"},
 		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
@@ -77,6 +79,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			kill.AtEachPoint(t, effects, func(t *testing.T, p *kill.Points) {
 				b := newBench(t)
 				b.volumes.lv.Tags = []string{"lvms.new"}
+				if operation.older {
+					b.volumes.lv.Tags = nil
+				}
 				if operation.inactive {
 					b.volumes.lv.Attr = "-wi-------"
 					b.volumes.lv.DevMajor = 0
@@ -110,6 +115,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
+				}
+				if len(b.host.records) > 0 {
+					t.Errorf("the records %v are left", b.host.records)
 				}
 				if b.host.readOnly[b.target] != operation.readOnly {
 					t.Errorf("the mount of the Pod is read-only: %t", !operation.readOnly)

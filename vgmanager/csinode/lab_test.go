@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	mount "k8s.io/mount-utils"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -42,7 +43,7 @@ func newMapping(t *testing.T) *mapping {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	m := &mapping{T: t, disk: disk, host: nodeDisks{host.NewLocal()}}
+	m := &mapping{T: t, disk: disk, host: nodeDisks{programs: host.NewLocal(), stateDir: t.TempDir()}}
 	m.sh("modprobe", "dm-mod")
 	m.sh("dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=8", "conv=fsync")
 	m.sh("dmsetup", "create", "volume", "--table", m.linear(0, size))
@@ -277,6 +278,57 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 		t.Errorf("mounted: %s, %v", got, err)
 	}
 	m.ok(m.host.unmount(t.Context(), b.staging))
+}
+
+// TestLabAKilledFormatIsRepeated kills mkfs on a slow disk. Because of the record on the node, the next call formats
+// the volume again, also if the superblock was written and the rest was not, as after a power failure.
+func TestLabAKilledFormatIsRepeated(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			m := newMapping(t)
+			m.sh("modprobe", "dm-delay")
+			m.table(fmt.Sprintf("0 %d delay %s 0 20", size, m.disk))
+			number, err := m.host.number(mapped)
+			m.ok(err)
+			b := newBench(t)
+			b.volumes.lv.Path, b.volumes.lv.Tags = mapped, []string{v1alpha1.NewTag}
+			b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = number.major, number.minor
+			b.server.disks = m.host
+			ended := make(chan error, 1)
+			go func() { ended <- b.stage(kind, writer) }()
+			program := "mkfs." + kind
+			for deadline := time.Now().Add(time.Minute); len(processesOf(program)) == 0; {
+				if time.Now().After(deadline) {
+					t.Fatalf("no process of %s was seen", program)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			m.sh("pkill", "-KILL", "-x", program)
+			b.wantCode(<-ended, codes.Internal, program)
+			b.wantRecorded(m, true)
+			found, err := m.host.probe(t.Context(), mapped)
+			t.Logf("the killed %s left %+v, %v", program, found, err)
+			m.table(m.linear(0, size))
+			m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
+			m.sh("dd", "if=/dev/zero", "of="+mapped, "bs=64K", "seek=1", "count=100", "conv=fsync")
+			b.wantCode(b.stage(kind, writer), codes.OK)
+			if got, err := m.host.mounted(b.staging); err != nil || got != number {
+				t.Errorf("mounted: %s, %v", got, err)
+			}
+			b.wantRecorded(m, false)
+			if got := b.volumes.lv.GetTags(); !slices.Equal(got, []string{v1alpha1.FormattedTagPrefix + kind}) {
+				t.Errorf("got the tags %q", got)
+			}
+			m.ok(m.host.unmount(t.Context(), b.staging))
+		})
+	}
+}
+
+func (b *bench) wantRecorded(m *mapping, want bool) {
+	b.Helper()
+	if recorded, err := m.host.recorded(id); err != nil || recorded != want {
+		b.Errorf("recorded: %t, %v, want %t", recorded, err, want)
+	}
 }
 
 // processesOf returns the process IDs of a program.

@@ -14,14 +14,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// mount runs mount(8). A bind mount takes two steps: the kernel ignores other options together with bind, and sets all
-// flags of a mount at a remount. So those of the source are repeated.
+// mount runs mount(8). A bind mount with further options takes two steps: the kernel ignores other options together
+// with bind, and sets all flags of a mount at a remount. So those of the source are repeated. Without further options, the
+// bind mount has the flags of its source, as the kernel copies them.
 func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string, options []string) error {
 	bind, first, second := mount.MakeBindOpts(options)
 	if !bind {
 		return d.runMount(ctx, source, target, fileSystem, options)
 	}
-	if err := d.runMount(ctx, source, target, fileSystem, first); err != nil {
+	if err := d.runMount(ctx, source, target, fileSystem, first); err != nil || len(second) <= len(bindRemount) {
 		return err
 	}
 	flags, err := mountFlags(source)
@@ -30,6 +31,9 @@ func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string,
 	}
 	return d.runMount(ctx, source, target, fileSystem, append(second, flags...))
 }
+
+// bindRemount are the options that MakeBindOpts returns for a remount without further options.
+var bindRemount = []string{"bind", "remount"}
 
 func (d nodeDisks) setReadOnly(ctx context.Context, source, target string) error {
 	flags, err := mountFlags(target)

@@ -64,6 +64,8 @@ type NodeOptions struct {
 	Pods PodLimiter
 	// Keys provides the keys of encrypted volumes; nil for SecretKeys.
 	Keys Keys
+	// StateDir is the folder of the node with the records of this service. It survives a restart of the node.
+	StateDir string
 }
 
 // NodePrograms runs the programs of the agent's image. *host.Local implements it.
@@ -108,7 +110,7 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	if o.Keys == nil {
 		o.Keys = SecretKeys{}
 	}
-	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs},
+	return &NodeServer{NodeOptions: o, disks: nodeDisks{programs: o.Programs, stateDir: o.StateDir},
 		containers: luks.New(o.Programs, devicemapper.New()), locks: o.Locks}
 }
 

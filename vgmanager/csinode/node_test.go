@@ -32,6 +32,7 @@ type fakeVolumes struct {
 	wrong     string
 	tagErr    error
 	activated int
+	tagged    int // successful calls of TagLV
 	// suspended are the suspended devices, and suspendedErr is why they could not be read.
 	suspended    []string
 	suspendedErr error
@@ -64,6 +65,7 @@ func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string
 		return f.tagErr
 	}
 	return f.points.Pass(func() error {
+		f.tagged++
 		f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...),
 			func(t string) bool { return slices.Contains(remove, t) })
 		return nil
@@ -94,6 +96,8 @@ type fakeHost struct {
 	points   *kill.Points // nil passes everything
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
+	// records has the volumes whose formatting has begun.
+	records map[string]bool
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
 	formats int
 	usable  bool
@@ -110,6 +114,26 @@ func (f *fakeHost) probe(_ context.Context, path string) (content, error) {
 		return f.luks.header.content, f.errors["probe"]
 	}
 	return f.found, f.errors["probe"]
+}
+
+func (f *fakeHost) isZero(string) (bool, error) {
+	return f.found == content{} && !f.luks.holds(), f.errors["isZero"]
+}
+func (f *fakeHost) recorded(id string) (bool, error) { return f.records[id], f.errors["recorded"] }
+func (f *fakeHost) record(id string) error {
+	return f.points.Pass(func() error {
+		f.records[id] = true
+		return f.errors["record"]
+	}, nil)
+}
+func (f *fakeHost) forget(id string) error {
+	if !f.records[id] {
+		return f.errors["forget"]
+	}
+	return f.points.Pass(func() error {
+		delete(f.records, id)
+		return f.errors["forget"]
+	}, nil)
 }
 
 // deviceAt returns the device that a mount of a source has.
@@ -236,7 +260,7 @@ func newBench(t *testing.T) *bench {
 		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
 			DevMajor: 254, DevMinor: 7}},
 		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
-			readOnly: map[string]bool{}},
+			readOnly: map[string]bool{}, records: map[string]bool{}},
 	}
 	b.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()
 	b.luks = &fakeContainers{host: b.host, errors: map[string]error{}}
@@ -290,6 +314,7 @@ func TestDecide(t *testing.T) {
 		found    content
 		tags     []string
 		want     string
+		recorded bool
 		readOnly bool
 		code     codes.Code
 		decision decision
@@ -310,6 +335,12 @@ func TestDecide(t *testing.T) {
 			decision: decision{"ext4", true}},
 		"half formatted, unknown": {found: content{"xfs", true}, tags: formatting,
 			decision: decision{"ext4", true}},
+		"half formatted, recorded": {found: content{"xfs", true}, tags: []string{v1alpha1.NewTag}, recorded: true,
+			want: "xfs", decision: decision{"xfs", true}},
+		"new, with a file system": {found: content{"xfs", true}, tags: []string{v1alpha1.NewTag}, want: "xfs",
+			decision: decision{"xfs", false}},
+		"recorded and formatted": {found: content{"xfs", true}, tags: []string{v1alpha1.FormattedTagPrefix + "xfs"},
+			recorded: true, want: "xfs", decision: decision{"xfs", false}},
 		"both tags": {found: content{"ext4", true}, tags: append(formatting, formatted...),
 			want: "ext4", decision: decision{"ext4", false}},
 		"both tags and nothing on it": {tags: append(formatting, formatted...), want: "ext4", code: codes.DataLoss},
@@ -319,8 +350,8 @@ func TestDecide(t *testing.T) {
 		"a RAID member":     {found: content{"linux_raid_member", false}, want: "xfs", code: codes.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}}, test.found,
-				test.want, test.readOnly)
+			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}, recorded: test.recorded},
+				test.found, test.want, test.readOnly)
 			if status.Code(err) != test.code || got != test.decision {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -708,14 +739,21 @@ func TestParseBlkid(t *testing.T) {
 
 func TestReadEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
-	if err := os.WriteFile(path, make([]byte, 3<<20), 0o600); err != nil {
-		t.Fatal(err)
+	for _, at := range []int{-1, 0, 1<<20 - 1, 3<<20 - 1} {
+		data := make([]byte, 3<<20)
+		if at >= 0 {
+			data[at] = 1
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		zero, err := readEnds(path)
+		// Some file systems do not support O_DIRECT.
+		if err != nil && !strings.Contains(err.Error(), "invalid argument") || err == nil && zero != (at < 0) {
+			t.Errorf("a byte at %d: got %t, %v", at, zero, err)
+		}
 	}
-	// Some file systems do not support O_DIRECT.
-	if err := readEnds(path); err != nil && !strings.Contains(err.Error(), "invalid argument") {
-		t.Error(err)
-	}
-	if err := readEnds(path + "none"); err == nil {
+	if _, err := readEnds(path + "none"); err == nil {
 		t.Error("what is not there can be read")
 	}
 }
@@ -729,12 +767,15 @@ func TestStageOfANewVolume(t *testing.T) {
 			if err := b.stage("xfs", writer); err == nil {
 				t.Fatal("no error")
 			}
-			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.FormattingTagPrefix + "xfs"}) {
-				t.Errorf("killed at %s: the tags are %q", at, b.volumes.lv.Tags)
+			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) || !b.host.records[id] {
+				t.Errorf("killed at %s: the tags are %q, the records %v", at, b.volumes.lv.Tags, b.host.records)
 			}
 			delete(b.host.errors, at)
 		}
 		b.wantCode(b.stage("xfs", writer), codes.OK)
+		if b.volumes.tagged != 1 || len(b.host.records) != 0 {
+			t.Errorf("killed at %q: %d changes of tags, the records are %v", at, b.volumes.tagged, b.host.records)
+		}
 		if want := []string{"lvms.uid=x", v1alpha1.FormattedTagPrefix + "xfs"}; !slices.Equal(b.volumes.lv.Tags, want) {
 			t.Errorf("killed at %q: the tags are %q", at, b.volumes.lv.Tags)
 		}
@@ -743,6 +784,92 @@ func TestStageOfANewVolume(t *testing.T) {
 		if slices.ContainsFunc(b.host.did, func(d string) bool { return strings.HasPrefix(d, "format") }) {
 			t.Errorf("killed at %q: formatted a second time: %q", at, b.host.did)
 		}
+	}
+}
+
+// TestAVolumeWithoutTheTagOfANewOneIsTagged stages a blank volume of TopoLVM or an older version: before it is
+// formatted, it gets a tag.
+func TestAVolumeWithoutTheTagOfANewOneIsTagged(t *testing.T) {
+	b := newBench(t)
+	b.host.errors["format"] = errors.New("killed")
+	b.wantCode(b.stage("xfs", writer), codes.Internal, "killed")
+	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattingTagPrefix + "xfs"}) || len(b.host.records) > 0 {
+		t.Errorf("the tags are %q, the records %v", b.volumes.lv.Tags, b.host.records)
+	}
+	delete(b.host.errors, "format")
+	b.wantCode(b.stage("xfs", writer), codes.OK)
+	b.wantDid("format mkfs.xfs", "mount xfs noatime,nouuid", "setMode")
+	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) {
+		t.Errorf("the tags are %q", b.volumes.lv.Tags)
+	}
+}
+
+// TestNothingIsFormattedWithoutARecord has a node whose records cannot be read, written or removed.
+func TestNothingIsFormattedWithoutARecord(t *testing.T) {
+	for _, at := range []string{"isZero", "recorded", "record"} {
+		b := newBench(t)
+		b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+		b.host.errors[at] = errors.New("input/output error")
+		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "input/output error")
+		if b.host.formats > 0 || len(b.host.mounts) > 0 || b.volumes.tagged > 0 {
+			t.Errorf("%s failed: did %q, and mounted %v", at, b.host.did, b.host.mounts)
+		}
+	}
+	// A Pod does not get the volume before the record is removed: with it, restored metadata of a new volume would
+	// permit the formatting of data.
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.host.errors["forget"] = errors.New("read-only file system")
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "read-only file system")
+	}
+	b.host.errors["forget"] = nil
+	b.wantCode(b.stage("xfs", writer), codes.OK)
+}
+
+// TestARecordIsAFileOfTheNode uses a real folder.
+func TestARecordIsAFileOfTheNode(t *testing.T) {
+	d := nodeDisks{stateDir: t.TempDir()}
+	want := func(want bool) {
+		t.Helper()
+		if got, err := d.recorded(id); err != nil || got != want {
+			t.Errorf("got %t, %v, want %t", got, err, want)
+		}
+	}
+	want(false)
+	for _, change := range []struct {
+		do   func(id string) error
+		want bool
+	}{{d.record, true}, {d.forget, false}} {
+		for range 2 {
+			if err := change.do(id); err != nil {
+				t.Error(err)
+			}
+			want(change.want)
+		}
+	}
+	file := filepath.Join(d.stateDir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(d.stateDir+"/formatting-x", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.forget("x/../file"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("a file that is no record was removed: %v", err)
+	}
+	d.stateDir = file
+	if _, err := d.recorded(id); err == nil {
+		t.Error("a folder that cannot be read has no record")
+	}
+	if err := d.record(id); err == nil {
+		t.Error("a record was created in a file")
+	}
+	if err := d.forget(id); err == nil {
+		t.Error("a record was removed from a file")
 	}
 }
 

@@ -107,12 +107,16 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s",
 			staging, mounted, v.id)
 	}
-	kind, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
+	kind, isNew := "", v.isFormatting()
 	if mounted == (deviceNumber{}) {
 		if err := s.openVolume(ctx, &v, request); err != nil {
 			return err
 		}
 		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
+			return err
+		}
+	} else if isNew {
+		if kind, err = s.mountedKind(ctx, v); err != nil {
 			return err
 		}
 	}
@@ -122,13 +126,25 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 			return status.Errorf(codes.Internal, "set the mode of the root directory of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind},
-			v.unusedTags()); err != nil {
-			return fmt.Errorf("tag volume %s on node %s as formatted: %w", v.id, s.Node, err)
-		}
-		return nil
+		return s.formatted(ctx, v, kind)
 	}
-	return s.noteFileSystem(ctx, v, kind)
+	if err := s.noteFileSystem(ctx, v, kind); err != nil {
+		return err
+	}
+	return s.forget(v.id)
+}
+
+// mountedKind returns the type of the new file system that an agent mounted before it ended.
+func (s *NodeServer) mountedKind(ctx context.Context, v volume) (string, error) {
+	found, err := s.disks.probe(ctx, v.path())
+	if err == nil && !found.fileSystem {
+		err = fmt.Errorf("it is mounted, but has %q", found.kind)
+	}
+	if err != nil {
+		return "", status.Errorf(codes.Internal, "volume %s (%s) on node %s: read its new file system: %v", v.id,
+			v.path(), s.Node, err)
+	}
+	return found.kind, nil
 }
 
 // noteFileSystem tags a volume whose file system this version did not create: it was taken over, or an older version
@@ -165,7 +181,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
 	capability := request.GetVolumeCapability()
 	path := v.path()
-	found, err := s.disks.probe(ctx, path)
+	found, err := s.contentOf(ctx, *v)
 	if v.isNewContainer {
 		// Random data can look like the signature of something.
 		found = content{}
@@ -210,18 +226,21 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	return d.fileSystem, d.format, nil
 }
 
-// format creates a file system. It tags the volume first: a crash during mkfs leaves a partial file system, which must
-// not count as data. The tag of a new volume is not enough for this, because it remains longer: LVM metadata that is
-// restored later (vgcfgrestore) would have it again on a volume that contains data.
-func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
-	tag := v1alpha1.FormattingTagPrefix + fileSystem
-	if !slices.Contains(v.lv.GetTags(), tag) {
-		old := v.unusedTags()
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, old); err != nil {
-			return fmt.Errorf("tag volume %s on node %s as being formatted: %w", v.id, s.Node, err)
+// contentOf returns the content of a volume. A new volume whose ends have only zeros is blank: blkid finds signatures
+// only at the ends of a device.
+func (s *NodeServer) contentOf(ctx context.Context, v volume) (content, error) {
+	if v.isNew() && !v.isEncrypted() {
+		if zero, err := s.disks.isZero(v.path()); err != nil || zero {
+			return content{}, err
 		}
-		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags),
-			func(t string) bool { return slices.Contains(old, t) }), tag)
+	}
+	return s.disks.probe(ctx, v.path())
+}
+
+// format creates a file system, after a record that the content of the volume is not data until it is complete.
+func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
+	if err := s.beginFormatting(ctx, v, fileSystem); err != nil {
+		return err
 	}
 	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)
 	s.locks.Running(v.id, strings.Join(append(slices.Clone(command), v.path()), " "))
@@ -256,7 +275,7 @@ type decision struct {
 // never had a file system.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
 	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
-	_, begun := v.tagged(v1alpha1.FormattingTagPrefix)
+	begun := v.isFormatting()
 	if want == "" {
 		want = service.DefaultFileSystem
 		if found.fileSystem && !begun {

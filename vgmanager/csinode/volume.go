@@ -22,6 +22,8 @@ type volume struct {
 	mapping mappedDevice
 	// isNewContainer: this call wrote the LUKS header, so the decrypted data is random.
 	isNewContainer bool
+	// recorded: a file on the node records that the formatting of this new volume has begun.
+	recorded bool
 }
 
 func (v volume) tagged(prefix string) (string, bool) {
@@ -56,6 +58,9 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
 	}
 	v := volume{id: id, class: class, lv: lv}
+	if err := s.readRecord(&v); err != nil {
+		return volume{}, err
+	}
 	if erased, begun := v.tagged(v1alpha1.ErasedTagPrefix); begun {
 		return volume{}, status.Errorf(codes.DataLoss, "volume %s on node %s is not used, because its removal began: "+
 			"at least its first %s bytes are erased: restore it from a backup", id, s.Node, erased)

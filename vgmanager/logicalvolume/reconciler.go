@@ -70,7 +70,9 @@ type Options struct {
 	Eraser        Eraser
 	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
 	SupportsLimits func() error
-	Recorder       event.Recorder
+	// Removed is called with the name of a logical volume that no longer exists. It may be called more than once.
+	Removed  func(name string) error
+	Recorder event.Recorder
 }
 
 // Reconciler reconciles the LogicalVolumes of this node.

@@ -44,6 +44,9 @@ type world struct {
 	uids  int
 	// eraser is the Eraser of the agents. It outlives them.
 	eraser Eraser
+	// forgotten has the logical volumes that were reported as removed. forgetErr is why that failed.
+	forgotten []string
+	forgetErr error
 }
 
 func newWorld(t *testing.T) *world {
@@ -109,6 +112,12 @@ func (w *world) around(what string, do func() error) error {
 	return errors.Join(err, w.point("after "+what))
 }
 
+// forget is what the reconciler calls for a logical volume that no longer exists.
+func (w *world) forget(name string) error {
+	w.forgotten = append(w.forgotten, name)
+	return w.forgetErr
+}
+
 // agent returns a new process.
 func (w *world) agent() *Reconciler {
 	w.Helper()
@@ -119,7 +128,7 @@ func (w *world) agent() *Reconciler {
 		engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
 			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}})))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Eraser: w.eraser, Recorder: events.NewFakeRecorder(100)})
+		Eraser: w.eraser, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
 }
 
 // commands calls point before and after each changing LVM command.

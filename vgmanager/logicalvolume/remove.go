@@ -119,6 +119,9 @@ func erasedBytes(tags []string) string {
 
 // release removes the finalizer of an object that has no logical volume.
 func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if err := r.Removed(name(lv)); err != nil {
+		return fmt.Errorf("logical volume %s was removed: %w", name(lv), err)
+	}
 	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
 	before := lv.DeepCopy()
 	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)

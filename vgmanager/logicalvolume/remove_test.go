@@ -72,7 +72,7 @@ func (w *world) agentThatErases(method string) *Reconciler {
 	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
 		EraseOnDelete: method}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Eraser: w.eraser, Recorder: events.NewFakeRecorder(100)})
+		Eraser: w.eraser, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
 }
 
 // deleting returns a world with a used thick volume whose object is deleted, and its eraser.
@@ -159,6 +159,26 @@ func TestAVolumeThatCannotBeErasedIsNotRemoved(t *testing.T) {
 	w.seeGone()
 	if !slices.Contains(eraser.stopped, "thick/uid-a-1") {
 		t.Errorf("stopped: %q", eraser.stopped)
+	}
+}
+
+// TestARemovedVolumeIsForgottenBeforeItsObject checks that the object remains until the node has no record of its
+// volume.
+func TestARemovedVolumeIsForgottenBeforeItsObject(t *testing.T) {
+	w, _ := deleting(t)
+	w.forgetErr = errors.New("read-only file system")
+	for range 2 {
+		if _, err := w.reconcile(w.agent()); err == nil || !strings.Contains(err.Error(), "read-only file system") {
+			t.Fatalf("got %v", err)
+		}
+		w.get("a")
+	}
+	w.forgetErr = nil
+	_, err := w.reconcile(w.agent())
+	w.must(err)
+	w.seeGone()
+	if want := []string{"uid-a-1", "uid-a-1", "uid-a-1"}; !slices.Equal(w.forgotten, want) {
+		t.Errorf("forgot %q, want %q", w.forgotten, want)
 	}
 }
 
