@@ -133,7 +133,8 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{}}
+	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{},
+		eraser: erase.New(ctx)}
 	local := host.NewLocal()
 	engine, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
@@ -149,10 +150,11 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 }
 
 // sharedFileSystems are the file systems of the node for all parts of the agent. locks are the volumes on whose file
-// systems one of them works.
+// systems one of them works. eraser erases volumes before they are removed.
 type sharedFileSystems struct {
 	*csinode.FileSystems
-	locks *service.Locks
+	locks  *service.Locks
+	eraser *erase.Eraser
 }
 
 // newAgentManager returns the agent's manager, which serves metrics with the TLS profile of the cluster.
@@ -257,7 +259,8 @@ func addVolumeGroups(
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster.ID, FormerCluster: cluster.Former,
-		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
+		LVM: volumes, Devices: devices, Classes: engine, Eraser: fileSystems.eraser,
+		Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		FileSystems: fileSystems,
 		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local),
 		StateDir:    stateDir,
@@ -320,7 +323,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		Locks: fileSystems.locks, StateDir: stateDir})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Eraser: erase.New(ctx), SupportsLimits: node.SupportsLimits, Removed: node.Removed,
+		Eraser: fileSystems.eraser, SupportsLimits: node.SupportsLimits, Removed: node.Removed,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(node, mgr.GetClient())

@@ -53,7 +53,7 @@ var rules = []rule{
 		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
-	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper"},
+	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper", "vgmanager/erase"},
 		never: []string{module + "api"}},
 	{folder: "vgmanager/volumegroup",
 		ours: []string{"api", "internal/condition", "internal/earlier", "internal/event", "internal/paging",

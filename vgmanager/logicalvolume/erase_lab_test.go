@@ -61,7 +61,7 @@ func eraseOnRealDisks(t *testing.T, newWorld func(*testing.T) *world) {
 		w := withSecret(t, newWorld)
 		process, end := context.WithCancel(t.Context())
 		agent := w.labAgent(process, "")
-		agent.Volumes = endsAfterRecord{agent.Volumes, end}
+		agent.Eraser = endsAfterRecord{agent.Eraser, end}
 		if err := w.run(agent, "a"); err == nil {
 			t.Error("the process did not end")
 		}
@@ -97,13 +97,15 @@ func eraseOnRealDisks(t *testing.T, newWorld func(*testing.T) *world) {
 
 // endsAfterRecord ends the process after it has recorded that a volume is being erased.
 type endsAfterRecord struct {
-	Volumes
+	lvmd.Eraser
 	end context.CancelFunc
 }
 
-func (e endsAfterRecord) Erased(ctx context.Context, class, name string, done int64) error {
-	defer e.end()
-	return errors.Join(e.Volumes.Erased(ctx, class, name, done), errKilled)
+func (e endsAfterRecord) Erase(ctx context.Context, target erase.Target, record erase.Record) (erase.Progress, error) {
+	return e.Eraser.Erase(ctx, target, func(ctx context.Context, done int64) error {
+		defer e.end()
+		return errors.Join(record(ctx, done), errKilled)
+	})
 }
 
 // withSecret returns a world with two thick volumes full of data. The object of the first one is deleted.

@@ -27,7 +27,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -46,16 +45,9 @@ type Volumes interface {
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// Exists returns true if any volume group of the node has a volume with this name.
 	Exists(ctx context.Context, name string) (bool, error)
-	// Erasure returns what must be erased before a volume is removed, or nil. Erased records how much is erased.
-	Erasure(ctx context.Context, class, name string, running bool) (*lvmd.Erasure, error)
-	Erased(ctx context.Context, class, name string, done int64) error
-}
-
-// Eraser erases logical volumes in the background. erase.Eraser implements it.
-type Eraser interface {
-	Running(key string) bool
-	Erase(ctx context.Context, target erase.Target, record erase.Record) (erase.Progress, error)
-	Stop(ctx context.Context, key string) error
+	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
+	// this is complete.
+	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
 }
 
 // Options configures a Reconciler.
@@ -67,7 +59,7 @@ type Options struct {
 	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
 	Node, Cluster string
 	Volumes       Volumes
-	Eraser        Eraser
+	Eraser        lvmd.Eraser
 	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
 	SupportsLimits func() error
 	// Removed is called with the name of a logical volume that no longer exists. It may be called more than once.

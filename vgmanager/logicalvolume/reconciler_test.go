@@ -43,7 +43,7 @@ type world struct {
 	point func(what string) error
 	uids  int
 	// eraser is the Eraser of the agents. It outlives them.
-	eraser Eraser
+	eraser lvmd.Eraser
 	// forgotten has the logical volumes that were reported as removed. forgetErr is why that failed.
 	forgotten []string
 	forgetErr error

@@ -14,19 +14,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-const (
-	// eraseWait is how long one reconcile waits for a logical volume to be erased. A small one is erased by then.
-	eraseWait = 5 * time.Second
-	// erasePoll is the delay until the progress is reported again.
-	erasePoll = 10 * time.Second
-)
+// erasePoll is the delay until the progress of an erasure is reported again.
+const erasePoll = 10 * time.Second
 
 // remove erases the logical volume if its device class asks for that, removes it, and then removes the finalizer. If
 // the logical volume does not exist, it was never created, or an earlier process removed it and ended before it removed
@@ -53,12 +48,13 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 // Each time, it checks again that nothing needs the data.
 func (r *Reconciler) eraseAndRemove(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
 	if err := r.mayRemove(ctx, lv); err != nil {
-		if stopping := r.Eraser.Stop(ctx, eraseKey(lv)); stopping != nil {
+		if stopping := r.Eraser.Stop(ctx, lvmd.EraseKey(lv.Spec.DeviceClass, name(lv))); stopping != nil {
 			return "", status.Errorf(codes.Unavailable, "%s; %v", message(err), stopping)
 		}
 		return "", err
 	}
-	if progress, err = r.erase(ctx, lv); err != nil || progress != "" {
+	progress, err = r.Volumes.EraseVolume(ctx, r.Eraser, lv.Spec.DeviceClass, name(lv))
+	if err != nil || progress != "" {
 		return progress, err
 	}
 	_, err = r.Volumes.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass})
@@ -71,40 +67,6 @@ func (r *Reconciler) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return err
 	}
 	return r.unbound(ctx, lv)
-}
-
-// eraseKey identifies a logical volume for the Eraser.
-func eraseKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + "/" + name(lv) }
-
-// erase erases the logical volume. It returns "" if this is complete or not required, and otherwise the progress.
-func (r *Reconciler) erase(ctx context.Context, lv *topolvmv1.LogicalVolume) (progress string, err error) {
-	class, key := lv.Spec.DeviceClass, eraseKey(lv)
-	want, err := r.Volumes.Erasure(ctx, class, name(lv), r.Eraser.Running(key))
-	if err != nil {
-		return "", err
-	}
-	if want == nil {
-		if err := r.Eraser.Stop(ctx, key); err != nil {
-			return "", status.Error(codes.Unavailable, err.Error())
-		}
-		return "", nil
-	}
-	waiting, cancel := context.WithTimeout(ctx, eraseWait)
-	defer cancel()
-	at, err := r.Eraser.Erase(waiting, erase.Target{
-		Key: key, Name: want.VolumeGroup + "/" + want.Name, Path: want.Path, Number: want.Number, Size: want.Size,
-		Done: want.Done, Discard: want.Discard,
-	}, func(ctx context.Context, done int64) error { return r.Volumes.Erased(ctx, class, name(lv), done) })
-	switch {
-	case err != nil:
-		return "", status.Errorf(codes.Unavailable, "%v. It is not removed before it is erased: to remove it without "+
-			"that, set eraseOnDelete: None in device class %s", err, class)
-	case at.Finished:
-		log.FromContext(ctx).Info("erased a logical volume", "deviceClass", class, "lv", name(lv), "size", at.Size)
-		return "", nil
-	}
-	return fmt.Sprintf("the logical volume is erased before it is removed: %d of %d MiB (%d %%) are erased",
-		at.Done>>20, at.Size>>20, at.Done*100/at.Size), nil
 }
 
 // erasedBytes returns how much of a logical volume is erased, from its tags, or "" if its removal did not begin.

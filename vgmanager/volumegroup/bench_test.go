@@ -149,6 +149,7 @@ type bench struct {
 	health  *fakeHealth
 	files   *fakeFileSystems
 	checker *fakeChecker
+	eraser  *fakeEraser
 	dir     string
 	writes  int
 	agent   *Reconciler
@@ -159,6 +160,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}},
 		events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{},
 		files: &fakeFileSystems{}, checker: &fakeChecker{}}
+	b.eraser = newFakeEraser(b.lvm)
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
 	scheme := runtime.NewScheme()
@@ -214,7 +216,7 @@ func (b *bench) options(l LVM, d Devices) Options {
 		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
 		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
 		Inspect: b.lvm.Inspect, Salvage: b.lvm.Salvage, IsBlank: b.lvm.IsBlank,
-		FileSystems: b.files, Checker: b.checker,
+		FileSystems: b.files, Checker: b.checker, Eraser: b.eraser,
 	}
 }
 

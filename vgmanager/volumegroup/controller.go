@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -153,6 +152,9 @@ type Classes interface {
 	Class(name string) (lvmd.DeviceClass, bool)
 	Publish(class lvmd.DeviceClass) error
 	Withdraw(name string) error
+	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
+	// this is complete.
+	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
 }
 
 // Options configures a Reconciler.
@@ -171,7 +173,9 @@ type Options struct {
 	LVM       LVM
 	Devices   Devices
 	Classes   Classes
-	Health    Health
+	// Eraser erases logical volumes. It is the one that the reconciler of LogicalVolumes uses.
+	Eraser lvmd.Eraser
+	Health Health
 	// Inspect checks and reads the metadata of a thin pool.
 	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
 	// Salvage writes the metadata that Inspect found to a file, and returns its devices.
@@ -214,6 +218,8 @@ type Reconciler struct {
 	// trims and checks are the runs that trim file systems, and that check or repair them.
 	trims  *runs[plan.Trim]
 	checks *runs[plan.FileSystemRun]
+	// erasing are the names of the volumes that are being erased before their removal, by volume group.
+	erasing map[string][]string
 	// labels is the cache of the labels of hidden devices.
 	labels labelCache
 	// replacements has what is known about metadata that was replaced, by volume group.
@@ -232,7 +238,7 @@ func New(o Options) *Reconciler {
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
-		inspections: newInspections(), trims: newRuns[plan.Trim](),
+		inspections: newInspections(), trims: newRuns[plan.Trim](), erasing: map[string][]string{},
 		checks: newRuns[plan.FileSystemRun](), replacements: map[string]replacement{},
 		memberships: map[string]membership{}, now: time.Now, pause: time.Sleep, wake: newWaker(),
 	}
@@ -413,55 +419,6 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	w.FormerCluster = r.FormerCluster
 	w.Approvals, err = r.approvals(ctx, w)
 	return w, err
-}
-
-// additions are the changes that remove nothing.
-var additions = []plan.Kind{plan.CreateVG, plan.CreatePool, plan.PublishClass}
-
-// change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
-// is due, or a device seems to have changed since it was approved, change observes the node again and reads these
-// devices. Publishing a class does not change the node, so the next action does not need another observation.
-func (r *Reconciler) change(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus) outcome {
-	age := min(maxAge, r.wake.age(r.now()))
-	switch {
-	case before.ObservedGeneration != w.Generation:
-		// The object has just changed, perhaps for a disk that was attached a moment ago, so observe the node again.
-		age = 0
-	case r.unsettled[w.Name]:
-		age = min(age, sameLook)
-	}
-	seen, err := r.observe(ctx, w, before, age)
-	if err != nil {
-		return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
-	}
-	p := plan.New(w, seen)
-	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
-	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished || len(p.Doubtful) > 0) {
-		if seen, err = r.observe(ctx, w, before, 0); err != nil {
-			return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
-		}
-		p = plan.New(w, seen)
-	}
-	if unread := slices.Concat(p.Action.Devices, p.Doubtful); len(unread) > 0 {
-		r.probe(ctx, &seen, unread)
-		p = plan.New(w, seen)
-	}
-	if p.Action.Kind == plan.PublishClass {
-		if err := r.act(ctx, w, seen, p.Action); err != nil {
-			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}}
-		}
-		published := p.Action.Class
-		seen.Class = &published
-		p = plan.New(w, seen)
-		r.changed()
-	}
-	r.unsettled[w.Name] = p.Action.Kind != plan.Nothing
-	if p.Action.Kind == plan.Nothing {
-		return outcome{Outcome: plan.Outcome{Node: seen, Plan: p}}
-	}
-	err = r.act(ctx, w, seen, p.Action)
-	r.changed()
-	return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}, acted: err == nil}
 }
 
 func (r *Reconciler) changed() {

@@ -88,7 +88,7 @@ func (r *Reconciler) readDeletions(ctx context.Context) (map[string]v1alpha1.Del
 	return records, nil
 }
 
-// removeDeleted removes logical volumes of deleted LogicalVolumes. It first reads the records and the objects of the
+// removeDeleted erases and removes logical volumes of deleted LogicalVolumes. It first reads the records and the objects of the
 // cluster again.
 func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	var err error
@@ -101,7 +101,7 @@ func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.N
 	}
 	expired := sets.New(plan.Expired(w, s, r.now())...)
 	vg := plan.GroupOf(w, s)
-	var names []string
+	due := 0
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
 		if !slices.Contains(a.Volumes, lv.UUID) {
@@ -111,14 +111,20 @@ func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.N
 			return fmt.Errorf("logical volume %s/%s on node %s is not removed: it belongs to an object of the "+
 				"cluster again, or its record has changed", w.Name, lv.Name, w.Node)
 		}
-		names = append(names, lv.Name)
+		due++
 	}
-	if len(names) == 0 {
+	if due == 0 {
 		return errors.New("no logical volume to remove is left")
 	}
-	if err := r.LVM.LVRemoveByUUID(ctx, w.Name, a.Volumes...); err != nil {
-		return err
+	removed, err := r.eraseAndRemove(ctx, w, vg, a.Volumes)
+	if len(removed) > 0 {
+		r.reportDeleted(ctx, w, s, removed)
 	}
+	return err
+}
+
+// reportDeleted logs removed logical volumes, and emits an event.
+func (r *Reconciler) reportDeleted(ctx context.Context, w plan.Desired, s plan.NodeState, names []string) {
 	for _, name := range names {
 		d := s.Deletions[name]
 		log.FromContext(ctx).Info("removed the logical volume of a deleted LogicalVolume", "deviceClass", w.Name,
@@ -128,7 +134,6 @@ func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.N
 		"logical volumes removed from volume group %s on node %s: %s: their LogicalVolumes were deleted while the "+
 			"Node did not exist, more than %s ago (deletedVolumeRetention)", w.Name, w.Node,
 		limited(names), w.Spec.DeletedVolumeRetention))
-	return nil
 }
 
 // maxNamed is the maximum number of volumes that the event names.

@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -86,6 +87,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	options.IsBlank = thinmeta.IsBlank
 	options.FileSystems = csinode.NewFileSystems(nodeName)
 	l.locks = &service.Locks{}
+	options.Eraser = erase.New(l.Context())
 	options.Checker = csinode.NewChecker(nodeName, l.locks, l.programs)
 	l.agent = New(options)
 }

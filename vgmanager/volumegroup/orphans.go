@@ -104,11 +104,12 @@ func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {
 	o.Volumes[volume] = owner
 }
 
-// removeOrphans deletes orphans of an approved plan. It first reads the objects of the cluster again.
+// removeOrphans erases and deletes orphans of an approved plan. It first reads the objects of the cluster again.
 func (r *Reconciler) removeOrphans(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	s.Owners = r.owners(ctx, w)
 	if problem := plan.OrphanProblem(w, s); problem != "" {
 		return errors.New(problem)
 	}
-	return r.LVM.LVRemoveByUUID(ctx, w.Name, a.Volumes...)
+	_, err := r.eraseAndRemove(ctx, w, plan.GroupOf(w, s), a.Volumes)
+	return err
 }

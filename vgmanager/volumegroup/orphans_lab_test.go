@@ -3,8 +3,10 @@
 package volumegroup
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -50,6 +52,10 @@ func deleteOrphans(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, mode string) 
 		sums[name] = s.fill(s.volume(name, 32<<20), 32<<20)
 	}
 	free := s.ready().Free
+	secret := s.firstBlock("/dev/vg1/b")
+	if !s.hasOnDisk(secret) {
+		t.Fatal("the data is not found on the disk before the deletion")
+	}
 	used, err := os.OpenFile("/dev/vg1/b", os.O_RDONLY, 0)
 	s.ok(err)
 	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
@@ -71,7 +77,9 @@ func deleteOrphans(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, mode string) 
 		t.Fatalf("got the plan %+v", p)
 	}
 	s.approve(r.Status.Plan.ID)
-	killed := s.recover(mode, func(int) int { return 2 })
+	// The first commands record that each of two thick volumes is being erased. The second agent is killed at the
+	// removal.
+	killed := s.recover(mode, func(n int) int { return 3 + 97*(n-1) })
 	t.Logf("killed %s %v", mode, killed)
 	if len(killed) == 0 {
 		t.Error("the agent was never killed: this shows nothing")
@@ -85,8 +93,45 @@ func deleteOrphans(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, mode string) 
 	if e := s.ready(); spec.ThinPoolConfig == nil && e.Free.Cmp(*free) <= 0 {
 		t.Errorf("the volume group has %s free, and had %s", e.Free, free)
 	}
+	if spec.ThinPoolConfig == nil && s.hasOnDisk(secret) {
+		t.Error("the data of a deleted volume is on the disk")
+	}
 	s.fill(s.volume("a", 32<<20), 32<<20)
 	s.discard()
+}
+
+// firstBlock returns the beginning of a volume.
+func (s *scene) firstBlock(volume string) []byte {
+	s.Helper()
+	f, err := os.Open(volume)
+	s.ok(err)
+	defer f.Close()
+	block := make([]byte, 4096)
+	_, err = io.ReadFull(f, block)
+	s.ok(err)
+	return block
+}
+
+// hasOnDisk returns true if the first disk has a block, as its medium has it, at a multiple of its size.
+func (s *scene) hasOnDisk(block []byte) bool {
+	s.Helper()
+	s.sh("blockdev", "--flushbufs", s.disks[0])
+	f, err := os.Open(s.disks[0])
+	s.ok(err)
+	defer f.Close()
+	chunk := make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(f, chunk)
+		for at := 0; at+len(block) <= n; at += len(block) {
+			if bytes.Equal(chunk[at:at+len(block)], block) {
+				return true
+			}
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return false
+		}
+		s.ok(err)
+	}
 }
 
 // TestSceneDeletedVolumesAreRemoved: two LogicalVolumes were deleted while the node did not exist, one of them long

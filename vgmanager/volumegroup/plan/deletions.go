@@ -56,7 +56,7 @@ func hasRecovery(w Desired) bool {
 
 // deletedAction removes the logical volumes of deleted LogicalVolumes whose time is over.
 func deletedAction(s NodeState, vg *lvm.VG) Action {
-	if len(s.Expired) == 0 {
+	if len(s.Expired) == 0 || s.ErasingWaits != "" {
 		return Action{}
 	}
 	a := Action{Kind: RemoveDeleted}

@@ -98,7 +98,7 @@ func orphanProblem(w Desired, s NodeState, vg *lvm.VG, lv *lvm.LV) string {
 	switch {
 	case lv.Attr.IsThinPool():
 		return where + " is a thin pool, not a volume"
-	case lv.Attr.Open():
+	case lv.Attr.Open() && !slices.Contains(s.Erasing, lv.Name):
 		return where + " is in use: unmount it, or end what uses it (see dmsetup ls --tree and lsof on the node)"
 	}
 	if lv.PoolName != "" && !vg.IsPoolActive(lv.PoolName) {
@@ -148,7 +148,7 @@ func OrphanProblem(w Desired, s NodeState) string {
 // orphanAction deletes orphans that an approved plan lists.
 func orphanAction(w Desired, s NodeState, vg *lvm.VG) Action {
 	left := orphansLeft(w, vg)
-	if len(left) == 0 || OrphanProblem(w, s) != "" {
+	if len(left) == 0 || s.ErasingWaits != "" || OrphanProblem(w, s) != "" {
 		return Action{}
 	}
 	a := Action{Kind: RemoveOrphans}
@@ -156,6 +156,20 @@ func orphanAction(w Desired, s NodeState, vg *lvm.VG) Action {
 		a.Volumes = append(a.Volumes, lv.UUID)
 	}
 	return a
+}
+
+// Removing returns the names of the logical volumes whose removal is approved and possible, or due: of an approved
+// recovery, and of deleted LogicalVolumes.
+func Removing(w Desired, s NodeState) []string {
+	names := slices.Clone(s.Expired)
+	vg := GroupOf(w, s)
+	if vg == nil || OrphanProblem(w, s) != "" {
+		return names
+	}
+	for _, lv := range orphansLeft(w, vg) {
+		names = append(names, lv.Name)
+	}
+	return names
 }
 
 // orphanStatus is RecoveryStatus for the deletion of orphans. If one of the volumes has an owner again, the approval is
@@ -186,6 +200,10 @@ func (o Outcome) orphanProgress(w Desired, left int) string {
 	}
 	if problem := OrphanProblem(w, o.Node); problem != "" {
 		return "waiting: " + problem
+	}
+	if o.Node.ErasingWaits != "" {
+		return fmt.Sprintf("in progress: %d of %d volumes are left: %s", left, len(w.Recovery.Volumes),
+			o.Node.ErasingWaits)
 	}
 	return fmt.Sprintf("in progress: %s: %d of %d volumes are left", RemoveOrphans, left, len(w.Recovery.Volumes))
 }

@@ -291,7 +291,8 @@ func requires(w Desired) bool {
 func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting,
+	p := Plan{Excluded: c.excluded, notes: requests.notes,
+		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
 		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), raidProblems(w, vg),

@@ -69,6 +69,10 @@ type NodeState struct {
 	// are to be removed because of it.
 	Deletions map[string]v1alpha1.DeletedVolume
 	Expired   []string
+	// Erasing are the names of the logical volumes that the agent is erasing before their removal, and so has open.
+	// ErasingWaits is what a removal that was begun in this reconcile waits for, or "".
+	Erasing      []string
+	ErasingWaits string
 	// Absent are the volumes of the API that the volume group does not have, if it lacks the thin pool that it had.
 	Absent []string
 	// Replaced is what is known about metadata of the volume group that was replaced with that of an earlier time.
