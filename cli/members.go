@@ -158,7 +158,8 @@ func (m member) effectsOfRemoval(class *v1alpha1.DeviceClass) []string {
 		effects = append(effects, "It is the only device of the volume group on the node, and stays in it. To remove "+
 			"the volume group, remove the device class.")
 	}
-	if least, why := v1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig); left >= 1 && left < least {
+	least, why := v1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
+	if left >= 1 && left < least {
 		effects = append(effects, fmt.Sprintf("%s requires at least %d devices, and only %d would be left: the "+
 			"device stays until another one is added.", why, least, left))
 	}

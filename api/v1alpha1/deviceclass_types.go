@@ -22,6 +22,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || !has(self.existingVolumeGroup)",message="approval cannot be set together with existingVolumeGroup: no device is added to the volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
+// +kubebuilder:validation:XValidation:rule="!has(self.thickConfig) || (!has(self.thinPoolConfig) && !has(self.raidConfig) && !has(self.existingVolumeGroup))",message="thickConfig cannot be set together with thinPoolConfig, raidConfig or existingVolumeGroup: thin volumes are where the thin pool is, raidConfig has its own stripes, and existingVolumeGroupConfig has the settings of an existing volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.thinPoolConfig) || !has(self.eraseOnDelete) || self.eraseOnDelete != 'Zero'",message="eraseOnDelete Zero cannot be set together with thinPoolConfig: a thin pool zeros the blocks that it allocates, and zeros would use its space: use Discard or None"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || !has(self.thinPoolConfig.discards)",message="thinPoolConfig.discards cannot be set together with existingVolumeGroup: the thin pool is not changed: use lvchange --discards on the nodes"
 // +kubebuilder:validation:XValidation:rule="has(self.thinPoolConfig) || !has(self.trim) || !has(self.trim.poolUsageThresholdPercent)",message="trim.poolUsageThresholdPercent requires thinPoolConfig: a thick volume keeps its space when it is trimmed"
@@ -104,6 +105,12 @@ type DeviceClass struct {
 	// exclusive with thinPoolConfig. It is immutable, and cannot be added or removed later.
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
+
+	// thickConfig controls on which devices thick volumes are: each on one device, or striped over several. Mutually
+	// exclusive with thinPoolConfig, raidConfig and existingVolumeGroup. It can be changed at any time. Not set: LVM
+	// fills one device after the other, and a volume can be on several.
+	// +optional
+	ThickConfig *ThickConfig `json:"thickConfig,omitempty"`
 
 	// storageClassOptions configure the StorageClass lvms-NAME. Only additionalLabels can be changed, because a
 	// StorageClass is immutable.
@@ -393,14 +400,16 @@ type VolumeGroupAdoption struct {
 	VolumeGroupUUID string `json:"volumeGroupUUID"`
 }
 
-// MinimumDevices returns how many devices a device class requires on a node, and what requires them. raid and pool may
+// MinimumDevices returns how many devices a device class requires on a node, and what requires them. Each argument may
 // be nil.
-func MinimumDevices(raid *RAIDConfig, pool *ThinPoolConfig) (number int, why string) {
+func MinimumDevices(raid *RAIDConfig, pool *ThinPoolConfig, thick *ThickConfig) (number int, why string) {
 	switch {
 	case raid != nil:
 		return raid.MinimumDevices(), string(raid.Type)
 	case pool != nil && pool.DataStripes() > 1:
 		return pool.DataStripes(), "a striped thin pool"
+	case thick != nil && thick.DataStripes() > 1:
+		return thick.DataStripes(), "a striped volume"
 	}
 	return 1, ""
 }

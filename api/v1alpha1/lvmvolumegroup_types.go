@@ -83,6 +83,10 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
+	// thickConfig controls on which devices thick volumes are. Without it, a volume can be on several.
+	// +optional
+	ThickConfig *ThickConfig `json:"thickConfig,omitempty"`
+
 	// deviceRequests are requests to cordon, drain or remove individual devices.
 	// +optional
 	// +listType=map

@@ -157,11 +157,12 @@ func stripeSizePossible(at *field.Path, size *resource.Quantity) field.ErrorList
 		"must be a power of two of at least 4Ki; remove it for the default of 64Ki")}
 }
 
-// devicesSufficient checks that enough devices are named for the RAID level or the stripes of the thin pool.
+// devicesSufficient checks that enough devices are named for the RAID level, or for the stripes of the thin pool or of
+// thick volumes.
 func devicesSufficient(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
-		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig)
+		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
 		if least <= 1 || !allNamed(class) {
 			continue // only the nodes know how many devices a property selects
 		}
@@ -183,16 +184,24 @@ func stripeSizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 			violations = append(violations,
 				stripeSizePossible(at.Child("raidConfig", "stripeSize"), raid.StripeSize)...)
 		}
-		pool := class.ThinPoolConfig
-		if pool == nil {
-			continue
+		if pool := class.ThinPoolConfig; pool != nil {
+			violations = append(violations,
+				stripeSizeBelowExtent(at.Child("thinPoolConfig", "stripeSize"), pool.StripeSize)...)
 		}
-		at = at.Child("thinPoolConfig", "stripeSize")
-		violations = append(violations, stripeSizePossible(at, pool.StripeSize)...)
-		if pool.StripeBytes() > lvmv1alpha1.MaxStripeSize {
-			violations = append(violations, field.Invalid(at, pool.StripeSize.String(),
-				"must be at most 4Mi, the size of an extent; remove it for the default of 64Ki"))
+		if thick := class.ThickConfig; thick != nil {
+			violations = append(violations,
+				stripeSizeBelowExtent(at.Child("thickConfig", "stripeSize"), thick.StripeSize)...)
 		}
+	}
+	return violations
+}
+
+// stripeSizeBelowExtent checks that LVM supports a stripe size, and does not reduce it to the size of an extent.
+func stripeSizeBelowExtent(at *field.Path, size *resource.Quantity) field.ErrorList {
+	violations := stripeSizePossible(at, size)
+	if size != nil && size.CmpInt64(lvmv1alpha1.MaxStripeSize) > 0 {
+		violations = append(violations, field.Invalid(at, size.String(),
+			"must be at most 4Mi, the size of an extent; remove it for the default of 64Ki"))
 	}
 	return violations
 }

@@ -308,11 +308,11 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 }
 
 // tooFewDevices returns warnings for nodes on which fewer devices are named than the RAID level or the stripes of the
-// thin pool need. This is not an error: the administrator of the LVMCluster may not control which nodes exist.
+// device class need. This is not an error: the administrator of the LVMCluster may not control which nodes exist.
 func (i inventory) tooFewDevices(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, class := range classes {
-		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig)
+		least, why := lvmv1alpha1.MinimumDevices(class.RAIDConfig, class.ThinPoolConfig, class.ThickConfig)
 		if least <= 1 || !allNamed(class) {
 			continue
 		}

@@ -206,6 +206,26 @@ func TestStripesOfThinPools(t *testing.T) {
 	}
 }
 
+func TestStripesOfThickVolumes(t *testing.T) {
+	const at = "spec.storage.deviceClasses[0]."
+	invalid := func(size string) string {
+		return at + `thickConfig.stripeSize: Invalid value: "` + size + `": must be `
+	}
+	for text, want := range map[string][]string{
+		"thickConfig: {stripes: 2, stripeSize: 4Mi}":                           nil,
+		"thickConfig: {stripes: 2, stripeSize: 8Mi}":                           {invalid("8Mi") + "at most 4Mi"},
+		"thickConfig: {stripes: 2, stripeSize: 96Ki}":                          {invalid("96Ki") + "a power of two"},
+		"thickConfig: {allocation: SingleDevice}":                              nil,
+		"deviceSelector: {paths: [/dev/a]}, thickConfig: {}":                   nil,
+		"deviceSelector: {paths: [/dev/a, /dev/b]}, thickConfig: {stripes: 2}": nil,
+		"deviceSelector: {paths: [/dev/a, /dev/b]}, thickConfig: {stripes: 3}": {
+			at + "deviceSelector: Invalid value: 2: a striped volume requires at least 3 devices on each node"},
+	} {
+		classes := classesOf(t, "[{name: a, "+text+"}]")
+		check(t, text, append(stripeSizesPossible(classes), devicesSufficient(classes)...), want...)
+	}
+}
+
 func TestStripesLargerThanAnExtentAreReduced(t *testing.T) {
 	classes := classesOf(t, "[{name: a, raidConfig: {type: raid5, stripeSize: 8Mi}}, "+
 		"{name: b, raidConfig: {type: raid5, stripeSize: 4Mi}}, {name: c, raidConfig: {type: raid5}}, {name: d}]")

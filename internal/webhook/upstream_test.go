@@ -253,6 +253,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ": rule: autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                               ownField,
 		class + ": rule: approval cannot be set together with existingVolumeGroup":                                                                                                                            ownField,
 		class + ": rule: existingVolumeGroupConfig requires existingVolumeGroup":                                                                                                                              ownField,
+		class + ": rule: thickConfig cannot be set together with thinPoolConfig, raidConfig or existingVolumeGroup":                                                                                           ownField,
 		class + ": rule: stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig":                                                                                 ownField,
 		class + ".name: rule: name can have at most 63 characters":                                                                                                                                            "TopoLVM allows 63 characters",
 		class + `.fstype: enum ""`: upstreamToo,

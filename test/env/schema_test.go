@@ -226,6 +226,34 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 49}}]}`, `should be greater than or equal to 50`},
 		"a mark of 101 percent": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 101}}]}`, `should be less than or equal to 100`},
+		"thick settings of a pool": {
+			`{deviceClasses: [{name: vg1, thickConfig: {}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
+			`thickConfig cannot be set together with`},
+		"thick settings with redundancy": {
+			`{deviceClasses: [{name: vg1, thickConfig: {}, raidConfig: {type: raid1}}]}`,
+			`thickConfig cannot be set together with`},
+		"thick settings of an existing group": {
+			`{deviceClasses: [{name: vg1, thickConfig: {}, existingVolumeGroup: data}]}`,
+			`thickConfig cannot be set together with`},
+		"another allocation": {
+			`{deviceClasses: [{name: vg1, thickConfig: {allocation: Contiguous}}]}`, `supported values: "Any", "SingleDevice"`},
+		"stripes on a single device": {
+			`{deviceClasses: [{name: vg1, thickConfig: {allocation: SingleDevice, stripes: 2}}]}`,
+			`stripes and allocation SingleDevice are mutually exclusive`},
+		"one stripe of thick volumes": {
+			`{deviceClasses: [{name: vg1, thickConfig: {stripes: 1}}]}`, `should be greater than or equal to 2`},
+		"129 stripes of thick volumes": {
+			`{deviceClasses: [{name: vg1, thickConfig: {stripes: 129}}]}`, `should be less than or equal to 128`},
+		"a stripe size of thick volumes alone": {
+			`{deviceClasses: [{name: vg1, thickConfig: {stripeSize: 64Ki}}]}`, `stripeSize requires stripes`},
+		"an option with a type": {
+			`{deviceClasses: [{name: vg1, thickConfig: {lvcreateOptions: [--type=raid1]}}]}`, `must be --readahead=auto`},
+		"an option with a second one": {
+			`{deviceClasses: [{name: vg1, thickConfig: {lvcreateOptions: ["--readahead=1 --type=raid1"]}}]}`,
+			`must be --readahead=auto`},
+		"two options of thick volumes": {
+			`{deviceClasses: [{name: vg1, thickConfig: {lvcreateOptions: [--readahead=1, --readahead=2]}}]}`,
+			`must have at most 1 item`},
 		"growth above the mark": {
 			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 79, autoExtend: {}}}]}`, `autoExtend.thresholdPercent must not be greater than highWaterMarkPercent`},
 		"growth by 4 percent": {
@@ -274,6 +302,8 @@ func TestAccepted(t *testing.T) {
 		"limits of growth":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
 		"least growth":                  `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
 		"requests":                      `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain, suspend: true}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
+		"thick on one device":           `{deviceClasses: [{name: vg1, thickConfig: {allocation: SingleDevice, lvcreateOptions: [--readahead=8192]}}, {name: vg2, thickConfig: {}}]}`,
+		"thick and striped":             `{deviceClasses: [{name: vg1, thickConfig: {allocation: Any, stripes: 128, stripeSize: 4Mi, lvcreateOptions: [--readahead=none]}}]}`,
 		"trims of thick volumes":        `{deviceClasses: [{name: vg1, trim: {}}, {name: vg2, trim: {schedule: None}}]}`,
 		"trims for a pool":              `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, discards: NoPassDown}, trim: {schedule: Daily, poolUsageThresholdPercent: 99}}]}`,
 		"empty deviceSelectors":         `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
@@ -406,6 +436,27 @@ func TestStripesCannotBeChanged(t *testing.T) {
 	changed.Spec.Storage.DeviceClasses[0].ThinPoolConfig.OverprovisionRatio = 2
 	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
 		t.Errorf("another ratio: %v", err)
+	}
+}
+
+func TestThickSettingsCanBeChanged(t *testing.T) {
+	ctx := context.Background()
+	c := cluster(t, `{deviceClasses: [{name: vg1, thickConfig: {stripes: 2}}, {name: vg2}]}`)
+	if err := server.Client.Create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
+	changed := c.DeepCopy()
+	changed.Spec.Storage.DeviceClasses[0].ThickConfig = &lvmv1alpha1.ThickConfig{
+		Allocation: lvmv1alpha1.AllocationSingleDevice}
+	changed.Spec.Storage.DeviceClasses[1].ThickConfig = &lvmv1alpha1.ThickConfig{Stripes: new(int32(4))}
+	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
+		t.Errorf("changed and added: %v", err)
+	}
+	changed = c.DeepCopy()
+	changed.Spec.Storage.DeviceClasses[0].ThickConfig = nil
+	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
+		t.Errorf("removed: %v", err)
 	}
 }
 

@@ -225,7 +225,7 @@ func largeReport(n int) []byte {
 		id := fmt.Sprintf("O8GY43-N5Se-08Re-PbIG-5LGl-2z39-%06d", i)
 		fmt.Fprintf(&lvs,
 			`{"lv_name":"7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_uuid":"%s", "lv_path":"/dev/vg1/7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_size":"67108864", "lv_attr":"Vwi-a-tz--", "lv_tags":"", "lv_kernel_major":"254", "lv_kernel_minor":"5", "pool_lv":"pool", "origin":"", "data_percent":"0.00", "metadata_percent":"", "lv_metadata_size":"", "lv_health_status":"", "lv_check_needed":"unknown", "sync_percent":"", "lv_parent":"", "move_pv_uuid":"", "lv_time":"1700000000"}`, i, id, i)
-		fmt.Fprintf(&segs, `{"lv_uuid":"%s", "segtype":"thin", "chunk_size":"0", "zero":"zero", "transaction_id":"0", `+
+		fmt.Fprintf(&segs, `{"lv_uuid":"%s", "segtype":"thin", "stripes":"0", "chunk_size":"0", "zero":"zero", "transaction_id":"0", `+
 			`"discards":""}`, id)
 	}
 	return fmt.Appendf(nil,

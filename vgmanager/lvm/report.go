@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// columns are the columns of each subreport. chunk_size, zero, segtype, transaction_id and discards are columns of
-// segments: LVM rejects them in the subreport of volumes ("columns which lead to change of report type").
+// columns are the columns of each subreport. chunk_size, zero, segtype, stripes, transaction_id and discards are
+// columns of segments: LVM rejects them in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
@@ -20,7 +20,7 @@ var columns = []struct{ report, names string }{
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
 		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed," +
 		"sync_percent,lv_parent,move_pv_uuid,lv_time"},
-	{"seg", "lv_uuid,segtype,chunk_size,zero,transaction_id,discards"},
+	{"seg", "lv_uuid,segtype,stripes,chunk_size,zero,transaction_id,discards"},
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
@@ -321,6 +321,7 @@ func newIndex(vg *VG) index {
 func (x index) addSegment(r row) {
 	id := r.required("lv_uuid")
 	kind := r.required("segtype")
+	stripes := r.number("stripes")
 	chunk := r.size("chunk_size")
 	zero := r.text("zero")
 	transaction := r.optionalNumber("transaction_id")
@@ -333,6 +334,7 @@ func (x index) addSegment(r row) {
 	if lv.SegType == "" || lv.SegType == "linear" {
 		lv.SegType = kind
 	}
+	lv.Stripes = int(stripes)
 	if transaction != nil {
 		lv.TransactionID = transaction
 	}

@@ -101,13 +101,13 @@ func seeVolumesOfGroup(t *testing.T, vg *VG) {
 		"pool": {Name: "pool", Size: 398458880, Attr: "twi-aotz--", Major: 254, DataPercent: of(0),
 			MetadataPercent: of(10.45),
 			MetadataSize:    8 << 20, ChunkSize: 128 << 10, Zeroes: true, Discards: "passdown", SegType: "thin-pool",
-			TransactionID: number(2)},
+			Stripes: 1, TransactionID: number(2)},
 		"a": {Name: "a", Path: "/dev/vg1/a", Size: 64 << 20, Attr: "Vwi-a-tz--", Tags: []string{"foo"}, Major: 254,
 			PoolName: "pool", DataPercent: of(0), SegType: "thin", TransactionID: number(0)},
 		"s1": {Name: "s1", Path: "/dev/vg1/s1", Size: 64 << 20, Attr: "Vri-a-tz--", Major: 254, PoolName: "pool",
 			Origin: "a", DataPercent: of(0), SegType: "thin", TransactionID: number(1)},
 		"t1": {Name: "t1", Path: "/dev/vg1/t1", Size: 32 << 20, Attr: "-wi-a-----", Tags: []string{"t=1", "u"},
-			Major: 254, SegType: "linear"},
+			Major: 254, SegType: "linear", Stripes: 1},
 	}
 	for name, want := range tests {
 		got := *vg.LV(name)

@@ -13,7 +13,7 @@ func TestThinPoolRestore(t *testing.T) {
 		`"lv_kernel_major":"-1", "lv_kernel_minor":"-1", "pool_lv":"", "origin":"", "data_percent":"", ` +
 		`"metadata_percent":"", "lv_metadata_size":"4194304", "lv_health_status":"", "lv_check_needed":"", ` +
 		`"sync_percent":"", "lv_parent":"", "move_pv_uuid":"", "lv_time":"0"}], "seg": [{"lv_uuid":"p", ` +
-		`"segtype":"thin-pool", "chunk_size":"65536", "zero":"zero", "transaction_id":"1", ` +
+		`"segtype":"thin-pool", "stripes":"1", "chunk_size":"65536", "zero":"zero", "transaction_id":"1", ` +
 		`"discards":"passdown"}], "pvseg": []}]}`
 	for file, err := range map[string]string{
 		"/etc/topolvm/salvaged-vg1.xml": "",

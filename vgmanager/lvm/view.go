@@ -85,7 +85,7 @@ func newThick(o ThickOptions) effect {
 		}
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags),
-			SegType: "linear", PVs: []string{pv.UUID}, Created: time.Now(),
+			SegType: "linear", Stripes: 1, PVs: []string{pv.UUID}, Created: time.Now(),
 		})
 		return true
 	}

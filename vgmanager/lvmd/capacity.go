@@ -10,8 +10,8 @@ import (
 )
 
 // freeSpace returns how many bytes the class can provide for new volumes, without subtracting the spare. For a thick
-// class with several images (RAID, stripes) it is the maximum size of a single volume, after redundancy. It is 0 if the
-// class refuses every new volume, so that the scheduler selects another node.
+// class with several images (RAID, stripes), or with allocation SingleDevice, it is the maximum size of a single
+// volume, after redundancy. It is 0 if the class refuses every new volume, so that the scheduler selects another node.
 func (l classView) freeSpace() lvm.Bytes {
 	if l.refusal() != "" {
 		return 0
@@ -21,7 +21,7 @@ func (l classView) freeSpace() lvm.Bytes {
 		if err != nil {
 			return 0
 		}
-		return createRoom(layout, l.vg)
+		return l.placeNew(layout, 0, allDisks(l.vg)).room
 	}
 	limit := lvm.Bytes(math.Floor(l.class.ThinPoolConfig.OverprovisionRatio * float64(l.pool.Size)))
 	return max(0, limit-l.pool.VirtualSize())
@@ -42,8 +42,8 @@ type ClassState struct {
 	Default bool
 	// Err is set if the volume group or the thin pool of the class is not available. The sizes are then unknown.
 	Err error
-	// Capacity is the space for new volumes. For a thick class with redundancy it is the maximum size of a single
-	// volume. For a thin class it is the total of all new volumes.
+	// Capacity is the space for new volumes. For a thick class with redundancy, stripes or allocation SingleDevice, it
+	// is the maximum size of a single volume. For a thin class it is the total of all new volumes.
 	Capacity uint64
 	// Size and Free are the size and free space of the volume group, before redundancy.
 	Size, Free uint64

@@ -62,7 +62,7 @@ var (
 		"existing-volume-group": aFlag, "default": aFlag, "spare-gb": manyGB,
 		"stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
-		"erase-on-delete": aText,
+		"erase-on-delete": aText, "allocation": aText,
 	}
 
 	// aConfig is the kind of the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).

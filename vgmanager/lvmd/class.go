@@ -112,6 +112,12 @@ func validateClass(c *DeviceClass) (key, problem string) {
 		return "erase-on-delete", fmt.Sprintf("is %q, want None, Discard or Zero", c.EraseOnDelete)
 	case isThin(c) && c.EraseOnDelete == deviceclass.EraseZero:
 		return "erase-on-delete", "is Zero, which is not possible for thin volumes: use Discard or None"
+	case !slices.Contains([]string{"", deviceclass.AllocationAny, deviceclass.AllocationSingleDevice}, c.Allocation):
+		return "allocation", fmt.Sprintf("is %q, want Any or SingleDevice", c.Allocation)
+	case c.IsSingleDevice() && isThin(c):
+		return "allocation", "is SingleDevice, which is not possible for thin volumes: remove it"
+	case c.IsSingleDevice() && c.Stripe != nil && *c.Stripe > 1:
+		return "allocation", "is SingleDevice, but stripe has several devices: remove one of them"
 	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
 		return "thin-pool", "is thin but names no thin pool"
 	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):

@@ -231,7 +231,7 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 				b.waitForSync(t)
 				_, vg := b.see(t)
 				lv := vg.LV("a")
-				g := growthOf(vg, lv, nil)
+				g := imageGrowth(vg, lv, allDisks(vg))
 				if g.room == 0 {
 					t.Fatalf("there is no room: %+v", vg.PVs)
 				}

@@ -32,20 +32,24 @@ func metadataExtents(layout lvm.Layout, extent lvm.Bytes) int64 {
 	return int64(metadataBytes.RoundUp(extent) / extent)
 }
 
+// withRoomForMetadata returns the physical volumes on which an image can begin. The metadata and the first extents of
+// an image are in one run.
+func withRoomForMetadata(layout lvm.Layout, extent lvm.Bytes, disks []lvm.FreeDisk) []lvm.FreeDisk {
+	meta := metadataExtents(layout, extent)
+	return slices.DeleteFunc(slices.Clone(disks), func(d lvm.FreeDisk) bool { return d.Largest <= meta })
+}
+
 // imageRoom returns the number of extents that each image of a new volume can always have.
-func imageRoom(layout lvm.Layout, vg *lvm.VG) int64 {
-	meta := metadataExtents(layout, vg.ExtentSize)
-	// The metadata and the first extents of an image are in one run.
-	usable := slices.DeleteFunc(vg.FreeDisks(), func(d lvm.FreeDisk) bool { return d.Largest <= meta })
-	return max(0, lvm.InSets(usable, layout.Images)-meta)
+func imageRoom(layout lvm.Layout, extent lvm.Bytes, disks []lvm.FreeDisk) int64 {
+	usable := withRoomForMetadata(layout, extent, disks)
+	return max(0, lvm.InSets(usable, layout.Images)-metadataExtents(layout, extent))
 }
 
 // onePerImage returns the physical volumes to pass to lvcreate, one for each image: those with the most free extents.
 // It returns nothing if a volume of that size needs more physical volumes.
-func onePerImage(layout lvm.Layout, vg *lvm.VG, image int64) []string {
-	meta := metadataExtents(layout, vg.ExtentSize)
-	usable := slices.DeleteFunc(vg.FreeDisks(), func(d lvm.FreeDisk) bool { return d.Largest <= meta })
-	if len(usable) < layout.Images || usable[layout.Images-1].Free < image+meta {
+func onePerImage(layout lvm.Layout, extent lvm.Bytes, disks []lvm.FreeDisk, image int64) []string {
+	usable := withRoomForMetadata(layout, extent, disks)
+	if len(usable) < layout.Images || usable[layout.Images-1].Free < image+metadataExtents(layout, extent) {
 		return nil
 	}
 	return namesOf(usable[:layout.Images])
@@ -59,12 +63,12 @@ func namesOf(list []lvm.FreeDisk) []string {
 	return names
 }
 
-// createRoom returns a size in bytes at which one new volume always fits.
-func createRoom(layout lvm.Layout, vg *lvm.VG) lvm.Bytes {
+// createRoom returns a size in bytes at which one new volume always fits on the physical volumes.
+func createRoom(layout lvm.Layout, extent lvm.Bytes, disks []lvm.FreeDisk) lvm.Bytes {
 	if layout.Images <= 1 {
-		return vg.FreeOn("")
+		return lvm.Bytes(diskSet{disks: disks}.total()) * extent
 	}
-	return lvm.Bytes(imageRoom(layout, vg)*int64(layout.Data)) * vg.ExtentSize
+	return lvm.Bytes(imageRoom(layout, extent, disks)*int64(layout.Data)) * extent
 }
 
 // imageExtents returns the number of extents of each image of a volume.
@@ -73,36 +77,17 @@ func imageExtents(layout lvm.Layout, size, extent lvm.Bytes) int64 {
 	return (all + int64(layout.Data) - 1) / int64(layout.Data)
 }
 
-// growth describes how far a volume can be extended.
-type growth struct {
-	// room is the maximum number of additional bytes.
-	room lvm.Bytes
-	// devices are the physical volumes to pass to lvextend. If empty, LVM chooses.
-	devices []string
-}
-
-// growthOf returns how far a thick volume can be extended. options are the lvcreate options that were probably used.
-func growthOf(vg *lvm.VG, lv *lvm.LV, options []string) growth {
-	if lv.IsRAID() {
-		return imageGrowth(vg, lv)
-	}
-	layout, err := lvm.NewLayout(options)
-	if lv.SegType != "striped" || err != nil || layout.Meta {
-		return growth{room: vg.FreeOn("")}
-	}
-	return growth{room: createRoom(layout, vg)}
-}
-
 // imageGrowth returns how far a RAID volume can be extended. The images grow on their physical volumes, or on
 // physical volumes that no image uses. LVM can combine both; the result is a size that always succeeds.
-func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
+func imageGrowth(vg *lvm.VG, lv *lvm.LV, on diskSet) placement {
+	where := "in volume group " + vg.Name
 	parts := partsOf(vg, lv)
 	if parts.data == 0 {
-		return growth{}
+		return placement{where: where}
 	}
 	var own, others []lvm.FreeDisk
 	free := map[string]int64{}
-	for _, d := range vg.FreeDisks() {
+	for _, d := range on.disks {
 		if parts.holders[d.UUID] {
 			own = append(own, d)
 			free[d.UUID] = d.Free
@@ -124,7 +109,7 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 		image = elsewhere
 		devices = others
 	}
-	return growth{room: lvm.Bytes(image*parts.data) * vg.ExtentSize, devices: namesOf(devices)}
+	return placement{room: lvm.Bytes(image*parts.data) * vg.ExtentSize, devices: namesOf(devices), where: where}
 }
 
 // parts describes the images of a RAID volume.

@@ -74,7 +74,7 @@ func TestCreateRoom(t *testing.T) {
 	for _, tt := range tests {
 		layout, err := lvm.NewLayout(strings.Fields(tt.options))
 		must(t, err)
-		if got := createRoom(layout, groupOf(t, tt.pvs...)) >> 22; got != tt.want {
+		if got := createRoom(layout, 4<<20, groupOf(t, tt.pvs...).FreeDisks()) >> 22; got != tt.want {
 			t.Errorf("%s on %q: got %d extents, want %d", tt.options, tt.pvs, got, tt.want)
 		}
 	}
@@ -85,7 +85,7 @@ func TestSmallExtentsHaveMoreMetadata(t *testing.T) {
 	must(t, err)
 	vg := groupOf(t, "2", "2")
 	vg.ExtentSize = 256 << 10
-	if got, want := createRoom(layout, vg), lvm.Bytes(7<<20); got != want {
+	if got, want := createRoom(layout, vg.ExtentSize, vg.FreeDisks()), lvm.Bytes(7<<20); got != want {
 		t.Errorf("got %d bytes, want %d", got, want)
 	}
 }
@@ -94,10 +94,10 @@ func TestOnePerImageNamesTheLargest(t *testing.T) {
 	layout, err := lvm.NewLayout([]string{"--type", "raid1"})
 	must(t, err)
 	vg := groupOf(t, "4", "9", "1 1 1 1 1 1 1 1 1 1", "8", "20 closed")
-	if diff := cmp.Diff([]string{"/dev/1", "/dev/3"}, onePerImage(layout, vg, 7)); diff != "" {
+	if diff := cmp.Diff([]string{"/dev/1", "/dev/3"}, onePerImage(layout, vg.ExtentSize, vg.FreeDisks(), 7)); diff != "" {
 		t.Error(diff)
 	}
-	if got := onePerImage(layout, vg, 8); got != nil {
+	if got := onePerImage(layout, vg.ExtentSize, vg.FreeDisks(), 8); got != nil {
 		t.Errorf("got %v where one device for each image is not enough", got)
 	}
 }
@@ -137,22 +137,10 @@ func TestGrowthOfAVolumeWithImages(t *testing.T) {
 	}
 	for name, tt := range tests {
 		vg := groupOf(t, tt.pvs...)
-		g := growthOf(vg, withImages(vg, tt.data, 4, tt.images...), nil)
+		g := imageGrowth(vg, withImages(vg, tt.data, 4, tt.images...), allDisks(vg))
 		if g.room>>22 != tt.want || strings.Join(g.devices, " ") != tt.devices {
 			t.Errorf("%s: got %d on %v, want %d on %s", name, g.room>>22, g.devices, tt.want, tt.devices)
 		}
-	}
-}
-
-func TestGrowthOfPlainVolumes(t *testing.T) {
-	vg := groupOf(t, "10", "4", "9 closed")
-	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "linear"},
-		[]string{"--type", "raid1"}); g.room>>22 != 14 || g.devices != nil {
-		t.Errorf("linear: got %+v", g)
-	}
-	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "striped"},
-		[]string{"--stripes", "2"}); g.room>>22 != 8 {
-		t.Errorf("striped: got %+v", g)
 	}
 }
 

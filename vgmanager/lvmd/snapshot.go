@@ -57,7 +57,7 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	if err := l.admit(size, l.freeSpace()); err != nil {
+	if err := l.admitThin(size); err != nil {
 		return nil, err
 	}
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {

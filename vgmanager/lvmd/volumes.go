@@ -190,18 +190,22 @@ func (l classView) options(name string) ([]string, error) {
 	return options, nil
 }
 
-// admit returns ResourceExhausted if the size does not fit, so that the provisioner selects another node.
-func (l classView) admit(size, room lvm.Bytes) error {
+// admit returns ResourceExhausted if the size does not fit, so that the provisioner selects another node. where says
+// where the room is.
+func (l classView) admit(size, room lvm.Bytes, where string) error {
 	if size <= room {
 		return nil
 	}
-	return status.Errorf(codes.ResourceExhausted,
-		"device class %s: %d bytes are requested, but only %d are free in volume group %s",
-		l.class.Name, size, room, l.vg.Name)
+	return status.Errorf(codes.ResourceExhausted, "device class %s: %d bytes are requested, but only %d are free %s",
+		l.class.Name, size, room, where)
 }
 
-// admitNew returns an error if a new volume does not fit. For a volume with redundancy it returns the devices to pass
-// to LVM, if one device for each image is sufficient. The loss of a device then affects only one image.
+// admitThin returns ResourceExhausted if the thin volumes of the class cannot have more bytes.
+func (l classView) admitThin(more lvm.Bytes) error {
+	return l.admit(more, l.freeSpace(), "in volume group "+l.vg.Name)
+}
+
+// admitNew returns an error if a new volume does not fit, and otherwise the devices to pass to LVM.
 func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
@@ -210,20 +214,15 @@ func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) 
 		return nil, err
 	}
 	if l.pool != nil {
-		return nil, l.admit(size, l.freeSpace())
+		return nil, l.admitThin(size)
 	}
 	layout, err := lvm.NewLayout(options)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "device class %s: %v", l.class.Name, err)
 	}
 	image := imageExtents(layout, size, l.vg.ExtentSize)
-	if err := l.admit(lvm.Bytes(image*int64(layout.Data))*l.vg.ExtentSize, createRoom(layout, l.vg)); err != nil {
-		return nil, err
-	}
-	if !layout.Meta {
-		return nil, nil
-	}
-	return onePerImage(layout, l.vg, image), nil
+	p := l.placeNew(layout, image, allDisks(l.vg))
+	return p.devices, l.admit(lvm.Bytes(image*int64(layout.Data))*l.vg.ExtentSize, p.room, p.where)
 }
 
 // admitGrowth returns an error if a volume cannot be extended by more, and otherwise the devices to pass to LVM.
@@ -232,10 +231,10 @@ func (l classView) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 		return nil, err
 	}
 	if l.pool != nil {
-		return nil, l.admit(more, l.freeSpace())
+		return nil, l.admitThin(more)
 	}
-	g := growthOf(l.vg, lv, l.class.CreateOptions())
-	return g.devices, l.admit(more, g.room)
+	p := l.placeGrowth(lv, allDisks(l.vg))
+	return p.devices, l.admit(more, p.room, p.where)
 }
 
 // ResizeLV extends a volume. If the volume has the requested size or more, it does not change. The response has the

@@ -108,6 +108,7 @@ func Contract(t *testing.T, b Bench) {
 		{"a device itself tells whose it is", contractLabels},
 		{"thick volumes have whole extents", contractThick},
 		{"the data of a striped pool is on several disks", contractStripes},
+		{"LVM allocates on the named disks, and keeps stripes", contractPlacement},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
 		{"what is remembered after a change is what a new report says", contractView},
@@ -301,6 +302,46 @@ func contractStripes(t *testing.T, b Bench) {
 	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
 	ok(t, l.LVDeactivate(ctx, contractGroup, "striped"))
 	ok(t, l.ThinPoolRemove(ctx, contractGroup, "striped"))
+}
+
+// contractPlacement checks that LVM allocates only on the named physical volumes, and that an extension keeps the
+// stripes of a volume.
+func contractPlacement(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	_, vg := look(t, b)
+	first, second := vg.PVs[0], vg.PVs[1]
+	one := lvm.ThickOptions{VG: contractGroup, Name: "one", Size: 8 << 20, Devices: []string{second.Name},
+		Options: []string{"--readahead=8192"}}
+	huge := one
+	huge.Size = second.Free + vg.ExtentSize
+	want(t, l.LVCreateThick(ctx, huge), lvm.ErrNoSpace)
+	ok(t, l.LVCreateThick(ctx, one))
+	extend := lvm.LVExtendOptions{VG: contractGroup, Name: "one", Size: second.Free + vg.ExtentSize,
+		Devices: one.Devices}
+	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
+	extend.Size = second.Free
+	ok(t, l.LVExtend(ctx, extend))
+	_, vg = look(t, b)
+	if lv := vg.LV("one"); !slices.Equal(lv.PVs, []string{second.UUID}) || lv.Stripes != 1 || lv.Size != second.Free {
+		t.Errorf("got %+v, want all of %s", lv, second.Name)
+	}
+	ok(t, l.LVRemove(ctx, contractGroup, "one"))
+
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "two", Size: 12 << 20,
+		Options: []string{"--stripes", "2", "--stripesize", "16k"}}))
+	extend = lvm.LVExtendOptions{VG: contractGroup, Name: "two", Size: 20 << 20}
+	ok(t, l.LVExtend(ctx, extend))
+	_, vg = look(t, b)
+	lv := vg.LV("two")
+	both := []string{first.UUID, second.UUID}
+	slices.Sort(both)
+	if lv.Size != 24<<20 || lv.Stripes != 2 || lv.SegType != "striped" || !slices.Equal(lv.PVs, both) {
+		t.Errorf("got %+v, want two stripes of 12 MiB", lv)
+	}
+	extend.Size, extend.Devices = 32<<20, []string{first.Name}
+	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
+	ok(t, l.LVRemove(ctx, contractGroup, "two"))
 }
 
 func contractThin(t *testing.T, b Bench) {

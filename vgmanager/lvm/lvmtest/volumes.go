@@ -52,14 +52,16 @@ func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 	}
 	n := extents(o.Size)
 	v := &volume{kind: '-', LV: lvm.LV{Name: o.Name, Size: lvm.Bytes(n) * ExtentSize, Tags: slices.Clone(o.Tags),
-		SegType: layout.Type}}
+		SegType: layout.Type, Stripes: layout.Images}}
 	switch {
 	case g.lvs[o.Name] != nil:
 		return nil, lvm.ErrExists
 	case !layout.Meta:
 		p := &part{}
 		v.parts = []*part{p}
-		return v, f.take(g, p, n, f.openDisks(g, o.Devices))
+		each := (n + layout.Data - 1) / layout.Data
+		v.Size = lvm.Bytes(each*layout.Data) * ExtentSize
+		return v, f.takeStriped(g, p, each*layout.Data, layout.Data, f.openDisks(g, o.Devices))
 	case f.noRAID:
 		return nil, lvm.ErrNoTarget
 	}
@@ -211,7 +213,8 @@ func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
 	return nil
 }
 
-// grow allocates the extents for the new size of a volume and returns the size. An image stays on its disk.
+// grow allocates the extents for the new size of a volume and returns the size. An image stays on its disk, and a
+// volume keeps its stripes.
 func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, stripes int, named []string) (lvm.Bytes, error) {
 	more := extents(size) - extents(v.Size)
 	switch v.kind {
@@ -219,6 +222,11 @@ func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, stripes int, named []st
 		return size, nil
 	case 'r':
 		return f.growImages(g, v, more, named)
+	}
+	if v.kind == '-' {
+		stripes = max(stripes, v.Stripes, 1)
+		more = (more + stripes - 1) / stripes * stripes
+		size = v.Size + lvm.Bytes(more)*ExtentSize
 	}
 	return size, f.takeStriped(g, v.parts[0], more, stripes, f.openDisks(g, named))
 }

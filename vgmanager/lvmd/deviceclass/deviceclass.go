@@ -16,7 +16,7 @@ import (
 const SuspendedTag = "lvms.suspended"
 
 // Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
-// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and four additional keys, which TopoLVM's lvmd ignores.
+// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and five additional keys, which TopoLVM's lvmd ignores.
 type Class struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -42,7 +42,20 @@ type Class struct {
 	// EraseOnDelete is what happens to the blocks of a volume before it is removed: EraseNone, EraseDiscard or
 	// EraseZero. If empty, the default of Erase applies. TopoLVM does not have this key.
 	EraseOnDelete string `json:"erase-on-delete,omitempty"`
+	// Allocation says on how many physical volumes a thick volume with one image can be: AllocationAny or
+	// AllocationSingleDevice. If empty, it is AllocationAny. It is set if the LVMCluster has the stripes and lvcreate
+	// options of the class. TopoLVM does not have this key.
+	Allocation string `json:"allocation,omitempty"`
 }
+
+// The values of Allocation.
+const (
+	AllocationAny          = "Any"
+	AllocationSingleDevice = "SingleDevice"
+)
+
+// IsSingleDevice returns true if each thick volume with one image is on one physical volume.
+func (c *Class) IsSingleDevice() bool { return c.Allocation == AllocationSingleDevice }
 
 // The values of EraseOnDelete.
 const (

@@ -236,7 +236,7 @@ func (r *deviceRequests) follow(s NodeState, pv lvm.PV, move *lvm.Move) Action {
 }
 
 func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
-	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig)
+	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
 	switch free := vg.FreeOn(pv.UUID); {
 	case least > 1 && len(vg.PVs)-1 < least:
 		r.block(w, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+
@@ -263,7 +263,7 @@ func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 // keepReason returns why an empty device must stay in the group, or "".
 func keepReason(w Desired, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
-	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig)
+	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
 	switch {
 	case left < 1:
 		return "it is the only device of the volume group: remove the device class instead"

@@ -295,8 +295,8 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
-		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), raidProblems(w, vg),
-		unknownHealth(w, s))
+		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
+		raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
@@ -389,8 +389,8 @@ func publication(w Desired, s NodeState, vg *lvm.VG) Action {
 	return Action{Kind: PublishClass, Class: class}
 }
 
-// classOf returns the desired class for the volume group with this UUID. It keeps additional settings of a present
-// class (stripes, lvcreate options), which nodes that ran another version have.
+// classOf returns the desired class for the volume group with this UUID. Without thickConfig, it keeps additional
+// settings of a present class (stripes, lvcreate options), which nodes that ran another version have.
 func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Class {
 	class := deviceclass.Class{}
 	if present != nil {
@@ -420,6 +420,7 @@ func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Cla
 	class.Type = types.TypeThick
 	class.ThinPoolConfig = nil
 	class.SpareGB = &none
+	setPlacement(&class, w.Spec.ThickConfig)
 	if raid := w.Spec.RAIDConfig; raid != nil {
 		class.LVCreateOptions = raidOptions(raid)
 	}

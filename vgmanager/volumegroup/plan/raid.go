@@ -28,7 +28,7 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 // startProblem returns why a device class cannot start with a number of devices, or "": it is not sufficient, or the
 // kernel does not support RAID.
 func startProblem(w Desired, s NodeState, devices int) string {
-	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig)
+	least, why := v1alpha1.MinimumDevices(w.Spec.RAIDConfig, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
 	switch {
 	case devices < least:
 		return fmt.Sprintf("device class %s on node %s requires at least %d devices for %s, and %d can be used: "+

@@ -124,6 +124,14 @@ export interface components {
                             /** @enum {string} */
                             volumeBindingMode?: "WaitForFirstConsumer" | "Immediate";
                         };
+                        thickConfig?: {
+                            /** @enum {string} */
+                            allocation?: "Any" | "SingleDevice";
+                            lvcreateOptions?: string[];
+                            stripeSize?: number | string;
+                            /** Format: int32 */
+                            stripes?: number;
+                        };
                         thinPoolConfig?: {
                             autoExtend?: {
                                 /** @default 20 */

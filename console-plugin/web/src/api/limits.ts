@@ -532,6 +532,34 @@ export const specSchema: Schema = {
                   }
                 }
               },
+              "thickConfig": {
+                "type": "object",
+                "properties": {
+                  "allocation": {
+                    "type": "string",
+                    "enum": [
+                      "Any",
+                      "SingleDevice"
+                    ]
+                  },
+                  "lvcreateOptions": {
+                    "type": "array",
+                    "items": {
+                      "type": "string",
+                      "maxLength": 64
+                    },
+                    "maxItems": 1
+                  },
+                  "stripeSize": {
+                    "type": "quantity"
+                  },
+                  "stripes": {
+                    "type": "integer",
+                    "maximum": 128,
+                    "minimum": 2
+                  }
+                }
+              },
               "thinPoolConfig": {
                 "type": "object",
                 "properties": {
