@@ -57,6 +57,9 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	if err := l.open(); err != nil {
 		return nil, err
 	}
+	if err := l.refuseThinSpread(in.GetTags()); err != nil {
+		return nil, err
+	}
 	if err := l.admitThin(size); err != nil {
 		return nil, err
 	}

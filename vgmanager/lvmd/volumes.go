@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // volumeNamePattern matches the volume names that LVM accepts. A name cannot start with a dash, so that it cannot be
@@ -41,8 +42,11 @@ func checkRequest(name string, size int64) error {
 // that volume. The size in the response is the actual size, rounded up to whole extents of the volume group. The
 // device number is 0, because no caller uses it and it would require another report.
 //
+// A tag with the Spread of the volume keeps it apart from the others of its group.
+//
 // Codes: ResourceExhausted (this node cannot provide the volume now, another node may: unknown class, not enough free
-// space, pool nearly full, missing device), InvalidArgument, AlreadyExists, and the codes of codeTable.
+// space, or none apart from its group, pool nearly full, missing device), InvalidArgument, AlreadyExists, and the codes
+// of codeTable.
 func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
@@ -85,7 +89,7 @@ func (e *Engine) createIn(ctx context.Context, l classView,
 		}
 		return response, err
 	}
-	devices, err := l.admitNew(size, options)
+	devices, err := l.admitNew(in, size, options)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +210,14 @@ func (l classView) admitThin(more lvm.Bytes) error {
 }
 
 // admitNew returns an error if a new volume does not fit, and otherwise the devices to pass to LVM.
-func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) {
+func (l classView) admitNew(in *proto.CreateLVRequest, size lvm.Bytes, options []string) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
 	if err := l.suspendedPool(); err != nil {
+		return nil, err
+	}
+	if err := l.refuseThinSpread(in.GetTags()); err != nil {
 		return nil, err
 	}
 	if l.pool != nil {
@@ -221,8 +228,9 @@ func (l classView) admitNew(size lvm.Bytes, options []string) ([]string, error) 
 		return nil, status.Errorf(codes.InvalidArgument, "device class %s: %v", l.class.Name, err)
 	}
 	image := imageExtents(layout, size, l.vg.ExtentSize)
-	p := l.placeNew(layout, image, allDisks(l.vg))
-	return p.devices, l.admit(lvm.Bytes(image*int64(layout.Data))*l.vg.ExtentSize, p.room, p.where)
+	whole := lvm.Bytes(image*int64(layout.Data)) * l.vg.ExtentSize
+	return l.admitApart(deviceclass.SpreadOf(in.GetTags()), in.GetName(), whole,
+		func(on diskSet) placement { return l.placeNew(layout, image, on) })
 }
 
 // admitGrowth returns an error if a volume cannot be extended by more, and otherwise the devices to pass to LVM.
@@ -233,8 +241,8 @@ func (l classView) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 	if l.pool != nil {
 		return nil, l.admitThin(more)
 	}
-	p := l.placeGrowth(lv, allDisks(l.vg))
-	return p.devices, l.admit(more, p.room, p.where)
+	return l.admitApart(deviceclass.SpreadOf(lv.Tags), lv.Name, more,
+		func(on diskSet) placement { return l.placeGrowth(lv, on) })
 }
 
 // ResizeLV extends a volume. If the volume has the requested size or more, it does not change. The response has the
