@@ -42,12 +42,16 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	imported := lv.DeepCopy()
 	imported.Name = "imported"
 	imported.Annotations = map[string]string{lvmv1alpha1.ImportAnnotation: "existing"}
+	apart := lv.DeepCopy()
+	apart.Name = "apart"
+	apart.Annotations = map[string]string{lvmv1alpha1.SpreadAnnotation: "node:required:a/b"}
+	apart.Labels = map[string]string{lvmv1alpha1.SpreadGroupHashLabel: "0123"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"},
 		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	recovery := newRecovery("n1")
-	for _, object := range []client.Object{lv, imported, node, status, group, recovery} {
+	for _, object := range []client.Object{lv, imported, apart, node, status, group, recovery} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -74,6 +78,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			false),
 		"I/O limits that are in force": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits-in-force":"readIOPS=1"}}}`, false),
+		"spread of an imported LogicalVolume": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/spread":`+
+			`"node:required:a/b"},"labels":{"lvm.topolvm.io/spread-group-hash":"0123"}}}`, false),
 		"status of an imported LogicalVolume": patch(imported, `{"status":{"volumeID":"existing"}}`, true),
 		"status of a LogicalVolume":           patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
 		"node status":                         patch(status, `{"status":{"conditions":[]}}`, true),
@@ -91,6 +97,13 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			false),
 		"I/O limits of a volume": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits":"readIOPS=1"}}}`, false),
+		"spread of a LogicalVolume": patch(lv,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:required:a/b"}}}`, false),
+		"another spread": patch(apart,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:preferred:a/b"}}}`, false),
+		"no spread": patch(apart, `{"metadata":{"annotations":{"lvm.topolvm.io/spread":null}}}`, false),
+		"another spread group": patch(apart,
+			`{"metadata":{"labels":{"lvm.topolvm.io/spread-group-hash":"4567"}}}`, false),
 		"another volume than the one to import": patch(imported, `{"status":{"volumeID":"somebody-elses"}}`, true),
 		"the annotation for the import is removed": patch(imported,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/import":null}}}`, false),

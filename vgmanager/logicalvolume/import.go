@@ -2,6 +2,7 @@ package logicalvolume
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -69,28 +70,32 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
 		}
 	}
-	return found.GetSizeBytes(), r.recordEncryption(ctx, lv, found.GetTags())
+	return found.GetSizeBytes(), r.recordTags(ctx, lv, found.GetTags())
 }
 
-// recordEncryption records in the object how an existing logical volume is encrypted, for copies of it.
-func (r *Reconciler) recordEncryption(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
-	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) })
-	if at < 0 {
-		return nil
-	}
-	method := strings.TrimPrefix(tags[at], v1alpha1.EncryptionTagPrefix)
-	if lv.Annotations[v1alpha1.EncryptionAnnotation] == method {
-		return nil
-	}
+// recordTags records in the object what the tags of an existing logical volume say: how it is encrypted, for copies of
+// it, and how it is kept apart from others.
+func (r *Reconciler) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
 	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation, method)
+	setEncryption(lv, tags)
+	setSpread(lv, tags)
+	if maps.Equal(before.Annotations, lv.Annotations) {
+		return nil
+	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Patch(ctx, lv, patch); err != nil {
-		return status.Errorf(codes.Unavailable, "set annotation %s of LogicalVolume %s: "+
-			"%v", v1alpha1.EncryptionAnnotation,
-			lv.Name, err)
+		return status.Errorf(codes.Unavailable, "set the annotations of LogicalVolume %s: %v", lv.Name, err)
 	}
 	return nil
+}
+
+// setEncryption sets the annotation of an object to how its existing logical volume is encrypted, if it is.
+func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
+	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) })
+	if at >= 0 {
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation,
+			strings.TrimPrefix(tags[at], v1alpha1.EncryptionTagPrefix))
+	}
 }
 
 // changedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.

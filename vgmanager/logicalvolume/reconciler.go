@@ -219,6 +219,7 @@ func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (size int64, err error) {
 	bytes := lv.Spec.Size.Value()
 	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
+	tags = append(tags, spreadTags(lv)...)
 	if lv.Spec.Source == "" {
 		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
 			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,

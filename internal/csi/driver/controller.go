@@ -48,6 +48,8 @@ type ControllerServer struct {
 	// a node.
 	placing sync.Mutex
 	placed  sync.Map
+	// groups are the spread groups for which a call selects a node.
+	groups groupLocks
 }
 
 // NewControllerServer returns the controller service.
@@ -121,9 +123,16 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	}
 	defer s.locks.Leave(desired.Name)
 	defer s.placed.Delete(desired.Name)
+	claim, err := s.claimOf(ctx, request.GetParameters())
+	if err != nil {
+		return nil, err
+	}
+	invalid := setSpread(desired, claim)
 	lv, err := s.ensureVolume(ctx, desired, func(present *topolvmv1.LogicalVolume) error {
-		return s.place(ctx, desired,
-			present, request)
+		if present == nil && invalid != nil {
+			return invalid
+		}
+		return s.place(ctx, desired, present, request, claim)
 	})
 	if err != nil {
 		return nil, err

@@ -50,9 +50,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
 		v1alpha1.AddToScheme(scheme)))
 	for _, node := range slices.Clone(nodes) {
-		nodes = append(nodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.GetName()},
-			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName,
-				NodeID: node.GetName()}}}})
+		nodes = append(nodes, registered(node.GetName()))
 	}
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
@@ -227,6 +225,12 @@ func offering(name string, capacities map[string]string) *corev1.Node {
 		node.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = bytes
 	}
 	return node
+}
+
+// registered returns the CSINode of a node on which an agent runs.
+func registered(node string) *storagev1.CSINode {
+	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: node}}}}
 }
 
 func mountCapability(kind string) *csi.VolumeCapability {
@@ -810,19 +814,20 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	for i := range 8 {
 		desired, err := c.server.desiredVolume(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
 		c.must(err)
-		c.must(c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}))
+		c.must(c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}, nil))
 		count[desired.Spec.NodeName]++
 	}
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
-	if room, most, err := c.server.nodeWithMostCapacity(t.Context(), "ssd", []string{"node2", "node3"}); err != nil ||
+	if room, most, err := c.server.nodeWithMostCapacity(t.Context(), "ssd", []string{"node2", "node3"},
+		nil); err != nil ||
 		room != "node2" || most != 30*mebi {
 		t.Errorf("got %s, %d, %v", room, most, err)
 	}
 	desired, err := c.server.desiredVolume(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
-	wantCode(t, "more than there is", c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}),
+	wantCode(t, "more than there is", c.server.place(t.Context(), desired, nil, &csi.CreateVolumeRequest{}, nil),
 		codes.ResourceExhausted)
 }
 
@@ -862,7 +867,9 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
 		desired, err := c.server.desiredVolume(t.Context(), request)
 		c.must(err)
-		c.must(c.server.place(t.Context(), desired, nil, request))
+		claim, err := c.server.claimOf(t.Context(), request.GetParameters())
+		c.must(err)
+		c.must(c.server.place(t.Context(), desired, nil, request, claim))
 		return desired.Spec.NodeName
 	}
 	if got := place(); got != "node2" {

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -19,28 +20,59 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
-// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node, place
-// selects that one. Otherwise place selects the node with the most capacity among the nodes in the request, or among
-// all nodes. If an earlier call has already requested the volume from a node (present, nil if none), that node remains
-// selected if it is still allowed, because it may create the volume at any moment.
+// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node for the
+// claim, place selects that one. Otherwise place selects the node with the most capacity among the nodes in the
+// request, or among all nodes. If an earlier call has already requested the volume from a node (present, nil if none),
+// that node remains selected if it is still allowed, because it may create the volume at any moment. claim is nil if
+// the request has none.
 func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
-	request *csi.CreateVolumeRequest) error {
+	request *csi.CreateVolumeRequest, claim *corev1.PersistentVolumeClaim) error {
 	allowed, err := allowedNodes(desired, request.GetAccessibilityRequirements())
-	if err != nil || desired.Spec.Source != "" {
+	if err != nil {
 		return err
 	}
-	scheduled, err := s.scheduledNode(ctx, allowed, request.GetParameters())
+	spread := spreadOf(cmp.Or(present, desired))
+	if spread.Group == "" {
+		return s.selectNode(ctx, desired, present, allowed, claim, neighbors{})
+	}
+	if err := s.groups.enter(ctx, spread.Group); err != nil {
+		return err
+	}
+	defer s.groups.leave(spread.Group)
+	others, err := s.neighborsOf(ctx, desired, spread)
+	if err != nil {
+		return err
+	}
+	if err := s.selectNode(ctx, desired, present, allowed, claim, others); err != nil {
+		return err
+	}
+	s.placed.Store(desired.Name, desired.DeepCopy())
+	return nil
+}
+
+// selectNode selects the node as described at place. It returns an error if the volume must not be on the node of its
+// source, or on the node that the scheduler has selected, because others are there.
+func (s *ControllerServer) selectNode(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
+	allowed []string, claim *corev1.PersistentVolumeClaim, others neighbors) error {
+	node := ""
 	switch {
-	case err != nil:
-		return err
-	case scheduled != "":
-		desired.Spec.NodeName = scheduled
-		return nil
+	case desired.Spec.Source != "":
+		node = desired.Spec.NodeName
+	case isScheduled(claim) && len(allowed) > 0:
+		node = allowed[0]
 	case present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)):
-		desired.Spec.NodeName = present.Spec.NodeName
-		return nil
+		node = present.Spec.NodeName
+	default:
+		return s.reserve(ctx, desired, allowed, others)
 	}
-	return s.reserve(ctx, desired, allowed)
+	// The node of an earlier call was checked then.
+	if present == nil || present.Spec.NodeName != node {
+		if err := others.refusal(node, desired.Spec.Source); err != nil {
+			return err
+		}
+	}
+	desired.Spec.NodeName = node
+	return nil
 }
 
 // allowedNodes returns the nodes on which a volume may be, the preferred ones first; none if every node is allowed. It
@@ -62,33 +94,27 @@ func allowedNodes(desired *topolvmv1.LogicalVolume, requirement *csi.TopologyReq
 	return allowed, nil
 }
 
-// scheduledNode returns the node that the scheduler has selected for the claim, which is the first one that is allowed;
-// "" if it has selected none.
-func (s *ControllerServer) scheduledNode(ctx context.Context, allowed []string,
-	parameters map[string]string) (string, error) {
-	if len(allowed) == 0 {
-		return "", nil
-	}
-	if unscheduled, err := s.unscheduled(ctx, parameters); err != nil || unscheduled {
-		return "", err
-	}
-	return allowed[0], nil
-}
-
 // reserve selects the node with the most capacity among the allowed ones, and counts the volume there until the cache
-// has it. It is serialized, so that concurrent claims do not all select the same node.
-func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, allowed []string) error {
+// has it. It is serialized, so that concurrent claims do not all select the same node. A node with one of the others is
+// selected only if no other node has enough capacity, and if the volume does not have to be apart.
+func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, allowed []string,
+	others neighbors) error {
 	s.placing.Lock()
 	defer s.placing.Unlock()
 	s.placed.Delete(desired.Name)
-	node, room, err := s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed)
+	size := desired.Spec.Size.Value()
+	node, room, err := s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed, others.nodes)
+	if err == nil && room < size && len(others.nodes) > 0 && !others.spread.Required() {
+		node, room, err = s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed, nil)
+		others = neighbors{}
+	}
 	if err != nil {
 		return err
 	}
-	if node == "" || room < desired.Spec.Size.Value() {
+	if node == "" || room < size {
 		return status.Errorf(codes.ResourceExhausted,
-			"no node has enough capacity for %s in device class %q: the maximum is %s", desired.Spec.Size.String(),
-			desired.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI))
+			"no node has enough capacity for %s in device class %q: the maximum is %s%s", desired.Spec.Size.String(),
+			desired.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI), others.excluded())
 	}
 	desired.Spec.NodeName = node
 	s.placed.Store(desired.Name, desired.DeepCopy())
@@ -98,21 +124,28 @@ func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.Logic
 // selectedNode is the annotation with which the scheduler sets the node of a claim's first Pod.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// unscheduled reports whether the scheduler has not selected a node for the claim.
-func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[string]string) (bool, error) {
-	claim := &corev1.PersistentVolumeClaim{}
+// claimOf returns the claim for which a volume is created, or nil if the request names none or it no longer exists.
+func (s *ControllerServer) claimOf(ctx context.Context,
+	parameters map[string]string) (*corev1.PersistentVolumeClaim, error) {
 	if parameters[service.ClaimNameKey] == "" {
-		return false, nil
+		return nil, nil
 	}
+	claim := &corev1.PersistentVolumeClaim{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[service.ClaimNamespaceKey],
 		Name: parameters[service.ClaimNameKey]}, claim)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, status.Errorf(codes.Unavailable, "read claim %s: %v", service.ClaimOf(parameters), err)
+		return nil, status.Errorf(codes.Unavailable, "read claim %s: %v", service.ClaimOf(parameters), err)
 	}
-	return claim.Annotations[selectedNode] == "", nil
+	return claim, nil
+}
+
+// isScheduled reports whether the scheduler has selected a node for the claim, which is then the first one that is
+// allowed. Without a claim, it is assumed to have.
+func isScheduled(claim *corev1.PersistentVolumeClaim) bool {
+	return claim == nil || claim.Annotations[selectedNode] != ""
 }
 
 func nodesOf(terms []*csi.Topology) []string {
@@ -126,9 +159,9 @@ func nodesOf(terms []*csi.Topology) []string {
 }
 
 // nodeWithMostCapacity returns the node with the most free capacity for a class and that capacity in bytes. It selects
-// among the allowed nodes, or among all nodes if allowed is empty.
-func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class string,
-	allowed []string) (string, int64, error) {
+// among the allowed nodes, or among all nodes if allowed is empty, without those in avoided.
+func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class string, allowed []string,
+	avoided map[string]string) (string, int64, error) {
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", 0, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
@@ -146,7 +179,7 @@ func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class strin
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		if node.Spec.Unschedulable || isNotReady(node) || !registered[node.Name] ||
-			len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+			len(allowed) > 0 && !slices.Contains(allowed, node.Name) || avoided[node.Name] != "" {
 			continue
 		}
 		if room := CapacityOf(node, class) - pending[node.Name]; room > most {

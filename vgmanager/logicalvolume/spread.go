@@ -1,0 +1,37 @@
+package logicalvolume
+
+import (
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// spreadTags returns the tag that keeps a logical volume apart from the others of its spread group, if it has one. A
+// copy has that of its own claim, not that of its source.
+func spreadTags(lv *topolvmv1.LogicalVolume) []string {
+	spread, ok := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
+	if !ok || !isTag(spread.Group) {
+		return nil
+	}
+	return []string{v1alpha1.SpreadTagPrefix + spread.String()}
+}
+
+// setSpread records in an object how its existing logical volume is kept apart, if the object does not say it. A tag
+// whose group is in another namespace than the claim is ignored: it would count against the volumes of others.
+func setSpread(lv *topolvmv1.LogicalVolume, tags []string) {
+	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.SpreadTagPrefix) })
+	if at < 0 || lv.Annotations[v1alpha1.SpreadAnnotation] != "" {
+		return
+	}
+	spread, ok := v1alpha1.ParseSpread(strings.TrimPrefix(tags[at], v1alpha1.SpreadTagPrefix))
+	namespace, _, _ := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	if !ok || namespace == "" || !strings.HasPrefix(spread.Group, namespace+"/") {
+		return
+	}
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.SpreadAnnotation, spread.String())
+	metav1.SetMetaDataLabel(&lv.ObjectMeta, v1alpha1.SpreadGroupHashLabel, spread.GroupHash())
+}
