@@ -164,6 +164,16 @@ type DeviceClass struct {
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
+	// namespaceLimits limit the total size of the volumes that the claims of a namespace have in this device class on
+	// each node, so that one namespace cannot use all of it. The node agent refuses a new volume, a snapshot, a clone
+	// or an expansion that exceeds the limit. Existing volumes are not affected. A namespace without an entry is not
+	// limited. They can be changed at any time.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=32
+	NamespaceLimits []NamespaceLimit `json:"namespaceLimits,omitempty"`
+
 	// trim has the file systems of mounted volumes trimmed (fstrim): a thin pool gets the blocks of deleted files back,
 	// and the disks of thick volumes know that the blocks are unused. Block volumes, and volumes that are suspended,
 	// read-only, damaged or being deleted, are not trimmed. Not set: no volume is trimmed. It can be changed at any

@@ -119,6 +119,13 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
+	// namespaceLimits limit the total size of the volumes that the claims of a namespace have on each node.
+	// +optional
+	// +listType=map
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=32
+	NamespaceLimits []NamespaceLimit `json:"namespaceLimits,omitempty"`
+
 	// trim controls when the file systems of mounted volumes are trimmed. Not set: never.
 	// +optional
 	Trim *TrimConfig `json:"trim,omitempty"`

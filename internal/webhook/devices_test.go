@@ -37,6 +37,21 @@ func check(t *testing.T, name string, got field.ErrorList, want ...string) {
 	}
 }
 
+func TestRulesAboutNamespaceLimits(t *testing.T) {
+	const wrong = "namespaceLimits[0].perNode: Invalid value: "
+	for name, tt := range map[string]struct {
+		classes string
+		want    []string
+	}{
+		"a limit and none": {"[{name: a, namespaceLimits: [{namespace: x, perNode: 10Gi}, {perNode: 0}]}]", nil},
+		"negative":         {`[{name: a, namespaceLimits: [{perNode: "-1"}]}]`, []string{wrong + `"-1"`}},
+		"not whole":        {"[{name: a, namespaceLimits: [{perNode: 100m}]}]", []string{wrong + `"100m"`}},
+	} {
+		check(t, name, validateSpec(lvmv1alpha1.LVMClusterSpec{
+			Storage: lvmv1alpha1.Storage{DeviceClasses: classesOf(t, tt.classes)}}), tt.want...)
+	}
+}
+
 func TestRulesAboutDevices(t *testing.T) {
 	inRack := onRack("a")
 	tests := map[string]struct {

@@ -33,7 +33,8 @@ func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
 	return slices.Concat(devicesNamed(classes), validateUniquePaths(classes), propertiesPossible(classes),
 		propertiesDiffer(classes), adoptedAndWiped(classes), devicesSufficient(classes), stripeSizesPossible(classes),
-		sizesPossible(classes), poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes))
+		sizesPossible(classes), poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes),
+		namespaceLimitsPossible(classes))
 }
 
 // inNamespace requires the operator's namespace: the operator watches no other one.

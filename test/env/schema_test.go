@@ -143,6 +143,14 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`eraseOnDelete Zero cannot be set together with thinPoolConfig`},
 		"unknown method to erase": {`{deviceClasses: [{name: vg1, eraseOnDelete: Shred}]}`,
 			`supported values: "None", "Discard", "Zero"`},
+		"two limits for a namespace": {
+			`{deviceClasses: [{name: vg1, namespaceLimits: [{namespace: a, perNode: 1Gi}, {namespace: a, perNode: 2Gi}]}]}`,
+			`Duplicate value: {"namespace":"a"}`},
+		"two limits for all others": {
+			`{deviceClasses: [{name: vg1, namespaceLimits: [{perNode: 1Gi}, {perNode: 2Gi}]}]}`,
+			`Duplicate value: {"namespace":""}`},
+		"no name of a namespace": {`{deviceClasses: [{name: vg1, namespaceLimits: [{namespace: A, perNode: 1Gi}]}]}`,
+			`namespaceLimits[0].namespace: Invalid value: "A"`},
 		"unknown schedule of trims": {`{deviceClasses: [{name: vg1, trim: {schedule: Monthly}}]}`,
 			`supported values: "None", "Daily", "Weekly"`},
 		"threshold of a pool for thick volumes": {

@@ -447,6 +447,9 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 			t.Errorf("isTag(%q) is %t", text, !want)
 		}
 	}
+	if v1alpha1.VolumeClaimTagPrefix != lvmd.TagClaim {
+		t.Error("the engine has another tag for claims than the API")
+	}
 	if v1alpha1.ErasedTagPrefix != lvmd.ErasedTagPrefix {
 		t.Error("the engine has another tag for erased volumes than the API")
 	}

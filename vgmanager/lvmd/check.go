@@ -52,8 +52,11 @@ var (
 	texts   = &kind{want: "a list of strings", item: aText}
 	manyGB  = scalar("a whole number of GiB",
 		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
+	manyBytes = scalar("a whole number of bytes",
+		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
 	aPool = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber,
 		"high-water-mark-percent": aCount}}
+	aLimit   = &kind{want: "an object", fields: map[string]*kind{"namespace": aText, "per-node-bytes": manyBytes}}
 	aClass   = &kind{want: "an object", fields: classFields}
 	anOption = &kind{want: "an object", fields: map[string]*kind{"name": aText, "options": texts}}
 
@@ -62,7 +65,7 @@ var (
 		"existing-volume-group": aFlag, "default": aFlag, "spare-gb": manyGB,
 		"stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
-		"erase-on-delete": aText, "allocation": aText,
+		"erase-on-delete": aText, "allocation": aText, "namespace-limits": {want: "a list", item: aLimit},
 	}
 
 	// aConfig is the kind of the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).

@@ -127,7 +127,7 @@ func validateClass(c *DeviceClass) (key, problem string) {
 		return "thin-pool.high-water-mark-percent",
 			fmt.Sprintf("has a high-water mark of %d%%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
-	return "", ""
+	return validateLimits(c.NamespaceLimits)
 }
 
 // target returns the volume group or thin pool of a class. Two classes must not have the same target.

@@ -265,6 +265,40 @@ func (b *bench) waitForSync(t *testing.T) {
 }
 
 // TestLabTopoLVMsOwnClientsAreServed is TestTopoLVMsOwnClientsAreServed on real LVM.
+// TestLabNamespaceLimits creates volumes, snapshots and clones of two namespaces until a limit.
+func TestLabNamespaceLimits(t *testing.T) {
+	b := newBench(t)
+	b.group(t, nil, 60)
+	defer b.end(t)
+	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "raid", Name: "pool", PercentFree: 50}))
+	limits := []deviceclass.NamespaceLimit{{Namespace: "shop", PerNodeBytes: 50 << 20}}
+	thick, thin := thickClass("thick"), thinClass("thin", 10)
+	for _, class := range []*DeviceClass{&thick, &thin} {
+		class.VolumeGroup, class.NamespaceLimits = "raid", limits
+	}
+	must(t, b.engine.setClasses([]DeviceClass{thick, thin}))
+	for _, class := range []string{"thick", "thin"} {
+		shop, other := tenant{b.engine, "shop", class}, tenant{b.engine, "other", class}
+		must(t, shop.create(t, class+"-a", 20))
+		must(t, shop.create(t, class+"-a", 20))
+		if class == "thin" {
+			must(t, shop.copy(t, "snapshot", "thin-a", "ro", 0))
+			wantCode(t, "a clone", shop.copy(t, "clone", "thin-a", "rw", 20), codes.ResourceExhausted)
+			must(t, other.copy(t, "clone", "thin-a", "rw", 20))
+			_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "snapshot", DeviceClass: class})
+			must(t, err)
+		}
+		wantCode(t, class+": a volume", shop.create(t, class+"-b", 32), codes.ResourceExhausted)
+		must(t, other.create(t, class+"-b", 32))
+		wantCode(t, class+": an expansion", shop.resize(t, class+"-a", 52), codes.ResourceExhausted)
+		must(t, shop.resize(t, class+"-a", 48))
+		_, vg := b.see(t)
+		if lv := vg.LV(class + "-a"); lv == nil || int64(lv.Size) != 48*mib {
+			t.Errorf("%s: got %+v", class, lv)
+		}
+	}
+}
+
 func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
 	b := newBench(t)
 	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "served", Devices: []string{b.disk}}))

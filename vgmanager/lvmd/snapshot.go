@@ -57,6 +57,9 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	if err := l.open(); err != nil {
 		return nil, err
 	}
+	if err := l.admitNamespace(in.GetTags(), size); err != nil {
+		return nil, err
+	}
 	if err := l.refuseThinSpread(in.GetTags()); err != nil {
 		return nil, err
 	}
@@ -123,6 +126,9 @@ func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm
 	}
 	if present.Size >= size {
 		return message(present), e.reload(ctx, l, present)
+	}
+	if err := l.admitNamespace(present.Tags, size-present.Size); err != nil {
+		return nil, err
 	}
 	if _, err := l.admitGrowth(present, size-present.Size); err != nil {
 		return nil, err

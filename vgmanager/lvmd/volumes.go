@@ -89,6 +89,9 @@ func (e *Engine) createIn(ctx context.Context, l classView,
 		}
 		return response, err
 	}
+	if err := l.admitNamespace(in.GetTags(), size); err != nil {
+		return nil, err
+	}
 	devices, err := l.admitNew(in, size, options)
 	if err != nil {
 		return nil, err
@@ -274,6 +277,9 @@ func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRe
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size <= lv.Size {
 		return int64(lv.Size), e.reload(ctx, l, lv)
+	}
+	if err := l.admitNamespace(lv.Tags, size-lv.Size); err != nil {
+		return 0, err
 	}
 	devices, err := l.admitGrowth(lv, size-lv.Size)
 	if err != nil {

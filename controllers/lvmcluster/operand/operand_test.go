@@ -4,6 +4,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -48,6 +51,24 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fixture.Golden(t, name+".yaml", string(fixture.Must(yaml.Marshal(operand))))
 		})
+	}
+}
+
+func TestNamespaceLimitsAreInTheVolumeGroup(t *testing.T) {
+	class := fixture.Thick("vg1")
+	limits := []lvmv1alpha1.NamespaceLimit{{Namespace: "shop", PerNode: resource.MustParse("1Gi")},
+		{PerNode: resource.MustParse("0")}}
+	for name, want := range map[string][]lvmv1alpha1.NamespaceLimit{"limits": limits, "none": nil} {
+		class.NamespaceLimits = want
+		group := fixture.Must(newLVMVolumeGroup(fixture.Cluster(class), class))
+		var spec lvmv1alpha1.LVMVolumeGroupSpec
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(group.Object["spec"].(map[string]any),
+			&spec); err != nil {
+			t.Fatal(err)
+		}
+		if !equality.Semantic.DeepEqual(spec.NamespaceLimits, want) {
+			t.Errorf("%s: got %v", name, spec.NamespaceLimits)
+		}
 	}
 }
 

@@ -154,6 +154,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 
 		DeletedVolumeRetention:    class.DeletedVolumeRetention,
 		EraseOnDelete:             class.EraseOnDelete,
+		NamespaceLimits:           class.NamespaceLimits,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
 		Trim:                      class.Trim,
 	})

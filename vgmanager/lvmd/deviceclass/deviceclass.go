@@ -46,6 +46,15 @@ type Class struct {
 	// AllocationSingleDevice. If empty, it is AllocationAny. It is set if the LVMCluster has the stripes and lvcreate
 	// options of the class. TopoLVM does not have this key.
 	Allocation string `json:"allocation,omitempty"`
+	// NamespaceLimits are the limits of namespaces. TopoLVM does not have this key.
+	NamespaceLimits []NamespaceLimit `json:"namespace-limits,omitempty"`
+}
+
+// NamespaceLimit is the limit for the total size of the volumes of a namespace in a class, in bytes.
+type NamespaceLimit struct {
+	// Namespace is empty for every namespace that no other limit names.
+	Namespace    string `json:"namespace,omitempty"`
+	PerNodeBytes uint64 `json:"per-node-bytes"`
 }
 
 // The values of Allocation.

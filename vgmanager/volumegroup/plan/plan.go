@@ -403,6 +403,7 @@ func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Cla
 	class.Default = w.Spec.Default && !w.Leaving
 	class.Closed = ""
 	class.EraseOnDelete = string(w.Spec.EraseOnDelete)
+	class.NamespaceLimits = namespaceLimits(w.Spec.NamespaceLimits)
 	if w.Leaving {
 		class.Closed = fmt.Sprintf("the device class no longer selects node %s", w.Node)
 	}

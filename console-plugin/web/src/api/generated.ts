@@ -89,6 +89,11 @@ export interface components {
                          */
                         fstype?: "xfs" | "ext4";
                         name: string;
+                        namespaceLimits?: {
+                            /** @default  */
+                            namespace?: string;
+                            perNode: number | string;
+                        }[];
                         nodeSelector?: {
                             nodeSelectorTerms: {
                                 matchExpressions?: {

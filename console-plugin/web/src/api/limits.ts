@@ -406,6 +406,26 @@ export const specSchema: Schema = {
                 "minLength": 1,
                 "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
               },
+              "namespaceLimits": {
+                "type": "array",
+                "items": {
+                  "type": "object",
+                  "properties": {
+                    "namespace": {
+                      "type": "string",
+                      "maxLength": 63,
+                      "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
+                    },
+                    "perNode": {
+                      "type": "quantity"
+                    }
+                  },
+                  "required": [
+                    "perNode"
+                  ]
+                },
+                "maxItems": 32
+              },
               "nodeSelector": {
                 "type": "object",
                 "properties": {
