@@ -282,10 +282,10 @@ func TestLabNamespaceLimits(t *testing.T) {
 		must(t, shop.create(t, class+"-a", 20))
 		must(t, shop.create(t, class+"-a", 20))
 		if class == "thin" {
-			must(t, shop.copy(t, "snapshot", "thin-a", "ro", 0))
+			must(t, shop.copy(t, "copy", "thin-a", "ro", 0))
 			wantCode(t, "a clone", shop.copy(t, "clone", "thin-a", "rw", 20), codes.ResourceExhausted)
 			must(t, other.copy(t, "clone", "thin-a", "rw", 20))
-			_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "snapshot", DeviceClass: class})
+			_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "copy", DeviceClass: class})
 			must(t, err)
 		}
 		wantCode(t, class+": a volume", shop.create(t, class+"-b", 32), codes.ResourceExhausted)
@@ -297,6 +297,7 @@ func TestLabNamespaceLimits(t *testing.T) {
 			t.Errorf("%s: got %+v", class, lv)
 		}
 	}
+	must(t, b.lvm.LVRemove(t.Context(), "raid", "thin-a", "thin-b", "clone")) // before their pool
 }
 
 func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {

@@ -113,17 +113,17 @@ func TestSnapshotsCountForTheirNamespace(t *testing.T) {
 	shop := tenant{e, "shop", "thin"}
 	must(t, shop.create(t, "a", 16))
 	for range 2 {
-		must(t, shop.copy(t, "snapshot", "a", "ro", 0))
+		must(t, shop.copy(t, "frozen", "a", "ro", 0))
 	}
 	wantCode(t, "a clone over the limit", shop.copy(t, "clone", "a", "rw", 16), codes.ResourceExhausted)
 	wantCode(t, "a clone in another namespace", tenant{e, "other", "thin"}.copy(t, "clone", "a", "rw", 16), codes.OK)
 	wantCode(t, "an expansion", shop.resize(t, "a", 28), codes.ResourceExhausted)
 	// The process was killed before it extended a clone that was created within a larger limit.
-	must(t, fake.LVCreateSnapshot(t.Context(), lvm.SnapshotOptions{VG: "thin", Source: "snapshot", Name: "late",
+	must(t, fake.LVCreateSnapshot(t.Context(), lvm.SnapshotOptions{VG: "thin", Source: "frozen", Name: "late",
 		Tags: shop.tags()}))
-	wantCode(t, "the rest of a clone", shop.copy(t, "late", "snapshot", "rw", 32), codes.ResourceExhausted)
+	wantCode(t, "the rest of a clone", shop.copy(t, "late", "frozen", "rw", 32), codes.ResourceExhausted)
 	limit(t, e, nil)
-	wantCode(t, "the rest of a clone, without a limit", shop.copy(t, "late", "snapshot", "rw", 32), codes.OK)
+	wantCode(t, "the rest of a clone, without a limit", shop.copy(t, "late", "frozen", "rw", 32), codes.OK)
 }
 
 func TestTheMessageOfANamespaceLimit(t *testing.T) {
