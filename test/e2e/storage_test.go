@@ -151,6 +151,13 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	It("limits the I/O of Pods by VolumeAttributesClass, and changes the limits while they run", limitsIO,
 		NodeTimeout(16*time.Minute))
 
+	It("limits what a namespace has in the cluster and on each node", sharesCapacity, NodeTimeout(12*time.Minute))
+
+	It("keeps the volumes of a spread group on different nodes", spreadsOverNodes, NodeTimeout(12*time.Minute))
+
+	It("spreads volumes whose node the scheduler selects", Label("long"), spreadsWithTheScheduler,
+		NodeTimeout(16*time.Minute))
+
 	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(20*time.Minute))
 
 	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))

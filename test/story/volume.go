@@ -35,6 +35,8 @@ type Volume struct {
 	Existing string
 	// Node, if set, is the node of the volume's Pods.
 	Node string
+	// Labels are the labels of the claim.
+	Labels map[string]string
 }
 
 // The paths of a volume in its Pods, and the size of the file that Write writes.
@@ -55,7 +57,7 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 		mode = corev1.PersistentVolumeBlock
 	}
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name, Labels: v.Labels},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &v.Class,
 			VolumeMode:       &mode,

@@ -1,0 +1,279 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// tenant is a namespace with limits. atOnce is a StorageClass whose volumes are created without a Pod.
+const (
+	tenant = "tenant"
+	atOnce = "at-once"
+)
+
+// quota and sizes are the objects in docs/how-to/share-capacity.md, with smaller sizes.
+const (
+	quota = `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: storage, namespace: tenant}
+spec: {hard: {lvms-thick-ext4.storageclass.storage.k8s.io/requests.storage: 300Mi}}
+`
+	sizes = `
+apiVersion: v1
+kind: LimitRange
+metadata: {name: storage, namespace: tenant}
+spec: {limits: [{type: PersistentVolumeClaim, min: {storage: 64Mi}, max: {storage: 256Mi}}]}
+`
+)
+
+// bindAtOnce creates a namespace and a StorageClass for thick-ext4 with immediate binding.
+func bindAtOnce(ctx context.Context) {
+	GinkgoHelper()
+	cluster.Run(ctx, "create", "namespace", tenant)
+	Expect(cluster.Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: atOnce}, Provisioner: lvmv1alpha1.DriverName,
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate), AllowVolumeExpansion: ptr.To(true),
+		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
+			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+	})).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		cluster.Run(ctx, "delete", "namespace", tenant, "--timeout=3m")
+		cluster.Run(ctx, "delete", "storageclass", atOnce)
+	})
+}
+
+// inTenant returns a volume of the tenant.
+func inTenant(name, class, size string) story.Volume {
+	return story.Volume{Namespace: tenant, Name: name, Class: class, Size: size}
+}
+
+// nodesOf returns the nodes on which claims of the tenant with a prefix have a volume, sorted.
+func nodesOf(ctx context.Context, prefix string) []string {
+	GinkgoHelper()
+	var list topolvmv1.LogicalVolumeList
+	Expect(cluster.List(ctx, &list)).To(Succeed())
+	var nodes []string
+	for _, lv := range list.Items {
+		claim := lv.Annotations[lvmv1alpha1.ClaimAnnotation]
+		if strings.HasPrefix(claim, tenant+"/"+prefix) && lv.Status.VolumeID != "" {
+			nodes = append(nodes, lv.Spec.NodeName)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// claimsIn returns the claims of the tenant with a prefix that are in a phase.
+func claimsIn(ctx context.Context, prefix string, phase corev1.PersistentVolumeClaimPhase) []string {
+	GinkgoHelper()
+	var list corev1.PersistentVolumeClaimList
+	Expect(cluster.List(ctx, &list, client.InNamespace(tenant))).To(Succeed())
+	var names []string
+	for _, claim := range list.Items {
+		if strings.HasPrefix(claim.Name, prefix) && claim.Status.Phase == phase {
+			names = append(names, claim.Name)
+		}
+	}
+	return names
+}
+
+// onePending waits until one of three claims with a prefix is pending, and the others are bound. It returns both kinds.
+func onePending(ctx context.Context, prefix string) (pending string, bound []string) {
+	GinkgoHelper()
+	Eventually(func() []string { return claimsIn(ctx, prefix, corev1.ClaimBound) }).WithContext(ctx).WithTimeout(
+		2 * time.Minute).Should(HaveLen(2))
+	waiting := claimsIn(ctx, prefix, corev1.ClaimPending)
+	Expect(waiting).To(HaveLen(1))
+	return waiting[0], claimsIn(ctx, prefix, corev1.ClaimBound)
+}
+
+// events returns the events of a claim of the tenant.
+func events(name string) func(context.Context) string {
+	return func(ctx context.Context) string {
+		GinkgoHelper()
+		return cluster.Run(ctx, "get", "events", "-n", tenant, "--field-selector",
+			"involvedObject.kind=PersistentVolumeClaim,involvedObject.name="+name, "-o", "jsonpath={.items[*].message}")
+	}
+}
+
+// resize requests another size for a claim of the tenant, and returns the error of the API server.
+func resize(ctx context.Context, name, size string) error {
+	_, err := cluster.Kubectl(ctx, nil, "patch", "pvc", "-n", tenant, name, "-p",
+		fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size))
+	return err
+}
+
+// setLimits sets the limits of thick-ext4, and waits until the agents of both nodes have them.
+func setLimits(ctx context.Context, limits ...lvmv1alpha1.NamespaceLimit) {
+	GinkgoHelper()
+	change(ctx, func(storage *lvmv1alpha1.Storage) {
+		at := slices.IndexFunc(storage.DeviceClasses,
+			func(c lvmv1alpha1.DeviceClass) bool { return c.Name == "thick-ext4" })
+		storage.DeviceClasses[at].NamespaceLimits = limits
+	})
+	for _, node := range []string{"node1", "node2"} {
+		Eventually(func(g Gomega) {
+			file := cluster.OnNode(ctx, node, "cat", "/etc/topolvm/lvmd.yaml")
+			g.Expect(strings.Contains(file, "namespace-limits")).To(Equal(len(limits) > 0))
+			for _, limit := range limits {
+				g.Expect(file).To(ContainSubstring(fmt.Sprintf("per-node-bytes: %d", limit.PerNode.Value())))
+			}
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(500 * time.Millisecond).Should(Succeed())
+	}
+}
+
+// sharesCapacity limits a namespace by ResourceQuota, LimitRange and namespaceLimits.
+func sharesCapacity(ctx SpecContext) {
+	bindAtOnce(ctx)
+	By("exceeding a ResourceQuota for a StorageClass")
+	Expect(cluster.ApplyManifest(ctx, quota)).To(Succeed())
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "resourcequota", "-n", tenant, "storage", "-o", "jsonpath={.status.hard}")
+	}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("300Mi"))
+	Expect(cluster.Claim(ctx, inTenant("quota-large", "lvms-thick-ext4", "400Mi"))).To(
+		MatchError(ContainSubstring("exceeded quota: storage")))
+	Expect(cluster.Claim(ctx, inTenant("quota-small", "lvms-thick-ext4", "200Mi"))).To(Succeed())
+	Expect(cluster.Claim(ctx, inTenant("quota-second", "lvms-thick-ext4", "200Mi"))).To(
+		MatchError(ContainSubstring("exceeded quota: storage")))
+	cluster.Run(ctx, "delete", "resourcequota", "-n", tenant, "storage")
+
+	By("exceeding the size of a LimitRange")
+	Expect(cluster.ApplyManifest(ctx, sizes)).To(Succeed())
+	Eventually(func() error { return cluster.Claim(ctx, inTenant("range-large", atOnce, "300Mi")) }).WithContext(ctx).
+		WithTimeout(time.Minute).Should(MatchError(ContainSubstring("maximum storage usage per PersistentVolumeClaim")))
+	Expect(cluster.Claim(ctx, inTenant("range-small", "lvms-thick-ext4", "32Mi"))).To(
+		MatchError(ContainSubstring("minimum storage usage per PersistentVolumeClaim")))
+
+	By("exceeding the limit on each node")
+	setLimits(ctx, lvmv1alpha1.NamespaceLimit{Namespace: tenant, PerNode: resource.MustParse("200Mi")},
+		lvmv1alpha1.NamespaceLimit{PerNode: resource.MustParse("4Gi")})
+	DeferCleanup(func(ctx SpecContext) { setLimits(ctx) })
+	for _, name := range []string{"limit-a", "limit-b", "limit-c"} {
+		Expect(cluster.Claim(ctx, inTenant(name, atOnce, "128Mi"))).To(Succeed())
+	}
+	pending, bound := onePending(ctx, "limit-")
+	Expect(nodesOf(ctx, "limit-")).To(Equal([]string{"node1", "node2"}), "one on each node")
+	message := And(ContainSubstring("namespace tenant has 128Mi"), ContainSubstring("limit of 200Mi"),
+		MatchRegexp("node node[12]: "))
+	Eventually(events(pending)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
+
+	By("expanding a volume")
+	Expect(resize(ctx, bound[0], "300Mi")).To(MatchError(ContainSubstring("maximum storage usage")))
+	Expect(resize(ctx, bound[0], "240Mi")).To(Succeed())
+	Eventually(events(bound[0])).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
+	Expect(resize(ctx, bound[0], "160Mi")).To(Succeed())
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "pv", cluster.Run(ctx, "get", "pvc", "-n", tenant, bound[0], "-o",
+			"jsonpath={.spec.volumeName}"), "-o", "jsonpath={.spec.capacity.storage}")
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("160Mi"))
+
+	By("raising the limit")
+	setLimits(ctx, lvmv1alpha1.NamespaceLimit{PerNode: resource.MustParse("400Mi")})
+	Eventually(func() int { return len(nodesOf(ctx, "limit-")) }).WithContext(ctx).WithTimeout(3 * time.Minute).
+		Should(Equal(3))
+}
+
+// spread returns a volume of the tenant in a spread group.
+func spread(name, class, group, policy string) story.Volume {
+	v := inTenant(name, class, "64Mi")
+	v.Labels = map[string]string{lvmv1alpha1.SpreadGroupLabel: group, lvmv1alpha1.SpreadLabel: lvmv1alpha1.SpreadNode,
+		lvmv1alpha1.SpreadPolicyLabel: policy}
+	return v
+}
+
+// spreadsOverNodes creates the volumes of a group at the same time, with immediate binding.
+func spreadsOverNodes(ctx SpecContext) {
+	bindAtOnce(ctx)
+	both := []string{"node1", "node2"}
+	for _, name := range []string{"required-a", "required-b", "required-c"} {
+		Expect(cluster.Claim(ctx, spread(name, atOnce, "db", lvmv1alpha1.SpreadRequired))).To(Succeed())
+	}
+	pending, bound := onePending(ctx, "required-")
+	Expect(nodesOf(ctx, "required-")).To(Equal(both))
+	Eventually(events(pending)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
+		ContainSubstring("ResourceExhausted"), ContainSubstring("spread group tenant/db"),
+		ContainSubstring("node node1 has volume"), ContainSubstring("node node2 has volume")))
+
+	By("preferring different nodes")
+	for _, name := range []string{"preferred-a", "preferred-b", "preferred-c"} {
+		Expect(cluster.Claim(ctx, spread(name, atOnce, "web", lvmv1alpha1.SpreadPreferred))).To(Succeed())
+	}
+	Eventually(func() []string { return nodesOf(ctx, "preferred-") }).WithContext(ctx).WithTimeout(2 * time.Minute).
+		Should(And(HaveLen(3), ContainElements(both)))
+
+	By("deleting one of the volumes that exist")
+	Expect(cluster.Unclaim(ctx, inTenant(bound[0], "", ""))).To(Succeed())
+	Eventually(func() []string { return nodesOf(ctx, pending) }).WithContext(ctx).WithTimeout(3 * time.Minute).
+		Should(HaveLen(1))
+	Expect(nodesOf(ctx, "required-")).To(Equal(both))
+	node := nodesOf(ctx, pending)[0]
+	Expect(cluster.OnNode(ctx, node, "lvs", "--noheadings", "-o", "lv_tags", "thick-ext4")).To(
+		ContainSubstring("lvms.spread=node:required:tenant/db"))
+}
+
+// apart is a Pod that the scheduler keeps away from the node of the Pod "first".
+const apart = `
+apiVersion: v1
+kind: Pod
+metadata: {name: second, namespace: tenant}
+spec:
+  terminationGracePeriodSeconds: 1
+  affinity:
+    podAntiAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}
+  containers:
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: second}}]
+`
+
+// spreadsWithTheScheduler refuses the node that the scheduler selected, and accepts another one.
+func spreadsWithTheScheduler(ctx SpecContext) {
+	bindAtOnce(ctx)
+	const class = "lvms-thick-ext4"
+	first := spread("first", class, "db", lvmv1alpha1.SpreadRequired)
+	second := spread("second", class, "db", lvmv1alpha1.SpreadRequired)
+	third := spread("third", class, "db", lvmv1alpha1.SpreadPreferred)
+	for _, v := range []*story.Volume{&first, &second, &third} {
+		v.Node = "node1"
+		Expect(cluster.Claim(ctx, *v)).To(Succeed())
+	}
+	Expect(cluster.StartPod(ctx, first, "first")).To(Succeed())
+	cluster.Run(ctx, "label", "pod", "-n", tenant, "first", "app=db")
+
+	By("refusing the same node")
+	Expect(cluster.CreatePod(ctx, second, "second")).To(Succeed())
+	Eventually(events("second")).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
+		ContainSubstring("ResourceExhausted"), ContainSubstring("node node1 has volume"),
+		ContainSubstring("of claim tenant/first"), ContainSubstring("topologySpreadConstraints")))
+	Expect(nodesOf(ctx, "second")).To(BeEmpty())
+	Expect(cluster.StopPod(ctx, tenant, "second")).To(Succeed())
+
+	By("selecting another node")
+	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(apart, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
+	Expect(cluster.WaitRunning(ctx, tenant, "second")).To(Succeed())
+	Expect(nodesOf(ctx, "second")).To(Equal([]string{"node2"}))
+
+	By("only preferring another node")
+	Expect(cluster.StartPod(ctx, third, "third")).To(Succeed())
+	Expect(nodesOf(ctx, "third")).To(Equal([]string{"node1"}))
+}
