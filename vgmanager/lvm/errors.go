@@ -142,10 +142,10 @@ var patterns = []struct {
 	// Insufficient free space: 23841 extents needed, but only 2 available
 	// Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.
 	// Insufficient suitable allocatable extents for logical volume t3: 10 more required
+	// No specified PVs have space available.
 	// Couldn't allocate areas array.
-	{
-		regexp.MustCompile(
-			`(?i)insufficient free space|insufficient suitable|couldn't allocate areas array|free space in thin pool .* reached threshold`), ErrNoSpace},
+	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|couldn't allocate areas array|` +
+		`free space in thin pool .* reached threshold|no specified pvs have space available`), ErrNoSpace},
 	// New size (2 extents) matches existing size (2 extents).
 	// New size given (1 extents) not larger than existing size (2 extents)
 	// No size change.

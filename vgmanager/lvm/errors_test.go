@@ -111,6 +111,8 @@ var recordedErrors = []struct {
 		"LEz7Dh-T19L-FLLq-rF0g-jb27-Y9UB-MSIn9L and 2ZwiL6-CD6v-HXP1-NN1o-1p23-32dB-JGhsCE.\n  Fix duplicate VG " +
 		"names with vgrename uuid, a device filter, or system IDs.\n  Multiple VGs found with the same name: " +
 		"skipping vg1\n  Use --select vg_uuid=<uuid> in place of the VG name.", ErrDuplicateVG},
+	{"pvmove to a cordoned device", "WARNING: Physical volume /dev/mapper/contract0 not allocatable.\n  No specified PVs " +
+		"have space available.", ErrNoSpace},
 	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate " +
 		"mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
 	{"pvmove without room (LVM 2.03.31)", "Couldn't allocate areas array.\n  Unable to allocate mirror extents for " +

@@ -326,6 +326,11 @@ func contractPlacement(t *testing.T, b Bench) {
 	if lv := vg.LV("one"); !slices.Equal(lv.PVs, []string{second.UUID}) || lv.Stripes != 1 || lv.Size != second.Free {
 		t.Errorf("got %+v, want all of %s", lv, second.Name)
 	}
+	full := one
+	full.Name = "full"
+	want(t, l.LVCreateThick(ctx, full), lvm.ErrNoSpace)
+	extend.Size += vg.ExtentSize
+	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
 	ok(t, l.LVRemove(ctx, contractGroup, "one"))
 
 	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "two", Size: 12 << 20,
