@@ -11,6 +11,8 @@ type PVMoveOptions struct {
 	VG string
 	// Source is the device of the physical volume.
 	Source string
+	// Target is the only physical volume to which extents are moved. If empty, LVM chooses.
+	Target string
 }
 
 // PVMoveStart starts to move all extents of a physical volume to other allocatable physical volumes of its volume
@@ -29,10 +31,13 @@ type PVMoveOptions struct {
 // If it is killed, no data is lost and the move does not finish: the kernel copies everything and writes to both
 // copies, and PVMoveResume or a second PVMoveStart finishes the move. The same applies after a reboot, but the kernel
 // restarts the copy when the volumes are activated. --alloc is not used, because it permits images of a RAID volume
-// on the same device. No target is passed, because LVM skips cordoned physical volumes.
+// on the same device. LVM skips cordoned physical volumes.
 func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
-	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG,
-		"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source)
+	args := []string{"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source}
+	if o.Target != "" {
+		args = append(args, o.Target)
+	}
+	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG, args...)
 }
 
 // PVMoveResume makes LVM manage all unfinished moves in all volume groups of the node, after a reboot or if the

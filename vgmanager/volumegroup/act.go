@@ -227,7 +227,8 @@ func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) e
 
 // startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
 func (r *Reconciler) startMove(ctx context.Context, w plan.Desired, a plan.Action) error {
-	if err := r.LVM.PVMoveStart(ctx, lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name}); err != nil {
+	o := lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name, Target: a.Target}
+	if err := r.LVM.PVMoveStart(ctx, o); err != nil {
 		return err
 	}
 	report, err := r.LVM.Report(ctx)

@@ -168,7 +168,8 @@ func contractMove(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	used := b.pv(t, b.Disks[0]).Used
-	ok(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}))
+	start := lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0], Target: b.Disks[1]}
+	ok(t, l.PVMoveStart(ctx, start))
 	ok(t, l.PVMoveResume(ctx))
 	b.Copied(t, contractGroup)
 	if _, vg := look(t, b); len(vg.Moves()) != 0 || b.pv(t, b.Disks[0]).Used != 0 || b.pv(t, b.Disks[1]).Used != used {
@@ -186,7 +187,10 @@ func contractMoveNoRoom(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0]}))
-	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1]}), lvm.ErrNoSpace)
+	for _, target := range []string{"", b.Disks[0]} {
+		start := lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1], Target: target}
+		want(t, l.PVMoveStart(ctx, start), lvm.ErrNoSpace)
+	}
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true}))
 	if _, vg := look(t, b); len(vg.Moves()) != 0 {
 		t.Errorf("got %+v", vg.Moves())

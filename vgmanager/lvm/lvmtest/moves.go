@@ -105,21 +105,26 @@ func (f *Fake) PVMoveStart(_ context.Context, o lvm.PVMoveOptions) error {
 	}
 	m := &move{name: fmt.Sprintf("pvmove%d", len(g.moves)), source: o.Source, polled: true}
 	g.moves = append(g.moves, m)
-	if err := f.fill(g, m); err != nil {
+	if err := f.fill(g, m, o.Target); err != nil {
 		g.moves = g.moves[:len(g.moves)-1]
 		return fmt.Errorf("physical volume %s: %w", o.Source, err)
 	}
 	return nil
 }
 
-// fill finds a target for everything on the source. Targets that it found count as used.
-func (f *Fake) fill(g *group, m *move) error {
+// fill finds a target for everything on the source: the named one, or any if it is empty. Targets that it found count
+// as used.
+func (f *Fake) fill(g *group, m *move, named string) error {
+	var targets []string
+	if named != "" {
+		targets = []string{named}
+	}
 	for _, p := range g.all() {
 		if p.on[m.source] == 0 {
 			continue
 		}
 		target := part{}
-		disks := slices.DeleteFunc(f.openDisks(g, nil),
+		disks := slices.DeleteFunc(f.openDisks(g, targets),
 			func(path string) bool { return path == m.source || f.hasSibling(g, p, path) })
 		if err := f.take(g, &target, p.on[m.source], disks); err != nil {
 			return err

@@ -257,7 +257,7 @@ func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 	}
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining,
 		message: "its extents are about to be moved to the other devices"}
-	return Action{Kind: StartMove, PVs: []lvm.PV{pv}}
+	return Action{Kind: StartMove, PVs: []lvm.PV{pv}, Target: moveTarget(w, vg, pv)}
 }
 
 // keepReason returns why an empty device must stay in the group, or "".

@@ -117,6 +117,8 @@ type Action struct {
 	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
+	// Target is the physical volume to which StartMove moves all extents. If empty, LVM chooses.
+	Target string
 	// Label is the physical volume of RestoreLabel and VerifyLabel.
 	Label Label
 	// Volume is the logical volume of Repair, Refresh, Resume and Rebuild.

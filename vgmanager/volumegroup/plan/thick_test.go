@@ -81,3 +81,48 @@ func TestStripedVolumesNeedDevices(t *testing.T) {
 		t.Errorf("got %q", why)
 	}
 }
+
+// TestWhereADeviceIsMovedTo: the group has 1000 extents on each device, and 100 of b are in use.
+func TestWhereADeviceIsMovedTo(t *testing.T) {
+	const required, preferred = "lvms.spread=device:required:ns/db", "lvms.spread=device:preferred:ns/db"
+	single := v1alpha1.LVMVolumeGroupSpec{ThickConfig: &v1alpha1.ThickConfig{
+		Allocation: v1alpha1.AllocationSingleDevice}}
+	on := func(name string, tag string, pvs ...string) lvm.LV {
+		return lvm.LV{Name: name, Tags: []string{tag}, PVs: pvs}
+	}
+	for name, test := range map[string]struct {
+		spec v1alpha1.LVMVolumeGroupSpec
+		free []lvm.Bytes // of c and d
+		lvs  []lvm.LV
+		want string
+	}{
+		"any":                  {thickOver(2), []lvm.Bytes{500, 900}, nil, ""},
+		"single device":        {single, []lvm.Bytes{500, 900}, nil, "/dev/sdd"},
+		"room on one":          {single, []lvm.Bytes{100, 99}, nil, "/dev/sdc"},
+		"room on two together": {single, []lvm.Bytes{99, 99}, nil, ""},
+		"a part is there": {single, []lvm.Bytes{500, 900}, []lvm.LV{on("a", "x", "pv-b", "pv-d")},
+			"/dev/sdc"},
+		"in a group, others nowhere": {v1alpha1.LVMVolumeGroupSpec{}, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", required, "pv-b")}, "/dev/sdd"},
+		"apart from another": {v1alpha1.LVMVolumeGroupSpec{}, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", required, "pv-b"), on("b", preferred, "pv-d")}, "/dev/sdc"},
+		"apart from one that requires it": {v1alpha1.LVMVolumeGroupSpec{}, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", preferred, "pv-b"), on("b", required, "pv-d")}, "/dev/sdc"},
+		"both preferred": {v1alpha1.LVMVolumeGroupSpec{}, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", preferred, "pv-b"), on("b", preferred, "pv-d")}, "/dev/sdd"},
+		"another group": {v1alpha1.LVMVolumeGroupSpec{}, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", required, "pv-b"), on("b", "lvms.spread=device:required:ns/other", "pv-d")}, "/dev/sdd"},
+		"nowhere apart": {single, []lvm.Bytes{500, 900},
+			[]lvm.LV{on("a", required, "pv-b"), on("b", required, "pv-c", "pv-d")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vg := disksOf(900, test.free[0], test.free[1])
+			vg.PVs[0].Allocatable, vg.PVs[0].Used = false, 100*extent
+			vg.LVs = test.lvs
+			r := deviceRequests{notes: map[string]deviceNote{}}
+			if a := r.startMove(testWanted(test.spec), vg, vg.PVs[0]); a.Kind != StartMove || a.Target != test.want {
+				t.Errorf("got %s to %q, want %q", a.Kind, a.Target, test.want)
+			}
+		})
+	}
+}
