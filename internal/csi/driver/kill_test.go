@@ -102,6 +102,17 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 			},
 			want: []string{"pvc-1 on node1"},
 		},
+		"create apart from a volume of its group": {
+			prepare: func(c *cluster) string {
+				c.wantNode("a neighbor", c.grouped("1", byNode, required, "node1"), "node1")
+				return c.grouped("2", byNode, required, "node2").GetName()
+			},
+			request: func(c *cluster, _ string) error {
+				_, err := c.server.CreateVolume(c.Context(), wantedFor("2", "node2"))
+				return err
+			},
+			want: []string{"pvc-1 on node1", "pvc-2 on node2"},
+		},
 		"snapshot": {
 			prepare: func(c *cluster) string { return create(c, "pvc-1") },
 			request: func(c *cluster, id string) error {
