@@ -426,6 +426,35 @@ func TestAnEncryptedVolumeIsTagged(t *testing.T) {
 	}
 }
 
+// TestAnObjectWithTheFinalizerNeedsOneWrite creates the volume of an object that the CSI controller created with the
+// finalizer and the label. Because the cache may be outdated, the agent reads the object first.
+func TestAnObjectWithTheFinalizerNeedsOneWrite(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a", thin(4))
+	object := w.get("a")
+	object.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+	object.Labels = map[string]string{v1alpha1.CreatedByLabel: v1alpha1.CreatedByController}
+	w.must(w.api.Update(t.Context(), object))
+	var did []string
+	w.point = func(what string) error {
+		if after, is := strings.CutPrefix(what, "after "); is {
+			did = append(did, after)
+		}
+		return nil
+	}
+	agent := w.agent()
+	live := agent.Live
+	agent.Live = unreadable{live}
+	if err := w.run(agent, "a"); err == nil || len(did) > 0 {
+		t.Errorf("the object cannot be read: got %v, did %q", err, did)
+	}
+	agent.Live = live
+	w.must(w.run(agent, "a"))
+	if want := []string{"lvcreate thin", "patch status"}; !slices.Equal(did, want) {
+		t.Errorf("did %q, want %q", did, want)
+	}
+}
+
 func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", thin(4))

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -65,6 +66,9 @@ func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.L
 		if refused = place(nil); refused == nil {
 			desired.UID = ""
 			desired.ResourceVersion = ""
+			if err := s.setFinalizer(ctx, desired); err != nil {
+				return nil, err
+			}
 			if err := s.Client.Create(ctx, desired); err == nil {
 				return nil, nil
 			} else if !apierrors.IsAlreadyExists(err) {
@@ -80,6 +84,35 @@ func (s *ControllerServer) createOrGet(ctx context.Context, desired *topolvmv1.L
 		return nil, refused
 	}
 	return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", desired.Name)
+}
+
+// setFinalizer gives a new LogicalVolume the finalizer and the label that its agent would add before it creates
+// anything, if no other node offers the device class, and removes them otherwise. This saves a write to the API server.
+// If another node can create the volume, the agent adds them: giveUp needs to know whether it has begun.
+func (s *ControllerServer) setFinalizer(ctx context.Context, desired *topolvmv1.LogicalVolume) error {
+	nodes := &corev1.NodeList{}
+	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return status.Errorf(codes.Unavailable, "list Nodes: %v", err)
+	}
+	ready, others := false, false
+	for i := range nodes.Items {
+		if node := &nodes.Items[i]; node.Name == desired.Spec.NodeName {
+			ready = !isNotReady(node)
+		} else {
+			others = others || Offers(node, desired.Spec.DeviceClass)
+		}
+	}
+	if others || !ready {
+		controllerutil.RemoveFinalizer(desired, v1alpha1.LogicalVolumeFinalizer)
+		delete(desired.Labels, v1alpha1.CreatedByLabel)
+		return nil
+	}
+	controllerutil.AddFinalizer(desired, v1alpha1.LogicalVolumeFinalizer)
+	if desired.Labels == nil {
+		desired.Labels = map[string]string{}
+	}
+	desired.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
+	return nil
 }
 
 // reuse decides what to do with an existing object. It returns true if the object no longer exists and must be created
@@ -183,7 +216,8 @@ func (s *ControllerServer) nodeNotReady(ctx context.Context, name string) bool {
 }
 
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
-// created nothing: giveUp then deletes the object, so that another node can create the volume.
+// created nothing: giveUp then deletes the object, so that another node can create the volume. An object that was
+// created with the finalizer (setFinalizer) stays, because no other node could create the volume.
 func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	late := timeoutError(lv, "created", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
