@@ -169,6 +169,10 @@ bench-node: packages ## Measure the node agent on a lab node: idle processes and
 bench-volumes: packages ## Compare volume operations with bare LVM and with TopoLVM's lvmd, on a lab node.
 	@hack/bench-volumes
 
+.PHONY: bench-io
+bench-io: packages ## Compare I/O to volumes with the raw devices, with fio, on a lab node.
+	@hack/bench-io
+
 .PHONY: bench-scale
 bench-scale: packages $(BIN)/lvms $(LAB) ## Measure the operator with 1,000 simulated nodes and 20,000 volumes: memory, requests, times.
 	@hack/bench-scale
