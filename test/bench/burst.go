@@ -25,6 +25,7 @@ const (
 
 // runBurst compares 50 simultaneous claims on two nodes with a loop of lvcreate on each node, in parallel: from the
 // claims to their bound PersistentVolumes, and from their deletion to the deletion of the last logical volume.
+// Before that, it measures the start of a Pod with a new claim.
 func runBurst(ctx context.Context, image string) (err error) {
 	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
 		Progress: os.Stdout})
@@ -58,6 +59,9 @@ func runBurst(ctx context.Context, image string) (err error) {
 		Parameters:        map[string]string{v1alpha1.DeviceClassParameter: className},
 	})
 	if err != nil {
+		return err
+	}
+	if err := b.podWithClaim(ctx); err != nil {
 		return err
 	}
 	bareCreate, err := b.onBothNodes(ctx, `lvcreate -T bench/pool -n bare-$i -V 64m -W y -y`)

@@ -1,6 +1,7 @@
 // Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
-// reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes.
-// Machines are shared and noisy: if possible, times are ratios; counts of processes and API calls are exact.
+// reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes, and
+// the start of a Pod with a new claim. Machines are shared and noisy: if possible, times are ratios; counts of
+// processes and API calls are exact.
 package main
 
 import (
@@ -43,7 +44,8 @@ const (
 func main() {
 	image := flag.String("image", "", "OCI archive of the operator's image")
 	rest := flag.Duration("rest", 10*time.Minute, "how long the idle node is measured")
-	burst := flag.Bool("burst", false, "measure only 50 claims that are created at once on two nodes")
+	burst := flag.Bool("burst", false,
+		"measure only 50 claims that are created at once on two nodes, and the start of a Pod with a new claim")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
