@@ -156,9 +156,9 @@ type DeviceClass struct {
 	DeletedVolumeRetention RetentionPeriod `json:"deletedVolumeRetention,omitempty"`
 
 	// eraseOnDelete is what the node agent does with the blocks of a logical volume before it removes it, when its
-	// claim is deleted, or as an orphan: None leaves them; Discard discards them (blkdiscard); Zero overwrites them with
-	// zeros. Until this is complete, the volume keeps its space. If not set: Zero without thinPoolConfig, so that no
-	// volume shows data of a deleted one, and None with thinPoolConfig, because a thin pool zeros the blocks that it
+	// claim is deleted, or as an orphan: None leaves them; Discard discards them (blkdiscard); Zero overwrites them
+	// with zeros. Until this is complete, the volume keeps its space. If not set: Zero without thinPoolConfig, so that
+	// no volume shows data of a deleted one, and None with thinPoolConfig, because a thin pool zeros the blocks that it
 	// allocates. Zero cannot be set together with thinPoolConfig. A change also applies to volumes that are being
 	// deleted.
 	// +optional

@@ -15,8 +15,8 @@ import (
 )
 
 // mount runs mount(8). A bind mount with further options takes two steps: the kernel ignores other options together
-// with bind, and sets all flags of a mount at a remount. So those of the source are repeated. Without further options, the
-// bind mount has the flags of its source, as the kernel copies them.
+// with bind, and sets all flags of a mount at a remount. So those of the source are repeated. Without further options,
+// the bind mount has the flags of its source, as the kernel copies them.
 func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string, options []string) error {
 	bind, first, second := mount.MakeBindOpts(options)
 	if !bind {

@@ -189,8 +189,8 @@ type LV struct {
 	// SegType is LVM's segment type: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for a move, and so
 	// on. If the segments have several types, it is the first one that is not "linear".
 	SegType string
-	// Stripes is the number of stripes or images of the last segment. LVM continues it when it extends the volume. It is
-	// 1 for a linear volume.
+	// Stripes is the number of stripes or images of the last segment. LVM continues it when it extends the volume. It
+	// is 1 for a linear volume.
 	Stripes int
 	// SyncPercent is the sync progress of a RAID volume or the progress of a move. It is nil if the volume is not
 	// active, if the kernel does not report it, and for other volumes.

@@ -28,9 +28,9 @@ func (r *Reconciler) change(ctx context.Context, w plan.Desired, before v1alpha1
 	return o
 }
 
-// nextChange observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
-// is due, or a device seems to have changed since it was approved, nextChange observes the node again and reads these
-// devices. Publishing a class does not change the node, so the next action does not need another observation.
+// nextChange observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a
+// change is due, or a device seems to have changed since it was approved, nextChange observes the node again and reads
+// these devices. Publishing a class does not change the node, so the next action does not need another observation.
 func (r *Reconciler) nextChange(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {

@@ -44,9 +44,10 @@ func thickProblems(w Desired, vg *lvm.VG) []Problem {
 }
 
 // moveTarget returns the physical volume to which all extents of another one are moved, or "" if LVM chooses. It
-// returns one if volumes must be on one device, or apart from those of their spread group, and LVM's choice may not keep
-// that. It is the one with the most free space, and holds neither data of the same volumes, such as another stripe or
-// image, nor volumes that must be apart from them. If there is none, LVM chooses: a device that fails has to be drained.
+// returns one if volumes must be on one device, or apart from those of their spread group, and LVM's choice may not
+// keep that. It is the one with the most free space, and holds neither data of the same volumes, such as another stripe
+// or image, nor volumes that must be apart from them. If there is none, LVM chooses: a device that fails has to be
+// drained.
 func moveTarget(w Desired, vg *lvm.VG, pv lvm.PV) string {
 	volumes := vg.VolumesOn(pv.UUID)
 	groups := spreadGroups(vg, volumes)

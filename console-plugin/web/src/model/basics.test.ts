@@ -182,6 +182,8 @@ describe('changes', () => {
     const thick = withProvisioning({ ...newClass([]), trim: { schedule: 'Daily', poolUsageThresholdPercent: 80 } }, 'thick');
     expect(thick.trim).toEqual({ schedule: 'Daily' });
     expect(withProvisioning({ ...thick, eraseOnDelete: 'Zero' }, 'thin').eraseOnDelete).toBeUndefined();
+    expect(withProvisioning({ ...thick, thickConfig: { stripes: 2 } }, 'thin').thickConfig).toBeUndefined();
+    expect(withProvisioning({ ...thick, thickConfig: { stripes: 2 } }, 'thick').thickConfig).toEqual({ stripes: 2 });
     expect(withProvisioning({ ...thick, eraseOnDelete: 'Discard' }, 'thin').eraseOnDelete).toBe('Discard');
   });
   it('a message has its values', () => expect(inEnglish(msg('{{a}} and {{b}}', { a: 1 }))).toBe('1 and {{b}}'));

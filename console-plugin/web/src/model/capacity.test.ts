@@ -46,6 +46,13 @@ it('a striped pool tells how many disks are lacking, and leaves the rest of a la
   expect(odd?.volumes).toBeGreaterThan(even?.volumes ?? 0);
 });
 
+it('striped volumes use what the disks have in common', () => {
+  const of = (sizes: number[], thickConfig = {}) => preview({ name: 'x', thickConfig }, sizes);
+  expect(of([2 ** 30], { stripes: 2 })).toMatchObject({ lacking: 1, volumes: 0 });
+  expect(of([2 ** 30, 8 * 2 ** 30], { stripes: 2 }).volumes).toBe(2 * of([2 ** 30]).volumes);
+  expect(of([2 ** 30, 8 * 2 ** 30], { allocation: 'SingleDevice' }).volumes).toBe(of([2 ** 30, 8 * 2 ** 30]).volumes);
+});
+
 it('a disk smaller than the label gives nothing', () => expect(physicalVolume(100)).toBe(0));
 it('without disks nothing comes of nothing', () => expect(preview({ name: 'x', thinPoolConfig: { name: 'p', overprovisionRatio: 10 } }, [])).toEqual({ raw: 0, group: 0, pool: { data: 0, metadata: 0 }, volumes: 0, reserve: 0, lacking: 0 }));
 

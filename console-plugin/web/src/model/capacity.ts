@@ -130,7 +130,12 @@ export function preview(deviceClass: DeviceClass, sizes: number[]): Preview {
     return { raw, group, volumes: raidRoom(deviceClass.raidConfig, volumes), reserve: 0, lacking };
   }
   const config = deviceClass.thinPoolConfig;
-  if (!config) return { raw, group, volumes: group, reserve: 0, lacking: 0 };
+  if (!config) {
+    const stripes = deviceClass.thickConfig?.stripes ?? 1;
+    if (!(stripes > 1)) return { raw, group, volumes: group, reserve: 0, lacking: 0 };
+    const room = inSets([...volumes].sort((a, b) => b - a), stripes) * stripes;
+    return { raw, group, volumes: room, reserve: 0, lacking: Math.max(0, stripes - volumes.length) };
+  }
   const stripes = config.stripes ?? 1;
   const pool = stripes > 1 ? stripedPool(config, volumes, stripes) : poolOf(config, group);
   return {

@@ -42,11 +42,12 @@ export const provisioningOf = (c: DeviceClass): Provisioning => c.raidConfig?.ty
 
 /** Changes the volume type, and removes settings that it excludes. */
 export function withProvisioning(c: DeviceClass, kind: Provisioning): DeviceClass {
-  const { thinPoolConfig, raidConfig, ...others } = c;
-  if (kind === 'thin') return { ...withField(others, 'eraseOnDelete', others.eraseOnDelete === 'Zero' ? undefined : others.eraseOnDelete), thinPoolConfig: thinPoolConfig ?? newPool() };
+  if (kind === provisioningOf(c)) return c;
+  const { thinPoolConfig: _, raidConfig: __, thickConfig: ___, ...others } = c;
+  if (kind === 'thin') return { ...withField(others, 'eraseOnDelete', others.eraseOnDelete === 'Zero' ? undefined : others.eraseOnDelete), thinPoolConfig: newPool() };
   const rest = others.trim ? { ...others, trim: withField(others.trim, 'poolUsageThresholdPercent', undefined) } : others;
   if (kind === 'thick') return rest;
-  return { ...rest, raidConfig: raidConfig?.type === kind ? raidConfig : { type: kind } };
+  return { ...rest, raidConfig: { type: kind } };
 }
 
 /** Sets one field of an object; undefined takes it out. */

@@ -129,6 +129,8 @@ describe('modes', () => {
     expect([modeOf({ name: 'x' }), modeOf(empty), modeOf({ name: 'x', deviceSelector: { minSize: '1Gi' } })]).toEqual(['all', 'paths', 'rules']);
     for (const mode of ['all', 'paths', 'rules'] as const) expect(modeOf(withMode(empty, mode))).toBe(mode);
     expect(withMode({ ...empty, approval: 'Required' }, 'group')).not.toHaveProperty('approval');
+    expect(withMode({ ...empty, thinPoolConfig: { name: 'p', overprovisionRatio: 10, stripes: 2, stripeSize: '64Ki', discards: 'PassDown' } }, 'group').thinPoolConfig).toEqual({ name: 'p', overprovisionRatio: 10 });
+    expect(withMode({ ...empty, thinPoolConfig: undefined, thickConfig: { allocation: 'SingleDevice' } }, 'group')).not.toHaveProperty('thickConfig');
     expect(withMode({ ...empty, approval: 'Required' }, 'rules').approval).toBe('Required');
   });
   it('a rule chooses what is available, and names win over it', () => {

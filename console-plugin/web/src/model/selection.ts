@@ -46,9 +46,9 @@ function tidy(s: NodeDeviceSelector): NodeDeviceSelector {
 
 /** What a device class on a volume group of an administrator cannot have: neither the volume group nor its thin pool is changed. */
 function onExistingGroup(c: DeviceClass): DeviceClass {
-  const { deviceDiscoveryPolicy: _, raidConfig: __, deviceRequests: ___, adopt: ____, adoptClusters: _____, deletedVolumeRetention: ______, approval: _______, thinPoolConfig: pool, ...rest } = c;
+  const { deviceDiscoveryPolicy: _, raidConfig: __, deviceRequests: ___, adopt: ____, adoptClusters: _____, deletedVolumeRetention: ______, approval: _______, thickConfig: ________, thinPoolConfig: pool, ...rest } = c;
   if (!pool) return { ...rest, existingVolumeGroup: '' };
-  const { autoExtend: _a, chunkSize: _c, chunkSizeCalculationPolicy: _p, metadataSize: _m, metadataSizeCalculationPolicy: _q, ...kept } = pool;
+  const { autoExtend: _a, chunkSize: _c, chunkSizeCalculationPolicy: _p, metadataSize: _m, metadataSizeCalculationPolicy: _q, stripes: _s, stripeSize: _z, discards: _d, ...kept } = pool;
   return { ...rest, existingVolumeGroup: '', thinPoolConfig: kept };
 }
 

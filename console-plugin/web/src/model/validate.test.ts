@@ -18,6 +18,8 @@ it('accepts what the API server accepts', () => {
   expect(fields(newCluster('ns'))).toEqual([]);
 });
 
+const thick = { ...good, thinPoolConfig: undefined };
+
 it('reports the limits of the schema', () =>
   expect(validate(of(pool({ sizePercent: 9 }), { name: 'b', deviceSelector: { models: [''] }, fstype: 'zfs' as never })).map((p) => inEnglish(p.message))).toEqual([
     'Must be a whole number from 10 to 100.', 'Must have 1 to 128 characters.', 'zfs is not supported: use one of xfs, ext4.',
@@ -48,6 +50,9 @@ describe('refuses', () => {
     ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
     ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
     ['too few disks for a striped pool', of({ ...pool({ stripes: 2 }), deviceSelector: { paths: ['/dev/a'] } }), '[0].thinPoolConfig.stripes'],
+    ['stripes on one device', of({ ...thick, thickConfig: { stripes: 2, allocation: 'SingleDevice' } }), '[0].thickConfig.stripes'], ['one stripe of volumes', of({ ...thick, thickConfig: { stripes: 1 } }), '[0].thickConfig.stripes'],
+    ['more stripes than disks', of({ ...thick, thickConfig: { stripes: 3 }, deviceSelector: { paths: ['/dev/a', '/dev/b'] } }), '[0].thickConfig.stripes'], ['a stripe size of volumes', of({ ...thick, thickConfig: { stripes: 2, stripeSize: '8Mi' } }), '[0].thickConfig.stripeSize'],
+    ['a stripe size of volumes alone', of({ ...thick, thickConfig: { stripeSize: '64Ki' } }), '[0].thickConfig.stripeSize'], ['placement in a thin pool', of({ ...good, thickConfig: {} }), '[0].thickConfig'],
     ['zeros in a thin pool', of({ ...good, eraseOnDelete: 'Zero' }), '[0].eraseOnDelete'], ['an unknown erasure', of({ ...good, eraseOnDelete: 'Burn' as never }), '[0].eraseOnDelete'],
     ['a threshold without a pool', of({ ...good, thinPoolConfig: undefined, trim: { poolUsageThresholdPercent: 80 } }), '[0].trim.poolUsageThresholdPercent'],
     ['a threshold of 100 %', of({ ...good, trim: { poolUsageThresholdPercent: 100 } }), '[0].trim.poolUsageThresholdPercent'],

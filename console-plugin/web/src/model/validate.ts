@@ -226,13 +226,26 @@ const wiped: Check = (c, at, _, all) => {
 const adoptions: Check = (c, at) =>
   (c.adopt ?? []).flatMap((a, i, list) => when(list.findIndex((o) => o.node === a.node) < i, `${at}.adopt[${i}]`, msg('A device class can adopt only one volume group of node {{node}}: remove one of them.').key, { node: a.node }));
 
+const thick: Check = (c, of) => {
+  const [config, at] = [c.thickConfig, `${of}.thickConfig`];
+  if (!config) return [];
+  const size = bytesOf(config.stripeSize);
+  return [
+    ...when(!!c.thinPoolConfig || !!c.raidConfig || c.existingVolumeGroup !== undefined, at, msg('thickConfig cannot be set together with thinPoolConfig, raidConfig or existingVolumeGroup.').key),
+    ...when(config.stripeSize !== undefined && config.stripes === undefined, `${at}.stripeSize`, msg('stripeSize requires stripes.').key),
+    ...when(config.stripeSize !== undefined && (!isStripeSize(size) || (size ?? 0) > 4 * MiB), `${at}.stripeSize`, msg('stripeSize must be a power of two from 4Ki to 4Mi. Remove it for the default of 64Ki.').key),
+    ...when(config.stripes !== undefined && config.allocation === 'SingleDevice', `${at}.stripes`, msg('stripes and allocation SingleDevice are mutually exclusive: stripes are on several devices.').key),
+    ...enough(c, config.stripes ?? 0, `${at}.stripes`, msg('Striped volumes require at least {{least}} disks on each node, but only {{named}} are selected: select more disks.').key),
+  ];
+};
+
 const data: Check = (c, at) => [
   ...encryptionProblems(c, at),
   ...when(!!c.thinPoolConfig && c.eraseOnDelete === 'Zero', `${at}.eraseOnDelete`, msg('eraseOnDelete Zero is not possible with a thin pool, which zeros the blocks that it allocates: use Discard or None.').key),
   ...when(!c.thinPoolConfig && c.trim?.poolUsageThresholdPercent !== undefined, `${at}.trim.poolUsageThresholdPercent`, msg('poolUsageThresholdPercent requires a thin pool.').key),
 ];
 
-const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, data];
+const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, thick, data];
 
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {

@@ -11,6 +11,7 @@ import { useDraft } from './draft';
 import { GroupConfig } from './ExistingGroup';
 import { Choice, Field, NumberField, TextField } from './fields';
 import { ExistingPool, Pool } from './Pool';
+import { Thick } from './Thick';
 import { VolumeData } from './VolumeData';
 
 const fileSystems = (fieldOf('fstype').enum ?? []) as NonNullable<DeviceClass['fstype']>[];
@@ -66,7 +67,7 @@ export function ClassStep() {
           </Alert>
         )}
         {c.thinPoolConfig && (group ? <ExistingPool config={c.thinPoolConfig} fixed={fixed} /> : <Pool config={c.thinPoolConfig} fixed={fixed} />)}
-        {group && <GroupConfig />}
+        {group ? <GroupConfig /> : provisioningOf(c) === 'thick' && <Thick />}
         {c.raidConfig && c.raidConfig.type !== 'raid1' && (
           <NumberField
             id={`${at}.raidConfig.stripes`}

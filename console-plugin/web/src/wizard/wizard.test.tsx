@@ -298,13 +298,18 @@ describe('wizard', () => {
       expect(has('preview')?.textContent).toMatch(text);
     }
     await user.click(screen.getByRole('radio', { name: 'Thick' }));
+    await user.click(screen.getByRole('radio', { name: /^Striped: each volume/ }));
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/Striped volumes require at least 2 disks/);
+    await user.click(screen.getByRole('radio', { name: /^Any: LVM/ }));
+    await user.click(screen.getByRole('radio', { name: /^Single disk/ }));
     await user.click(screen.getByRole('radio', { name: 'ext4' }));
     await user.click(screen.getByRole('radio', { name: 'Retain: the volume is kept' }));
     await user.click(screen.getByRole('radio', { name: /Immediate/ }));
     await user.click(screen.getByRole('checkbox', { name: /Use for claims/ }));
     await go('protection', 'review');
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
-    expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', fstype: 'ext4', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, storageClassOptions: { reclaimPolicy: 'Retain', volumeBindingMode: 'Immediate' } });
+    expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', fstype: 'ext4', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, thickConfig: { allocation: 'SingleDevice' }, storageClassOptions: { reclaimPolicy: 'Retain', volumeBindingMode: 'Immediate' } });
   });
 
   it('encrypts, erases and trims volumes as it is told to', async () => {
