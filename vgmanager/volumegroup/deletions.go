@@ -88,8 +88,8 @@ func (r *Reconciler) readDeletions(ctx context.Context) (map[string]v1alpha1.Del
 	return records, nil
 }
 
-// removeDeleted erases and removes logical volumes of deleted LogicalVolumes. It first reads the records and the objects
-// of the cluster again.
+// removeDeleted erases and removes logical volumes of deleted LogicalVolumes. It first reads the records and the
+// objects of the cluster again.
 func (r *Reconciler) removeDeleted(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	var err error
 	if s.Deletions, err = r.readDeletions(ctx); err != nil {
