@@ -8,11 +8,12 @@ func TestSpread(t *testing.T) {
 		text   string
 		fails  bool
 	}{
-		"no group":        {map[string]string{SpreadLabel: SpreadNode}, "", false},
-		"defaults":        {map[string]string{SpreadGroupLabel: "db"}, "device:preferred:shop/db", false},
-		"nodes, required": {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "node", SpreadPolicyLabel: "required"}, "node:required:shop/db", false},
-		"unknown scope":   {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "rack"}, "", true},
-		"unknown policy":  {map[string]string{SpreadGroupLabel: "db", SpreadPolicyLabel: "Required"}, "", true},
+		"no group": {map[string]string{SpreadLabel: SpreadNode}, "", false},
+		"defaults": {map[string]string{SpreadGroupLabel: "db"}, "device:preferred:shop/db", false},
+		"nodes, required": {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "node",
+			SpreadPolicyLabel: "required"}, "node:required:shop/db", false},
+		"unknown scope":  {map[string]string{SpreadGroupLabel: "db", SpreadLabel: "rack"}, "", true},
+		"unknown policy": {map[string]string{SpreadGroupLabel: "db", SpreadPolicyLabel: "Required"}, "", true},
 	} {
 		spread, err := NewSpread("shop", test.labels)
 		if (err != nil) != test.fails {

@@ -397,7 +397,7 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, offering("node1", nil), offering("node2", nil))
-	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	withFinalizer := func(lv *topolvmv1.LogicalVolume) {
 		if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
@@ -544,7 +544,7 @@ func TestDeleteVolume(t *testing.T) {
 	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
 	c.must(c.api.Update(t.Context(), lv))
 	c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
-	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 	defer cancel()
 	_, err = c.server.DeleteVolume(short, &csi.DeleteVolumeRequest{VolumeId: id})
 	wantCode(t, "in use", err, codes.DeadlineExceeded)
@@ -838,14 +838,14 @@ func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 		offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
 	c.agent = func(*topolvmv1.LogicalVolume) {}
 	for _, nodes := range [][]string{nil, {"node1", "node2"}} {
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		_, err := c.server.CreateVolume(short, wanted("pvc-1", 90*mebi))
 		cancel()
 		wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
 		first := c.get("pvc-1")
 		c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)),
 			map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
-		short, cancel = context.WithTimeout(t.Context(), time.Second)
+		short, cancel = context.WithTimeout(t.Context(), 4*time.Second)
 		_, err = c.server.CreateVolume(short, wanted("pvc-1", 90*mebi, nodes...))
 		cancel()
 		wantCode(t, "the same call again", err, codes.DeadlineExceeded)

@@ -91,7 +91,8 @@ func TestAVolumeRecordsItsSpread(t *testing.T) {
 		}
 	}
 	c.wantNode("a claim without labels", wanted("pvc-other", 80*mebi, "node1"), "node1")
-	if lv := c.get("pvc-other"); lv.Annotations[v1alpha1.SpreadAnnotation] != "" || len(lv.Labels) > 0 {
+	lv := c.get("pvc-other")
+	if lv.Annotations[v1alpha1.SpreadAnnotation] != "" || lv.Labels[v1alpha1.SpreadGroupHashLabel] != "" {
 		t.Errorf("got %v", lv.ObjectMeta)
 	}
 }

@@ -32,7 +32,8 @@ func (c Command) ReadsOnly() bool {
 
 // quiet are parts of commands that may have no output.
 var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "get lvmrec", "dmesg", "udevadm settle",
-	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
+	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since",
+	"describe resourcequota"}
 
 // refused are commands that fail here, with their expected output: containers that were never restarted have no
 // previous log, and the exit code of smartctl says that a virtual disk reports no health.
