@@ -240,6 +240,7 @@ func addVolumeGroups(
 	kernel := devicemapper.New()
 	volumes.SkipSilent(silentDevices(devices))
 	volumes.FlushWith(devices.Flush)
+	volumes.LookWith(devices.ReadPhysicalVolumes)
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -91,6 +92,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	for _, group := range []string{thinClass, thickClass} {
 		measured.SetHealthy(group, true)
 	}
+	measured.LookWith(device.New(runner).ReadPhysicalVolumes)
 	_ = storage
 	s := startDriver(t, cluster, measured, dir)
 	engine, err := lvmd.New(measured, devicemapper.New(), "")

@@ -132,9 +132,9 @@ type Node struct {
 	// loopStatus returns the backing device or file of a loop device.
 	loopStatus func(path string) (backing, error)
 
-	// reads are calls for single devices, lists for all devices, wipes and flushes write. Any of them may never
-	// return.
-	reads, lists, wipes, flushes *bounded.Calls
+	// reads and labels are calls for single devices, lists for all devices, wipes and flushes write. Any of them may
+	// never return.
+	reads, labels, lists, wipes, flushes *bounded.Calls
 	// pulse checks the devices that LVM opens.
 	pulse *Pulse
 	// examine is the function examine. Tests replace it.
@@ -152,7 +152,8 @@ func New(runner host.Runner) *Node {
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo",
 		now: time.Now, uptime: uptime,
 		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
-		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1),
+		reads: bounded.New(timeout, maxUnanswered), labels: bounded.New(pulseLimit, maxUnanswered),
+		lists: bounded.New(timeout, 1),
 		wipes: bounded.New(wipeTimeout, maxUnanswered), flushes: bounded.New(flushTimeout, maxUnanswered),
 	}
 }

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
@@ -161,19 +159,11 @@ func (p *Pulse) state(d Beat) error {
 }
 
 func readFirst(d Beat) ([]byte, error) {
-	// O_EXCL is not used, because LVM has the device open. O_NONBLOCK is for drives without a medium.
-	f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("cannot be opened: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
+	f, err := openDirect(d)
 	if err != nil {
 		return nil, err
 	}
-	if number, ok := numberOf(info); !ok || number != d.Number {
-		return nil, fmt.Errorf("was removed: its name %s now belongs to another device", d.Path)
-	}
+	defer func() { _ = f.Close() }()
 	start, err := readDirect(f, 0, startSize)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)

@@ -43,8 +43,8 @@ func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, arg
 
 // changeWhole is changeVolume for a command that LVM also runs while the volume group misses a physical volume. LVM
 // then marks the physical volume as missing in the metadata, and the mark stays after the device returns. Therefore
-// changeWhole reads a new report first. It returns ErrMissingPV if a physical volume is missing whose loss is not
-// accepted (AcceptLoss).
+// changeWhole reads a new report first, or the devices themselves (LookWith). It returns ErrMissingPV if a physical
+// volume is missing whose loss is not accepted (AcceptLoss).
 func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, effect: e, args: args, whole: true})
 }
@@ -123,25 +123,10 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.whole {
 		return l.run(ctx, c, c.args)
 	}
-	report, err := l.Report(ctx)
-	if err != nil {
-		return err
-	}
-	vg := report.VG(c.vg)
-	if named := report.Named(c.vg); len(named) > 1 {
-		return fmt.Errorf("volume group %s: %w", c.vg, ErrDuplicateVG)
-	}
+	vg := l.lookedAt(ctx, c)
 	if vg == nil {
-		return fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
-	}
-	if lost := l.missing(vg); len(lost) > 0 {
-		return fmt.Errorf(
-			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
-				"add a Remove request to the deviceRequests of the device class", c.vg,
-			strings.Join(lost, ", "), ErrMissingPV)
-	}
-	if c.check != nil {
-		if err := c.check(vg); err != nil {
+		var err error
+		if vg, err = l.wholeGroup(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -150,6 +135,31 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 		args = slices.Concat(args[:1], l.devicesOf(vg), args[1:])
 	}
 	return l.run(ctx, c, args)
+}
+
+// wholeGroup returns the volume group of a command from a new report.
+func (l *LVM) wholeGroup(ctx context.Context, c command) (*VG, error) {
+	report, err := l.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	vg := report.VG(c.vg)
+	if named := report.Named(c.vg); len(named) > 1 {
+		return nil, fmt.Errorf("volume group %s: %w", c.vg, ErrDuplicateVG)
+	}
+	if vg == nil {
+		return nil, fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
+	}
+	if lost := l.missing(vg); len(lost) > 0 {
+		return nil, fmt.Errorf(
+			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
+				"add a Remove request to the deviceRequests of the device class", c.vg,
+			strings.Join(lost, ", "), ErrMissingPV)
+	}
+	if c.check != nil {
+		return vg, c.check(vg)
+	}
+	return vg, nil
 }
 
 func (l *LVM) run(ctx context.Context, c command, args []string) error {

@@ -55,6 +55,7 @@ type LVM struct {
 	// flush flushes the write cache of a device, nil if not set. devices has the devices of each volume group in the
 	// last report.
 	flush   Flush
+	look    Look
 	devices map[string][]string
 	// labels runs the reads of labels, which may never end.
 	labels *bounded.Calls

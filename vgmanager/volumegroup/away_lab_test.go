@@ -91,8 +91,14 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 func TestSceneDiskThatTheAgentDoesNotKnow(t *testing.T) {
 	s := newScene(t, twoDisks)
 	s.ready()
+	s.volume("a", 32<<20)
 	s.volume("b", 32<<20)
 	s.ready()
+	s.count("before a removal")
+	s.ok(s.delete("a"))
+	if n := s.count("a removal"); len(n) != 1 || n["lvm lvremove"] != 1 {
+		t.Errorf("a removal from a known volume group started %v, want one", n)
+	}
 	s.sh("/usr/sbin/lvm", "vgextend", "vg1", s.disks[2])
 	s.sh("/usr/sbin/lvm", "lvcreate", "--name", "byhand", "--size", "32m", "--wipesignatures", "n", "vg1", s.disks[2])
 	s.ok(s.delete("b"))

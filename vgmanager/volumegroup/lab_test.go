@@ -77,6 +77,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return silent
 	})
 	real.FlushWith(devices.Flush)
+	real.LookWith(devices.ReadPhysicalVolumes)
 	options := l.options(real, devices)
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)

@@ -1,0 +1,70 @@
+package lvm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
+)
+
+// Look reads the devices of a volume group directly, without a process. It returns an error if a device does not
+// respond, if anything is damaged, or if the devices have different metadata.
+type Look func(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error)
+
+// LookWith sets the function with which a change of logical volumes checks that no physical volume of the volume group
+// is missing. Without it, or if what it returns is not exactly what the last report had, the change reads a new report
+// first, which is a process.
+func (l *LVM) LookWith(look Look) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look = look
+}
+
+// lookAge is the maximum age of a report with which the devices are compared.
+const lookAge = 75 * time.Second
+
+// lookedAt returns the volume group of a command, if its devices show that it has the same physical volumes as in the
+// last report, and that none is missing. Otherwise it returns nil: the caller reads a new report. Only a command that
+// names the devices of its volume group for LVM does not depend on other devices of the node.
+func (l *LVM) lookedAt(ctx context.Context, c command) *VG {
+	l.mu.Lock()
+	look := l.look
+	l.mu.Unlock()
+	if look == nil || !c.named || c.check != nil {
+		return nil
+	}
+	report := l.kept(lookAge)
+	if report == nil || len(report.Named(c.vg)) != 1 {
+		return nil
+	}
+	vg := report.VG(c.vg)
+	if vg == nil || vg.MissingPVs > 0 || len(l.devicesOf(vg)) == 0 {
+		return nil
+	}
+	var devices []ondisk.Device
+	for _, pv := range vg.PVs {
+		devices = append(devices, ondisk.Device{Path: pv.Name, Number: fmt.Sprintf("%d:%d", pv.Major, pv.Minor)})
+	}
+	found, err := look(ctx, devices)
+	if err != nil || !isUnchanged(vg, found) {
+		return nil
+	}
+	return vg
+}
+
+// isUnchanged returns true if a volume group has the same name and physical volumes in a report and on its devices, and
+// none is marked as missing.
+func isUnchanged(vg *VG, found ondisk.Group) bool {
+	m, err := DecodeMetadata(found.Metadata)
+	if err != nil || m.VG != vg.Name || m.UUID != vg.UUID || len(m.MissingPVs) > 0 {
+		return false
+	}
+	var known []string
+	for _, pv := range vg.PVs {
+		known = append(known, pv.UUID)
+	}
+	return slices.Equal(known, found.UUIDs) &&
+		slices.Equal(slices.Sorted(slices.Values(known)), slices.Sorted(slices.Values(m.PVs)))
+}
