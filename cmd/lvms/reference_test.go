@@ -50,8 +50,8 @@ The operator and each node agent serve metrics at ` + "`/metrics`" +
 
 A scrape starts no process on the node and does not wait for LVM. An unknown value has no series: absent is not zero.
 
-A node has at most 20 series for each of its device classes, five more if its volumes are trimmed, and three for each
-of its volumes. The operator's flag ` +
+A node has at most 20 series for each of its device classes, five more if its volumes are trimmed, three for each
+of its volumes, and up to five more for a volume with I/O limits. The operator's flag ` +
 	"`--volume-metrics`" + `, or its environment variable ` + "`VOLUME_METRICS`" + ` (` + "`spec.config.env`" +
 	` of a Subscription), limits the number of volumes of a node that have series: 500 by default, 0 for none. For alerts, dashboards and the configuration of Prometheus, see [how to monitor](../how-to/monitor.md).
 `

@@ -54,6 +54,7 @@ type Auditor struct {
 	orphans     map[string][]v1alpha1.OrphanStatus // by device class
 	count       map[string]int                     // logical volumes by device class
 	volumes     []volumeMetrics                    // at most MaxVolumes
+	limits      []limitMetrics                     // volumes with I/O limits, at most MaxVolumes
 	broken      []volumeMetrics                    // volumes with a broken file system, at most maxBroken
 	failedReads int                                // consecutive audits that could not read the volumes
 }
@@ -96,7 +97,8 @@ func (a *Auditor) Wake() {
 func (a *Auditor) Subscribe(changed func()) { a.changed = append(a.changed, changed) }
 
 // ObjectHandler returns a handler for events of LogicalVolumes. It requests an audit when an object of this node begins
-// or ceases to exist. Without a change on the node, this happens for example when etcd is restored from a backup.
+// or ceases to exist, or its I/O limits change. Without a change on the node, an object begins or ceases to exist for
+// example when etcd is restored from a backup.
 func (a *Auditor) ObjectHandler() toolscache.ResourceEventHandler {
 	wake := func(object any) {
 		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
@@ -106,7 +108,14 @@ func (a *Auditor) ObjectHandler() toolscache.ResourceEventHandler {
 			a.Wake()
 		}
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, DeleteFunc: wake}
+	update := func(before, after any) {
+		old, isOld := before.(*topolvmv1.LogicalVolume)
+		lv, isNew := after.(*topolvmv1.LogicalVolume)
+		if isOld && isNew && limitsChanged(old, lv) {
+			wake(lv)
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: update, DeleteFunc: wake}
 }
 
 // Orphans returns the sorted orphans of a device class.
@@ -158,7 +167,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 		func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
 	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
-	a.measure(volumes)
+	a.measure(volumes, objects)
 	a.reportOrphans(ctx, found, objects)
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects),
 		suspensions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))

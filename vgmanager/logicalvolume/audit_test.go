@@ -138,6 +138,11 @@ func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
 	handler := a.ObjectHandler()
 	here := &topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1"}}
 	there := &topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node2"}}
+	annotated := func(lv *topolvmv1.LogicalVolume, key string) *topolvmv1.LogicalVolume {
+		lv = lv.DeepCopy()
+		lv.Annotations = map[string]string{key: ": refused"}
+		return lv
+	}
 	for name, test := range map[string]struct {
 		send func()
 		want bool
@@ -145,10 +150,22 @@ func TestAnObjectThatComesOrGoesIsAudited(t *testing.T) {
 		"created":                      {func() { handler.OnAdd(here, false) }, true},
 		"deleted":                      {func() { handler.OnDelete(here) }, true},
 		"deleted while it was unknown": {func() { handler.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: here}) }, true},
-		"changed":                      {func() { handler.OnUpdate(here, here) }, false},
-		"created on another node":      {func() { handler.OnAdd(there, false) }, false},
-		"deleted on another node":      {func() { handler.OnDelete(there) }, false},
-		"of another kind":              {func() { handler.OnDelete("something") }, false},
+		"changed": {func() {
+			handler.OnUpdate(here, annotated(here, v1alpha1.ConditionAnnotation))
+		}, false},
+		"with other limits": {func() {
+			handler.OnUpdate(annotated(here, v1alpha1.IOLimitsInForceAnnotation), here)
+		}, true},
+		"with limits that were refused": {func() {
+			handler.OnUpdate(here, annotated(here, v1alpha1.IOLimitsErrorAnnotation))
+		}, true},
+		"with other limits on another node": {func() {
+			handler.OnUpdate(there, annotated(there, v1alpha1.IOLimitsInForceAnnotation))
+		}, false},
+		"changed to another kind": {func() { handler.OnUpdate("something", "else") }, false},
+		"created on another node": {func() { handler.OnAdd(there, false) }, false},
+		"deleted on another node": {func() { handler.OnDelete(there) }, false},
+		"of another kind":         {func() { handler.OnDelete("something") }, false},
 	} {
 		test.send()
 		if got := audited(); got != test.want {

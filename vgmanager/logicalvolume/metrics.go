@@ -17,7 +17,8 @@ var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"node", "device_class", "kind")
 
 // Families are all metrics of the Auditor.
-var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily, brokenFamily}
+var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily, brokenFamily,
+	iopsLimitFamily, bytesLimitFamily, limitsFailedFamily}
 
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
@@ -42,6 +43,9 @@ func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 		countFamily.Send(to, float64(a.count[class]), a.Node, class)
 	}
 	for _, v := range a.volumes {
+		v.collect(to, a.Node)
+	}
+	for _, v := range a.limits {
 		v.collect(to, a.Node)
 	}
 	for _, v := range a.broken {

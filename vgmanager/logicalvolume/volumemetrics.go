@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -93,10 +94,12 @@ func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []v
 }
 
 // measure stores the volume metrics for the next scrape.
-func (a *Auditor) measure(volumes []lvmd.VolumeState) {
+func (a *Auditor) measure(volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) {
 	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
+	limits := newLimitMetrics(volumes, objects, a.MaxVolumes)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count = count
 	a.volumes = list
+	a.limits = limits
 }

@@ -21,7 +21,7 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25),
 			Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thick", Name: "b", Size: 2 << 30, ReadOnly: true},
-	})
+	}, nil)
 	for metric, want := range map[string]int{"lvms_volume_size_bytes": 2, "lvms_volume_data_percent": 1,
 		"lvms_volume_read_only": 2} {
 		if n := testutil.CollectAndCount(a, metric); n != want {
