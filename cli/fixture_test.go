@@ -160,6 +160,13 @@ func volume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 	return lv
 }
 
+// encryptedVolume is a volume that the API says is encrypted.
+func encryptedVolume(name, node, class, claim string) *topolvmv1.LogicalVolume {
+	lv := volume(name, node, class, claim)
+	lv.Annotations[v1alpha1.EncryptionAnnotation] = v1alpha1.EncryptionLUKS2
+	return lv
+}
+
 func failedVolume() *topolvmv1.LogicalVolume {
 	lv := volume("pvc-4", "worker-1", "vg1", "web/cache")
 	lv.Status = topolvmv1.LogicalVolumeStatus{Code: codes.ResourceExhausted, Message: "no space on node worker-1"}
@@ -175,7 +182,7 @@ func brokenObjects(namespace string) []client.Object {
 	return []client.Object{operatorOf(namespace, 1), brokenCluster(namespace), healthyNode(namespace),
 		brokenNode(namespace),
 		waitingRecovery(namespace),
-		volume("pvc-1", "worker-1", "vg1", "shop/data"), volume("pvc-2", "worker-2", "vg1", "shop/data-2"),
+		volume("pvc-1", "worker-1", "vg1", "shop/data"), encryptedVolume("pvc-2", "worker-2", "vg1", "shop/data-2"),
 		volume("pvc-3", "worker-2", "", ""), failedVolume()}
 }
 

@@ -177,10 +177,10 @@ func classTable(classes ClassList) *metav1.Table {
 
 func volumeTable(volumes VolumeList) *metav1.Table {
 	table := newTable([]string{"Claim", "Node", "Class", "Size", "State"},
-		[]string{"Logical volume", "Source", "I/O limits", "Message"})
+		[]string{"Logical volume", "Source", "Encryption", "I/O limits", "Message"})
 	for _, v := range volumes.Items {
 		addRow(table, v.Claim, v.Node, v.DeviceClass, sizeOf(&v.Size), string(v.State), v.LogicalVolume, v.Source,
-			limitsText(v), cmp.Or(v.Message, v.IOLimitsError))
+			v.Encryption, limitsText(v), cmp.Or(v.Message, v.IOLimitsError))
 	}
 	return table
 }

@@ -215,8 +215,9 @@ func newVolume(lv *topolvmv1.LogicalVolume) Volume {
 	return Volume{Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Node: lv.Spec.NodeName,
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: single(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
-		Suspended: suspensionText(lv), Source: lv.Spec.Source, IOLimits: inForce, IOLimitsRequested: requested,
-		IOLimitsError: single(lv.Annotations[v1alpha1.IOLimitsErrorAnnotation])}
+		Suspended: suspensionText(lv), Source: lv.Spec.Source,
+		Encryption: single(lv.Annotations[v1alpha1.EncryptionAnnotation]), IOLimits: inForce,
+		IOLimitsRequested: requested, IOLimitsError: single(lv.Annotations[v1alpha1.IOLimitsErrorAnnotation])}
 }
 
 // limitsOf returns the I/O limits of a volume that are in force, and those that are requested but not in force.

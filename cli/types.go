@@ -270,6 +270,8 @@ type Volume struct {
 	// suspended says who suspended the volume, when and why, or which suspended devices have its data. New Pods do not
 	// get it.
 	Suspended string `json:"suspended,omitempty"`
+	// encryption is how the volume is encrypted, for example luks2. It is empty if the volume is not encrypted.
+	Encryption string `json:"encryption,omitempty"`
 	// ioLimits are the limits that are in force for the I/O of each Pod to the volume.
 	IOLimits string `json:"ioLimits,omitempty"`
 	// ioLimitsRequested are the requested limits, if they are not in force.

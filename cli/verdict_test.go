@@ -205,7 +205,7 @@ func TestLimitsOfVolumes(t *testing.T) {
 		lv.Annotations[v1alpha1.IOLimitsInForceAnnotation] = test.inForce
 		lv.Annotations[v1alpha1.IOLimitsErrorAnnotation] = test.failed
 		row := volumeTable(VolumeList{Items: []Volume{newVolume(lv)}}).Rows[0].Cells
-		if row[7] != cmp.Or(test.want, "<none>") || row[8] != cmp.Or(test.message, "<none>") {
+		if row[8] != cmp.Or(test.want, "<none>") || row[9] != cmp.Or(test.message, "<none>") {
 			t.Errorf("%s: got %q, want %q and %q", name, row, test.want, test.message)
 		}
 	}

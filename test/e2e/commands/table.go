@@ -156,23 +156,24 @@ var pagesNotRun = map[string]string{
 
 // The tests for commands that this cluster cannot run.
 var (
-	gathers   = [2]string{"test/e2e/gather/gather_test.go", "run as `oc adm must-gather` runs it"}
-	analyzes  = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
-	builds    = [2]string{"Makefile", "artifacts: image must-gather-image"}
-	lostNodes = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
-	helm      = [2]string{"test/e2e/namespace/helm_test.go", "installs, upgrades and removes it with Helm"}
-	removes   = [2]string{"test/e2e/storage_test.go", "leaves no object behind, and blank disks, when it is removed"}
-	uninstall = [2]string{"test/story/cluster.go", "func (c *Cluster) Uninstall"}
-	bySub     = [2]string{"test/e2e/catalog/catalog_test.go", "RUNBOOK_BASE_URL"}
-	versions  = [2]string{"test/e2e/catalog/catalog_test.go", `c.Kubectl(ctx, nil, "get", "csv"`}
-	channels  = [2]string{"test/e2e/catalog/catalog_test.go", "is upgraded through its channel"}
-	unsub     = [2]string{"test/e2e/catalog/catalog_test.go", "c.Unsubscribe(ctx)"}
-	extension = [2]string{"test/e2e/olmv1/olmv1_test.go", "is installed with the manifest of the documentation"}
-	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "when it is removed after its LVMCluster"}
-	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
-	partial   = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
-	labels    = [2]string{"cli/roles_env_test.go", "label worker-1 /dev/sdc tier=fast"}
-	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
+	gathers     = [2]string{"test/e2e/gather/gather_test.go", "run as `oc adm must-gather` runs it"}
+	analyzes    = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
+	builds      = [2]string{"Makefile", "artifacts: image must-gather-image"}
+	lostNodes   = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
+	helm        = [2]string{"test/e2e/namespace/helm_test.go", "installs, upgrades and removes it with Helm"}
+	removes     = [2]string{"test/e2e/storage_test.go", "leaves no object behind, and blank disks, when it is removed"}
+	uninstall   = [2]string{"test/story/cluster.go", "func (c *Cluster) Uninstall"}
+	bySub       = [2]string{"test/e2e/catalog/catalog_test.go", "RUNBOOK_BASE_URL"}
+	versions    = [2]string{"test/e2e/catalog/catalog_test.go", `c.Kubectl(ctx, nil, "get", "csv"`}
+	channels    = [2]string{"test/e2e/catalog/catalog_test.go", "is upgraded through its channel"}
+	unsub       = [2]string{"test/e2e/catalog/catalog_test.go", "c.Unsubscribe(ctx)"}
+	extension   = [2]string{"test/e2e/olmv1/olmv1_test.go", "is installed with the manifest of the documentation"}
+	noMore      = [2]string{"test/e2e/olmv1/olmv1_test.go", "when it is removed after its LVMCluster"}
+	takenOver   = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
+	partial     = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
+	labels      = [2]string{"cli/roles_env_test.go", "label worker-1 /dev/sdc tier=fast"}
+	wideVolumes = [2]string{"cli/command_test.go", "func TestOutputOfEachCommand"}
+	upgraded    = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 
 // elsewhere maps commands to the test that runs them, or a similar command: the file and a text in it.
@@ -230,6 +231,7 @@ var elsewhere = map[string][2]string{
 	host + "lvchange --activate y --activationmode partial $CLASS/NAME": partial,
 
 	"kubectl lvms label NODE DEVICE tier=fast": labels,
+	"kubectl lvms volumes -o wide":             wideVolumes,
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,
