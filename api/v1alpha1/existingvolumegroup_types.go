@@ -3,10 +3,11 @@ package v1alpha1
 import "k8s.io/apimachinery/pkg/api/resource"
 
 // ExistingVolumeGroupConfig has the settings of a device class on a volume group that an administrator created. They
-// are the keys spare-gb, stripe, stripe-size and lvcreate-options of TopoLVM's lvmd.yaml.
+// are the keys spare-gb, stripe, stripe-size and lvcreate-options of TopoLVM's lvmd.yaml, and allocation.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || has(self.stripes)",message="stripeSize requires stripes"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || !has(self.lvcreateOptions) || !self.lvcreateOptions.exists(o, o.startsWith('--stripes'))",message="stripes and --stripes or --stripesize in lvcreateOptions are mutually exclusive: remove one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.allocation) || self.allocation != 'SingleDevice' || (!has(self.stripes) && (!has(self.lvcreateOptions) || self.lvcreateOptions.all(o, o == '--type=linear' || o.startsWith('--readahead='))))",message="allocation SingleDevice and stripes, or options of lvcreate other than --readahead and --type=linear, are mutually exclusive: their volumes are on several devices"
 type ExistingVolumeGroupConfig struct {
 	// spareGiB is subtracted from the capacity that the scheduler sees, in GiB, so that this much space stays free for
 	// an administrator or another program. The expansion of volumes and snapshots can use it. Defaults to 0.
@@ -14,6 +15,13 @@ type ExistingVolumeGroupConfig struct {
 	// +kubebuilder:validation:Maximum=1048576
 	// +optional
 	SpareGiB int64 `json:"spareGiB,omitempty"`
+
+	// allocation is SingleDevice if each volume is on one physical volume, the one with the most free space, and is
+	// extended only there. Then the largest volume of a node is the largest free space of one physical volume. With
+	// Any, a volume can continue on another physical volume. Defaults to Any. A change applies to new volumes, and to
+	// the extension of volumes without stripes: one on several physical volumes is then extended only on these.
+	// +optional
+	Allocation ThickAllocation `json:"allocation,omitempty"`
 
 	// stripes is the number of physical volumes that the data of a new volume is striped over.
 	// +kubebuilder:validation:Minimum=2

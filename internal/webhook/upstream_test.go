@@ -254,7 +254,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ": rule: approval cannot be set together with existingVolumeGroup":                                                                                                                            ownField,
 		class + ": rule: existingVolumeGroupConfig requires existingVolumeGroup":                                                                                                                              ownField,
 		class + ": rule: thickConfig cannot be set together with thinPoolConfig, raidConfig or existingVolumeGroup":                                                                                           ownField,
-		class + ": rule: stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig":                                                                                 ownField,
+		class + ": rule: allocation, stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig":                                                                     ownField,
 		class + ".name: rule: name can have at most 63 characters":                                                                                                                                            "TopoLVM allows 63 characters",
 		class + `.fstype: enum ""`: upstreamToo,
 		class + ".deviceSelector: rule: set paths, optionalPaths or at least one property of devices, or remove deviceSelector to use every unused device": upstreamToo,

@@ -65,6 +65,75 @@ func TestSceneDevicesOfThickVolumes(t *testing.T) {
 	s.discard()
 }
 
+// TestSceneOneDeviceOfAnExistingVolumeGroup keeps volumes on one device of a volume group that an administrator
+// created, beside a logical volume of the host on both devices, and then allows others.
+func TestSceneOneDeviceOfAnExistingVolumeGroup(t *testing.T) {
+	const first, second = "66666666-2222-3333-4444-555555555555", "77777777-2222-3333-4444-555555555555"
+	s := newScene(t, func(*scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data",
+			ExistingVolumeGroupConfig: &v1alpha1.ExistingVolumeGroupConfig{
+				Allocation: v1alpha1.AllocationSingleDevice}}
+	})
+	s.dataGroup()
+	s.sh("/usr/sbin/lvm", "lvcreate", "--yes", "--type", "striped", "--stripes", "2", "--size", "32m", "--name", "host",
+		"data")
+	s.ready()
+	room := s.capacity()
+	create := func(name string, size uint64) error {
+		_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1",
+			SizeBytes: int64(size)})
+		return err
+	}
+	if err := create(first, room+4<<20); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a volume that is larger than each device: got %v", err)
+	}
+	for range 2 {
+		s.ok(create(first, room))
+	}
+	if next := s.capacity(); next != room {
+		t.Errorf("the capacity is %d after a volume that fills a device, want %d of the other one", next, room)
+	}
+	s.ok(create(second, 52<<20))
+	pvs := func(name string) []string {
+		report, err := lvm.New(s.runner).Report(s.Context())
+		s.ok(err)
+		return report.VG("data").LV(name).PVs
+	}
+	if a, b := pvs(first), pvs(second); len(a) != 1 || len(b) != 1 || a[0] == b[0] {
+		t.Errorf("the volumes are on %q and %q, want different devices", a, b)
+	}
+	s.ok(s.delete(second))
+	s.ok(create(second, room-16<<20))
+	s.fill("/dev/data/"+second, 16<<20)
+	sum := s.hashOf("/dev/data/"+second, 16<<20)
+	extend := func() error {
+		_, err := s.engine.ResizeLV(s.Context(), &proto.ResizeLVRequest{Name: second, DeviceClass: "vg1",
+			SizeBytes: int64(room)})
+		return err
+	}
+	for range 2 {
+		s.ok(extend())
+	}
+	s.ok(s.delete(first))
+	room += 16 << 20
+	if err := extend(); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "allocation SingleDevice") {
+		t.Errorf("an extension beyond its device: got %v", err)
+	}
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.ExistingVolumeGroupConfig.Allocation = v1alpha1.AllocationAny
+	})
+	s.ready()
+	s.ok(extend())
+	if got := pvs(second); len(got) != 2 {
+		t.Errorf("the extended volume is on %q, want two devices", got)
+	}
+	if s.hashOf("/dev/data/"+second, 16<<20) != sum {
+		t.Error("the extensions changed the data")
+	}
+	s.ok(s.delete(second))
+}
+
 // lv returns a logical volume of the device class.
 func (s *scene) lv(name string) *lvm.LV {
 	s.Helper()

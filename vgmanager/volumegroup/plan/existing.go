@@ -102,6 +102,9 @@ func existingClass(w Desired, uuid string) deviceclass.Class {
 		spare := uint64(config.SpareGiB)
 		class.SpareGB = &spare
 	}
+	if config.Allocation == v1alpha1.AllocationSingleDevice {
+		class.Allocation = deviceclass.AllocationSingleDevice
+	}
 	if config.Stripes != nil {
 		stripes := uint(*config.Stripes)
 		class.Stripe = &stripes

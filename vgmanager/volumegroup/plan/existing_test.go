@@ -288,6 +288,20 @@ func TestSettingsOfAnExistingVolumeGroup(t *testing.T) {
 		got != "--stripes 2 --stripesize 128k --readahead=none" {
 		t.Errorf("got %+v, %s", c, got)
 	}
+	for allocation, want := range map[v1alpha1.ThickAllocation]string{"": "", v1alpha1.AllocationAny: "",
+		v1alpha1.AllocationSingleDevice: deviceclass.AllocationSingleDevice} {
+		spec.ExistingVolumeGroupConfig = &v1alpha1.ExistingVolumeGroupConfig{Allocation: allocation}
+		if c = publishedIn(t, spec, data("b", "c")); c.Allocation != want || len(c.CreateOptions()) != 0 {
+			t.Errorf("allocation %q: got %+v", allocation, c)
+		}
+		// A change of the allocation alone is published.
+		other := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data"}
+		p := New(testWanted(other), NodeState{Report: report(data("b", "c")), Class: c})
+		changed := p.Action.Kind == PublishClass
+		if changed != (want != "") || changed && p.Action.Class.Allocation != "" {
+			t.Errorf("allocation %q is removed: got %+v", allocation, p.Action)
+		}
+	}
 	spec.ThinPoolConfig = thinSpec
 	spec.ExistingVolumeGroupConfig = &v1alpha1.ExistingVolumeGroupConfig{SpareGiB: 7}
 	if c = publishedIn(t, spec, withPool(data("b"))); c.SpareGB == nil || *c.SpareGB != 7 {

@@ -76,6 +76,8 @@ export interface components {
                         eraseOnDelete?: "None" | "Discard" | "Zero";
                         existingVolumeGroup?: string;
                         existingVolumeGroupConfig?: {
+                            /** @enum {string} */
+                            allocation?: "Any" | "SingleDevice";
                             lvcreateOptions?: string[];
                             /** Format: int64 */
                             spareGiB?: number;

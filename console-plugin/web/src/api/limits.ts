@@ -370,6 +370,13 @@ export const specSchema: Schema = {
               "existingVolumeGroupConfig": {
                 "type": "object",
                 "properties": {
+                  "allocation": {
+                    "type": "string",
+                    "enum": [
+                      "Any",
+                      "SingleDevice"
+                    ]
+                  },
                   "lvcreateOptions": {
                     "type": "array",
                     "items": {

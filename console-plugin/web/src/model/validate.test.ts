@@ -76,6 +76,8 @@ describe('a volume group that exists', () => {
     ['one', of(group())], ['with the name of the class', of(group({}, 'data'))], ['thick and two pools', of(group(), group(thin('p'), 'b'), group(thin('q'), 'c'))],
     ['beside a class for all disks', of({ name: 'x' }, group())], ['thick on different nodes', of(group(on('a')), group(on('b'), 'b'))],
     ['with stripes', of(group({ existingVolumeGroupConfig: { spareGiB: 10, stripes: 2, stripeSize: '64Ki' } }))],
+    ['with one device', of(group({ existingVolumeGroupConfig: { allocation: 'SingleDevice', lvcreateOptions: ['--type=linear', '--readahead=1'] } }))],
+    ['with any device and stripes', of(group({ existingVolumeGroupConfig: { allocation: 'Any', stripes: 2 } }))],
     ['with options', of(group({ existingVolumeGroupConfig: { lvcreateOptions: ['--type=raid1', '--mirrors=1', '--nosync', '--readahead=auto'] } }))],
     ['adopted on two nodes', of({ ...good, adopt: [{ node: 'a', volumeGroupUUID: 'U-1' }, { node: 'b', volumeGroupUUID: 'U-2' }] })],
   ])('is accepted: %s', (_, c) => expect(fields(c)).toEqual([]));
@@ -87,6 +89,9 @@ describe('a volume group that exists', () => {
     ['a pool that grows', of(group({ thinPoolConfig: { name: 'p', overprovisionRatio: 1, autoExtend: {} } })), '[0].existingVolumeGroup', /the thin pool must exist/],
     ['settings without it', of({ ...good, existingVolumeGroupConfig: { spareGiB: 1 } }), '[0].existingVolumeGroupConfig', /requires existingVolumeGroup/],
     ['stripes of a pool', of(group({ ...thin('p'), existingVolumeGroupConfig: { stripes: 2 } })), '[0].existingVolumeGroupConfig.stripes', /cannot be set together with thinPoolConfig/],
+    ['the allocation of a pool', of(group({ ...thin('p'), existingVolumeGroupConfig: { allocation: 'Any' } })), '[0].existingVolumeGroupConfig.stripes', /cannot be set together with thinPoolConfig/],
+    ['stripes on one device of a group', of(group({ existingVolumeGroupConfig: { allocation: 'SingleDevice', stripes: 2 } })), '[0].existingVolumeGroupConfig.allocation', /are mutually exclusive: their volumes/],
+    ['redundancy on one device of a group', of(group({ existingVolumeGroupConfig: { allocation: 'SingleDevice', lvcreateOptions: ['--readahead=1', '--type=raid1'] } })), '[0].existingVolumeGroupConfig.allocation', /are mutually exclusive: their volumes/],
     ['one stripe', of(group({ existingVolumeGroupConfig: { stripes: 1 } })), '[0].existingVolumeGroupConfig.stripes', /from 2 to 128/],
     ['a stripe size of a pool alone', of({ name: 'a', thinPoolConfig: { name: 'p', overprovisionRatio: 10, stripeSize: '64Ki' } }), '[0].thinPoolConfig.stripeSize', /stripeSize requires stripes/],
     ['a stripe size above an extent', of({ name: 'a', thinPoolConfig: { name: 'p', overprovisionRatio: 10, stripes: 2, stripeSize: '8Mi' } }), '[0].thinPoolConfig.stripeSize', /power of two from 4Ki to 4Mi/],

@@ -195,7 +195,8 @@ const lvcreateOption = /^--(nosync|type=(linear|striped|raid0|raid0_meta|raid1|r
 function groupConfig(c: DeviceClass, g: NonNullable<DeviceClass['existingVolumeGroupConfig']>, at: string): Problem[] {
   const [size, options] = [bytesOf(g.stripeSize), g.lvcreateOptions ?? []];
   return [
-    ...when(!!c.thinPoolConfig && (g.stripes !== undefined || options.length > 0), `${at}.stripes`, msg('stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them.').key),
+    ...when(!!c.thinPoolConfig && (g.allocation !== undefined || g.stripes !== undefined || options.length > 0), `${at}.stripes`, msg('allocation, stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them.').key),
+    ...when(g.allocation === 'SingleDevice' && (g.stripes !== undefined || options.some((o) => o !== '--type=linear' && !o.startsWith('--readahead='))), `${at}.allocation`, msg('allocation SingleDevice and stripes, or options of lvcreate other than --readahead and --type=linear, are mutually exclusive: their volumes are on several devices.').key),
     ...when(g.stripeSize !== undefined && g.stripes === undefined, `${at}.stripeSize`, msg('stripeSize requires stripes.').key),
     ...when(g.stripeSize !== undefined && !isStripeSize(size), `${at}.stripeSize`, msg('The stripe size must be a power of two of at least 4Ki. Remove it for the default of 64Ki.').key),
     ...when(g.stripes !== undefined && options.some((o) => o.startsWith('--stripes')), `${at}.stripes`, msg('stripes and --stripes or --stripesize in lvcreateOptions are mutually exclusive: remove one of them.').key),

@@ -10,7 +10,7 @@ import { formatBytes } from '../model/quantity';
 import { rangeOf } from '../model/schema';
 import { immutable } from '../model/validate';
 import { useDraft } from './draft';
-import { NumberField, TextField } from './fields';
+import { Choice, NumberField, TextField } from './fields';
 
 /** The choice of the volume group. */
 export function ExistingGroup() {
@@ -92,6 +92,13 @@ export function GroupConfig() {
       />
       {!c.thinPoolConfig && (
         <>
+          <Choice
+            id={id('allocation')} label={t('Placement of volumes')} value={config.allocation ?? 'Any'} onChange={(v) => set('allocation', v === 'Any' ? undefined : v)}
+            options={[
+              { value: 'Any', label: t('Any: LVM fills one disk after the other') },
+              { value: 'SingleDevice', label: t('Single disk: each volume is on one disk, and can be as large as the free space of one') },
+            ]}
+          />
           <TextField
             id={id('stripes')} label={t('Stripes of new volumes')} placeholder="2" value={Number.isNaN(config.stripes) ? '' : String(config.stripes ?? '')}
             help={t('Number of disks that the data of a new volume is striped across. If empty, volumes are not striped.')} onChange={(v) => set('stripes', number(v))}

@@ -182,7 +182,11 @@ describe('wizard', () => {
     await user.clear(screen.getByLabelText('Options of lvcreate for new volumes'));
     await user.clear(screen.getByLabelText('Stripe size'));
     await user.type(screen.getByLabelText('Stripe size'), '64Ki');
+    await user.click(screen.getByRole('radio', { name: /^Single disk/ }));
     await user.type(screen.getByLabelText('Stripes of new volumes'), '2');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/allocation SingleDevice and stripes/);
+    await user.click(screen.getByRole('radio', { name: /^Any: LVM/ }));
     await go('protection', 'review');
     expect(has('preview')).toBeNull();
     await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
