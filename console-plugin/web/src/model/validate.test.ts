@@ -50,6 +50,13 @@ describe('refuses', () => {
     ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
     ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
     ['too few disks for a striped pool', of({ ...pool({ stripes: 2 }), deviceSelector: { paths: ['/dev/a'] } }), '[0].thinPoolConfig.stripes'],
+    ['two limits of a namespace', of({ ...good, namespaceLimits: [{ namespace: 'a', perNode: '1Gi' }, { perNode: 0 }, { namespace: 'a', perNode: '2Gi' }] }), '[0].namespaceLimits[2].namespace'],
+    ['two limits of all namespaces', of({ ...good, namespaceLimits: [{ namespace: '', perNode: '1Gi' }, { perNode: '2Gi' }] }), '[0].namespaceLimits[1].namespace'],
+    ['a limit without a size', of({ ...good, namespaceLimits: [{ namespace: 'a', perNode: '' }] }), '[0].namespaceLimits[0].perNode'],
+    ['a negative limit', of({ ...good, namespaceLimits: [{ perNode: '-1Gi' }] }), '[0].namespaceLimits[0].perNode'],
+    ['a limit that is no size', of({ ...good, namespaceLimits: [{ perNode: 'much' }] }), '[0].namespaceLimits[0].perNode'],
+    ['a limit of no namespace', of({ ...good, namespaceLimits: [{ namespace: 'Shop', perNode: '1Gi' }] }), '[0].namespaceLimits[0].namespace'],
+    ['too many limits', of({ ...good, namespaceLimits: Array.from({ length: 33 }, (_, i) => ({ namespace: `n${i}`, perNode: 0 })) }), '[0].namespaceLimits'],
     ['stripes on one device', of({ ...thick, thickConfig: { stripes: 2, allocation: 'SingleDevice' } }), '[0].thickConfig.stripes'], ['one stripe of volumes', of({ ...thick, thickConfig: { stripes: 1 } }), '[0].thickConfig.stripes'],
     ['more stripes than disks', of({ ...thick, thickConfig: { stripes: 3 }, deviceSelector: { paths: ['/dev/a', '/dev/b'] } }), '[0].thickConfig.stripes'], ['a stripe size of volumes', of({ ...thick, thickConfig: { stripes: 2, stripeSize: '8Mi' } }), '[0].thickConfig.stripeSize'],
     ['a stripe size of volumes alone', of({ ...thick, thickConfig: { stripeSize: '64Ki' } }), '[0].thickConfig.stripeSize'], ['placement in a thin pool', of({ ...good, thickConfig: {} }), '[0].thickConfig'],
@@ -65,6 +72,10 @@ describe('refuses', () => {
     ['the same name', of(good, { name: 'vg1', deviceSelector: { paths: ['/dev/x'] } }), '[1].name'], ['two defaults', of(good, { ...good, name: 'b', deviceSelector: { paths: ['/dev/x'] } }), '[1].default'],
     ['every disk beside another class', of(good, { name: 'b' }), '[1].deviceSelector'], ['a disk of two classes', of(good, { name: 'b', deviceSelector: { paths: ['/dev/sdb'] } }), '[1].deviceSelector.paths[0]'],
   ])('%s', (_, c, field) => expect(fields(c)).toContain(field));
+});
+
+it('accepts limits of namespaces', () => {
+  expect(fields(of({ ...good, namespaceLimits: [{ namespace: 'shop', perNode: '100Gi' }, { namespace: 'sandbox', perNode: 0 }, { perNode: '1.5Gi' }] }))).toEqual([]);
 });
 
 describe('a volume group that exists', () => {

@@ -37,6 +37,7 @@ const limitMessages: Record<string, (v: Violation) => Message> = {
   'thinPoolConfig.name': () => msg('The thin pool name must have 1 to 107 letters, digits or the characters _ + . -, and must not start with a hyphen.'),
   deviceSelectors: ({ value, schema }) => msg('The device class has {{have}} selectors, but at most {{max}} are allowed: label the nodes, and use one selector for the label.', { have: lengthOf(value), max: schema.maxItems ?? 0 }),
   paths: ({ value, schema }) => msg('{{count}} disks are selected, but at most {{max}} are allowed: select disks by properties instead.', { count: lengthOf(value), max: schema.maxItems ?? 0 }),
+  'namespaceLimits[].namespace': ({ value }) => msg('{{namespace}} is not the name of a namespace: use 1 to 63 lowercase letters, digits or hyphens, not starting or ending with a hyphen.', { namespace: String(value) }),
   'paths[]': ({ value }) => msg('{{path}} is not a device path: it must start with /dev/, and no part may start with a dot.', { path: String(value) }),
 };
 
@@ -246,7 +247,17 @@ const data: Check = (c, at) => [
   ...when(!c.thinPoolConfig && c.trim?.poolUsageThresholdPercent !== undefined, `${at}.trim.poolUsageThresholdPercent`, msg('poolUsageThresholdPercent requires a thin pool.').key),
 ];
 
-const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, thick, data];
+/** Each namespace has at most one limit, which is a size (internal/webhook/namespacelimits.go). */
+const shares: Check = (c, at) =>
+  (c.namespaceLimits ?? []).flatMap((limit, i, list) => {
+    const [own, bytes, first] = [`${at}.namespaceLimits[${i}]`, bytesOf(limit.perNode), list.findIndex((o) => (o.namespace ?? '') === (limit.namespace ?? ''))];
+    return [
+      ...when(first < i, `${own}.namespace`, msg('Limit {{number}} is for the same namespaces: remove one of them.').key, { number: first + 1 }),
+      ...when(bytes === undefined || bytes < 0, `${own}.perNode`, msg('The size must be a number of bytes that is not negative, for example 100Gi, or 0 to allow no volume.').key),
+    ];
+  });
+
+const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, thick, data, shares];
 
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {

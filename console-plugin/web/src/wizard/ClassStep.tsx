@@ -10,6 +10,7 @@ import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { GroupConfig } from './ExistingGroup';
 import { Choice, Field, NumberField, TextField } from './fields';
+import { NamespaceLimits } from './NamespaceLimits';
 import { ExistingPool, Pool } from './Pool';
 import { Thick } from './Thick';
 import { VolumeData } from './VolumeData';
@@ -118,6 +119,7 @@ export function ClassStep() {
           onChange={(v) => setOption('volumeBindingMode', v)}
         />
         <VolumeData fixed={fixed} />
+        <NamespaceLimits />
       </Form>
       {!group && <CapacityPreview c={c} nodes={chosen} />}
     </Stack>

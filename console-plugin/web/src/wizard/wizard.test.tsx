@@ -349,6 +349,45 @@ describe('wizard', () => {
     expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]?.thinPoolConfig).not.toHaveProperty('stripes');
   });
 
+  it('limits namespaces as it is told to', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
+    await go('class');
+    const add = screen.getByRole('button', { name: 'Add a limit' });
+    await user.click(add);
+    await user.click(add);
+    await user.type(screen.getByLabelText('Limit 1: namespace'), 'shop');
+    await user.type(screen.getByLabelText(/^Limit 1: size on each node/), '100Gi');
+    await user.type(screen.getByLabelText('Limit 2: namespace'), 'shop');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/Limit 1 is for the same namespaces.*The size must be a number of bytes/s);
+    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /The size must be/ }));
+    expect(document.activeElement?.id).toBe('spec.storage.deviceClasses[0].namespaceLimits[1].perNode');
+    await user.clear(screen.getByLabelText('Limit 2: namespace'));
+    await user.type(screen.getByLabelText(/^Limit 2: size on each node/), '0');
+    await user.click(screen.getByRole('button', { name: 'Remove limit 1' }));
+    expect(screen.queryByLabelText('Limit 2: namespace')).toBeNull();
+    await user.click(add);
+    await user.type(screen.getByLabelText('Limit 2: namespace'), 'web');
+    await user.type(screen.getByLabelText(/^Limit 2: size on each node/), '5Gi');
+    await go('protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]).toMatchObject({ namespaceLimits: [{ perNode: '0' }, { namespace: 'web', perNode: '5Gi' }] });
+  });
+
+  it('leaves namespaces without limits when the last limit is removed', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Select /dev/disk/by-id/wwn-b on node a'));
+    await go('class');
+    await user.click(screen.getByRole('button', { name: 'Add a limit' }));
+    await user.click(screen.getByRole('button', { name: 'Remove limit 1' }));
+    await go('protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(sent.at(-1)?.body.spec?.storage?.deviceClasses?.[0]).not.toHaveProperty('namespaceLimits');
+  });
+
   it('takes what is written as YAML into the form, and says where it cannot be read', async () => {
     const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b', '/dev/disk/by-id/nobody', '/dev/sdd'] } }]);
     show({ initial: ready });
