@@ -497,35 +497,12 @@ func TestEncryptedVolumeKilledAtEveryStep(t *testing.T) {
 			requests: []func(*bench) error{stageOf("xfs", second)}, open: true, keys: []string{present}, mounts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			effects := []kill.Effect{kill.Before, kill.Midway, kill.After}
-			kill.AtEachPoint(t, effects, func(t *testing.T, p *kill.Points) {
+			create := func(t *testing.T) *bench {
 				b := newBench(t)
 				b.encrypted()
-				for _, do := range operation.prepare {
-					b.wantCode(do(b), codes.OK)
-				}
-				used := b.host.usable
-				b.guarded(p)
-				for _, do := range operation.requests {
-					if err := do(b); err != nil {
-						if !p.Kills() {
-							t.Fatal(err)
-						}
-						break
-					}
-				}
-				used = used || b.host.usable
-				for range 2 {
-					p.Restart()
-					b.guarded(p)
-					b.host.formats, b.luks.formats = 0, 0
-					for _, do := range operation.requests {
-						b.wantCode(do(b), codes.OK)
-					}
-					if used && b.host.formats+b.luks.formats > 0 {
-						t.Error("a volume that a Pod may have used was formatted again")
-					}
-				}
+				return b
+			}
+			killed(t, create, operation.prepare, operation.requests, func(t *testing.T, b *bench) {
 				if b.luks.open != operation.open || !slices.Equal(b.luks.keys, operation.keys) ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("open: %t, keys %q, mounts %v", b.luks.open, b.luks.keys, b.host.mounts)

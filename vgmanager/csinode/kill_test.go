@@ -21,6 +21,41 @@ func (b *bench) guarded(p *kill.Points) {
 	b.server = server
 }
 
+// killed ends the node service at each of its changes while it runs the requests, and then runs them twice. No volume
+// that a Pod may have used is formatted again. check checks the result.
+func killed(t *testing.T, create func(*testing.T) *bench, prepare, requests []func(*bench) error,
+	check func(*testing.T, *bench)) {
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.Midway, kill.After}, func(t *testing.T, p *kill.Points) {
+		b := create(t)
+		for _, do := range prepare {
+			b.wantCode(do(b), codes.OK)
+		}
+		used := b.host.usable
+		b.guarded(p)
+		for _, do := range requests {
+			if err := do(b); err != nil {
+				if !p.Kills() {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		used = used || b.host.usable
+		for range 2 {
+			p.Restart()
+			b.guarded(p)
+			b.host.formats, b.luks.formats = 0, 0
+			for _, do := range requests {
+				b.wantCode(do(b), codes.OK)
+			}
+			if used && b.host.formats+b.luks.formats > 0 {
+				t.Error("a volume that a Pod may have used was formatted again")
+			}
+		}
+		check(t, b)
+	})
+}
+
 func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 	stage := func(b *bench) error { return b.stage("xfs", writer) }
 	publish := func(b *bench) error { return b.publish(false, false) }
@@ -75,8 +110,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			requests: []func(*bench) error{unpublish}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			effects := []kill.Effect{kill.Before, kill.Midway, kill.After}
-			kill.AtEachPoint(t, effects, func(t *testing.T, p *kill.Points) {
+			create := func(t *testing.T) *bench {
 				b := newBench(t)
 				b.volumes.lv.Tags = []string{"lvms.new"}
 				if operation.older {
@@ -87,31 +121,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 					b.volumes.lv.DevMajor = 0
 					b.volumes.lv.DevMinor = 0
 				}
-				for _, do := range operation.prepare {
-					b.wantCode(do(b), codes.OK)
-				}
-				used := b.host.usable
-				b.guarded(p)
-				for _, do := range operation.requests {
-					if err := do(b); err != nil {
-						if !p.Kills() {
-							t.Fatal(err)
-						}
-						break
-					}
-				}
-				used = used || b.host.usable
-				for range 2 {
-					p.Restart()
-					b.guarded(p)
-					b.host.formats = 0
-					for _, do := range operation.requests {
-						b.wantCode(do(b), codes.OK)
-					}
-					if used && b.host.formats > 0 {
-						t.Error("a volume that a Pod may have used was formatted again")
-					}
-				}
+				return b
+			}
+			killed(t, create, operation.prepare, operation.requests, func(t *testing.T, b *bench) {
 				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
