@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/nodemarks"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
@@ -34,7 +33,7 @@ func (e *earlierVolumes) releaseNodes(ctx context.Context, topolvm *topolvmContr
 
 func (e *earlierVolumes) releaseNode(ctx context.Context, topolvm *topolvmController, node *corev1.Node) error {
 	released := node.DeepCopy()
-	if !removeEarlierFrom(released) {
+	if !nodemarks.Remove(released, v1alpha1.EarlierCapacityAnnotationPrefix, v1alpha1.EarlierNodeFinalizer) {
 		return nil
 	}
 	if left, err := e.isLeftToTopoLVM(ctx, topolvm, node.Name); left || err != nil {
@@ -52,17 +51,4 @@ func (e *earlierVolumes) releaseNode(ctx context.Context, topolvm *topolvmContro
 	log.FromContext(ctx).Info("removed the finalizer and the capacity annotations of an earlier TopoLVM", "node",
 		node.Name, "driver", v1alpha1.EarlierDriverName)
 	return nil
-}
-
-// removeEarlierFrom changes a Node, and reports whether there was something to remove.
-func removeEarlierFrom(node *corev1.Node) bool {
-	before := len(node.Annotations) + len(node.Finalizers)
-	for key := range node.Annotations {
-		if strings.HasPrefix(key, v1alpha1.EarlierCapacityAnnotationPrefix) {
-			delete(node.Annotations, key)
-		}
-	}
-	node.Finalizers = slices.DeleteFunc(node.Finalizers,
-		func(f string) bool { return f == v1alpha1.EarlierNodeFinalizer })
-	return len(node.Annotations)+len(node.Finalizers) != before
 }

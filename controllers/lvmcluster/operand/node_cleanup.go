@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/nodemarks"
 )
 
 // nodeCleanup removes what the agents wrote to the Nodes: the capacity annotations for the scheduler, and the
@@ -31,7 +30,7 @@ func (nodeCleanup) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alph
 	var errs []error
 	for _, node := range nodes.Items {
 		clean := node.DeepCopy()
-		if !cleanNode(clean) {
+		if !nodemarks.Remove(clean, lvmv1alpha1.CapacityAnnotationPrefix, lvmv1alpha1.NodeFinalizer) {
 			continue
 		}
 		// The optimistic lock is necessary because the patch replaces the list of finalizers.
@@ -42,17 +41,4 @@ func (nodeCleanup) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alph
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// cleanNode modifies the Node and reports whether there was something to remove.
-func cleanNode(node *corev1.Node) bool {
-	before := len(node.Annotations) + len(node.Finalizers)
-	for key := range node.Annotations {
-		if strings.HasPrefix(key, lvmv1alpha1.CapacityAnnotationPrefix) {
-			delete(node.Annotations, key)
-		}
-	}
-	node.Finalizers = slices.DeleteFunc(node.Finalizers,
-		func(finalizer string) bool { return finalizer == lvmv1alpha1.NodeFinalizer })
-	return len(node.Annotations)+len(node.Finalizers) != before
 }
