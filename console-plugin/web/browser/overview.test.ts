@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import type { Device, PhysicalVolumeStatus } from '../src/api/types';
 import { blank, carrying, clean, gatherImage, judge, makeNode, member, mounted, namespace, paths, physicalVolume, request, system, tell, url } from './kube';
-import { accessible, close, fits, launch, open, picture, test } from './page';
+import { accessible, close, drawn, fits, launch, open, picture, test } from './page';
 
 const GiB = 2 ** 30;
 
@@ -46,9 +46,13 @@ describe('overview', () => {
     await test(page, 'devices').getByText('gives errors: replace it').waitFor();
     await test(page, 'events').getByText('volume group vg1 on node node-b is degraded').waitFor();
     // What the browser loaded for it, compressed, as it came over the network.
-    const loaded = await page.evaluate(() => (performance.getEntriesByType('resource') as PerformanceResourceTiming[]).filter((e) => e.name.includes('/api/plugins/')).reduce((n, e) => n + e.encodedBodySize, 0));
-    console.log(`the overview loads ${Math.round(loaded / 1000)} kB of the plugin`);
-    assert.ok(loaded > 10_000 && loaded < 250_000, `the overview loads ${loaded} bytes`);
+    await drawn(page);
+    const loaded = await page.evaluate(() => (performance.getEntriesByType('resource') as PerformanceResourceTiming[]).filter((e) => e.name.includes('/api/plugins/')).map((e) => ({ name: e.name, size: e.encodedBodySize })));
+    const isChart = ({ name }: { name: string }): boolean => /react-charts|victory|charts_|lodash__baseMerge/.test(name);
+    const bytes = (is: boolean): number => loaded.filter((e) => isChart(e) === is).reduce((n, e) => n + e.size, 0);
+    console.log(`the overview loads ${Math.round(bytes(false) / 1000)} kB of the plugin, and then ${Math.round(bytes(true) / 1000)} kB for its charts`);
+    assert.ok(bytes(false) > 10_000 && bytes(false) < 250_000, `the overview loads ${bytes(false)} bytes without charts`);
+    assert.ok(bytes(true) > 10_000 && bytes(true) < 130_000, `the charts load ${bytes(true)} bytes`);
     await accessible(page);
     await picture(page, 'overview');
     await page.locator('#state-Available').click();

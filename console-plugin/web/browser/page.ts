@@ -61,6 +61,12 @@ export async function accessible(page: Page): Promise<void> {
   assert.deepEqual(violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(' | ')}`), []);
 }
 
+/** Waits until every chart of the page is drawn: their code comes after the page. */
+export async function drawn(page: Page): Promise<void> {
+  await page.locator('[data-test=donut], [data-test=series]').first().waitFor();
+  await until('charts without a drawing', () => page.locator('[data-test=donut]:not(:has(svg path)), [data-test=series]:not(:has(svg path))').count(), 0);
+}
+
 /** Pictures in light and dark, for a person to look at. */
 export async function picture(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1500, height: 1700 });

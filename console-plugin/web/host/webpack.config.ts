@@ -11,7 +11,7 @@ const files = {
     compiler.hooks.afterEmit.tap('files', () => {
       cpSync(resolve('host/index.html'), resolve(out, 'index.html'));
       const patternfly = resolve('node_modules/@patternfly/patternfly');
-      for (const name of ['patternfly.css', 'patternfly-addons.css']) cpSync(resolve(patternfly, name), resolve(out, name));
+      for (const name of ['patternfly.css', 'patternfly-addons.css', 'patternfly-charts.css']) cpSync(resolve(patternfly, name), resolve(out, name));
       cpSync(resolve(patternfly, 'assets'), resolve(out, 'assets'), { recursive: true });
     }),
 };

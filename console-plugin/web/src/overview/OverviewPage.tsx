@@ -22,6 +22,7 @@ import { provisioningOf } from '../model/cluster';
 import { classPath, createPath, editPath } from '../paths';
 import { RecoveriesTable } from '../recovery/RecoveriesTable';
 import { AlertsCard } from './AlertsCard';
+import { CapacityCard } from './CapacityCard';
 import { EmptyOverview } from './EmptyOverview';
 
 export default function OverviewPage() {
@@ -105,6 +106,11 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
       <StackItem>
         <AlertsCard namespace={namespace} metrics={metrics} rows={alerts} />
       </StackItem>
+      {classesOf(cluster).length > 0 && (
+        <StackItem>
+          <CapacityCard classes={classesOf(cluster).map((c) => c.name)} usage={usage} loaded={statuses.loaded && !statuses.error} />
+        </StackItem>
+      )}
       {classesOf(cluster).map((c) => (
         <StackItem key={c.name}>
           <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
