@@ -91,6 +91,17 @@ export async function seen(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1500, height: 1000 });
 }
 
+/** The part of the page on a phone. Nothing in it, but a table, which scrolls in its box, is wider than the screen. */
+export async function onPhone(page: Page, name: string, part: string): Promise<void> {
+  await page.setViewportSize({ width: 390, height: 1400 });
+  // The navigation closes a moment after the window became narrow.
+  await page.locator('.pf-v6-c-page__sidebar.pf-m-expanded').waitFor({ state: 'detached' });
+  await test(page, part).scrollIntoViewIfNeeded();
+  await page.screenshot({ path: `${pictures}/${name}-phone.png`, fullPage: true, animations: 'disabled' });
+  await until(`${name} on a phone`, () => test(page, part).evaluate((e) => Math.max(0, e.scrollWidth - e.clientWidth)), 0);
+  await page.setViewportSize({ width: 1500, height: 1000 });
+}
+
 /** Parts of a table that must be readable in full. Other texts end in …, with the whole text in their title, or take two lines. */
 const whole = 'th, td > button, td .pf-v6-c-label__text, td .pf-v6-c-progress, td span[title]:not([style*=line-clamp])';
 

@@ -3,7 +3,7 @@ import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMCluster } from '../src/api/types';
 import { administered, blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
-import { accessible, close, fits, launch, open, picture, says, test } from './page';
+import { accessible, close, fits, launch, onPhone, open, picture, says, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
 const GiB = 2 ** 30;
@@ -68,14 +68,25 @@ describe('wizard', () => {
     await says(test(page, 'why-not'), /No disk is selected/);
     assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50000 on node node-a').isDisabled(), 'the disk of the operating system can be selected');
     assert.ok(await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50004 on node node-a').isDisabled(), 'a mounted disk can be ticked');
+    assert.equal(await test(page, 'stages').count(), 0, 'there are bars without a selected disk');
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50001 on node node-a').check();
+    await says(test(page, 'stage-disks'), /^100 GiB, 1 disk$/);
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50012 on node node-b').check();
+    await says(test(page, 'stage-disks'), /^200 GiB, 2 disks$/);
+    // The bars follow the selection: disk, volume group, pool, volumes.
+    assert.equal(await page.locator('[data-test=stage-disks] [data-tone=gray]').count(), 2);
+    await says(test(page, 'stage-volumes'), /^1\.7 TiB.*Overcommitted: 1\.5 TiB$/);
+    await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50012 on node node-b').uncheck();
+    await says(test(page, 'stage-disks'), /^100 GiB, 1 disk$/);
     await page.getByLabel('Select /dev/disk/by-id/wwn-0x5000c50012 on node node-b').check();
     await accessible(page);
     await picture(page, 'wizard-3-devices');
+    await onPhone(page, 'wizard-3-devices', 'preview');
     await next(page);
     await at(page, 'class');
     // 200 GiB less a label each; 90 %, less twice the metadata.
     await says(test(page, 'preview-sum'), /200 GiB of disk space provides 179 GiB of thin pool space for up to 1\.7 TiB of volumes/);
+    await says(test(page, 'stage-pool'), /^179 GiB.*Data: 179 GiB.*Metadata and its spare: .*Free for extension: 20 GiB$/);
     await accessible(page);
     await picture(page, 'wizard-4-class');
     await next(page);

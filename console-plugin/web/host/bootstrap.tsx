@@ -82,6 +82,7 @@ function Console() {
   const actions = useExtensions(isAction);
   return (
     <Page
+      isManagedSidebar
       masthead={
         <Masthead>
           <MastheadMain>

@@ -10,10 +10,13 @@ import { provisioningOf } from '../model/cluster';
 import { total } from '../model/health';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { chosenOn, type Seen } from '../model/selection';
+import { stagesOf } from '../model/stages';
+import { CapacityBars } from './CapacityBars';
 
 interface Row {
   node: string;
-  disks: number;
+  /** Bytes of each disk. */
+  sizes: number[];
   p: Preview;
 }
 
@@ -24,10 +27,11 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
     () =>
       nodes.map((seen) => {
         const sizes = chosenOn(c, seen).map((d) => bytesOf(d.size) ?? 0);
-        return { node: seen.node.metadata.name ?? '', disks: sizes.length, p: preview(c, sizes) };
+        return { node: seen.node.metadata.name ?? '', sizes, p: preview(c, sizes) };
       }),
     [c, nodes],
   );
+  const stages = useMemo(() => stagesOf(c, rows), [c, rows]);
   const size = (n?: number) => formatBytes(n, locale);
   const thin = !!c.thinPoolConfig;
   return (
@@ -39,6 +43,7 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
             ? t('{{raw}} of disk space provides {{pool}} of thin pool space for up to {{volumes}} of volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
             : t('{{raw}} of disk space provides {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
         </Content>
+        {stages.length > 0 && <CapacityBars stages={stages} disks={rows.reduce((n, r) => n + r.sizes.length, 0)} />}
         <VirtualTable
           label={t('Capacity by node')}
           maxHeight={220}
@@ -50,8 +55,8 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
             { key: 'node', title: t('Node'), width: 6.75, lines: 2 }, { key: 'disks', title: t('Disks'), width: 6.25 }, { key: 'group', title: t('Volume group'), width: 7.75 },
             ...(thin ? [{ key: 'pool', title: t('Thin pool'), width: 10 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('Provisionable') },
           ]}
-          cells={({ node, disks, p }) => [
-            node, <Pair key="d" first={size(p.raw)} second={t('{{count}} disks', { count: disks })} />, size(p.group),
+          cells={({ node, sizes, p }) => [
+            node, <Pair key="d" first={size(p.raw)} second={t('{{count}} disks', { count: sizes.length })} />, size(p.group),
             ...(thin ? [<Pair key="p" first={size(p.pool?.data)} second={t('{{label}}: {{value}}', { label: t('Metadata'), value: size(p.pool?.metadata) })} />] : []),
             p.lacking > 0 ? t('{{count}} disks missing', { count: p.lacking }) : size(p.volumes),
           ]}
@@ -78,7 +83,7 @@ const ROOMY = DEFAULTS['thinPoolConfig.sizePercent'];
 function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
   const { t } = useT();
   const ratio = c.thinPoolConfig?.overprovisionRatio ?? 1;
-  const several = rows.some((r) => r.disks > 1);
+  const several = rows.some((r) => r.sizes.length > 1);
   const texts: [string, 'info' | 'warning'][] = [];
   if (c.raidConfig) {
     const { tolerated } = layoutOf(c.raidConfig);

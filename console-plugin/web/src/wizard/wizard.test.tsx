@@ -94,6 +94,8 @@ describe('wizard', () => {
     await go('class', 'protection');
     await next();
     expect(has('why-not')?.textContent).toMatch(/confirm that it will be destroyed/);
+    // It takes the focus in the next frame: what is typed before that can go there.
+    await waitFor(() => expect(document.activeElement).toBe(has('why-not')));
     const field = document.getElementById('protection.confirm') as HTMLInputElement;
     await user.type(field, 'vg');
     expect(has('confirmed')).toBeNull();
