@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import { template } from '../src/dashboard/template';
 import { blank, clean, judge, makeClaim, makeNode, makeVolume, member, mounted, namespace, paths, physicalVolume, request, system, tell } from './kube';
-import { accessible, close, fits, launch, open, picture, seen, test } from './page';
+import { accessible, close, fits, launch, onPhone, open, picture, says, seen, test } from './page';
 
 const GiB = 2 ** 30;
 
@@ -25,13 +26,22 @@ describe('parts in places of the console', () => {
 
   it('a Node has its disks and what the device classes have there', async () => {
     await storage();
+    await makeVolume('pvc-1', {}, 'default/data');
     await makeNode('node-b');
     const page = await open(browser, '/k8s/cluster/nodes/node-a/local-disks');
     await test(page, 'class-vg1').getByText('42 GiB of 100 GiB').waitFor();
     await test(page, 'devices').getByText('Drained', { exact: true }).waitFor();
     await test(page, 'devices').getByText(/is mounted on/).waitFor();
+    // In the order of the slots, with what lies on each.
+    assert.deepEqual(await page.locator('[data-test^=slot-] h3').allTextContents(), ['ata-a0', 'ata-a1', 'ata-a2', 'ata-a3']);
+    const slot = (name: string) => test(page, `slot-/dev/${name}`);
+    await says(slot('sda'), /operating system/);
+    await says(slot('sdb'), /Device class vg1.*60 GiB of 100 GiB.*Volumes with data on the device \(1\): default\/data/);
+    await says(slot('sdc'), /Available.*Blank/);
+    await says(slot('sdd'), /is mounted on \/var\/data.*carries ext4/);
     await accessible(page);
     await picture(page, 'node-tab');
+    await onPhone(page, 'node-tab', 'slots');
     await close(page);
     const other = await open(browser, '/k8s/cluster/nodes/node-b/local-disks');
     await test(other, 'no-status').waitFor();
@@ -50,7 +60,9 @@ describe('parts in places of the console', () => {
 
   it('a claim has its logical volume, or why it has none', async () => {
     await storage();
-    await makeVolume('pvc-1', { size: '20Gi' }, 'default/data', { 'lvm.topolvm.io/condition': 'a device below it gives errors' });
+    await makeVolume('pvc-1', { size: '20Gi' }, 'default/data', { 'lvm.topolvm.io/condition': 'a device below it gives errors', 'lvm.topolvm.io/io-limits': 'readIOPS=500', 'lvm.topolvm.io/io-limits-in-force': 'readIOPS=500' });
+    await makeVolume('snapshot-1', { source: 'pvc-1', accessType: 'ro' }, 'default/nightly');
+    await makeVolume('pvc-3', { source: 'pvc-1', accessType: 'rw' }, 'default/copy');
     await makeClaim('data', 'pvc-1');
     await makeClaim('waiting');
     await request('POST', paths.persistentVolumes, { apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name: 'foreign' }, spec: { capacity: { storage: '1Gi' }, accessModes: ['ReadWriteOnce'], csi: { driver: 'other.example.com', volumeHandle: 'x' } } });
@@ -67,8 +79,14 @@ describe('parts in places of the console', () => {
     await test(page, 'logical-volume').getByText('20 GiB').waitFor();
     await test(page, 'problem').getByText('a device below it gives errors').waitFor();
     await test(page, 'group').getByText('42 GiB of 100 GiB').waitFor();
+    await says(test(page, 'where'), /The volume is on this disk:.*\/dev\/sdb.*by-id\/wwn-0x5000c500a1/);
+    await says(test(page, 'logical-volume'), /I\/O limitsreadIOPS=500/);
+    await says(test(page, 'snapshots'), /default\/copyClone.*default\/nightlySnapshot/);
+    await says(test(page, 'use'), /No metrics in this period yet/);
     await accessible(page);
     await picture(page, 'claim-tab');
+    await seen(page, 'claim-tab');
+    await onPhone(page, 'claim-tab', 'claim-tab');
     await close(page);
     for (const [claim, shown] of [['waiting', 'unbound'], ['elsewhere', 'not-ours'], ['restored', 'logical-volume'], ['lost', 'no-lv']] as const) {
       const other = await tab(claim);

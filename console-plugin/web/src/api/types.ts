@@ -154,6 +154,10 @@ export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
 /** Who suspended a volume, when and why; which suspended devices have its data. */
 export const SUSPENDED_ANNOTATION = 'lvm.topolvm.io/suspended';
 export const SUSPENDED_DEVICES_ANNOTATION = 'lvm.topolvm.io/suspended-devices';
+/** The requested I/O limits of a volume; those that the node agent applies; which ones it refused, and why. */
+export const IO_LIMITS_ANNOTATION = 'lvm.topolvm.io/io-limits';
+export const IO_LIMITS_IN_FORCE_ANNOTATION = 'lvm.topolvm.io/io-limits-in-force';
+export const IO_LIMITS_ERROR_ANNOTATION = 'lvm.topolvm.io/io-limits-error';
 
 export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCluster', plural: 'lvmclusters', namespaced: true } as const;
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;

@@ -1,19 +1,27 @@
-import { Alert, Card, CardBody, CardHeader, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Stack, StackItem } from '@patternfly/react-core';
-import { useState, type ReactNode } from 'react';
+import { Alert, Card, CardBody, CardHeader, CardTitle, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { useMemo, useState, type ReactNode } from 'react';
 import { Link } from 'react-router';
 import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
 import { useMetrics } from '../kube/prometheus';
-import { useClusters, useConnection, useLogicalVolume, useLogicalVolumes, useNamespace, useNodeStatus, usePersistentVolume } from '../kube/watch';
+import { useClusters, useConnection, useLogicalVolume, useLogicalVolumes, useNamespace, useNodeStatus, usePersistentVolume, type Watched } from '../kube/watch';
+import { stablePath } from '../model/devices';
 import { usageOf } from '../model/health';
+import { limitsOf } from '../model/iolimits';
+import { membersOf, type Member } from '../model/members';
 import { formatBytes } from '../model/quantity';
 import { classOf, volumesOf, type Volume } from '../model/volumes';
 import { classPath, nodePath, persistentVolumePath } from '../paths';
 import { SuspendedVolume, useSuspensionDetails } from '../suspension/SuspendedLabel';
 import { useForbidden, VolumeAction, WhyForbidden, type Chosen } from '../suspension/VolumeAction';
 import { VolumeDialog } from '../suspension/VolumeDialog';
+import { SnapshotsCard } from './SnapshotsCard';
+import { UseCard } from './UseCard';
+
+/** The maximum number of disks that are listed. */
+const MOST = 16;
 
 /** The tab of a claim: the logical volume that it has, where that is, and how it is. */
 export default function ClaimTab({ obj }: { obj?: Claim }) {
@@ -40,19 +48,19 @@ export default function ClaimTab({ obj }: { obj?: Claim }) {
 }
 
 /** A LogicalVolume has the name of the PersistentVolume that was made with it. One that was made by hand is looked for among all. */
-function useVolume(pv: PersistentVolume): { lv?: LogicalVolume; reads: Parameters<typeof ReadErrors>[0]['reads']; settled: boolean } {
+function useVolume(pv: PersistentVolume): { lv?: LogicalVolume; all: Watched<LogicalVolume[]>; reads: Parameters<typeof ReadErrors>[0]['reads']; settled: boolean } {
   const { t } = useT();
   const handle = pv.spec.csi?.volumeHandle;
   const named = useLogicalVolume(pv.metadata.name);
   const other = named.loaded && !named.error && named.data?.status?.volumeID !== handle;
-  const all = useLogicalVolumes(other);
+  const all = useLogicalVolumes();
   const lv = other ? all.data.find((o) => o.status?.volumeID === handle) : named.data;
-  return { lv, reads: [[t('LogicalVolumes'), other ? all : named]], settled: other ? all.loaded : named.loaded };
+  return { lv, all, reads: [[t('LogicalVolumes'), named.error ? named : all]], settled: other ? all.loaded : named.loaded };
 }
 
 function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: PersistentVolume }) {
   const { t, m } = useT();
-  const { lv, reads, settled } = useVolume(pv);
+  const { lv, all, reads, settled } = useVolume(pv);
   const clusters = useClusters(namespace);
   const status = useNodeStatus(namespace, lv?.spec.nodeName);
   const failed = reads.some(([, r]) => r.error);
@@ -62,6 +70,7 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
   const name = lv && classOf(lv, clusters.data[0]);
   const usage = status.data ? usageOf([status.data], new Map()).filter((u) => u.deviceClass === name) : [];
   const pool = usage[0]?.group;
+  const members = useMemo(() => (name && status.data ? membersOf(name, [status.data]) : []), [name, status.data]);
   const written = useMetrics(lv && pool?.thinPool ? `lvms_volume_data_percent{volume="${lv.metadata.uid}"}` : undefined, claim.metadata.namespace);
   return (
     <>
@@ -88,16 +97,46 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
             <CardTitle component="h2">{t('Device class {{name}} on node {{node}}', { name, node: volume.node })}</CardTitle>
             <CardBody>
               <UsageTable name={name} thin={!!pool?.thinPool} usage={usage} loaded={status.loaded && !status.error} />
+              <Where members={members} />
             </CardBody>
           </Card>
+        </StackItem>
+      )}
+      {volume && claim.metadata.namespace && claim.metadata.name && (
+        <StackItem>
+          <UseCard namespace={claim.metadata.namespace} claim={claim.metadata.name} volume={volume.lv.metadata.uid} thin={!!pool?.thinPool} size={volume.size} />
+        </StackItem>
+      )}
+      {volume && (
+        <StackItem>
+          <SnapshotsCard source={volume.lv} all={all} />
         </StackItem>
       )}
     </>
   );
 }
 
+/** On which disks the volume can be. Only LVM on the node knows more. */
+function Where({ members }: { members: Member[] }) {
+  const { t } = useT();
+  if (members.length === 0) return null;
+  return (
+    <div data-test="where">
+      <Content component="p">{members.length === 1 ? t('The volume is on this disk:') : t('LVM placed the volume on one or more of these disks:')}</Content>
+      <List>
+        {members.slice(0, MOST).map(({ pv, device }) => (
+          <ListItem key={pv.uuid}>
+            {pv.name ?? pv.uuid} <StateLabel state={pv.state} /> {(device ? stablePath(device) : (pv.path ?? '')).replace('/dev/disk/', '')}
+          </ListItem>
+        ))}
+      </List>
+      {members.length > MOST && <Content component="p">{t('{{count}} more', { count: members.length - MOST })}</Content>}
+    </div>
+  );
+}
+
 function Facts({ volume: v, deviceClass, state, thin, written, error }: { volume: Volume; deviceClass?: string; state: ReactNode; thin: boolean; written?: number; error?: string }) {
-  const { t, locale } = useT();
+  const { t, m, locale } = useT();
   const details = useSuspensionDetails();
   const rows: [string, ReactNode][] = [
     [t('Node'), <Link key="n" to={nodePath(v.node)}>{v.node}</Link>],
@@ -106,6 +145,7 @@ function Facts({ volume: v, deviceClass, state, thin, written, error }: { volume
     [t('Size'), formatBytes(v.size, locale)],
     ...(v.suspension ? ([[t('Suspension'), <><SuspendedVolume suspension={v.suspension} />{details(v.suspension).map((line) => <div key={line}>{line}</div>)}</>]] as [string, ReactNode][]) : []),
     ...(thin ? ([[t('Data written'), written === undefined ? (error ? t('Unknown: Prometheus is unreachable ({{error}})', { error }) : t('Unknown')) : <ShareBar key="w" label={t('Data written')} part={((v.size ?? 0) * written) / 100} whole={v.size} plain />]] as [string, ReactNode][]) : []),
+    [t('I/O limits'), limitsOf(v.lv).map(m).map((line) => <div key={line}>{line}</div>)],
     ['PersistentVolume', v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)}>{v.persistentVolume}</Link> : '–'],
     [t('Logical volume name'), v.lv.metadata.uid ?? '–'],
     ...(v.source ? ([[t('Copy of'), v.source]] as [string, ReactNode][]) : []),

@@ -12,6 +12,7 @@ import { effectOf, waitingOf, type Waiting } from '../model/approval';
 import { observed } from '../model/devices';
 import { deviceRows, usageOf } from '../model/health';
 import { classPath } from '../paths';
+import { SlotsCard } from './SlotsCard';
 
 /** The tab of a Node: its disks, and what the device classes have there. */
 export default function NodeTab({ obj }: { obj?: Node }) {
@@ -61,6 +62,9 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
             </Card>
           </StackItem>
         ))}
+        <StackItem>
+          <SlotsCard status={status.data} known={known} />
+        </StackItem>
         <StackItem>
           <Card data-test="devices">
             <CardTitle component="h2">{t('Local disks')}</CardTitle>
