@@ -37,8 +37,9 @@ func run(out string) error {
 	)
 }
 
-// writeAlerts writes the text of each alert for the console plugin: if a Prometheus is queried for the alerts of one
-// namespace, it returns only their labels.
+// writeAlerts writes what the console plugin has to know of the alerts: the text of each one, because a Prometheus that
+// is queried for the alerts of one namespace returns only their labels; and the thresholds and the prediction, which it
+// draws.
 func writeAlerts(file string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Written by `make monitoring`, from monitoring/rules.\n\n/** Where the runbooks are, by the "+
@@ -54,7 +55,13 @@ func writeAlerts(file string) error {
 			fmt.Fprintf(&b, "  %s: '%s',\n", a.Name, a.Summary)
 		}
 	}
-	b.WriteString("};\n")
+	b.WriteString("};\n\n/** The usage from which on an alert fires, as a ratio of the size. */\nexport const THRESHOLDS = {")
+	for i, t := range rules.Thresholds() {
+		fmt.Fprintf(&b, "%s %s: %s", strings.Repeat(",", min(i, 1)), t.Name, t.Ratio)
+	}
+	p := rules.InDays()
+	fmt.Fprintf(&b, " };\n\n/** How the alerts FillingUpInDays predict usage: linearly, from the growth of each window. */\n"+
+		"export const PREDICTION = { windows: ['%s', '%s'], days: %d } as const;\n", p.Windows[0], p.Windows[1], p.Days)
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(b.String()), 0o644))
 }
 

@@ -104,8 +104,11 @@ func TestWhatIsOutOfReachIsNoAnswer(t *testing.T) {
 }
 
 func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
-	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sample := `{"metric":{"namespace":%q},"value":[1,"1"]}`
+		if strings.HasSuffix(r.URL.Path, "/query_range") {
+			sample = `{"metric":{"namespace":%q},"values":[[1,"0.25"]]}`
+		}
 		_, _ = fmt.Fprintf(w,
 			`{"status":"success","data":{"resultType":"vector","result":[%s,%s,{"metric":{},"value":[1,"2"]}]}}`,
 			fmt.Sprintf(sample, "mine"), fmt.Sprintf(sample, "other"))
@@ -128,6 +131,7 @@ func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 		has, not   string
 	}{
 		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=mine", viewerUser, http.StatusOK, "mine", "other"},
+		{"/api/prometheus-tenancy/api/v1/query_range?query=up&namespace=mine", viewerUser, http.StatusOK, "0.25", "other"},
 		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=other", viewerUser,
 			http.StatusForbidden, "", "success"},
 		{"/api/prometheus-tenancy/api/v1/query?query=up", adminUser, http.StatusBadRequest, "namespace", "success"},

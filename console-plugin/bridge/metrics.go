@@ -101,7 +101,8 @@ func onlyNamespace(response *http.Response) error {
 			ResultType string `json:"resultType"`
 			Result     []struct {
 				Metric map[string]string `json:"metric"`
-				Value  json.RawMessage   `json:"value"`
+				Value  json.RawMessage   `json:"value,omitempty"`
+				Values json.RawMessage   `json:"values,omitempty"`
 			} `json:"result"`
 		} `json:"data"`
 	}

@@ -62,14 +62,35 @@ var spaces = []space{
 	},
 }
 
+// Prediction is how the alerts for spaces that fill up in days predict usage: linearly, from the growth of each window.
+type Prediction struct {
+	// Windows are ranges of Prometheus. The alert needs both predictions.
+	Windows [2]string
+	// Days is how far ahead.
+	Days int
+}
+
+// InDays is the prediction of the alerts LVMS*FillingUpInDays.
+func InDays() Prediction { return Prediction{Windows: [2]string{"1d", "6h"}, Days: 4} }
+
+// Threshold is a usage from which on an alert fires, as a ratio.
+type Threshold struct{ Name, Ratio string }
+
+// Thresholds returns the thresholds of all spaces, in ascending order.
+func Thresholds() []Threshold {
+	return []Threshold{{"nearFull", near}, {"critical", critical}, {"full", highest}}
+}
+
 func (s space) level() string { return strings.TrimSuffix(s.series, ":ratio") + ":level" }
 
 // inDays is true if both the growth of one day and that of the last six hours fill the space within four days. A space
 // that is not half full is not urgent. There must be data for a day, so that usage that grows by day and shrinks by
 // night does not count.
 func (s space) inDays() string {
+	p := InDays()
 	return fmt.Sprintf(
-		`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
+		`(%[1]s >= 0.5 and predict_linear(%[1]s[%[2]s], %[4]d * 86400) >= 1 and predict_linear(%[1]s[%[3]s], %[4]d * 86400) >= 1 and %[1]s offset 1d)`,
+		s.series, p.Windows[0], p.Windows[1], p.Days)
 }
 
 // inHours is the same for four hours, with the growth of one hour and that of the last 15 minutes: writes that have

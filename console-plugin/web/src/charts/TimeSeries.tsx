@@ -1,5 +1,5 @@
-import { Alert, Content, Skeleton, Stack, StackItem, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
-import { lazy, useEffect, useRef, useState } from 'react';
+import { Alert, Content, Flex, Skeleton, Stack, StackItem, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
+import { lazy, useEffect, useRef, useState, type ReactNode } from 'react';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { History, Point } from '../kube/prometheus';
@@ -36,17 +36,31 @@ interface Props {
   to: number;
   most: number;
   format: (value: number) => string;
+  /** What chooses the lines, such as their period. */
+  controls?: ReactNode;
 }
 
 /** Pixels. */
 const HEIGHT = 260;
 
 /** Lines over time, or why there are none. Everything that the drawing says is in the legend and the table too. */
-export function TimeSeries({ history, namespace, ...rest }: Props) {
-  const { t } = useT();
-  const drawn = rest.lines.filter((l) => l.points.length > 0);
+export function TimeSeries({ label, lines, thresholds = [], history, namespace, from, to, most, format, controls }: Props) {
+  const { t, locale } = useT();
+  const [table, setTable] = useState(false);
+  const drawn = lines.filter((l) => l.points.length > 0);
   return (
     <Stack hasGutter>
+      <StackItem>
+        <Flex>
+          {controls}
+          {drawn.length > 0 && (
+            <ToggleGroup isCompact aria-label={t('Presentation of {{what}}', { what: label })}>
+              <ToggleGroupItem text={t('Chart')} isSelected={!table} onChange={() => setTable(false)} />
+              <ToggleGroupItem text={t('Table')} isSelected={table} onChange={() => setTable(true)} />
+            </ToggleGroup>
+          )}
+        </Flex>
+      </StackItem>
       <Unavailable history={history} namespace={namespace} />
       {!history.loaded && (
         <StackItem>
@@ -58,33 +72,18 @@ export function TimeSeries({ history, namespace, ...rest }: Props) {
           <Content component="p">{t('No metrics in this period yet.')}</Content>
         </StackItem>
       )}
-      {drawn.length > 0 && <Shown {...rest} lines={drawn} />}
+      {drawn.length > 0 &&
+        (table ? (
+          <StackItem>
+            <Values label={label} lines={drawn} format={format} />
+          </StackItem>
+        ) : (
+          <StackItem role="group" aria-label={label}>
+            <Drawing lines={drawn} thresholds={thresholds} from={from} to={to} most={most} format={format} locale={locale} />
+            <Legend inline rows={legendOf(drawn, thresholds, format, t('Forecast'))} />
+          </StackItem>
+        ))}
     </Stack>
-  );
-}
-
-function Shown({ label, lines, thresholds = [], from, to, most, format }: Omit<Props, 'history' | 'namespace'>) {
-  const { t, locale } = useT();
-  const [table, setTable] = useState(false);
-  return (
-    <>
-      <StackItem>
-        <ToggleGroup isCompact aria-label={t('Presentation of {{what}}', { what: label })}>
-          <ToggleGroupItem text={t('Chart')} isSelected={!table} onChange={() => setTable(false)} />
-          <ToggleGroupItem text={t('Table')} isSelected={table} onChange={() => setTable(true)} />
-        </ToggleGroup>
-      </StackItem>
-      {table ? (
-        <StackItem>
-          <Values label={label} lines={lines} format={format} />
-        </StackItem>
-      ) : (
-        <StackItem role="group" aria-label={label}>
-          <Drawing lines={lines} thresholds={thresholds} from={from} to={to} most={most} format={format} locale={locale} />
-          <Legend inline rows={legendOf(lines, thresholds, format, t('Forecast'))} />
-        </StackItem>
-      )}
-    </>
   );
 }
 

@@ -8,6 +8,8 @@ import { Link, useParams } from 'react-router';
 import { DEFAULTS } from '../api/limits';
 import { classesOf, storageClassName, type DeviceApproval, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
 import { ApprovalsCard } from '../approval/ApprovalsCard';
+import { CapacityDonut } from '../charts/CapacityDonut';
+import { UsageCard } from '../charts/UsageCard';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
@@ -147,6 +149,17 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approv
       {urgent && card}
       {waiting.length > 0 && approving}
       {c && <Settings c={c} />}
+      <StackItem>
+        <Card data-test="capacity">
+          <CardTitle component="h2">{t('Capacity')}</CardTitle>
+          <CardBody>
+            <CapacityDonut label={t('Capacity of device class {{name}}', { name })} usage={usage} loaded={statuses.loaded && !statuses.error} />
+          </CardBody>
+        </Card>
+      </StackItem>
+      <StackItem>
+        <UsageCard namespace={namespace} deviceClass={name} />
+      </StackItem>
       <StackItem>
         <Card data-test="nodes">
           <CardTitle component="h2">{t('Nodes')}</CardTitle>

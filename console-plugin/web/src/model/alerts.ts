@@ -42,3 +42,9 @@ export const summaries: Record<string, string> = {
   LVMSOrphansGrowing: 'The number of orphans of device class {{ $labels.device_class }} on node {{ $labels.node }} is growing.',
   LVMSCertificateExpiring: 'The certificate {{ $labels.certificate }} of {{ $labels.component }} expires soon.',
 };
+
+/** The usage from which on an alert fires, as a ratio of the size. */
+export const THRESHOLDS = { nearFull: 0.75, critical: 0.85, full: 0.95 };
+
+/** How the alerts FillingUpInDays predict usage: linearly, from the growth of each window. */
+export const PREDICTION = { windows: ['1d', '6h'], days: 4 } as const;

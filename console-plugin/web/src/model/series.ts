@@ -33,7 +33,7 @@ export function forecastLine(points: Point[], predicted: number | undefined, aft
   if (!last || predicted === undefined || !Number.isFinite(predicted)) return undefined;
   const end = Math.min(most, Math.max(0, predicted));
   const share = end === predicted || predicted === last.value ? 1 : (end - last.value) / (predicted - last.value);
-  return [last, { at: last.at + Math.max(0, share) * after, value: end }];
+  return [last, { at: Math.round(last.at + Math.max(0, share) * after), value: end }];
 }
 
 /** The highest value of an axis for lines that have no natural limit: the highest point and a tenth above it, at least one. */

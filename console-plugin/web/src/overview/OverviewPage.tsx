@@ -8,6 +8,7 @@ import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, LVMRecovery, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
 import { WaitingAlerts } from '../approval/WaitingAlerts';
+import { UsageCard } from '../charts/UsageCard';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
@@ -109,6 +110,11 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
       {classesOf(cluster).length > 0 && (
         <StackItem>
           <CapacityCard classes={classesOf(cluster).map((c) => c.name)} usage={usage} loaded={statuses.loaded && !statuses.error} />
+        </StackItem>
+      )}
+      {classesOf(cluster).length > 0 && (
+        <StackItem>
+          <UsageCard namespace={namespace} />
         </StackItem>
       )}
       {classesOf(cluster).map((c) => (

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import type { VGStatus } from '../src/api/types';
+import { clean, judge, makeNode, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
+import { accessible, close, drawn, launch, open, test, until } from './page';
+
+const GiB = 2 ** 30;
+
+const pool = (percent: number) => ({ name: 'thin-pool-1', size: String(90 * GiB), metadataSize: String(GiB), dataPercent: percent, metadataPercent: 3, virtualSize: String(300 * GiB) });
+const thin = (percent: number, n: string): VGStatus => ({ name: 'vg1', status: 'Ready', size: String(100 * GiB), free: String(8 * GiB), thinPool: pool(percent), physicalVolumes: [physicalVolume('sdb', n)] });
+const thick: VGStatus = { name: 'ssd', status: 'Ready', size: String(500 * GiB), free: String(350 * GiB) };
+
+async function storage(): Promise<void> {
+  for (const [node, percent, n] of [['node-a', 42, 'a1'], ['node-b', 96, 'b1']] as const) {
+    await makeNode(node);
+    await tell(node, [member('sdb', n)], [thin(percent, n), thick]);
+  }
+  const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, deviceSelector: { paths: ['/dev/sdb'] }, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 } }, { name: 'ssd', deviceSelector: { paths: ['/dev/sdc'] } }] } };
+  await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec });
+  await judge('my-lvmcluster', 'Ready', '4/4');
+}
+
+const themes = ['', 'pf-v6-theme-dark', 'pf-v6-theme-high-contrast', 'pf-v6-theme-dark pf-v6-theme-high-contrast'];
+const sizes = [[390, 844], [1280, 1000], [2560, 1440]] as const;
+
+/** One part of a page in every theme at every size: accessible, not wider than its place, and pictures to look at. */
+async function everywhere(page: Page, part: string): Promise<void> {
+  for (const [width, height] of sizes) {
+    await page.setViewportSize({ width, height });
+    const cut = () => test(page, part).evaluate((e) => e.scrollWidth - e.clientWidth);
+    await until(`${part} at ${width} px is cut`, cut, 0);
+    for (const theme of themes) {
+      await page.evaluate((set) => (document.documentElement.className = set), theme);
+      await accessible(page);
+      await test(page, part).screenshot({ path: `screenshots/charts-${part}-${width}${theme.replaceAll(/ ?pf-v6-theme/g, '')}.png`, animations: 'disabled' });
+    }
+  }
+  await page.evaluate(() => (document.documentElement.className = ''));
+  await page.setViewportSize({ width: 1500, height: 1000 });
+}
+
+describe('charts', () => {
+  let browser: Browser;
+  before(async () => void (browser = await launch()));
+  after(() => browser.close());
+  beforeEach(async () => {
+    await clean();
+    await storage();
+  });
+
+  it('capacity of the cluster and of each class, in every theme and size', async () => {
+    const page = await open(browser, '/local-volumes');
+    await drawn(page);
+    const capacity = test(page, 'capacity');
+    // 42 % and 96 % of 90 GiB, and twice 150 of 500 GiB.
+    const told = (name: string) => capacity.getByRole('group', { name, exact: true });
+    await told('Capacity of device class vg1').getByText('124 GiB', { exact: true }).waitFor();
+    await told('Capacity of device class ssd').getByText('300 GiB', { exact: true }).waitFor();
+    await told('Capacity of all device classes').getByText('424 GiB', { exact: true }).waitFor();
+    assert.equal(await capacity.locator('[data-test=donut]:has(svg)').count(), 3);
+    await everywhere(page, 'capacity');
+    await close(page);
+  });
+
+  it('usage over time with forecast and thresholds, as lines and as a table', async () => {
+    const page = await open(browser, '/local-volumes');
+    const usage = test(page, 'usage');
+    // The history of a day that Prometheus has: from 60 % to 97 %.
+    await usage.getByText(/^9[67](\.\d)?%$/).first().waitFor();
+    await usage.getByText('Forecast', { exact: true }).waitFor();
+    await usage.getByText('Alert threshold: near full').waitFor();
+    await drawn(page);
+    await everywhere(page, 'usage');
+    await usage.getByRole('button', { name: 'Table' }).click();
+    await usage.locator('tbody td', { hasText: 'vg1' }).waitFor();
+    const cells = await usage.locator('tbody td').allTextContents();
+    assert.deepEqual([cells[0], cells[4]], ['vg1', '100%']);
+    await accessible(page);
+    await usage.getByRole('button', { name: 'Chart' }).press('Enter');
+    await usage.getByRole('button', { name: '1 week' }).click();
+    await usage.getByText(/^9[67](\.\d)?%$/).first().waitFor();
+    await close(page);
+
+    const details = await open(browser, '/local-volumes/class/vg1');
+    await test(details, 'usage').getByText('node-a', { exact: true }).waitFor();
+    await test(details, 'usage').getByText('node-b', { exact: true }).waitFor();
+    await accessible(details);
+    await test(details, 'usage').screenshot({ path: 'screenshots/charts-class-usage.png', animations: 'disabled' });
+    await test(details, 'capacity').getByText('124 GiB', { exact: true }).waitFor();
+    await close(details);
+    const none = await open(browser, '/local-volumes/class/ssd');
+    await test(none, 'usage').getByText('No metrics in this period yet.').waitFor();
+    await close(none);
+  });
+
+  it('says why there is no usage: Prometheus does not answer, or the user may not ask', async () => {
+    await fetch(`${url}/test/mute?is=true`);
+    try {
+      const mute = await open(browser, '/local-volumes', { expect: /502/ });
+      await test(mute, 'usage').getByText(/Prometheus is unreachable/).waitFor();
+      assert.equal(await test(mute, 'series-empty').count(), 0, 'what is not known was shown as empty');
+      await accessible(mute);
+      await test(mute, 'usage').screenshot({ path: 'screenshots/charts-usage-mute.png' });
+      await close(mute);
+    } finally {
+      await fetch(`${url}/test/mute?is=false`);
+    }
+  });
+});
