@@ -7,6 +7,9 @@
 // It also reads the trees of damaged metadata itself (trees), because thin_repair 1.x discards all volumes of a tree
 // with one damaged node, and returns to an earlier state instead. If it finds more, Salvage writes what it finds as the
 // input of thin_restore.
+//
+// Of an active pool, it reads the metadata snapshot: which chunks a thin device has, and in which chunks two of them
+// differ (Snapshot). There, a damaged node is an error.
 package thinmeta
 
 import (

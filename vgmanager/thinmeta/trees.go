@@ -77,8 +77,8 @@ type source struct {
 // errNoSuperblock: the superblock cannot be read, so the trees are not known.
 var errNoSuperblock = errors.New("the superblock of the metadata is damaged")
 
-func openSource(device string) (source, error) {
-	f, err := os.Open(device)
+func openSource(device string, flags int) (source, error) {
+	f, err := os.OpenFile(device, os.O_RDONLY|unix.O_CLOEXEC|flags, 0)
 	if err != nil {
 		return source{}, err
 	}
@@ -105,7 +105,7 @@ func readTrees(ctx context.Context, pool Pool) (*trees, error) {
 
 // newTrees opens the metadata of a pool.
 func newTrees(pool Pool) (*trees, error) {
-	from, err := openSource(pool.Device)
+	from, err := openSource(pool.Device, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the metadata of a thin pool: %w", err)
 	}
@@ -119,7 +119,7 @@ func (t *trees) read(ctx context.Context, pool Pool) error {
 		return err
 	}
 	var valid bool
-	if t.super, valid = decodeSuperblock(block, pool); !valid {
+	if t.super, valid = decodeSuperblock(block, 0, pool); !valid {
 		return errNoSuperblock
 	}
 	err = t.walk(ctx, t.super.mappingRoot, mappingSize, func(n treeNode) error {
@@ -209,8 +209,9 @@ func (t *trees) detailsOf(id uint64) details {
 	return d
 }
 
-func decodeSuperblock(b []byte, pool Pool) (superblock, bool) {
-	if !isValid(b, superblockXor) || binary.LittleEndian.Uint64(b[8:]) != 0 ||
+// decodeSuperblock returns false if a block is not a valid superblock that was written to this place for the pool.
+func decodeSuperblock(b []byte, at uint64, pool Pool) (superblock, bool) {
+	if !isValid(b, superblockXor) || binary.LittleEndian.Uint64(b[8:]) != at ||
 		binary.LittleEndian.Uint64(b[32:]) != superblockMagic {
 		return superblock{}, false
 	}
@@ -318,7 +319,7 @@ func (s *source) block(ctx context.Context, at uint64) ([]byte, error) {
 		err  error
 	}
 	got, err := bounded.Do(ctx, reads, s.name, func(context.Context) answer {
-		data := make([]byte, blockSize)
+		data := alignedBlock()
 		_, err := s.file.ReadAt(data, int64(at)*blockSize)
 		return answer{data, err}
 	})
