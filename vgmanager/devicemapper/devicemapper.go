@@ -196,15 +196,30 @@ func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device
 
 // ThinPool returns the status of a thin pool. It returns ErrNotFound if the pool is not active.
 func (r *Reader) ThinPool(ctx context.Context, vg, pool string) (ThinPool, error) {
-	var err error
+	_, state, err := r.findThinPool(ctx, vg, pool)
+	return state, err
+}
+
+// ThinPoolDevice returns the device that has the target of a thin pool, without its table, and the status of the pool.
+// It returns ErrNotFound if the pool is not active.
+func (r *Reader) ThinPoolDevice(ctx context.Context, vg, pool string) (Device, ThinPool, error) {
+	name, state, err := r.findThinPool(ctx, vg, pool)
+	if err != nil {
+		return Device{}, ThinPool{}, err
+	}
+	d, err := r.Named(ctx, name)
+	return d, state, err
+}
+
+// findThinPool returns the name of the device that has the target of a thin pool, and the status of the pool.
+func (r *Reader) findThinPool(ctx context.Context, vg, pool string) (name string, state ThinPool, err error) {
 	// A pool without active volumes does not have a -tpool device.
-	for _, name := range []string{volumeName(vg, pool) + "-tpool", volumeName(vg, pool)} {
-		var state ThinPool
+	for _, name = range []string{volumeName(vg, pool) + "-tpool", volumeName(vg, pool)} {
 		if state, err = r.thinPool(ctx, name); !errors.Is(err, ErrNotFound) {
-			return state, err
+			return name, state, err
 		}
 	}
-	return ThinPool{}, err
+	return "", ThinPool{}, err
 }
 
 func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {

@@ -29,6 +29,9 @@ type ThinPool struct {
 	TransactionID  uint64
 	// UsedMetadata and TotalMetadata are in blocks of 4 KiB. UsedData and TotalData are in blocks of the pool.
 	UsedMetadata, TotalMetadata, UsedData, TotalData uint64
+	// HeldRoot is the block of 4 KiB of the metadata that is the root of the metadata snapshot. It is 0 if none is
+	// reserved.
+	HeldRoot uint64
 	// MetadataLowWaterMark is in blocks of 4 KiB. It is 0 on kernels before 4.19.
 	MetadataLowWaterMark uint64
 }
@@ -76,6 +79,11 @@ func ParseThinPool(params string) (ThinPool, error) {
 	}
 	if p.UsedData, p.TotalData, err = fraction(fields[2]); err != nil {
 		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its data: %w", params, err)
+	}
+	if fields[3] != "-" {
+		if p.HeldRoot, err = strconv.ParseUint(fields[3], 10, 64); err != nil {
+			return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its held root: %w", params, err)
+		}
 	}
 	if len(rest) >= 4 {
 		if p.MetadataLowWaterMark, err = strconv.ParseUint(rest[3], 10, 64); err != nil {

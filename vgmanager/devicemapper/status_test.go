@@ -20,7 +20,7 @@ func TestParseThinPool(t *testing.T) {
 				TotalMetadata: 1024, UsedData: 4096, TotalData: 4096, MetadataLowWaterMark: 1024}},
 		"read-only": {"0 512/512 10/4096 77 ro discard_passdown queue_if_no_space needs_check 0",
 			ThinPool{Mode: "ro", NeedsCheck: true, UsedMetadata: 512, TotalMetadata: 512, UsedData: 10,
-				TotalData: 4096}},
+				TotalData: 4096, HeldRoot: 77}},
 		"an old kernel": {"0 1/512 10/4096 - rw no_discard_passdown",
 			ThinPool{Mode: "rw", UsedMetadata: 1, TotalMetadata: 512, UsedData: 10, TotalData: 4096}},
 		"failed":    {"Fail", ThinPool{Mode: "Fail"}},
@@ -34,7 +34,8 @@ func TestParseThinPool(t *testing.T) {
 	}
 	for _, bad := range []string{"", "1 2 3", "x 1/1 1/1 - rw", "1 x/1 1/1 - rw", "1 2/1 1/1 - rw -",
 		"1 1/0 1/1 - rw -", "1 1/1 1/1 - - -",
-		"1 1/1 -1/1 - rw", "1 1/1 1 - rw", "1 1/1 1/99999999999999999999 - rw", "1 1/1 1/1 - rw a b - x", "Fail Fail"} {
+		"1 1/1 1/1 x rw", "1 1/1 1/1 -1 rw", "1 1/1 -1/1 - rw", "1 1/1 1 - rw", "1 1/1 1/99999999999999999999 - rw",
+		"1 1/1 1/1 - rw a b - x", "Fail Fail"} {
 		if got, err := ParseThinPool(bad); err == nil {
 			t.Errorf("%q: got %+v", bad, got)
 		}

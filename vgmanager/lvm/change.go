@@ -52,6 +52,8 @@ func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args
 // command is a command that changes something.
 type command struct {
 	args []string
+	// message: the arguments are those of dmsetup, and what they change is not in LVM's metadata.
+	message bool
 	// vg is the volume group that the command changes, or wholeNode. effect is what it does to the group, nil if
 	// unknown.
 	vg     string
@@ -63,6 +65,15 @@ type command struct {
 	check func(*VG) error
 	// long: the command continues after its caller stops waiting.
 	long bool
+}
+
+// text returns the command line for messages.
+func (c command) text() string {
+	name := "lvm "
+	if c.message {
+		name = "dmsetup "
+	}
+	return name + strings.Join(c.args, " ")
 }
 
 // slot admits one command at a time.
@@ -109,12 +120,11 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	}
 	since := l.setLate(mine, turn)
 	if c.long {
-		return fmt.Errorf("%s: lvm %s %w; it started at %s: a check of a thin pool's metadata takes long; see on the "+
-			"node: ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "),
-			ErrRunning, since)
+		return fmt.Errorf("%s: %s %w; it started at %s: a check of a thin pool's metadata takes long; see on the "+
+			"node: ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, c.text(), ErrRunning, since)
 	}
-	return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, and may have had an effect: %w: %s",
-		object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
+	return fmt.Errorf("%s: %s has not ended %s after its time limit, and may have had an effect: %w: %s",
+		object, c.text(), stopTimeout, context.DeadlineExceeded, lockHint)
 }
 
 // checkAndRun runs a command. It refuses a command with whole set if the volume group misses a physical volume, does
@@ -171,12 +181,17 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	l.begin()
-	_, err := l.runner.Run(ctx, program, l.filtered(args)...)
+	var err error
+	if c.message {
+		_, err = l.runner.Run(ctx, dmsetup, args...)
+	} else {
+		_, err = l.runner.Run(ctx, program, l.filtered(args)...)
+	}
 	if err != nil {
 		e = nil
 	}
 	l.end(c.vg, e)
-	if err == nil && !c.long {
+	if err == nil && !c.long && !c.message {
 		return l.flushDevices(ctx, c)
 	}
 	if lacksDevices(err) {
@@ -214,7 +229,7 @@ func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, tur
 func (l *LVM) busyError(object string, s *slot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("%s: %w: lvm %s has been running since %s: %s", object, ErrBusy, s.command,
+	return fmt.Errorf("%s: %w: %s has been running since %s: %s", object, ErrBusy, s.command,
 		s.since.UTC().Format(time.RFC3339), lockHint)
 }
 
@@ -233,7 +248,7 @@ func (l *LVM) slotOf(vg string) *slot {
 func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.command, s.since, s.long, s.late = strings.Join(c.args, " "), l.now(), c.long, false
+	s.command, s.since, s.long, s.late = c.text(), l.now(), c.long, false
 	s.turn++
 	return s.turn
 }

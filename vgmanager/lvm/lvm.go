@@ -17,6 +17,8 @@ import (
 const (
 	// program is the path of LVM. It is valid on every distribution that links /sbin to /usr/sbin.
 	program = "/usr/sbin/lvm"
+	// dmsetup sends messages to the kernel that LVM has no command for.
+	dmsetup = "/usr/sbin/dmsetup"
 	// readTimeout is the time limit of a report. LVM waits for its locks without a time limit, so a stuck command on
 	// the node would otherwise block the agent.
 	readTimeout = 30 * time.Second

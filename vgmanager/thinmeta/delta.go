@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Range is a run of chunks of a thin device, at least one. A chunk is a block of the thin pool.
+// Range is a run of chunks of a thin device, at least one and at most 65,536. A chunk is a block of the thin pool.
 type Range struct {
 	First, Count uint64
 }
@@ -103,6 +103,10 @@ func (d *delta) both(ctx context.Context, b, t entry) error {
 	return d.target.expand(ctx, t)
 }
 
+// maxRun is the maximum number of chunks of a range. Without a limit, a reader of a large volume would not know for
+// long that it advances.
+const maxRun = 1 << 16
+
 // runs joins consecutive chunks.
 type runs struct {
 	visit   func(Range) error
@@ -119,7 +123,7 @@ func (r *runs) only(ctx context.Context, c *cursor, e entry) error {
 }
 
 func (r *runs) add(chunk uint64) error {
-	if r.pending.Count > 0 && chunk == r.pending.End() {
+	if r.pending.Count > 0 && r.pending.Count < maxRun && chunk == r.pending.End() {
 		r.pending.Count++
 		return nil
 	}

@@ -20,7 +20,8 @@ func collect(t testing.TB, walk func(visit func(Range) error) error) ([]Range, e
 	t.Helper()
 	var list []Range
 	err := walk(func(r Range) error {
-		if n := len(list); r.Count == 0 || n > 0 && r.First <= list[n-1].End() {
+		if n := len(list); r.Count == 0 || r.Count > maxRun || n > 0 && (r.First < list[n-1].End() ||
+			r.First == list[n-1].End() && list[n-1].Count < maxRun) {
 			t.Errorf("range %+v follows %+v", r, list)
 		}
 		list = append(list, r)
@@ -183,6 +184,27 @@ func TestReadsOfADeltaGrowWithTheChanges(t *testing.T) {
 		}
 	}
 	t.Log("reads by GiB and changed chunks:", reads)
+}
+
+// TestALongRunIsSplit: a caller that stops in the middle of a large volume can continue there.
+func TestALongRunIsSplit(t *testing.T) {
+	whole := mappings{}
+	for chunk := range uint64(2*maxRun + 1) {
+		whole[chunk] = chunk
+	}
+	f := newForest(126)
+	f.add(1, whole, 0)
+	f.add(2, nil, 0)
+	s := f.open(t)
+	want := []Range{{0, maxRun}, {maxRun, maxRun}, {2 * maxRun, 1}}
+	got, err := s.allocated(t, 1, 0)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("allocated: %v, %s", err, diff)
+	}
+	got, err = s.delta(t, 1, 2, 0)
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("delta: %v, %s", err, diff)
+	}
 }
 
 func TestAnErrorEndsTheWalk(t *testing.T) {
