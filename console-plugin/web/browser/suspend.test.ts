@@ -40,7 +40,7 @@ describe('suspended volumes and devices', () => {
     const page = await open(browser, '/local-volumes/class/vg1');
     const card = test(page, 'volumes');
     await card.getByRole('button', { name: 'Suspend volume data' }).click();
-    await test(page, 'consequences').getByText(/New Pods do not get the volume: they wait, with the event FailedMount/).waitFor();
+    await test(page, 'consequences').getByText(/New Pods do not get the volume: they stay pending, with the event FailedMount/).waitFor();
     await test(page, 'consequences').getByText(/Pods that run keep the volume/).waitFor();
     await test(page, 'pods').getByText('No Pod uses the claim.').waitFor();
     await test(page, 'dialog').getByText(`Recorded with your user name ${admin} and the time.`, { exact: false }).waitFor();

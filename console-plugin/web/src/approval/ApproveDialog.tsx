@@ -103,7 +103,7 @@ function useStandings(): Record<Exclude<Standing, 'waits'>, string> {
   const { t } = useT();
   return {
     changed: t('The device has changed in the meantime (ChangedSinceReview). It was not approved.'), gone: t('The node no longer lists the device. It was not approved.'),
-    settled: t('The device no longer waits for an approval.'),
+    settled: t('The device no longer awaits approval.'),
   };
 }
 
@@ -145,7 +145,7 @@ function Devices({ list }: { list: Waiting[] }) {
   const { t, locale } = useT();
   return (
     <VirtualTable
-      label={t('Devices to approve')} rows={list} rowKey={keyOf} rowHeight={84} maxHeight={340} empty={t('No device waits for an approval.')}
+      label={t('Devices to approve')} rows={list} rowKey={keyOf} rowHeight={84} maxHeight={340} empty={t('No device awaits approval.')}
       columns={[
         { key: 'node', title: t('Node'), width: 6.5 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 5.5 }, { key: 'content', title: t('Content'), lines: 3 },
         { key: 'fingerprint', title: t('Fingerprint'), width: 11.5, lines: 3 },

@@ -51,7 +51,7 @@ export function WaitingSection({ namespace, waiting, statuses, known, rights, ef
         </Flex>
       )}
       <WaitingTable
-        rows={waiting} of={of} selected={selected} select={(w, on) => select([w], on)} empty={known ? t('No device waits for an approval.') : t('Unknown')}
+        rows={waiting} of={of} selected={selected} select={(w, on) => select([w], on)} empty={known ? t('No device awaits approval.') : t('Unknown')}
         action={(w) => (
           <Button
             variant="link" isInline style={{ whiteSpace: 'nowrap' }} isAriaDisabled={forbidden || !canBeApproved(w)} aria-describedby={describedBy} aria-label={t('Approve {{name}} on node {{node}}', { name: w.device.name, node: w.node })}

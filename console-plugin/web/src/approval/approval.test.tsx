@@ -172,7 +172,7 @@ describe('the card of a device class', () => {
     show(required, [status(dev('b', { eligibility: [] }))], [approval]);
     for (const text of ['bob', 'Approved, not used yet', '2026']) expect(has('approvals')?.textContent).toContain(text);
     await user.click(screen.getByRole('button', { name: 'Revoke the approval of /dev/disk/by-id/wwn-b on node a' }));
-    expect(has('effect')?.textContent).toMatch(/waits for an approval again/);
+    expect(has('effect')?.textContent).toMatch(/awaits approval again/);
     await press('apply');
     await waitFor(() => expect(has('dialog')).toBeNull());
     expect(written).toEqual([{ apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid: 'u1' } }]);

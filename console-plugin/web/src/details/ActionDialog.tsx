@@ -66,8 +66,8 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
     ['Remove', t('Remove'), missing ? t('Removes the device from the volume group.') : t('Drains the device, then removes it from the volume group.'), true],
     ['Replace', t('Replace'), ticked ? t('Adds another disk of the node, then removes this one.') : t('This device class uses unused disks automatically: attach the new disk, wait until it is listed here, then remove this one.'), ticked],
     request?.suspend
-      ? ['Resume', t('Resume'), t('Gives the volumes on the device to new Pods again.'), true]
-      : ['Suspend', t('Suspend'), missing ? t('LVM cannot suspend a missing device: suspend its volumes.') : t('Gives the volumes that have data on the device to no new Pod, and places no new data on the device.'), !missing],
+      ? ['Resume', t('Resume'), t('New Pods get the volumes on the device again.'), true]
+      : ['Suspend', t('Suspend'), missing ? t('LVM cannot suspend a missing device: suspend its volumes.') : t('New Pods do not get volumes that have data on the device. No new data is placed on it.'), !missing],
     ['Nothing', t('Remove request'), request ? t('Requested: {{action}}', { action: requestText(request) }) : '', !!request],
   ];
   return (

@@ -163,7 +163,7 @@ export function stateOf({ spec }: DeviceApproval, statuses: NodeStatus[]): Appro
 /** What becomes of the device if its approval is revoked. */
 export const effectOfRevocation: Record<ApprovalState, Message> = {
   used: msg('The device stays in the volume group, with its data. If it is removed from the volume group, it is not used again before somebody approves it.'),
-  valid: msg('The node agent does not add the device to the volume group, unless it has already begun to do so. The device waits for an approval again.'),
+  valid: msg('The node agent does not add the device to the volume group, unless it has already begun to do so. The device awaits approval again.'),
   changed: msg('The approval has no effect, because the device has changed since then. The record of who approved the device, and when, is deleted.'),
   absent: msg('The node does not list the device at present. If the device returns, it is not used before somebody approves it.'),
   unknown: msg('The devices of the node are unknown. If the device is in the volume group, it stays there. Otherwise it is not used before somebody approves it.'),

@@ -59,14 +59,14 @@ const warning = (key: string, values?: Message['values']): Consequence => ({ lev
 export function consequencesForVolume(suspend: boolean, current: Suspension | undefined): Consequence[] {
   if (suspend)
     return [
-      info(msg('New Pods do not get the volume: they wait, with the event FailedMount, until the volume is resumed.').key),
+      info(msg('New Pods do not get the volume: they stay pending, with the event FailedMount, until the volume is resumed.').key),
       info(msg('Pods that run keep the volume, and can write to it. After a restart of their node, they do not get it.').key),
       info(msg('Snapshots, clones and expansion are possible, and the claim can be deleted.').key),
     ];
   const { devices } = current ?? {};
   return devices
     ? [warning(msg('The volume has data on the suspended device {{devices}}. New Pods do not get it until the device is resumed too.').key, { devices })]
-    : [info(msg('New Pods get the volume. Pods that wait get it within about two minutes.').key)];
+    : [info(msg('New Pods get the volume. Pending Pods get it within about two minutes.').key)];
 }
 
 /** Suspends a member, with who suspended it, when and why, or resumes it. A request to drain or remove the device stays. Without one, a suspended device is cordoned too. */
@@ -101,7 +101,7 @@ export function consequencesOfSuspension(member: Member, volumes: string[] | und
   const list = more ? `${names}, …` : names;
   return [
     ...(error ? [warning(msg('The volumes on the device could not be read: {{error}}').key, { error })] : []),
-    info(msg('New Pods do not get the volumes that have data on the device: they wait, with the event FailedMount, until the device is resumed.').key),
+    info(msg('New Pods do not get the volumes that have data on the device: they stay pending, with the event FailedMount, until the device is resumed.').key),
     info(msg('Pods that run keep the volumes, and can write to them. After a restart of their node, they do not get them.').key),
     ...(volumes?.length === 0 ? [info(msg('The volume group has no volumes.').key)] : []),
     ...(volumes?.length && alone ? [info(msg('Volumes with data on the device ({{number}}): {{list}}').key, { number: volumes.length, list })] : []),

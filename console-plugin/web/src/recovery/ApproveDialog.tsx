@@ -55,7 +55,7 @@ export function ApproveDialog({ opened, recovery, close }: Props) {
           {obstacle && <Obstacle obstacle={obstacle} showNew={showNew} />}
           {losing ? <Losses plan={shown} /> : <Alert isInline variant="info" data-test="no-loss" title={t('No volume is lost.')} />}
           {opened.spec.action === 'CheckFileSystems' && <Alert isInline variant="warning" title={t('A repair can remove damaged files. If you need them, copy the volumes first.')} />}
-          <Content component="p">{t('The approval is for this plan only: if more would be lost, the node agent stops, and makes a new plan.')}</Content>
+          <Content component="p">{t('The approval is for this plan only: if more would be lost, the node agent stops and creates a new plan.')}</Content>
           {losing && !obstacle && (
             <Checkbox
               id="accept-loss" isChecked={accepted} data-test="accept-loss" label={t('I understand that the listed data is lost, and that I can restore it only from a backup.')}
@@ -81,7 +81,7 @@ function Obstacle({ obstacle, showNew }: { obstacle: 'gone' | 'changed' | 'appro
   const { t } = useT();
   const texts = {
     gone: t('The recovery was deleted in the meantime.'), changed: t('The plan has changed in the meantime. Nothing was approved.'),
-    approved: t('This plan is already approved.'), ended: t('The recovery no longer waits for an approval.'),
+    approved: t('This plan is already approved.'), ended: t('The recovery no longer awaits approval.'),
   };
   return (
     <Alert

@@ -55,7 +55,7 @@ export function RecoverDialog({ namespace, cluster, name, statuses, recoveries, 
   };
   return (
     <Modal isOpen variant="medium" onClose={close} aria-labelledby="recover-title" aria-describedby="recover-body" data-test="dialog">
-      <ModalHeader title={t('Recover device class {{name}}', { name })} labelId="recover-title" description={t('This changes nothing yet: the node agent lists what is lost, and waits for your approval.')} />
+      <ModalHeader title={t('Recover device class {{name}}', { name })} labelId="recover-title" description={t('This changes nothing yet: the node agent lists what is lost, and requires your approval to continue.')} />
       <ModalBody id="recover-body">
         <Stack hasGutter>
           <Form onSubmit={(e) => e.preventDefault()}>

@@ -130,7 +130,7 @@ function Body({ recovery }: { recovery: LVMRecovery }) {
                 <PlanTables plan={plan} done={status?.phase === 'Succeeded'} />
               </Stack>
             ) : (
-              t('The node agent has not made a plan.')
+              t('The node agent has not created a plan.')
             )}
           </CardBody>
         </Card>

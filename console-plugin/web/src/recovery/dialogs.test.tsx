@@ -104,7 +104,7 @@ describe('approval', () => {
   });
   it('what was deleted, approved by somebody else or has ended cannot be approved', () => {
     const { now } = show(recovery(plan()));
-    for (const [r, text] of [[undefined, /was deleted/], [{ ...recovery(plan()), spec: { ...recovery(plan()).spec, approvedPlan: 'p1' } }, /already approved/], [recovery(plan({ id: 'p2' }), { phase: 'NotApplicable' }), /no longer waits/]] as [LVMRecovery | undefined, RegExp][]) {
+    for (const [r, text] of [[undefined, /was deleted/], [{ ...recovery(plan()), spec: { ...recovery(plan()).spec, approvedPlan: 'p1' } }, /already approved/], [recovery(plan({ id: 'p2' }), { phase: 'NotApplicable' }), /no longer awaits/]] as [LVMRecovery | undefined, RegExp][]) {
       now(r);
       expect(has('obstacle')?.textContent).toMatch(text);
       expect((has('apply') as HTMLButtonElement).disabled).toBe(true);

@@ -58,7 +58,7 @@ export function VolumeDialog({ opened: { volume: before, suspend }, now, close }
           {suspend ? <Pods volume={volume} /> : <Suspended volume={volume} />}
           {suspend && (
             <Form onSubmit={(e) => e.preventDefault()}>
-              <Reason text={reason} set={setReason} help={user.name ? t('Recorded with your user name {{user}} and the time. The events of Pods that wait show it.', { user: user.name }) : t('The events of Pods that wait show it.')} />
+              <Reason text={reason} set={setReason} help={user.name ? t('Recorded with your user name {{user}} and the time. The events of pending Pods show it.', { user: user.name }) : t('The events of pending Pods show it.')} />
             </Form>
           )}
           <Failure suspend={suspend} outcome={outcome} />

@@ -76,7 +76,7 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
     <>
       <ReadErrors reads={[...reads, [t('LVMClusters'), clusters], [t('Node statuses'), status]]} />
       {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('No LogicalVolume has the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume refers to a volume that does not exist on any node.')}</Alert>}
-      {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('Details of the volume')}>{m(p)}</Alert>)}
+      {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('Volume problem')}>{m(p)}</Alert>)}
       {volume && (
         <StackItem>
           <Card data-test="logical-volume">

@@ -4,6 +4,7 @@ import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Device, LogicalVolume, NodeStatus } from '../api/types';
+import { DeviceTable } from '../components/DeviceTable';
 import type { Watched } from '../kube/watch';
 import { SlotsCard } from './SlotsCard';
 import { SnapshotsCard } from './SnapshotsCard';
@@ -111,4 +112,10 @@ describe('the usage of a claim', () => {
     await waitFor(() => expect(text('series-unknown')).toContain('Metrics unavailable'));
     expect(text('series-empty')).toBe('');
   });
+});
+
+it('devices in use have no column that asks why they are not used', () => {
+  show(<DeviceTable rows={[{ node: 'a', device: { name: '/dev/sda', state: 'InUse', volumeGroup: 'vg1' }, suspended: false }]} empty="" />);
+  expect([...document.querySelectorAll('th')].map((th) => th.textContent)).toEqual(['Node', 'Device', 'Size', 'State', 'Model', 'Details']);
+  expect(document.querySelector('tbody')?.textContent).toContain('In volume group vg1');
 });
