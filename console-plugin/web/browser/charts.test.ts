@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { VGStatus } from '../src/api/types';
-import { clean, judge, makeNode, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
+import { blank, carrying, clean, judge, makeNode, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
 import { accessible, close, drawn, launch, open, test, until } from './page';
 
 const GiB = 2 ** 30;
@@ -106,5 +106,58 @@ describe('charts', () => {
     } finally {
       await fetch(`${url}/test/mute?is=false`);
     }
+  });
+
+  it('the map of devices: what is failing is first, keys and the mouse say what a tile is, and a click goes to the node', async () => {
+    await tell('node-b', [member('sdb', 'b1'), blank('sdc', 'b2', 400 * GiB, { state: 'Failing' }), blank('sdd', 'b3', 50 * GiB), carrying('sde', 'b4')], [thin(96, 'b1'), thick]);
+    const page = await open(browser, '/local-volumes');
+    const map = test(page, 'disk-map');
+    await map.getByRole('row').first().getByText('node-b').waitFor();
+    await map.getByRole('gridcell').first().waitFor();
+    await everywhere(page, 'disk-map');
+    // The Tab key comes to the map once, and leaves it with the next one.
+    await map.getByRole('link', { name: 'node-b', exact: true }).focus();
+    await page.keyboard.press('ArrowRight');
+    await page.keyboard.press('ArrowRight');
+    const focused = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label') ?? '');
+    await until('the focused tile', focused, '/dev/sdc on node-b: Failing, 400 GiB');
+    await test(page, 'disk-said').getByText('/dev/sdc on node-b: Failing, 400 GiB').waitFor();
+    await page.keyboard.press('Tab');
+    assert.equal(await page.evaluate(() => document.querySelector('[data-test=disk-map]')?.contains(document.activeElement) ?? true), false, 'the Tab key stays in the map');
+    await page.keyboard.press('Shift+Tab');
+    await until('the tile that was left', focused, '/dev/sdc on node-b: Failing, 400 GiB');
+    await map.getByRole('link', { name: /^\/dev\/sdb on node-a/ }).hover();
+    await test(page, 'disk-said').getByText('/dev/sdb on node-a: In use, 100 GiB, 60% allocated').waitFor();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/\/k8s\/cluster\/nodes\/node-b\/local-disks$/);
+    await close(page);
+  });
+
+  it('stays small with 500 nodes of 20 devices each', async () => {
+    const lanes = Array.from({ length: 16 }, (_, lane) => lane);
+    await Promise.all(lanes.map(async (lane) => {
+      for (let n = lane; n < 500; n += lanes.length) await tell(`n${n}`, Array.from({ length: 20 }, (_, i) => member(`sd${i}`, `${n}x${i}`)), [{ ...thin(42, `${n}`), physicalVolumes: Array.from({ length: 20 }, (_, i) => physicalVolume(`sd${i}`, `${n}x${i}`)) }]);
+    }));
+    const page = await open(browser, '/local-volumes');
+    const grid = test(page, 'disk-grid');
+    await grid.getByText('n0', { exact: true }).waitFor({ timeout: 60_000 });
+    await test(page, 'capacity').getByRole('group', { name: 'Capacity of device class vg1' }).waitFor();
+    await page.waitForLoadState('networkidle');
+    assert.equal(await grid.getAttribute('aria-rowcount'), '502');
+    const drawnRows = () => grid.getByRole('row').count();
+    assert.ok((await drawnRows()) < 30, `${await drawnRows()} rows are in the document`);
+    const session = await page.context().newCDPSession(page);
+    await session.send('HeapProfiler.collectGarbage');
+    const { usedSize } = await session.send('Runtime.getHeapUsage');
+    const shown = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0);
+    // From a row to the last one, and how long the browser takes for a row out of sight.
+    await grid.getByRole('link').first().focus();
+    const begun = Date.now();
+    for (let i = 0; i < 20; i++) await page.keyboard.press('PageDown');
+    await until('the row of the focus', () => page.evaluate(() => document.activeElement?.closest('[role=row]')?.getAttribute('aria-rowindex') ?? ''), '201');
+    console.log(`500 nodes × 20 devices: ${Math.round(usedSize / 1e6)} MB of JavaScript, first paint after ${Math.round(shown)} ms, ${Math.round((Date.now() - begun) / 20)} ms for a page of the map; ${await drawnRows()} rows in the document`);
+    assert.ok(usedSize < 100e6, `the page has ${usedSize} bytes`);
+    assert.ok((await drawnRows()) < 30, 'rows that are out of sight stay in the document');
+    await close(page);
   });
 });

@@ -2,7 +2,7 @@ import { Card, CardBody, CardTitle } from '@patternfly/react-core';
 import { lazy } from 'react';
 import { Loading } from '../components/parts';
 import { useT } from '../i18n';
-import { Lazy } from './lazy';
+import { Lazy, NotLoaded } from './lazy';
 
 const UsageHistory = lazy(() => import('./UsageHistory'));
 
@@ -13,7 +13,7 @@ export function UsageCard(props: { namespace: string; deviceClass?: string }) {
     <Card data-test="usage">
       <CardTitle component="h2">{t('Usage over time')}</CardTitle>
       <CardBody>
-        <Lazy fallback={<Loading />}>
+        <Lazy fallback={<Loading />} failed={<NotLoaded />}>
           <UsageHistory {...props} />
         </Lazy>
       </CardBody>

@@ -1,10 +1,12 @@
-import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
 import type { ReactElement } from 'react';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Device, NodeStatus } from '../api/types';
 import type { Usage } from '../model/health';
 import { CapacityDonut } from './CapacityDonut';
-import { Lazy } from './lazy';
+import DiskMap from './DiskMap';
+import { Lazy, NotLoaded } from './lazy';
 import { TimeSeries, type Line } from './TimeSeries';
 
 // The drawings are for the browser tests: jsdom has no layout. Here is what is said beside them.
@@ -95,11 +97,46 @@ describe('lines over time', () => {
   });
 });
 
-it('a chart whose code cannot be loaded leaves the page as it is', () => {
+it('a chart whose code cannot be loaded leaves the page as it is, and is not awaited forever', () => {
   vi.spyOn(console, 'error').mockImplementation(() => undefined);
   const Broken = (): ReactElement => {
     throw new Error('ChunkLoadError');
   };
-  render(<><p>numbers</p><Lazy fallback={<p>no drawing</p>}><Broken /></Lazy></>);
-  expect([screen.getByText('numbers'), screen.getByText('no drawing')]).toHaveLength(2);
+  render(<><p>numbers</p><Lazy fallback={<p>loading</p>} failed={<NotLoaded />}><Broken /></Lazy></>);
+  expect([screen.getByText('numbers'), screen.getByText(/could not be loaded/)]).toHaveLength(2);
+  expect(screen.queryByText('loading')).toBeNull();
+});
+
+describe('the map of devices', () => {
+  const device = (name: string, more: Partial<Device> = {}): Device => ({ name, type: 'disk', size: '100Gi', state: 'Available', ...more }) as Device;
+  const status = (node: string, devices: Device[]): NodeStatus => ({ metadata: { name: node }, status: { devices, nodeStatus: [{ name: 'vg1', physicalVolumes: [{ uuid: 'u', name: '/dev/sdb', state: 'Ready', size: '100Gi', free: '25Gi' }] }] } });
+  const some = [status('node-b', [device('/dev/sdb'), device('/dev/sdc', { state: 'Failing' })]), status('node-a', [device('/dev/sdb', { state: 'InUse', pvUUID: 'u' })])];
+  it('says of each device where it is, how it is, and how much of it is allocated', () => {
+    shown(<DiskMap statuses={some} loaded />);
+    expect(screen.getAllByRole('gridcell').map((c) => c.querySelector('a')?.getAttribute('aria-label'))).toEqual([
+      '/dev/sdb on node-b: Available, 100 GiB', '/dev/sdc on node-b: Failing, 100 GiB', '/dev/sdb on node-a: In use, 100 GiB, 75% allocated',
+    ]);
+    expect(screen.getAllByRole('link').every((l) => /\/nodes\/node-[ab]\/local-disks$/.test(l.getAttribute('href') ?? ''))).toBe(true);
+  });
+  it('is one stop of the Tab key, and the arrow keys go through it', async () => {
+    shown(<DiskMap statuses={some} loaded />);
+    const stops = () => screen.getAllByRole('link').filter((l) => l.tabIndex === 0);
+    expect(stops().map((l) => l.textContent)).toEqual(['node-b']);
+    fireEvent.keyDown(stops()[0] as HTMLElement, { key: 'ArrowRight' });
+    await waitFor(() => expect(document.activeElement?.getAttribute('aria-label')).toBe('/dev/sdb on node-b: Available, 100 GiB'));
+    expect(stops()).toHaveLength(1);
+    fireEvent.keyDown(document.activeElement as HTMLElement, { key: 'ArrowDown' });
+    await waitFor(() => expect(document.activeElement?.getAttribute('aria-label')).toBe('/dev/sdb on node-a: In use, 100 GiB, 75% allocated'));
+  });
+  it('has few rows in the document, whatever there is', () => {
+    shown(<DiskMap statuses={Array.from({ length: 500 }, (_, n) => status(`n${n}`, [device('/dev/sda')]))} loaded />);
+    expect(screen.getAllByRole('row').length).toBeLessThan(30);
+    expect(screen.getByRole('grid').getAttribute('aria-rowcount')).toBe('500');
+  });
+  it('is unknown, and not empty, if nothing could be read', () => {
+    const { rerender } = shown(<DiskMap statuses={[]} loaded={false} />);
+    expect(screen.getByText('Unknown')).toBeTruthy();
+    rerender(<DiskMap statuses={[]} loaded />);
+    expect(screen.getByText('No node has reported its devices yet.')).toBeTruthy();
+  });
 });

@@ -51,13 +51,19 @@ const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey' | 
   Cordoned: 'grey', Draining: 'blue', Drained: 'purple', Blocked: 'orange',
 };
 
-export function StateLabel({ state, percent }: { state: State | DeviceState | PhysicalVolumeState; percent?: number }) {
-  const { t, locale } = useT();
-  const names: Record<string, string> = {
+/** The states in the user's language. */
+export function useStateNames(): Record<string, string> {
+  const { t } = useT();
+  return {
     Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Excluded'),
     Failed: t('Failed'), Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Removed: t('Removed'),
     Cordoned: t('Cordoned'), Draining: t('Draining'), Drained: t('Drained'), Blocked: t('Blocked'),
   };
+}
+
+export function StateLabel({ state, percent }: { state: State | DeviceState | PhysicalVolumeState; percent?: number }) {
+  const { locale } = useT();
+  const names = useStateNames();
   return (
     <Label isCompact color={stateColor[state] ?? 'grey'}>
       {names[state] ?? state}

@@ -24,6 +24,7 @@ import { classPath, createPath, editPath } from '../paths';
 import { RecoveriesTable } from '../recovery/RecoveriesTable';
 import { AlertsCard } from './AlertsCard';
 import { CapacityCard } from './CapacityCard';
+import { DiskMapCard } from './DiskMapCard';
 import { EmptyOverview } from './EmptyOverview';
 
 export default function OverviewPage() {
@@ -132,6 +133,9 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
           </Card>
         </StackItem>
       ) : null}
+      <StackItem>
+        <DiskMapCard statuses={statuses} />
+      </StackItem>
       <StackItem>
         <DevicesCard statuses={statuses} nodes={byName} />
       </StackItem>
