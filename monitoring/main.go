@@ -55,13 +55,14 @@ func writeAlerts(file string) error {
 			fmt.Fprintf(&b, "  %s: '%s',\n", a.Name, a.Summary)
 		}
 	}
-	b.WriteString("};\n\n/** The usage from which on an alert fires, as a ratio of the size. */\nexport const THRESHOLDS = {")
+	b.WriteString("};\n\n/** The usage from which on an alert fires, as a ratio of the size. */\n" +
+		"export const THRESHOLDS = {")
 	for i, t := range rules.Thresholds() {
 		fmt.Fprintf(&b, "%s %s: %s", strings.Repeat(",", min(i, 1)), t.Name, t.Ratio)
 	}
 	p := rules.InDays()
-	fmt.Fprintf(&b, " };\n\n/** How the alerts FillingUpInDays predict usage: linearly, from the growth of each window. */\n"+
-		"export const PREDICTION = { windows: ['%s', '%s'], days: %d } as const;\n", p.Windows[0], p.Windows[1], p.Days)
+	fmt.Fprintf(&b, " };\n\n/** How the alerts FillingUpInDays predict usage: linearly, from the growth of each "+
+		"window. */\nexport const PREDICTION = { windows: ['%s', '%s'], days: %d } as const;\n", p.Windows[0], p.Windows[1], p.Days)
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(b.String()), 0o644))
 }
 

@@ -21,9 +21,9 @@ type pvStart struct {
 	locations []ondisk.Location
 }
 
-// ReadPhysicalVolumes reads the labels and the metadata of a volume group from its devices, past all caches, and without
-// a process. It returns an error if a device does not respond within 15 s or has no label, if anything is damaged, if no
-// device has the metadata, or if it is not the same on all devices that have it.
+// ReadPhysicalVolumes reads the labels and the metadata of a volume group from its devices, past all caches, and
+// without a process. It returns an error if a device does not respond within 15 s or has no label, if anything is
+// damaged, if no device has the metadata, or if it is not the same on all devices that have it.
 func (n *Node) ReadPhysicalVolumes(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error) {
 	starts := make([]pvStart, len(devices))
 	errs := make([]error, len(devices))

@@ -26,7 +26,8 @@ func newPVLab(t *testing.T) *pvLab {
 	for i := range 2 {
 		name := p.mapping(fmt.Sprintf("pv%d", i), fmt.Sprintf("0 %d linear %s %d", sectors, p.disk, 8192+i*sectors))
 		d := p.device(name)
-		p.names, p.devices = append(p.names, name), append(p.devices, ondisk.Device{Path: d.KernelName, Number: string(d.Number)})
+		p.names = append(p.names, name)
+		p.devices = append(p.devices, ondisk.Device{Path: d.KernelName, Number: string(d.Number)})
 		p.lvm("pvcreate", "--metadatasize", "64k", "--dataalignment", "64k", name)
 	}
 	p.lvm(append([]string{"vgcreate", "looked"}, p.names...)...)
