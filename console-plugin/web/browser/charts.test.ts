@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { VGStatus } from '../src/api/types';
-import { blank, carrying, clean, judge, makeNode, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
+import { blank, carrying, clean, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
 import { accessible, close, drawn, launch, open, test, until } from './page';
 
 const GiB = 2 ** 30;
@@ -130,6 +130,30 @@ describe('charts', () => {
     await test(page, 'disk-said').getByText('/dev/sdb on node-a: In use, 100 GiB, 60% allocated').waitFor();
     await page.keyboard.press('Enter');
     await page.waitForURL(/\/k8s\/cluster\/nodes\/node-b\/local-disks$/);
+    await close(page);
+  });
+
+  it('activity: what is moved, synchronized and recovered, with progress and remaining time', async () => {
+    const page = await open(browser, '/local-volumes');
+    const activity = test(page, 'activity');
+    await activity.getByText('No data is being moved, synchronized or recovered.').waitFor();
+    const raid = { status: 'Degraded', memberCount: 2, degradedMemberCount: 0, lvHealth: [{ name: 'lv1', raidType: 'raid1', syncPercent: 40 }] };
+    const move = (movedPercent: number) => tell('node-a', [member('sdb', 'a1')], [{ ...thin(42, 'a1'), physicalVolumes: [physicalVolume('sdb', 'a1', { state: 'Draining', movedPercent })] }, { ...thick, raidStatus: raid }]);
+    await makeRecovery('repair', { action: 'RepairThinPool' }, { phase: 'Running', message: 'checks the metadata of the thin pool' });
+    await move(10);
+    await activity.getByText('/dev/sdb', { exact: true }).waitFor();
+    await activity.getByText('10%').waitFor();
+    await activity.getByText('lv1', { exact: true }).waitFor();
+    await activity.getByText('checks the metadata of the thin pool').waitFor();
+    await move(11);
+    await activity.getByText('11%').waitFor();
+    assert.equal(await activity.getByText('Not known yet').count(), 3, 'a remaining time was shown before it was known');
+    await move(60);
+    await activity.getByText('60%').waitFor();
+    await activity.getByText(/^\d+ (min|hr)$/).waitFor();
+    await everywhere(page, 'activity');
+    await activity.getByRole('link', { name: 'repair' }).click();
+    await page.waitForURL(/\/local-volumes\/recovery\/repair$/);
     await close(page);
   });
 

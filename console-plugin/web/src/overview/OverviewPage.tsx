@@ -3,11 +3,12 @@ import {
   Alert, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Stack, StackItem, Title,
   ToggleGroup, ToggleGroupItem,
 } from '@patternfly/react-core';
-import { useMemo, useState } from 'react';
+import { lazy, useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, LVMRecovery, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
 import { WaitingAlerts } from '../approval/WaitingAlerts';
+import { Lazy, NotLoaded } from '../charts/lazy';
 import { UsageCard } from '../charts/UsageCard';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
@@ -26,6 +27,9 @@ import { AlertsCard } from './AlertsCard';
 import { CapacityCard } from './CapacityCard';
 import { DiskMapCard } from './DiskMapCard';
 import { EmptyOverview } from './EmptyOverview';
+
+// Loaded after the page, which stays small.
+const ActivityCard = lazy(() => import('./ActivityCard'));
 
 export default function OverviewPage() {
   const namespace = useNamespace();
@@ -133,6 +137,11 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
           </Card>
         </StackItem>
       ) : null}
+      <StackItem>
+        <Lazy fallback={<Loading />} failed={<NotLoaded />}>
+          <ActivityCard statuses={statuses} recoveries={recoveries} />
+        </Lazy>
+      </StackItem>
       <StackItem>
         <DiskMapCard statuses={statuses} />
       </StackItem>
