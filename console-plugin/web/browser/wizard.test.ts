@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
+import { parseAllDocuments } from 'yaml';
 import type { LVMCluster } from '../src/api/types';
+import { exampleOf } from '../src/model/example';
 import { administered, blank, carrying, clean, grouped, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
-import { accessible, close, fits, launch, onPhone, open, picture, says, test } from './page';
+import { accessible, close, fits, launch, onPhone, open, picture, says, seen, test } from './page';
 
 const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
 const GiB = 2 ** 30;
@@ -29,6 +31,20 @@ async function toReview(page: Page): Promise<void> {
   }
 }
 
+/** Asks the API server whether it accepts the objects of an example, in a namespace that enforces the Pod Security level restricted. */
+async function restricted(text: string): Promise<void> {
+  const namespaces = '/api/kubernetes/api/v1/namespaces';
+  await request('PATCH', `${namespaces}/default`, { metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'restricted' } } }, 'application/merge-patch+json');
+  const objects = parseAllDocuments(text).map((d) => d.toJS() as { kind: string; spec: { securityContext?: object } });
+  const kinds: Record<string, string> = { PersistentVolumeClaim: 'persistentvolumeclaims', Pod: 'pods' };
+  const ask = (o: { kind: string }) => request('POST', `${namespaces}/default/${kinds[o.kind]}?dryRun=All&fieldValidation=Strict`, o);
+  for (const o of objects) await ask(o);
+  // The namespace does enforce it.
+  const pod = objects.find((o) => o.kind === 'Pod');
+  await assert.rejects(ask({ ...pod, kind: 'Pod', spec: { ...pod?.spec, securityContext: {} } } as never), /violates PodSecurity/);
+  await request('PATCH', `${namespaces}/default`, { metadata: { labels: { 'pod-security.kubernetes.io/enforce': null } } }, 'application/merge-patch+json');
+}
+
 describe('wizard', () => {
   let browser: Browser;
   before(async () => void (browser = await launch()));
@@ -42,6 +58,10 @@ describe('wizard', () => {
     await accessible(page);
     await picture(page, 'empty');
     assert.equal((await clusters()).length, 0);
+    // The tour is beside the page, which stays as it is.
+    await test(page, 'tour').click();
+    assert.equal(await page.locator('html').getAttribute('data-quick-start'), 'lvms-local-volumes');
+    await onPhone(page, 'empty', 'empty');
     await test(page, 'discover').click();
     await test(page, 'health').waitFor();
     const [made] = await clusters();
@@ -112,8 +132,18 @@ describe('wizard', () => {
     await judge('my-lvmcluster', 'Ready', '2/2');
     await page.locator('[data-test=progress][data-state=Ready]').waitFor();
     await page.getByText('Volumes can be created.').first().waitFor();
+    // What to do next: a claim and a Pod to copy, which the cluster accepts in a namespace that enforces the level restricted.
+    assert.equal(await test(page, 'example-vg1').count(), 0, 'there is an example before there is a StorageClass');
+    await request('POST', paths.storageClasses, { apiVersion: 'storage.k8s.io/v1', kind: 'StorageClass', metadata: { name: 'lvms-vg1' }, provisioner: 'topolvm.io' });
+    const shown = await test(page, 'example-vg1').locator('code').innerText();
+    assert.equal(shown.trim(), exampleOf('vg1').trim());
+    await restricted(shown);
     await accessible(page);
+    await picture(page, 'wizard-8-example');
+    await seen(page, 'wizard-8-example');
+    await onPhone(page, 'wizard-8-example', 'example-vg1');
     await close(page);
+    await request('DELETE', `${paths.storageClasses}/lvms-vg1`);
   });
 
   it('creates a device class with encryption, erasure, trims and a striped thin pool', async () => {

@@ -139,6 +139,13 @@ export function DocumentTitle({ children }: { children: ReactNode }) {
   return null;
 }
 
+/** The console opens a panel beside the page. Here, the document tells which quick start it would show. */
+export const useQuickStartContext = (): { setActiveQuickStart: (name: string) => void } => ({
+  setActiveQuickStart: (name) => {
+    document.documentElement.dataset['quickStart'] = name;
+  },
+});
+
 interface EditorProps {
   value?: string;
   onChange?: (value: string, event: never) => void;

@@ -1,3 +1,4 @@
+import { useQuickStartContext } from '@openshift-console/dynamic-plugin-sdk';
 import { Alert, Button, Content, EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter } from '@patternfly/react-core';
 import { useState } from 'react';
 import { Link } from 'react-router';
@@ -6,6 +7,9 @@ import { send } from '../kube/submit';
 import type { Rights } from '../kube/watch';
 import { newCluster } from '../model/cluster';
 import { createPath } from '../paths';
+
+/** The ConsoleQuickStart that the operator creates (controllers/consoleplugin/quickstart.yaml). */
+const QUICK_START = 'lvms-local-volumes';
 
 /** What local volumes are, and how to begin. */
 export function EmptyOverview({ namespace, rights }: { namespace: string; rights: Rights }) {
@@ -31,10 +35,22 @@ export function EmptyOverview({ namespace, rights }: { namespace: string; rights
             <Button variant="link" component={(props) => <Link {...props} to={createPath(namespace)} />} data-test="create">
               {t('Create without listing devices')}
             </Button>
+            <Tour />
           </EmptyStateActions>
         )}
       </EmptyStateFooter>
     </EmptyState>
+  );
+}
+
+/** Opens the quick start beside the page, which stays usable. */
+function Tour() {
+  const { t } = useT();
+  const { setActiveQuickStart } = useQuickStartContext();
+  return (
+    <Button variant="link" onClick={() => setActiveQuickStart?.(QUICK_START)} data-test="tour">
+      {t('Start the guided tour')}
+    </Button>
   );
 }
 

@@ -1,11 +1,10 @@
 // Markdown as elements of the page. No HTML is put together from text: what stands in a text cannot run.
-import { Button, CodeBlock, CodeBlockAction, CodeBlockCode, Content, Stack, StackItem, Title } from '@patternfly/react-core';
-import { CheckIcon, CopyIcon } from '@patternfly/react-icons';
+import { Content, Stack, StackItem, Title } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { lexer, type Token, type Tokens } from 'marked';
-import { Fragment, useMemo, useState, type ReactNode } from 'react';
+import { Fragment, useMemo, type ReactNode } from 'react';
 import { Link } from 'react-router';
-import { useT } from '../i18n';
+import { CodeToCopy } from '../components/CodeToCopy';
 import { destinationOf, slugOf } from '../model/runbook';
 
 export function Markdown({ text }: { text: string }) {
@@ -25,7 +24,7 @@ function Block({ token }: { token: Token }) {
     case 'heading':
       return <Heading token={token as Tokens.Heading} />;
     case 'code':
-      return <Commands text={(token as Tokens.Code).text} />;
+      return <CodeToCopy text={(token as Tokens.Code).text} />;
     case 'list':
       return <Items token={token as Tokens.List} />;
     case 'table':
@@ -40,24 +39,6 @@ function Block({ token }: { token: Token }) {
 function Heading({ token }: { token: Tokens.Heading }) {
   const level = `h${token.depth}` as 'h1';
   return <Title headingLevel={level} id={slugOf(token.text)}>{inline(token.tokens)}</Title>;
-}
-
-/** Lines to copy. */
-function Commands({ text }: { text: string }) {
-  const { t } = useT();
-  const [copied, setCopied] = useState(false);
-  const copy = () => void navigator.clipboard.writeText(text).then(() => setCopied(true));
-  return (
-    <CodeBlock
-      actions={
-        <CodeBlockAction>
-          <Button variant="plain" icon={copied ? <CheckIcon /> : <CopyIcon />} aria-label={copied ? t('Copied') : t('Copy')} onClick={copy} />
-        </CodeBlockAction>
-      }
-    >
-      <CodeBlockCode>{text}</CodeBlockCode>
-    </CodeBlock>
-  );
 }
 
 function Items({ token }: { token: Tokens.List }) {

@@ -10,6 +10,7 @@ import { useClusters, useConnection, useNodes, useNodeStatuses, useStorageClasse
 import { progressOf } from '../model/progress';
 import { formatBytes } from '../model/quantity';
 import { overviewPath } from '../paths';
+import { FirstVolume } from './FirstVolume';
 
 /** What became of what was asked for, live, on each node. */
 export function Progress({ namespace, created }: { namespace: string; created: LVMCluster }) {
@@ -45,6 +46,7 @@ export function Progress({ namespace, created }: { namespace: string; created: L
                   columns={[{ key: 'node', title: t('Node'), width: 16, lines: 2 }, { key: 'state', title: t('State'), width: 9.5 }, { key: 'size', title: t('Size'), width: 7 }, { key: 'text', title: t('Activity'), lines: 2 }]}
                   cells={(r) => [r.node, <StateLabel key="s" state={r.state} />, formatBytes(r.size, locale), m(r.text)]}
                 />
+                {there(c.name) && rows.some((r) => r.deviceClass === c.name && r.state === 'Ready') && <FirstVolume c={c} open={classesOf(cluster).length === 1} />}
               </CardBody>
             </Card>
           </StackItem>
