@@ -131,7 +131,8 @@ func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 		has, not   string
 	}{
 		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=mine", viewerUser, http.StatusOK, "mine", "other"},
-		{"/api/prometheus-tenancy/api/v1/query_range?query=up&namespace=mine", viewerUser, http.StatusOK, "0.25", "other"},
+		{"/api/prometheus-tenancy/api/v1/query_range?query=up&namespace=mine", viewerUser,
+			http.StatusOK, "0.25", "other"},
 		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=other", viewerUser,
 			http.StatusForbidden, "", "success"},
 		{"/api/prometheus-tenancy/api/v1/query?query=up", adminUser, http.StatusBadRequest, "namespace", "success"},
