@@ -62,7 +62,8 @@ func writeAlerts(file string) error {
 	}
 	p := rules.InDays()
 	fmt.Fprintf(&b, " };\n\n/** How the alerts FillingUpInDays predict usage: linearly, from the growth of each "+
-		"window. */\nexport const PREDICTION = { windows: ['%s', '%s'], days: %d } as const;\n", p.Windows[0], p.Windows[1], p.Days)
+		"window. */\nexport const PREDICTION = { windows: ['%s', '%s'], days: %d } as const;\n",
+		p.Windows[0], p.Windows[1], p.Days)
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(b.String()), 0o644))
 }
 

@@ -242,21 +242,26 @@ func TestDefaultClassYieldsToAnotherAndDoesNotFlap(t *testing.T) {
 			t.Fatal("not the default though there is no other")
 		}
 	}
-	other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other",
-		Annotations: map[string]string{defaultClassAnnotation: "true"}}, Provisioner: "x"}
-	w.make(other)
-	for range 2 {
+	ours := &storagev1.StorageClass{}
+	w.must(w.get(ours, "lvms-vg1"))
+	// The second one is a copy with the operator's labels.
+	for _, labels := range []map[string]string{nil, ours.Labels} {
+		other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: labels,
+			Annotations: map[string]string{defaultClassAnnotation: "true"}}, Provisioner: "x"}
+		w.make(other)
+		for range 2 {
+			_, err := w.reconcile()
+			w.must(err)
+			if isDefault() != "false" {
+				t.Fatal("two defaults")
+			}
+		}
+		w.must(w.api.Delete(w.Context(), other))
 		_, err := w.reconcile()
 		w.must(err)
-		if isDefault() != "false" {
-			t.Fatal("two defaults")
+		if isDefault() != "true" {
+			t.Fatal("no default after the other is gone")
 		}
-	}
-	w.must(w.api.Delete(w.Context(), other))
-	_, err := w.reconcile()
-	w.must(err)
-	if isDefault() != "true" {
-		t.Fatal("no default after the other is gone")
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
@@ -68,6 +69,37 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	w.must(err)
 	if w.exists(&lvmv1alpha1.LVMVolumeGroup{}, "vg2") || !w.exists(&lvmv1alpha1.LVMVolumeGroup{}, "vg1") {
 		t.Error("the wrong LVMVolumeGroups are left")
+	}
+}
+
+// TestCopiesOfClassesAreTheUsers creates a StorageClass and a VolumeSnapshotClass from those of the operator, with
+// their labels, as `kubectl get --output yaml` prints them.
+func TestCopiesOfClassesAreTheUsers(t *testing.T) {
+	w := newWorld(t, fixture.Thin("vg1"))
+	_, err := w.reconcile()
+	w.must(err)
+	storage, snapshot := &storagev1.StorageClass{}, &snapshotv1.VolumeSnapshotClass{}
+	w.must(w.get(storage, "lvms-vg1"))
+	w.must(w.get(snapshot, "lvms-vg1"))
+	for _, object := range []client.Object{storage, snapshot} {
+		object.SetName("copy-" + object.GetName())
+		object.SetResourceVersion("")
+		object.SetUID("")
+		object.SetManagedFields(nil)
+		w.make(object)
+	}
+	w.must(w.api.Delete(w.Context(), w.cluster))
+	for range 2 {
+		_, err = w.reconcile()
+		w.must(err)
+		for _, object := range []client.Object{storage, snapshot} {
+			if !w.exists(object, object.GetName()) {
+				t.Errorf("the operator deleted %T %s", object, object.GetName())
+			}
+		}
+	}
+	if w.exists(&storagev1.StorageClass{}, "lvms-vg1") || w.exists(&snapshotv1.VolumeSnapshotClass{}, "lvms-vg1") {
+		t.Error("the operator's own are left")
 	}
 }
 

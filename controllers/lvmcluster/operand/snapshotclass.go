@@ -41,7 +41,9 @@ func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Contex
 		}
 		errs = append(errs, err)
 	}
-	keep := func(object client.Object) bool { return r.Current.KeepsStorageClass(cluster, object.GetName()) }
+	keep := func(object client.Object) bool {
+		return isCopy(object) || r.Current.KeepsStorageClass(cluster, object.GetName())
+	}
 	return errors.Join(append(errs,
 		r.Applier.Prune(ctx, r.Client, snapshotClassList(), keep, ownerLabels(cluster)))...)
 }
@@ -49,7 +51,7 @@ func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Contex
 // EnsureDeleted deletes all VolumeSnapshotClasses of the LVMCluster.
 func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Context,
 	cluster *lvmv1alpha1.LVMCluster) error {
-	return r.Applier.Prune(ctx, r.Live, snapshotClassList(), keepNone, ownerLabels(cluster))
+	return r.Applier.Prune(ctx, r.Live, snapshotClassList(), isCopy, ownerLabels(cluster))
 }
 
 func snapshotClassList() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} }

@@ -48,23 +48,36 @@ func (topolvmStorageClass) EnsureCreated(r Reconciler, ctx context.Context, clus
 		}
 		errs = append(errs, err)
 	}
-	keep := func(object client.Object) bool { return r.Current.KeepsStorageClass(cluster, object.GetName()) }
+	keep := func(object client.Object) bool {
+		return isCopy(object) || r.Current.KeepsStorageClass(cluster, object.GetName())
+	}
 	return errors.Join(append(errs,
 		r.Applier.Prune(ctx, r.Client, &storagev1.StorageClassList{}, keep, ownerLabels(cluster)))...)
 }
 
 // EnsureDeleted deletes all StorageClasses of the LVMCluster.
 func (topolvmStorageClass) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	return r.Applier.Prune(ctx, r.Live, &storagev1.StorageClassList{}, keepNone, ownerLabels(cluster))
+	return r.Applier.Prune(ctx, r.Live, &storagev1.StorageClassList{}, isCopy, ownerLabels(cluster))
 }
 
 func keepNone(client.Object) bool { return false }
 
+// isCopy reports whether a StorageClass or VolumeSnapshotClass with the operator's labels has a name that the operator
+// does not use: a user copied it, with its labels.
+func isCopy(object client.Object) bool {
+	if class, is := object.(*storagev1.StorageClass); is {
+		return class.Name != lvmv1alpha1.StorageClassName(class.Parameters[lvmv1alpha1.DeviceClassParameter])
+	}
+	return !strings.HasPrefix(object.GetName(), lvmv1alpha1.StorageClassPrefix)
+}
+
 // hasOtherDefault reports whether another StorageClass than the operator's is the default. The operator's own do not
 // count: whether one of them is the default now must not decide whether it remains the default.
 func hasOtherDefault(classes []storagev1.StorageClass, cluster *lvmv1alpha1.LVMCluster) bool {
-	for _, class := range classes {
-		ours := class.Labels[lvmv1alpha1.OwnerNameLabel] == observe.OwnerName(cluster) || isClassOf(cluster, class.Name)
+	for i := range classes {
+		class := &classes[i]
+		ours := class.Labels[lvmv1alpha1.OwnerNameLabel] == observe.OwnerName(cluster) && !isCopy(class) ||
+			isClassOf(cluster, class.Name)
 		if !ours && class.Annotations[annotationDefaultClass] == "true" {
 			return true
 		}
