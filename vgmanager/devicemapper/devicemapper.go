@@ -1,5 +1,5 @@
-// Package devicemapper reads mapped devices from the kernel: the list, the tables, and the status of pools, RAID
-// volumes and moves. It starts no process, reads no disk, and changes nothing.
+// Package devicemapper reads mapped devices from the kernel: the list, the tables, the I/O statistics, and the status of
+// pools, RAID volumes and moves. It starts no process, reads no disk, and changes nothing.
 package devicemapper
 
 import (
@@ -64,15 +64,17 @@ type Target struct {
 // kernel does not complete stays pending in a goroutine and a thread. There is at most one pending request for each
 // device and one for the list; while it is pending, further calls wait, and fail once it has exceeded its time limit.
 type Reader struct {
-	control string
-	sys     string
-	ioctl   func(control uintptr, command uintptr, buffer []byte) error
-	calls   *bounded.Calls // by number; "" for the list
+	control   string
+	sys       string
+	diskstats string
+	ioctl     func(control uintptr, command uintptr, buffer []byte) error
+	calls     *bounded.Calls // by number or name; "" for the list, "statistics" for the statistics
 }
 
 // New returns a Reader. The process must run as root and have access to the node's /dev/mapper/control.
 func New() *Reader {
-	return &Reader{control: "/dev/mapper/control", sys: "/sys/dev/block", ioctl: ioctl,
+	return &Reader{control: "/dev/mapper/control", sys: "/sys/dev/block", diskstats: "/proc/diskstats",
+		ioctl: ioctl,
 		calls: bounded.New(limit, math.MaxInt)}
 }
 

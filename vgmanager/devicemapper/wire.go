@@ -93,33 +93,64 @@ func answerOf(buffer []byte) ([]byte, error) {
 	return buffer[start:size], nil
 }
 
-// decodeNumbers decodes the result of commandList.
+// decodeNumbers decodes the numbers in the result of commandList.
 func decodeNumbers(buffer []byte) ([]uint64, error) {
-	data, err := answerOf(buffer)
+	var numbers []uint64
+	err := eachListed(buffer, func(number uint64, _ []byte) error {
+		numbers = append(numbers, number)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
+	return numbers, nil
+}
+
+// decodeNames decodes the result of commandList: the names by MAJOR:MINOR.
+func decodeNames(buffer []byte) (map[string]string, error) {
+	names := map[string]string{}
+	err := eachListed(buffer, func(number uint64, rest []byte) error {
+		name, _, ended := bytes.Cut(rest, []byte{0})
+		if !ended {
+			return errShort
+		}
+		names[numberText(number)] = string(name)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
+}
+
+// eachListed calls read for each entry in the result of commandList, with the data from its name on.
+func eachListed(buffer []byte, read func(number uint64, rest []byte) error) error {
+	data, err := answerOf(buffer)
+	if err != nil {
+		return err
+	}
 	// The kernel ends the result here if there is no device.
 	if len(data) == 0 {
-		return nil, nil
+		return nil
 	}
-	var numbers []uint64
 	for {
 		if len(data) < nameSize {
-			return nil, errShort
+			return errShort
 		}
 		number := binary.NativeEndian.Uint64(data)
 		next := binary.NativeEndian.Uint32(data[8:])
 		if number == 0 {
-			return numbers, nil // no device
+			return nil // no device
 		}
-		numbers = append(numbers, number)
+		if err := read(number, data[nameSize:]); err != nil {
+			return err
+		}
 		if next == 0 {
-			return numbers, nil
+			return nil
 		}
 		// The offset is relative to this entry.
 		if next < nameSize || uint64(next) > uint64(len(data)) {
-			return nil, errShort
+			return errShort
 		}
 		data = data[next:]
 	}
