@@ -16,7 +16,7 @@ import (
 )
 
 // defaultVolumeMetrics is the default for the maximum number of volumes of a node with their own metrics, which are
-// three series each.
+// nine series each, and one for each of their devices.
 const defaultVolumeMetrics = 500
 
 // Environment variables that a Subscription or the Deployment can set. Their comments are text of

@@ -50,13 +50,22 @@ The operator and each node agent serve metrics at ` + "`/metrics`" +
 
 A scrape starts no process on the node and does not wait for LVM. An unknown value has no series: absent is not zero.
 
-A node has at most 20 series for each of its device classes, five more if its volumes are trimmed, three for each
-of its volumes, and up to five more for a volume with I/O limits. The operator's flag ` +
+A node has at most 20 series for each of its device classes, five more if its volumes are trimmed, nine for each
+of its volumes, one for each device that a volume is on, but at most 16, and up to five more for a volume with I/O
+limits. The operator's flag ` +
 	"`--volume-metrics`" + `, or its environment variable ` + "`VOLUME_METRICS`" + ` (` + "`spec.config.env`" +
 	` of a Subscription), limits the number of volumes of a node that have series: 500 by default, 0 for none. For alerts, dashboards and the configuration of Prometheus, see [how to monitor](../how-to/monitor.md).
 `
 
 const others = `
+## I/O of volumes
+
+The kernel counts the I/O of each logical volume; a scrape reads ` + "`/proc/diskstats`" + ` once for all of them, and no disk.
+
+- **The layer** is the logical volume: below the page cache and the file system, above thin pool, redundancy and disks. A write to a mirrored volume counts once. Of an encrypted volume, it is the logical volume below dm-crypt, as of any other: so its numbers can be compared with those of other volumes, and include its LUKS header. The time of encryption is not included, and dm-crypt can split requests, so there can be more of them than the file system has sent.
+- **Requests** are counted when they complete, as they reach the volume. Disks merge and split them afterwards, so the sum of the requests of all volumes is not that of the disks. Discards and flushes are not counted.
+- **Time** is from the start of a request in the volume to its end, including the time in the devices below. The average latency of reads is ` + "`rate(lvms_volume_read_seconds_total[5m]) / rate(lvms_volume_reads_total[5m])`" + `. A write is complete when the device has accepted it: its write cache can still have the data.
+- **Devices**: ` + "`lvms_volume_device_info`" + ` is from the last report of LVM, which is at most about two minutes old. It has no series for a volume that was created since, if its devices are not known yet.
 ## Metrics of libraries
 
 | metric | served by | meaning |

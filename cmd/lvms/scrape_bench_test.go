@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -63,14 +65,18 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 			v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, Free: ptr.To(resource.MustParse("1Gi"))})
 	}
 	var list volumes
+	kernel := countedIO{}
 	for i := range count {
 		list = append(list, lvmd.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
-			Size: 1 << 30, DataPercent: ptr.To(12.5),
-			Tags: []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
+			Size: 1 << 30, DataPercent: ptr.To(12.5), VolumeGroup: "thin",
+			Devices: []lvmd.PhysicalVolume{{UUID: "a", Name: "/dev/sda"}, {UUID: "b", Name: "/dev/sdb"}},
+			Tags:    []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
+		kernel["thin-"+strings.ReplaceAll(list[i].Name, "-", "--")] = devicemapper.IO{Reads: 1 << 30, Writes: 1 << 30,
+			ReadBytes: 1 << 40, WrittenBytes: 1 << 40, ReadTime: time.Hour, WriteTime: time.Hour}
 	}
 	cache := statusCache{status: status}
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{Client: cache, Live: cache, Node: "node1",
-		States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics})
+		States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics, IO: kernel})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
 	go func() { ended <- audit.Start(ctx) }()
@@ -84,6 +90,13 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 		scrape.Process{Component: "vg-manager",
 			Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.NewFolderOrSelfSigned("", nil).Current}})
 	return registry
+}
+
+// countedIO has the I/O of volumes.
+type countedIO devicemapper.Statistics
+
+func (c countedIO) Statistics(context.Context) (devicemapper.Statistics, error) {
+	return devicemapper.Statistics(c), nil
 }
 
 type noEvents struct{ event.Recorder }
@@ -113,6 +126,7 @@ func BenchmarkScrape(b *testing.B) {
 		name     string
 		registry *prometheus.Registry
 	}{{"baseline", baseline}, {"volumes=0", benchRegistry(b, 0)}, {"volumes=200", benchRegistry(b, 200)},
+		{"volumes=500", benchRegistry(b, 500)},
 		{"volumes=5000", benchRegistry(b, 5000)}} {
 		b.Run(run.name, func(b *testing.B) {
 			size := 0

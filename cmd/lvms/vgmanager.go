@@ -253,7 +253,8 @@ func addVolumeGroups(
 		Devices: devices, Health: watch, Source: runner.Source,
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, States: engine,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, Namespace: namespace,
+		States: engine, IO: kernel,
 		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
 		FileSystems: fileSystems,
 	})

@@ -74,7 +74,7 @@ var rules = []rule{
 			"slices", "strings", "time"}},
 	{folder: "vgmanager/logicalvolume",
 		ours: []string{"api", "internal/csi/service", "internal/earlier", "internal/event", "internal/metric",
-			"internal/paging", "vgmanager/erase", "vgmanager/lvm", "vgmanager/lvmd"},
+			"internal/paging", "vgmanager/devicemapper", "vgmanager/erase", "vgmanager/lvm", "vgmanager/lvmd"},
 		never: append([]string{module + "controllers"}, operatorCSI...)},
 	{folder: "vgmanager/erase", ours: []string{"internal/bounded"},
 		never: append([]string{module + "api"}, clients...)},

@@ -22,29 +22,27 @@ type IO struct {
 	Reads, Writes uint64
 	// ReadBytes and WrittenBytes are multiples of 512 bytes.
 	ReadBytes, WrittenBytes uint64
-	// ReadTime and WriteTime are the sums of the times that the requests took, including those in the devices below. The
-	// kernel counts milliseconds in 32 bits: they begin again at 0 after 49 days of request time.
+	// ReadTime and WriteTime are the sums of the times that the requests took, including those in the devices below.
+	// The kernel counts milliseconds in 32 bits: they begin again at 0 after 49 days of request time.
 	ReadTime, WriteTime time.Duration
 }
 
-// Statistics are the I/O statistics of the mapped devices of a node at one moment.
-type Statistics struct {
-	byName map[string]IO
-}
+// Statistics are the I/O statistics of the mapped devices of a node at one moment, by name in device-mapper.
+type Statistics map[string]IO
 
 // Volume returns the statistics of a logical volume. ok is false if the volume is not active.
 func (s Statistics) Volume(vg, lv string) (counted IO, ok bool) {
-	counted, ok = s.byName[volumeName(vg, lv)]
+	counted, ok = s[volumeName(vg, lv)]
 	return counted, ok
 }
 
 // Statistics reads the I/O statistics of all mapped devices: one request to the kernel for the names, and one read of
-// /proc/diskstats, which reads no disk. Names are of the moment, not of an earlier report: a number can have been given
-// to another device since.
+// /proc/diskstats, which reads no disk. Names are of the moment, not of an earlier report: a number can have been
+// given to another device since.
 func (r *Reader) Statistics(ctx context.Context) (Statistics, error) {
 	found, err := ask(ctx, r, "statistics", r.statistics)
 	if err != nil {
-		return Statistics{}, fmt.Errorf("read the I/O statistics of mapped devices: %w", err)
+		return nil, fmt.Errorf("read the I/O statistics of mapped devices: %w", err)
 	}
 	return found, nil
 }
@@ -52,32 +50,32 @@ func (r *Reader) Statistics(ctx context.Context) (Statistics, error) {
 func (r *Reader) statistics() (Statistics, error) {
 	control, err := r.open()
 	if err != nil {
-		return Statistics{}, err
+		return nil, err
 	}
 	defer func() { _ = control.Close() }()
 	answer, err := r.request(control, commandList, subject{}, nil)
 	if err != nil {
-		return Statistics{}, err
+		return nil, err
 	}
 	names, err := decodeNames(answer)
 	if err != nil {
-		return Statistics{}, err
+		return nil, err
 	}
 	text, err := readAtMost(r.diskstats, maxStatistics)
 	if err != nil {
-		return Statistics{}, err
+		return nil, err
 	}
-	byName, err := decodeStatistics(text, names)
+	found, err := decodeStatistics(text, names)
 	if err != nil {
-		return Statistics{}, fmt.Errorf("%s: %w", r.diskstats, err)
+		return nil, fmt.Errorf("%s: %w", r.diskstats, err)
 	}
-	return Statistics{byName: byName}, nil
+	return found, nil
 }
 
 // decodeStatistics decodes /proc/diskstats. It returns the statistics by name of the devices whose names it is given,
 // by MAJOR:MINOR.
-func decodeStatistics(text []byte, names map[string]string) (map[string]IO, error) {
-	found := make(map[string]IO, len(names))
+func decodeStatistics(text []byte, names map[string]string) (Statistics, error) {
+	found := make(Statistics, len(names))
 	for line := range bytes.Lines(text) {
 		fields := bytes.Fields(line)
 		if len(fields) < firstCounter+counters {
@@ -96,7 +94,8 @@ func decodeStatistics(text []byte, names map[string]string) (map[string]IO, erro
 	return found, nil
 }
 
-// The fields of a line of /proc/diskstats: major, minor, name, and then the counters, of which the first eight are used.
+// The fields of a line of /proc/diskstats: major, minor, name, and then the counters, of which the first eight are
+// used.
 const (
 	firstCounter = 3
 	counters     = 8

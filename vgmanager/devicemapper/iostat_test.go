@@ -38,11 +38,11 @@ func TestStatisticsAreThoseOfTheVolumesByName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]IO{"vg1-l": {}, "vg1-t": {
+		want := Statistics{"vg1-l": {}, "vg1-t": {
 			Reads: 1201, ReadBytes: 96216 * 512, ReadTime: 480 * time.Millisecond,
 			Writes: 702, WrittenBytes: 100 << 20, WriteTime: 4294967295 * time.Millisecond,
 		}}
-		if diff := cmp.Diff(want, got.byName); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 		if counted, ok := got.Volume("vg1", "t"); !ok || counted != want["vg1-t"] {
@@ -77,26 +77,26 @@ func TestStatisticsThatCannotBeReadAreAnError(t *testing.T) {
 		"too large": strings.Replace(diskstats, "480", "18446744073709551616", 1),
 		"too long":  strings.Repeat(diskstats, maxStatistics/len(diskstats)+1),
 	} {
-		if got, err := counting(t, example(), text).Statistics(t.Context()); err == nil || got.byName != nil {
+		if got, err := counting(t, example(), text).Statistics(t.Context()); err == nil || got != nil {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}
 	absent := counting(t, example(), diskstats)
 	absent.diskstats += ".absent"
-	if got, err := absent.Statistics(t.Context()); !errors.Is(err, os.ErrNotExist) || got.byName != nil {
+	if got, err := absent.Statistics(t.Context()); !errors.Is(err, os.ErrNotExist) || got != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	refused := example()
 	refused.err = unix.EPERM
 	if got, err := counting(t, refused, diskstats).Statistics(t.Context()); !errors.Is(err, unix.EPERM) ||
-		got.byName != nil {
+		got != nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
 func TestANodeWithoutMappedDevicesHasNoStatistics(t *testing.T) {
 	got, err := counting(t, &kernel{}, diskstats).Statistics(t.Context())
-	if err != nil || len(got.byName) != 0 {
+	if err != nil || len(got) != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

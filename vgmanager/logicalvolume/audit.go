@@ -57,6 +57,7 @@ type Auditor struct {
 	limits      []limitMetrics                     // volumes with I/O limits, at most MaxVolumes
 	broken      []volumeMetrics                    // volumes with a broken file system, at most maxBroken
 	failedReads int                                // consecutive audits that could not read the volumes
+	ioFailure   string                             // why the last scrape could not read the I/O of volumes, or ""
 }
 
 // AuditorOptions configures an Auditor.
@@ -64,12 +65,15 @@ type AuditorOptions struct {
 	// Client reads LogicalVolumes and the Node from a cache. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
-	Node, Cluster string
-	States        States
+	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster. Namespace is that of the node
+	// status.
+	Node, Cluster, Namespace string
+	States                   States
 	// FileSystems can be nil. Then file systems are not checked.
 	FileSystems FileSystems
 	Recorder    event.Recorder
+	// IO can be nil. Then the I/O of volumes has no metrics.
+	IO IOCounters
 	// MaxVolumes is the maximum number of volumes with their own metrics. 0 disables them.
 	MaxVolumes int
 }
@@ -167,9 +171,9 @@ func (a *Auditor) audit(ctx context.Context) error {
 		func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
 	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
-	a.measure(volumes, objects)
+	measureErr := a.measure(ctx, volumes, objects)
 	a.reportOrphans(ctx, found, objects)
-	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects),
+	return errors.Join(measureErr, a.mark(ctx, objects, conditions(volumes, classes, objects),
 		suspensions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
 

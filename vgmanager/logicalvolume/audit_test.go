@@ -36,7 +36,7 @@ func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	}
 	recorder := events.NewFakeRecorder(100)
 	now := time.Now()
-	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", States: engine,
+	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Namespace: "ns", States: engine,
 		Recorder: recorder})
 	a.now = func() time.Time { return now }
 	return a, recorder, &now

@@ -18,18 +18,27 @@ var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 
 // Families are all metrics of the Auditor.
 var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily, brokenFamily,
-	iopsLimitFamily, bytesLimitFamily, limitsFailedFamily}
+	iopsLimitFamily, bytesLimitFamily, limitsFailedFamily, deviceFamily, omittedFamily, ioObservedFamily, readsFamily,
+	writesFamily, readBytesFamily, writtenBytesFamily, readSecondsFamily, writeSecondsFamily}
 
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
 // Collect implements prometheus.Collector. It reports nothing for a device class that is not available, and no
-// volumes at all after maxFailedReads failed audits, because the values would be outdated.
+// volumes at all after maxFailedReads failed audits, because the values would be outdated. It reads the I/O of volumes
+// itself: the other values are those of the last audit.
 func (a *Auditor) Collect(to chan<- prometheus.Metric) {
+	if volumes, known := a.collectAudited(to); known {
+		a.collectIO(to, volumes)
+	}
+}
+
+// collectAudited sends what the last audit found, and returns its volumes. known is false if they are outdated.
+func (a *Auditor) collectAudited(to chan<- prometheus.Metric) (volumes []volumeMetrics, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.failedReads >= maxFailedReads {
-		return
+		return nil, false
 	}
 	for class, orphans := range a.orphans {
 		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0,
@@ -51,4 +60,6 @@ func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	for _, v := range a.broken {
 		brokenFamily.Send(to, 1, v.labels(a.Node)...)
 	}
+	// An audit replaces the list and does not change it.
+	return a.volumes, true
 }

@@ -80,6 +80,7 @@ func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w.must(topolvmv1.AddToScheme(w.scheme))
 	w.must(earlierv1.AddToScheme(w.scheme))
 	w.must(corev1.AddToScheme(w.scheme))
+	w.must(v1alpha1.AddToScheme(w.scheme))
 	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,

@@ -2,6 +2,7 @@ package logicalvolume
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ var (
 	countFamily = metric.NewGauge("lvms_logical_volumes",
 		"Number of logical volumes of the device class, including snapshots. If the node has more volumes than "+
 			"--volume-metrics, only those that use the most space have the metrics lvms_volume_size_bytes, "+
-			"lvms_volume_data_percent and lvms_volume_read_only.",
+			"lvms_volume_data_percent and lvms_volume_read_only, and those of I/O and devices.",
 		"node", "device_class")
 	sizeFamily = metric.NewGauge("lvms_volume_size_bytes",
 		"Size of a volume, in bytes. The label volume is the name of the logical volume; namespace and "+
@@ -41,10 +42,13 @@ const maxBroken = 100
 
 // volumeMetrics has the metrics of one volume.
 type volumeMetrics struct {
-	class, name, namespace, claim string
-	size                          int64
-	percent                       *float64
-	readOnly                      bool
+	class, group, name, namespace, claim string
+	size                                 int64
+	percent                              *float64
+	readOnly                             bool
+	// extents are the physical volumes with extents of the volume, and devices the same with the names of the status.
+	extents []lvmd.PhysicalVolume
+	devices []volumeDevice
 }
 
 // held returns how many bytes of its device class the volume uses.
@@ -71,6 +75,7 @@ func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
 		readOnly = 1
 	}
 	readOnlyFamily.Send(to, readOnly, labels...)
+	v.collectDevices(to, node)
 }
 
 // newVolumeMetrics returns the number of volumes of each class, and the metrics of the volumes that use the most
@@ -81,8 +86,9 @@ func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []v
 	for _, v := range volumes {
 		count[v.Class]++
 		namespace, claim, _ := strings.Cut(claimOf(v.Tags), "/")
-		list = append(list, volumeMetrics{class: v.Class, name: v.Name, namespace: namespace, claim: claim,
-			size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly})
+		list = append(list, volumeMetrics{class: v.Class, group: v.VolumeGroup, name: v.Name,
+			namespace: namespace, claim: claim, size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly,
+			extents: v.Devices})
 	}
 	if len(list) > most {
 		slices.SortFunc(list, func(a, b volumeMetrics) int {
@@ -93,13 +99,19 @@ func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []v
 	return count, list
 }
 
-// measure stores the volume metrics for the next scrape.
-func (a *Auditor) measure(volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) {
+// measure stores the volume metrics for the next scrape. If the names of devices cannot be read, it stores the others
+// and returns the error.
+func (a *Auditor) measure(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
+	known, err := a.deviceNames(ctx)
 	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
+	for i := range list {
+		list[i].devices = devicesOf(list[i].extents, known)
+	}
 	limits := newLimitMetrics(volumes, objects, a.MaxVolumes)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.count = count
 	a.volumes = list
 	a.limits = limits
+	return err
 }

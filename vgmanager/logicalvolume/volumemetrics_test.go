@@ -17,11 +17,11 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
-	a.measure([]lvmd.VolumeState{
+	w.must(a.measure(t.Context(), []lvmd.VolumeState{
 		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25),
 			Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thick", Name: "b", Size: 2 << 30, ReadOnly: true},
-	}, nil)
+	}, nil))
 	for metric, want := range map[string]int{"lvms_volume_size_bytes": 2, "lvms_volume_data_percent": 1,
 		"lvms_volume_read_only": 2} {
 		if n := testutil.CollectAndCount(a, metric); n != want {

@@ -53,8 +53,32 @@ func (v *VG) VolumesOn(pvUUID string) []string {
 	return slices.Sorted(maps.Keys(f.found))
 }
 
-// HasDataOn returns true if a logical volume or a hidden part of it has extents on a physical volume. While extents of
-// the physical volume are being moved, it returns true for every logical volume.
+// DataDevices returns the sorted UUIDs of the physical volumes with extents of each volume that users can see, by the
+// name of the volume: those of its segments and of its hidden parts; for a thin volume, those of the data of its thin
+// pool, because its blocks can be on each of them. The metadata of a pool does not count. While extents are being
+// moved, all volumes that a move locks count for each physical volume of the move.
+func (v *VG) DataDevices() map[string][]string {
+	f := newFamily(v)
+	devices := map[string][]string{}
+	for _, lv := range f.all {
+		if len(lv.PVs) == 0 || f.isPoolMetadata(lv) {
+			continue
+		}
+		f.found, f.done = map[string]bool{}, map[string]bool{}
+		f.addUsers(lv)
+		for name := range f.found {
+			devices[name] = append(devices[name], lv.PVs...)
+		}
+	}
+	for name, list := range devices {
+		slices.Sort(list)
+		devices[name] = slices.Compact(list)
+	}
+	return devices
+}
+
+// HasDataOn returns true if a logical volume or a hidden part of it has extents on a physical volume. While extents
+// of the physical volume are being moved, it returns true for every logical volume.
 func (v *VG) HasDataOn(name, pvUUID string) bool {
 	f := newFamily(v)
 	return slices.ContainsFunc(f.all, func(lv *LV) bool {
@@ -124,10 +148,28 @@ func (f *family) addLocked() {
 	}
 }
 
-// top returns the topmost volume that contains a part. LVM nests parts about four levels deep. The limit prevents an
+// isPoolMetadata returns true for the metadata of a thin pool and its parts.
+func (f *family) isPoolMetadata(lv *LV) bool {
+	for range maxNesting {
+		parent := f.byName[lv.Parent]
+		if lv.Parent == "" || parent == nil {
+			return false
+		}
+		if parent.Attr.IsThinPool() && lv.Name == parent.Name+metadataSuffix {
+			return true
+		}
+		lv = parent
+	}
+	return false
+}
+
+// maxNesting is how many levels of parts are followed. LVM nests parts about four levels deep. The limit prevents an
 // endless loop if the metadata has two parts that contain each other.
+const maxNesting = 16
+
+// top returns the topmost volume that contains a part.
 func (f *family) top(lv *LV) *LV {
-	for range 16 {
+	for range maxNesting {
 		parent := f.byName[lv.Parent]
 		if lv.Parent == "" || parent == nil {
 			break
@@ -181,8 +223,8 @@ func (v *VG) lostSet(lv *LV, images []*LV) bool {
 }
 
 // Unreadable returns true if data of a volume cannot be read because physical volumes are missing. A thin volume is
-// unreadable with its pool, even if none of its own blocks is on a missing physical volume. A RAID volume is unreadable
-// if it has lost more images than its level tolerates.
+// unreadable with its pool, even if none of its own blocks is on a missing physical volume. A RAID volume is
+// unreadable if it has lost more images than its level tolerates.
 func (v *VG) Unreadable(lv *LV) bool {
 	switch pool := v.LV(lv.PoolName); {
 	case pool != nil:

@@ -39,6 +39,57 @@ func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
 	}
 }
 
+// layoutOf returns a group with a volume of each kind, and what DataDevices returns for it.
+func layoutOf() (vg *VG, want map[string][]string) {
+	return &VG{
+			LVs: []LV{
+				{Name: "pool", Attr: "twi-aotz--"}, {Name: "b", Attr: "Vwi-a-tz--", PoolName: "pool"},
+				{Name: "a", Attr: "Vwi-a-tz--", PoolName: "pool"},
+				{Name: "inactive", Attr: "-wi-------", PVs: []string{"1"}},
+				{Name: "thick", Attr: "-wi-a-----", PVs: []string{"1", "3"}}, {Name: "mirrored", Attr: "rwi-a-r---"},
+				{Name: "without extents", Attr: "-wi-a-----"},
+			},
+			Hidden: []LV{
+				{Name: "pool_tdata", Parent: "pool", Attr: "rwi-aor---"},
+				{Name: "pool_tdata_rimage_0", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"2"}},
+				{Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"1", "5"}},
+				{Name: "pool_tdata_rmeta_1", Parent: "pool_tdata", Attr: "ewi-aor---", PVs: []string{"1"}},
+				{Name: "pool_tmeta", Parent: "pool", Attr: "rwi-aor---"},
+				{Name: "pool_tmeta_rimage_0", Parent: "pool_tmeta", Attr: "iwi-aor---", PVs: []string{"4"}},
+				{Name: "mirrored_rimage_0", Parent: "mirrored", PVs: []string{"1"}},
+				{Name: "mirrored_rimage_1", Parent: "mirrored", PVs: []string{"2"}},
+				{Name: "mirrored_rmeta_0", Parent: "mirrored", PVs: []string{"6"}},
+				{Name: "lvol0_pmspare", Attr: "ewi-------", PVs: []string{"7"}},
+				{Name: "x", Parent: "y", PVs: []string{"8"}}, {Name: "y", Parent: "x"},
+			},
+		}, map[string][]string{"a": {"1", "2", "5"}, "b": {"1", "2", "5"}, "thick": {"1", "3"}, "inactive": {"1"},
+			"mirrored": {"1", "2", "6"}}
+}
+
+func TestDataDevicesOfEachKindOfVolume(t *testing.T) {
+	vg, want := layoutOf()
+	for range 2 {
+		if diff := cmp.Diff(want, vg.DataDevices()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if got := (&VG{}).DataDevices(); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestDataDevicesDuringAMove(t *testing.T) {
+	vg, want := layoutOf()
+	vg.LV("thick").Attr, vg.LV("thick").PVs = "-wC-a-----", []string{"3"}
+	vg.Hidden = append(vg.Hidden, LV{Name: "pvmove0", MoveSource: "1", Attr: "p-C-aom---"},
+		LV{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}},
+		LV{Name: "pvmove0_mimage_1", Parent: "pvmove0", PVs: []string{"9"}})
+	want["thick"] = []string{"1", "3", "9"}
+	if diff := cmp.Diff(want, vg.DataDevices()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMoveOfAnInactiveVolumeHasNoPercentage(t *testing.T) {
 	vg := &VG{Hidden: []LV{{Name: "pvmove0", MoveSource: "1"},
 		{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}}}}

@@ -85,13 +85,19 @@ type VolumeState struct {
 	// DataPercent is the written part of a thin volume. It is nil for other volumes, and while the volume is not
 	// active.
 	DataPercent *float64
-	// PoolPercent is the current data usage of the thin pool of the volume. It is nil for other volumes, and while the
-	// pool is not active.
+	// PoolPercent is the current data usage of the thin pool of the volume. It is nil for other volumes, and while
+	// the pool is not active.
 	PoolPercent *float64
 	ReadOnly    bool
 	// ExistingVolumeGroup: an administrator created the volume group.
 	ExistingVolumeGroup bool
+	// Devices are the physical volumes with extents of the volume, as lvm.VG.DataDevices returns them. It is empty
+	// for a volume that was created since the last report, if its place is not known.
+	Devices []PhysicalVolume
 }
+
+// PhysicalVolume is a physical volume by its UUID. Name is the path of its device, "" if it is missing.
+type PhysicalVolume struct{ UUID, Name string }
 
 // Volumes returns the volumes of all classes. It also returns every class, with an error if the class is not
 // available. The report can be as old as conditionAge.
@@ -113,6 +119,7 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 		}
 		l.now(ctx, e.kernel)
 		suspended := l.suspendedDevices()
+		devices := l.dataDevices()
 		for j := range l.vg.LVs {
 			lv := &l.vg.LVs[j]
 			if !l.has(lv) {
@@ -125,10 +132,28 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 				Damaged: l.isDamaged(lv), PoolPercent: l.fill.data,
 				ReadOnly:            lv.Attr.ReadOnly(),
 				ExistingVolumeGroup: l.class.ExistingVolumeGroup,
+				Devices:             devices[lv.Name],
 			})
 		}
 	}
 	return volumes, classes, nil
+}
+
+// dataDevices returns the physical volumes with extents of each volume, by the name of the volume.
+func (l classView) dataDevices() map[string][]PhysicalVolume {
+	names := map[string]string{}
+	for _, pv := range l.vg.PVs {
+		if !pv.Missing {
+			names[pv.UUID] = pv.Name
+		}
+	}
+	found := map[string][]PhysicalVolume{}
+	for volume, list := range l.vg.DataDevices() {
+		for _, uuid := range list {
+			found[volume] = append(found[volume], PhysicalVolume{UUID: uuid, Name: names[uuid]})
+		}
+	}
+	return found
 }
 
 func deviceOf(lv *lvm.LV) string {

@@ -177,6 +177,14 @@ func contractMove(t *testing.T, b Bench) {
 	}
 	b.seeOn(t, b.Disks[0], "")
 	b.seeOn(t, b.Disks[1], "thick thin")
+	_, vg := look(t, b)
+	moved := []string{b.pv(t, b.Disks[1]).UUID}
+	devices := vg.DataDevices()
+	for _, name := range []string{"thick", "thin"} {
+		if diff := cmp.Diff(moved, devices[name]); diff != "" {
+			t.Errorf("after the move, %s is on: %s", name, diff)
+		}
+	}
 	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNotFound)
 	wantNoPV(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[2]}))
 	ok(t, l.PVMoveResume(ctx))
