@@ -10,7 +10,7 @@ import (
 
 // The scenes are in files for promtool: Prometheus' own code evaluates the rules.
 func TestAlertsOfTheServiceFireWhenTheyShould(t *testing.T) {
-	scenes := []string{"tests/service_test.yaml", "tests/orphans_test.yaml"}
+	scenes := []string{"tests/service_test.yaml", "tests/orphans_test.yaml", "tests/volumes_test.yaml"}
 	text := read(t, scenes[0]) + read(t, scenes[1])
 	for _, g := range rules.Groups() {
 		for _, a := range g.Alerts {

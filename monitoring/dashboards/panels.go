@@ -82,7 +82,7 @@ func quantile(metric, matchers string) string {
 func one(expr, name string) []query { return []query{{expr: expr, name: name}} }
 
 func rows() []row {
-	return []row{overview(), capacity(), volumes(), devices(), redundancy(), operations(), components()}
+	return []row{overview(), capacity(), volumes(), volumeIO(), devices(), redundancy(), operations(), components()}
 }
 
 func overview() row {
@@ -204,6 +204,36 @@ func volumes() row {
 		{title: "Claims with the most growth per day", kind: lines, width: 6, unit: inBytes,
 			queries: one("topk(5, "+growth(onClass+`, persistentvolumeclaim!=""`)+" > 0)",
 				"{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the growth rate of the last six hours."},
+	}}
+}
+
+// volumeRate returns a query for a recorded rate of all volumes of each device class.
+func volumeRate(counter string) string {
+	return fmt.Sprintf("sum %s(lvms:volume_%s:rate5m{%s})", byClass, counter, onClass)
+}
+
+// readAndWritten returns the queries for reads and writes.
+func readAndWritten(read, written string) []query {
+	return []query{{expr: read, name: classes + " read"}, {expr: written, name: classes + " write"}}
+}
+
+// volumeLatency returns a query for the average time of a request in seconds. Without requests there is no value.
+func volumeLatency(seconds, requests string) string {
+	return volumeRate(seconds) + " / (" + volumeRate(requests) + " > 0)"
+}
+
+func volumeIO() row {
+	return row{"I/O of volumes", []panel{
+		{title: "Volumes: throughput per second", kind: lines, width: 6, unit: inBytes,
+			queries: readAndWritten(volumeRate("read_bytes"), volumeRate("written_bytes")),
+			help: "Bytes per second of all volumes of the device class, average of five minutes. A write to a " +
+				"redundant volume counts once."},
+		{title: "Volumes: requests per second", kind: lines, width: 6, unit: plain, decimals: 1,
+			queries: readAndWritten(volumeRate("reads"), volumeRate("writes")),
+			help:    "Requests (IOPS) of all volumes of the device class, average of five minutes."},
+		{title: "Volumes: average latency, seconds", kind: lines, width: 6, unit: plain, decimals: 4,
+			queries: readAndWritten(volumeLatency("read_seconds", "reads"), volumeLatency("write_seconds", "writes")),
+			help:    "Time of a request to the volumes of the device class, including the time in the devices."},
 	}}
 }
 

@@ -45,7 +45,7 @@ type Group struct {
 
 // Groups returns all rules.
 func Groups() []Group {
-	return []Group{capacity(), devices(), service()}
+	return []Group{capacity(), devices(), volumes(), service()}
 }
 
 // window is the time over which the worst value counts.

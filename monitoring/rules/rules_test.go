@@ -14,8 +14,8 @@ const metricsPage = "../../docs/reference/metrics.md"
 
 var (
 	camelCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]+$`)
-	recorded  = regexp.MustCompile(`^lvms:[a-z_]+:[a-z]+$`) // level:metric:operation
-	series    = regexp.MustCompile(`\b((?:lvms|topolvm|csi)_[a-z_]+|lvms:[a-z_:]+)\b`)
+	recorded  = regexp.MustCompile(`^lvms:[a-z_]+:[a-z]+[0-9]*m?$`) // level:metric:operation
+	series    = regexp.MustCompile(`\b((?:lvms|topolvm|csi)_[a-z_]+|lvms:[a-z_:]+(?:[0-9]+m)?)\b`)
 )
 
 // The conventions are those that OpenShift's conformance tests check (openshift/origin, test/extended/prometheus).

@@ -22,9 +22,9 @@ var (
 	deviceFamily = metric.NewGauge("lvms_volume_device_info",
 		"1 for each device that has extents of a volume, including those of its copies and their metadata. For a thin "+
 			"volume, they are the devices with the data of its thin pool: its blocks can be on each of them. device "+
-			"and device_id are the name and the identity in the status of the node, as in lvms_device_state; a missing "+
-			"device has the last ones. physical_volume is the UUID. While data is moved between devices, the volumes "+
-			"of the move have all devices of the move. At most 16 devices of a volume have series. "+limitBound,
+			"and device_id are the name and the identity in the status of the node, as in lvms_device_state; a "+
+			"missing device has the last ones. physical_volume is the UUID. While data is moved between devices, the "+
+			"volumes of the move have all devices of the move. At most 16 devices of a volume have series. "+limitBound,
 		"node", "device_class", "volume", "namespace", "persistentvolumeclaim", "device", "device_id",
 		"physical_volume")
 	omittedFamily = metric.NewGauge("lvms_volume_device_info_omitted",
