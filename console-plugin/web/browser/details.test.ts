@@ -36,6 +36,7 @@ describe('details of a device class', () => {
     await makeVolume('pvc-1', { size: '20Gi' }, 'shop/database');
     await makeVolume('snapshot-1', { size: '20Gi', source: 'pvc-1', accessType: 'ro' }, 'shop/before-upgrade');
     await makeVolume('pvc-2', { nodeName: 'node-b' }, undefined, { 'lvm.topolvm.io/unclaimed': 'true' });
+    await makeVolume('snapshot-2', { size: '20Gi', source: 'gone', accessType: 'ro' }, 'shop/old');
     await makeVolume('pvc-3', { deviceClass: 'other' }, 'shop/elsewhere');
     const page = await open(browser, '/local-volumes');
     await page.getByRole('link', { name: 'Device class vg1' }).click();
@@ -43,7 +44,16 @@ describe('details of a device class', () => {
     await test(page, 'members').getByText('60 GiB of 100 GiB').first().waitFor();
     const volumes = test(page, 'volumes');
     await volumes.getByRole('link', { name: 'database' }).waitFor();
-    await volumes.getByText('Snapshot of shop/database').waitFor();
+    // A snapshot is below its volume: the keyboard expands it.
+    assert.equal(await volumes.getByText('Snapshot of shop/database').count(), 0, 'a snapshot is shown before its volume was expanded');
+    const branch = volumes.getByRole('button', { name: 'Snapshots and clones of database' });
+    await branch.press('ArrowRight');
+    await volumes.locator('tr[aria-level="2"]').getByText('Snapshot of shop/database').waitFor();
+    await branch.press('ArrowLeft');
+    await volumes.locator('tr[aria-level="2"]').waitFor({ state: 'detached' });
+    await branch.press('Enter');
+    await volumes.locator('tr[aria-level="1"][aria-expanded=true]').waitFor();
+    await volumes.getByText('The source gone no longer exists').waitFor();
     await volumes.getByText(/Orphaned: no PersistentVolume, snapshot or claim refers to this volume/).waitFor();
     assert.equal(await volumes.getByText('elsewhere').count(), 0, 'a volume of another device class is shown');
     await test(page, 'settings-card').getByText('Immutable: to extend existing thin pools').waitFor();

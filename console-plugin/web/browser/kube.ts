@@ -180,3 +180,9 @@ export const administered = (name: string, n: string, group: string, uuid: strin
     state: 'InUse', volumeGroup: group, volumeGroupUUID: uuid, pvUUID: `${n}-uuid`,
     reasons: [{ code: 'InVolumeGroup', message: `is a physical volume of the volume group ${group} (${uuid}), which no device class uses: to use it with its volumes, set existingVolumeGroup: ${group} in a device class; to destroy it with its volumes, add the UUID to wipeVolumeGroups of the deviceSelector` }],
   });
+
+/** What Prometheus scrapes from now on. A line can end with a time, in milliseconds since 1970. */
+export async function scraped(lines: string[]): Promise<void> {
+  const response = await fetch(`${url}/test/metrics`, { method: 'PUT', body: lines.map((l) => `${l}\n`).join('') });
+  assert.equal(response.status, 204);
+}

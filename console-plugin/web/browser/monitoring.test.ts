@@ -2,16 +2,10 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import type { LogicalVolume, VGStatus } from '../src/api/types';
-import { clean, judge, makeClaim, makeNode, makeVolume, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
+import { clean, judge, makeClaim, makeNode, makeVolume, member, namespace, paths, physicalVolume, request, scraped, tell, url } from './kube';
 import { accessible, close, fits, launch, open, picture, test } from './page';
 
 const GiB = 2 ** 30;
-
-/** What Prometheus scrapes from now on. */
-const scraped = async (lines: string[]): Promise<void> => {
-  const response = await fetch(`${url}/test/metrics`, { method: 'PUT', body: lines.map((l) => `${l}\n`).join('') });
-  assert.equal(response.status, 204);
-};
 
 function metrics(node: string, percent: number, deviceClass = 'vg1'): string[] {
   const labels = `{namespace="${namespace}",node="${node}",device_class="${deviceClass}"}`;

@@ -3,6 +3,7 @@ import { Chart } from '@patternfly/react-charts/dist/esm/victory/components/Char
 import { ChartAxis } from '@patternfly/react-charts/dist/esm/victory/components/ChartAxis/ChartAxis';
 import { ChartLine } from '@patternfly/react-charts/dist/esm/victory/components/ChartLine/ChartLine';
 import { ChartVoronoiContainer } from '@patternfly/react-charts/dist/esm/victory/components/ChartVoronoiContainer/ChartVoronoiContainer';
+import { withGaps } from '../model/series';
 import { color, DANGER, LINE, SUBTLE, WARNING } from './colors';
 import type { Line, Threshold } from './TimeSeries';
 
@@ -25,6 +26,8 @@ const DAY = 86_400_000;
 const label = { fill: SUBTLE, fontSize: 12 };
 const axis = { axis: { stroke: LINE }, ticks: { stroke: LINE }, tickLabels: label };
 
+const drawn = ({ points, step }: Line) => (step ? withGaps(points, step) : points);
+
 /** Lines over time. Its container tells what it shows: this is hidden from screen readers. */
 export default function SeriesChart({ lines, thresholds, from, to, most, format, locale, width, height }: Props) {
   const times = new Intl.DateTimeFormat(locale, to - from > 2 * DAY ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' });
@@ -45,7 +48,7 @@ export default function SeriesChart({ lines, thresholds, from, to, most, format,
         <ChartLine key={t.label} name={t.label} data={[{ x: from, y: t.value }, { x: to, y: t.value }]} style={{ data: { stroke: t.level === 'danger' ? DANGER : WARNING, strokeWidth: 1, strokeDasharray: '2 3' } }} />
       ))}
       {lines.flatMap((l, i) => [
-        <ChartLine key={l.label} data={l.points.map((p) => ({ x: p.at, y: p.value, said: l.label }))} style={{ data: { stroke: color(i), strokeWidth: 2 } }} />,
+        <ChartLine key={l.label} data={drawn(l).map((p) => ({ x: p.at, y: p.value, said: l.label }))} style={{ data: { stroke: color(i), strokeWidth: 2 } }} />,
         ...(l.forecast ? [<ChartLine key={`${l.label} forecast`} data={l.forecast.map((p) => ({ x: p.at, y: p.value, said: l.label }))} style={{ data: { stroke: color(i), strokeWidth: 2, strokeDasharray: '6 4' } }} />] : []),
       ])}
     </Chart>

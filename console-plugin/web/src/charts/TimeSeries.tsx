@@ -1,9 +1,10 @@
-import { Alert, Content, Flex, Skeleton, Stack, StackItem, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
+import { Content, Flex, Skeleton, Stack, StackItem, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
 import { lazy, useEffect, useRef, useState, type ReactNode } from 'react';
+import { MetricsUnavailable } from '../components/MetricsUnavailable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { History, Point } from '../kube/prometheus';
-import { summaryOf } from '../model/series';
+import { currentOf, summaryOf } from '../model/series';
 import { color, DANGER, WARNING } from './colors';
 import { Lazy } from './lazy';
 import { Legend, type LegendRow } from './Legend';
@@ -15,6 +16,8 @@ export interface Line {
   points: Point[];
   /** From the last point on; none without a forecast. */
   forecast?: Point[];
+  /** Milliseconds between two points. With it, times without a point are gaps in the line. */
+  step?: number;
 }
 
 export interface Threshold {
@@ -61,7 +64,11 @@ export function TimeSeries({ label, lines, thresholds = [], history, namespace, 
           )}
         </Flex>
       </StackItem>
-      <Unavailable history={history} namespace={namespace} />
+      {history.error && (
+        <StackItem>
+          <MetricsUnavailable metrics={history} namespace={namespace} />
+        </StackItem>
+      )}
       {!history.loaded && (
         <StackItem>
           <Skeleton height={`${HEIGHT}px`} screenreaderText={t('Loading metrics')} />
@@ -75,20 +82,23 @@ export function TimeSeries({ label, lines, thresholds = [], history, namespace, 
       {drawn.length > 0 &&
         (table ? (
           <StackItem>
-            <Values label={label} lines={drawn} format={format} />
+            <Values label={label} lines={drawn} format={format} to={to} />
           </StackItem>
         ) : (
           <StackItem role="group" aria-label={label}>
             <Drawing lines={drawn} thresholds={thresholds} from={from} to={to} most={most} format={format} locale={locale} />
-            <Legend inline rows={legendOf(drawn, thresholds, format, t('Forecast'))} />
+            <Legend inline rows={legendOf(drawn, thresholds, format, t('Forecast'), to)} />
           </StackItem>
         ))}
     </Stack>
   );
 }
 
-function legendOf(lines: Line[], thresholds: Threshold[], format: Props['format'], forecast: string): LegendRow[] {
-  const now = (l: Line): string => format(l.points.at(-1)?.value ?? 0);
+function legendOf(lines: Line[], thresholds: Threshold[], format: Props['format'], forecast: string, to: number): LegendRow[] {
+  const now = (l: Line): string => {
+    const value = currentOf(l.points, l.step, to);
+    return value === undefined ? '–' : format(value);
+  };
   return [
     ...lines.map((l, i): LegendRow => ({ label: l.label, text: now(l), color: color(i), mark: 'line' })),
     ...(lines.some((l) => l.forecast) ? [{ label: forecast, color: 'currentColor', mark: 'dashes' as const }] : []),
@@ -117,7 +127,7 @@ function Drawing(props: Omit<Parameters<typeof SeriesChart>[0], 'width' | 'heigh
   );
 }
 
-function Values({ label, lines, format }: Pick<Props, 'label' | 'lines' | 'format'>) {
+function Values({ label, lines, format, to }: Pick<Props, 'label' | 'lines' | 'format' | 'to'>) {
   const { t } = useT();
   const text = (value?: number): string => (value === undefined ? '–' : format(value));
   return (
@@ -133,26 +143,8 @@ function Values({ label, lines, format }: Pick<Props, 'label' | 'lines' | 'forma
       ]}
       cells={(l) => {
         const s = summaryOf(l.points, l.forecast);
-        return [l.label, text(s.now), text(s.lowest), text(s.highest), ...(lines.some((o) => o.forecast) ? [text(s.ahead)] : [])];
+        return [l.label, text(currentOf(l.points, l.step, to)), text(s.lowest), text(s.highest), ...(lines.some((o) => o.forecast) ? [text(s.ahead)] : [])];
       }}
     />
-  );
-}
-
-/** Why there are no lines, or why they may be old. */
-function Unavailable({ history, namespace }: Pick<Props, 'history' | 'namespace'>) {
-  const { t } = useT();
-  if (!history.error) return null;
-  const forbidden = namespace
-    ? t('Metrics unavailable: you lack permission to see the metrics of {{namespace}}. The ClusterRole view in that namespace is sufficient.', { namespace })
-    : t('Metrics unavailable: you lack permission to see the metrics of all namespaces. The ClusterRole cluster-monitoring-view is sufficient.');
-  return (
-    <StackItem>
-      {history.forbidden ? (
-        <Alert isInline isPlain variant="info" data-test="series-forbidden" title={forbidden} />
-      ) : (
-        <Alert isInline isPlain variant="warning" data-test="series-unknown" title={t('Metrics unavailable: Prometheus is unreachable ({{error}})', { error: history.error })} />
-      )}
-    </StackItem>
   );
 }

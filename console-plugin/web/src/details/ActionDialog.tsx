@@ -12,7 +12,7 @@ import { msg } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { alsoTaken, alsoTakes, modeOf, tick, type Seen } from '../model/selection';
 import { consequencesOfResumption, consequencesOfSuspension, requestText, volumesBeside, withSuspension } from '../model/suspension';
-import { volumesOf } from '../model/volumes';
+import { titleOf, volumesOf } from '../model/volumes';
 import { Reason, UserError, useRecord } from '../suspension/Reason';
 
 interface Common {
@@ -113,7 +113,7 @@ function useVolumesBeside(member: Member, enabled: boolean): { volumes?: string[
   return useMemo(() => {
     if (!enabled || logicalVolumes.error) return { error: logicalVolumes.error };
     if (!logicalVolumes.loaded || !(persistentVolumes.loaded || persistentVolumes.error)) return {};
-    return { volumes: volumesBeside(member, volumesOf(logicalVolumes.data, persistentVolumes.error ? undefined : persistentVolumes.data)) };
+    return { volumes: volumesBeside(member, volumesOf(logicalVolumes.data, persistentVolumes.error ? undefined : persistentVolumes.data)).map(titleOf).sort() };
   }, [member, enabled, logicalVolumes, persistentVolumes]);
 }
 

@@ -3,12 +3,14 @@ import {
   Alert, Breadcrumb, BreadcrumbItem, Button, Card, CardBody, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm,
   EmptyState, EmptyStateBody, Flex, PageSection, Stack, StackItem, Title,
 } from '@patternfly/react-core';
-import { useMemo } from 'react';
+import { lazy, useMemo } from 'react';
 import { Link, useParams } from 'react-router';
 import { DEFAULTS } from '../api/limits';
 import { classesOf, storageClassName, type DeviceApproval, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
 import { ApprovalsCard } from '../approval/ApprovalsCard';
 import { CapacityDonut } from '../charts/CapacityDonut';
+import { IOCard } from '../charts/IOCard';
+import { Lazy, NotLoaded } from '../charts/lazy';
 import { UsageCard } from '../charts/UsageCard';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
@@ -27,6 +29,9 @@ import { classSettingsPath, overviewPath } from '../paths';
 import { RecoveriesCard } from '../recovery/RecoveriesCard';
 import { MembersCard } from './MembersCard';
 import { VolumesCard } from './VolumesCard';
+
+// Loaded after the page, which stays small.
+const RankingCards = lazy(() => import('./RankingCards'));
 
 /** Everything about one device class. */
 export default function ClassPage() {
@@ -161,6 +166,9 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approv
         <UsageCard namespace={namespace} deviceClass={name} />
       </StackItem>
       <StackItem>
+        <IOCard scope={{ deviceClass: name }} />
+      </StackItem>
+      <StackItem>
         <Card data-test="nodes">
           <CardTitle component="h2">{t('Nodes')}</CardTitle>
           <CardBody>
@@ -173,6 +181,9 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approv
       <StackItem>
         <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />
       </StackItem>
+      <Lazy fallback={<Loading />} failed={<NotLoaded />}>
+        <RankingCards name={name} thin={thin} />
+      </Lazy>
       <StackItem>
         <VolumesCard cluster={cluster} name={name} thin={thin} />
       </StackItem>

@@ -66,9 +66,12 @@ interface Matrix {
   data?: { resultType?: string; result?: { metric: Record<string, string>; values: [number, string][] }[] };
 }
 
+/** Seconds between two points of a chart of so many seconds. */
+export const stepOf = (seconds: number): number => Math.max(INTERVAL, Math.ceil(seconds / POINTS / INTERVAL) * INTERVAL);
+
 /** Asks for the values of the last seconds. The times are multiples of the step, so that the next answer has the same ones. */
 export async function askRange(query: string, seconds: number, namespace?: string): Promise<Series[]> {
-  const step = Math.max(INTERVAL, Math.ceil(seconds / POINTS / INTERVAL) * INTERVAL);
+  const step = stepOf(seconds);
   const end = Math.floor(Date.now() / 1000 / step) * step;
   const parameters = new URLSearchParams({ query, start: String(end - Math.ceil(seconds / step) * step), end: String(end), step: String(step), ...(namespace ? { namespace } : {}) });
   const response = await consoleFetch(`/api/prometheus${namespace ? '-tenancy' : ''}/api/v1/query_range?${parameters}`, {}, TIMEOUT * 1000);
@@ -79,9 +82,9 @@ export async function askRange(query: string, seconds: number, namespace?: strin
   }));
 }
 
-/** The values of a query, now and once a minute. Without a query nothing is asked. */
-export function useMetrics(query: string | undefined, namespace?: string): Metrics {
-  const { data, ...state } = useAsked(query, useCallback((q: string) => ask(q, namespace), [namespace]), none);
+/** The values of a query, now and after each interval, in seconds. Without a query nothing is asked. */
+export function useMetrics(query: string | undefined, namespace?: string, interval = INTERVAL): Metrics {
+  const { data, ...state } = useAsked(query, useCallback((q: string) => ask(q, namespace), [namespace]), none, interval);
   return useMemo(() => ({ ...state, samples: data }), [data, state.loaded, state.error, state.forbidden]);
 }
 
@@ -101,8 +104,8 @@ interface Asked<T> {
   forbidden?: boolean;
 }
 
-/** Asks now and once a minute, less often after failures. What was answered last stays until there is a new answer, or another question. */
-function useAsked<T>(query: string | undefined, question: (query: string) => Promise<T>, empty: T): Asked<T> {
+/** Asks now and after each interval, less often after failures. What was answered last stays until there is a new answer, or another question. */
+function useAsked<T>(query: string | undefined, question: (query: string) => Promise<T>, empty: T, interval = INTERVAL): Asked<T> {
   const [asked, set] = useState<Asked<T>>({ data: empty, loaded: false });
   useEffect(() => {
     if (!query) return undefined;
@@ -119,13 +122,13 @@ function useAsked<T>(query: string | undefined, question: (query: string) => Pro
         const code = (error as { code?: number }).code;
         if (!ended) set((last) => ({ ...last, loaded: true, error: textOf(error), forbidden: code === 401 || code === 403 }));
       }
-      if (!ended) timer = setTimeout(() => void next(), Math.min(LONGEST, INTERVAL * 2 ** failures) * 1000);
+      if (!ended) timer = setTimeout(() => void next(), (failures ? Math.min(LONGEST, INTERVAL * 2 ** failures) : interval) * 1000);
     };
     void next();
     return () => {
       ended = true;
       clearTimeout(timer);
     };
-  }, [query, question, empty]);
+  }, [query, question, empty, interval]);
   return asked;
 }

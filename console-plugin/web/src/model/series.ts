@@ -8,18 +8,23 @@ interface Point {
 
 /** What a table says of a line. */
 export interface Summary {
-  now?: number;
   lowest?: number;
   highest?: number;
   /** The value at the end of the forecast. */
   ahead?: number;
 }
 
+/** The current value: none if the last point is older than two steps, in milliseconds. Without a step, it is the last point. */
+export function currentOf(points: Point[], step: number | undefined, now: number): number | undefined {
+  const last = points.at(-1);
+  return last && (!step || now - last.at <= 2 * step) ? last.value : undefined;
+}
+
 export function summaryOf(points: Point[], forecast?: Point[]): Summary {
   const values = points.map((p) => p.value);
   if (values.length === 0) return {};
   return {
-    now: values.at(-1), lowest: values.reduce((a, b) => Math.min(a, b)), highest: values.reduce((a, b) => Math.max(a, b)),
+    lowest: values.reduce((a, b) => Math.min(a, b)), highest: values.reduce((a, b) => Math.max(a, b)),
     ahead: forecast?.at(-1)?.value,
   };
 }
@@ -36,5 +41,24 @@ export function forecastLine(points: Point[], predicted: number | undefined, aft
   return [last, { at: Math.round(last.at + Math.max(0, share) * after), value: end }];
 }
 
-/** The highest value of an axis for lines that have no natural limit: the highest point and a tenth above it, at least one. */
-export const mostOf = (lines: Point[][]): number => lines.flat().reduce((most, p) => Math.max(most, p.value), 0) * 1.1 || 1;
+/** The highest value of an axis for lines that have no natural limit: the highest point and a tenth above it. Without any value above 0, it is least. */
+export const mostOf = (lines: Point[][], least = 1): number => lines.flat().reduce((most, p) => Math.max(most, p.value), 0) * 1.1 || least;
+
+/**
+ * The points of a line with a null in each gap, which the drawing leaves out: a time is missing if two points are further apart than a step, in milliseconds.
+ * A point without neighbors becomes a short line, since it would not be seen otherwise.
+ */
+export function withGaps(points: Point[], step: number): { at: number; value: number | null }[] {
+  const parts: Point[][] = [];
+  for (const p of points) {
+    const part = parts.at(-1);
+    const last = part?.at(-1);
+    if (part && last && p.at - last.at <= step * 1.5) part.push(p);
+    else parts.push([p]);
+  }
+  return parts.flatMap((part, i) => {
+    const [p] = part;
+    const drawn = part.length === 1 && p ? [{ ...p, at: p.at - step / 4 }, { ...p, at: p.at + step / 4 }] : part;
+    return i ? [{ at: (drawn[0]?.at ?? 0) - step / 8, value: null }, ...drawn] : drawn;
+  });
+}

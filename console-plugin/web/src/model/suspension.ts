@@ -82,14 +82,10 @@ export function withSuspension(c: DeviceClass, member: Member, suspend: boolean,
 /** A request in words of the API. */
 export const requestText = (r: DeviceRequest): string => (r.suspend ? `${r.action}, suspend: true` : r.action);
 
-/** The volumes of the volume group of a member, by claim or else by name. */
-export function volumesBeside({ node, group }: Member, volumes: Volume[]): string[] {
-  return volumes
-    // A LogicalVolume without a device class is in the default one, which may be any.
-    .filter((v) => v.node === node && (!v.lv.spec.deviceClass || v.lv.spec.deviceClass === group.name) && v.kind === 'volume')
-    .map((v) => (v.namespace && v.claim ? `${v.namespace}/${v.claim}` : v.name))
-    .sort();
-}
+/** The volumes of the volume group of a member. Snapshots are left out. */
+export const volumesBeside = ({ node, group }: Member, volumes: Volume[]): Volume[] =>
+  // A LogicalVolume without a device class is in the default one, which may be any.
+  volumes.filter((v) => v.node === node && (!v.lv.spec.deviceClass || v.lv.spec.deviceClass === group.name) && v.kind === 'volume');
 
 /** Names in a sentence, at most MOST of them. */
 export const limited = (names: string[]): { names: string; more: number } => ({ names: names.slice(0, MOST).join(', '), more: Math.max(0, names.length - MOST) });

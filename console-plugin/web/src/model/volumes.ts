@@ -24,6 +24,9 @@ export interface Volume {
   lv: LogicalVolume;
 }
 
+/** The claim, or else the name of the LogicalVolume. */
+export const titleOf = ({ namespace, claim, name }: Volume): string => (namespace && claim ? `${namespace}/${claim}` : name);
+
 /** A LogicalVolume without a device class is of the default one. */
 export const classOf = (lv: LogicalVolume, cluster: LVMCluster | undefined): string | undefined => {
   const classes = classesOf(cluster);

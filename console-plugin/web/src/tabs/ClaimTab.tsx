@@ -2,6 +2,7 @@ import { Alert, Card, CardBody, CardHeader, CardTitle, Content, DescriptionList,
 import { useMemo, useState, type ReactNode } from 'react';
 import { Link } from 'react-router';
 import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
+import { IOCard } from '../charts/IOCard';
 import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
@@ -11,6 +12,7 @@ import { stablePath } from '../model/devices';
 import { usageOf } from '../model/health';
 import { limitsOf } from '../model/iolimits';
 import { membersOf, type Member } from '../model/members';
+import { disksOf, disksQuery, type Disk } from '../model/placement';
 import { formatBytes } from '../model/quantity';
 import { classOf, volumesOf, type Volume } from '../model/volumes';
 import { classPath, nodePath, persistentVolumePath } from '../paths';
@@ -71,6 +73,8 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
   const usage = status.data ? usageOf([status.data], new Map()).filter((u) => u.deviceClass === name) : [];
   const pool = usage[0]?.group;
   const members = useMemo(() => (name && status.data ? membersOf(name, [status.data]) : []), [name, status.data]);
+  const placed = useMetrics(lv?.metadata.uid ? disksQuery(lv.metadata.uid) : undefined, claim.metadata.namespace);
+  const disks = useMemo(() => disksOf(placed.samples, members), [placed.samples, members]);
   const written = useMetrics(lv && pool?.thinPool ? `lvms_volume_data_percent{volume="${lv.metadata.uid}"}` : undefined, claim.metadata.namespace);
   return (
     <>
@@ -97,7 +101,7 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
             <CardTitle component="h2">{t('Device class {{name}} on node {{node}}', { name, node: volume.node })}</CardTitle>
             <CardBody>
               <UsageTable name={name} thin={!!pool?.thinPool} usage={usage} loaded={status.loaded && !status.error} />
-              <Where members={members} />
+              {disks ? <Disks disks={disks} thin={!!pool?.thinPool} /> : <Where members={members} />}
             </CardBody>
           </Card>
         </StackItem>
@@ -105,6 +109,11 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
       {volume && claim.metadata.namespace && claim.metadata.name && (
         <StackItem>
           <UseCard namespace={claim.metadata.namespace} claim={claim.metadata.name} volume={volume.lv.metadata.uid} thin={!!pool?.thinPool} size={volume.size} />
+        </StackItem>
+      )}
+      {volume?.lv.metadata.uid && (
+        <StackItem>
+          <IOCard scope={{ volume: volume.lv.metadata.uid }} namespace={claim.metadata.namespace} />
         </StackItem>
       )}
       {volume && (
@@ -116,7 +125,26 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
   );
 }
 
-/** On which disks the volume can be. Only LVM on the node knows more. */
+/** The disks that the volume is on. */
+function Disks({ disks, thin }: { disks: Disk[]; thin: boolean }) {
+  const { t } = useT();
+  const only = disks.length === 1 ? t('The volume is on this disk:') : t('The volume is on these disks:');
+  return (
+    <div data-test="disks">
+      <Content component="p">{thin ? t('The thin pool has its data on these disks. Each of them can have data of the volume:') : only}</Content>
+      <List>
+        {disks.slice(0, MOST).map(({ uuid, device, member }) => (
+          <ListItem key={uuid}>
+            {device} <StateLabel state={member?.pv.state ?? 'Unknown'} /> {member?.device && stablePath(member.device).replace('/dev/disk/', '')}
+          </ListItem>
+        ))}
+      </List>
+      {disks.length > MOST && <Content component="p">{t('{{count}} more', { count: disks.length - MOST })}</Content>}
+    </div>
+  );
+}
+
+/** On which disks the volume can be, if the node agent has not said it. */
 function Where({ members }: { members: Member[] }) {
   const { t } = useT();
   if (members.length === 0) return null;

@@ -59,6 +59,32 @@ describe('the slots of a node', () => {
     expect(text('read-error')).toContain('forbidden');
   });
 
+  it('the node agent says on which disk a volume is; of others, the disks are unknown', async () => {
+    const [x, y] = [lv('x', {}, 'shop/data'), lv('y', {}, 'shop/logs')];
+    x.metadata.uid = 'ux';
+    y.metadata.uid = 'uy';
+    volumes = { data: [x, y], loaded: true };
+    const asked: string[] = [];
+    vi.stubGlobal('fetch', (url: string) => {
+      asked.push(new URLSearchParams(url.split('?')[1]).get('query') ?? '');
+      return Promise.resolve(Response.json({ status: 'success', data: { resultType: 'vector', result: [{ metric: { node: 'a', volume: 'ux', device: '/dev/sd1', physical_volume: 'u1' }, value: [0, '1'] }] } }));
+    });
+    show(<SlotsCard status={status(1, 2)} known />);
+    await waitFor(() => expect(text('slot-/dev/sd1')).toContain('Volumes with data on the device (1): shop/data'));
+    expect(text('slot-/dev/sd2')).not.toContain('shop/data');
+    expect(text('slot-/dev/sd2')).toContain('Volumes whose disks are unknown (1): shop/logs');
+    expect(asked).toEqual(['topk(2000, lvms_volume_device_info{node="a"})']);
+  });
+
+  it('without an answer, a volume can be on each disk', async () => {
+    volumes = { data: [lv('x', {}, 'shop/data')], loaded: true };
+    let answered = 0;
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('no', { status: 502 })).finally(() => answered++));
+    show(<SlotsCard status={status(1, 2)} known />);
+    await waitFor(() => expect(answered).toBe(1));
+    for (const disk of ['sd1', 'sd2']) expect(text(`slot-/dev/${disk}`)).toContain('which can have data on this disk (1): shop/data');
+  });
+
   it('a long list ends, and says how many disks are missing', () => {
     show(<SlotsCard status={status(...Array.from({ length: 70 }, (_, i) => i))} known />);
     expect(document.querySelectorAll('li')).toHaveLength(64);
