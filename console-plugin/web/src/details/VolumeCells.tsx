@@ -17,7 +17,7 @@ export function Branch({ row: { volume, level, children, expanded }, toggle }: {
     toggle(volume.name);
   };
   return (
-    <div style={{ display: 'flex', alignItems: 'center', gap: '0.25rem', paddingInlineStart: `${(level - 1) * 0.75}rem` }}>
+    <div style={{ display: 'flex', alignItems: 'center', marginInlineStart: '-1.25rem', paddingInlineStart: `${(level - 1) * 0.75}rem` }}>
       <span style={{ flex: 'none', width: '1.25rem' }}>
         {children > 0 && (
           <Button
