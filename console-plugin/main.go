@@ -20,7 +20,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/console-plugin/server"
 )
 
-// dist contains the directory plugin, which `make console-build` writes.
+// dist contains the directory plugin, which `make console-build` writes. It has the build for older consoles in its
+// directory legacy.
 //
 //go:embed all:dist
 var dist embed.FS
@@ -59,9 +60,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if _, err := fs.Stat(files, "plugin-manifest.json"); errors.Is(err, fs.ErrNotExist) {
-		return errors.New(
-			"the plugin is missing in this program: build it with `make console-build`")
+	for _, manifest := range []string{"plugin-manifest.json", server.Legacy[1:] + "plugin-manifest.json"} {
+		if _, err := fs.Stat(files, manifest); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s of the plugin is missing in this program: build it with `make console-build`",
+				manifest)
+		}
 	}
 	o.Files, o.Log = files, slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -101,7 +101,8 @@ func user(r *http.Request) string {
 
 func (b *bridge) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /api/plugins/"+pluginName+"/", http.StripPrefix("/api/plugins/"+pluginName, nosniff(b.plugin)))
+	mux.Handle("GET /api/plugins/"+pluginName+"/", http.StripPrefix("/api/plugins/"+pluginName,
+		nosniff(http.HandlerFunc(b.asset))))
 	mux.HandleFunc("GET /locales/resource.json", b.locale)
 	mux.Handle("/api/kubernetes/", http.StripPrefix("/api/kubernetes", http.HandlerFunc(b.kubernetes)))
 	mux.Handle("GET /static/", http.StripPrefix("/static/", nosniff(http.FileServer(http.Dir(b.host)))))
@@ -123,11 +124,32 @@ func nosniff(next http.Handler) http.Handler {
 	})
 }
 
+// legacyCookie is a cookie that makes the bridge an older console, which shares React 17: it has another page, and the
+// ConsolePlugin has the path of another build of the plugin.
+const legacyCookie = "legacy-console"
+
+// legacyFolder is the folder of the page of the older console, and of the build for it.
+const legacyFolder = "/legacy"
+
+// folderFor returns the folder of the page and of the build for a request.
+func folderFor(r *http.Request) string {
+	if _, err := r.Cookie(legacyCookie); err != nil {
+		return ""
+	}
+	return legacyFolder
+}
+
+// asset requests a file of the build from the plugin's server.
+func (b *bridge) asset(w http.ResponseWriter, r *http.Request) {
+	r.URL.Path = folderFor(r) + r.URL.Path
+	b.plugin.ServeHTTP(w, r)
+}
+
 // locale requests a file from the plugin's server, like the console for a namespace plugin__NAME.
 func (b *bridge) locale(w http.ResponseWriter, r *http.Request) {
 	language := filepath.Base(r.URL.Query().Get("lng"))
 	namespace := filepath.Base(r.URL.Query().Get("ns"))
-	r.URL.Path = "/locales/" + language + "/" + namespace + ".json"
+	r.URL.Path = folderFor(r) + "/locales/" + language + "/" + namespace + ".json"
 	r.URL.RawQuery = ""
 	b.plugin.ServeHTTP(w, r)
 }
@@ -207,7 +229,7 @@ const policy = "base-uri 'self'; default-src 'self'; img-src 'self' data:; font-
 
 // index serves the page for every path of the console.
 func (b *bridge) index(w http.ResponseWriter, r *http.Request) {
-	page, err := os.ReadFile(filepath.Join(b.host, "index.html"))
+	page, err := os.ReadFile(filepath.Join(b.host, folderFor(r), "index.html"))
 	if err != nil {
 		http.Error(w, "the page was not built", http.StatusInternalServerError)
 		return

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 )
@@ -81,6 +82,31 @@ func TestTheTokenOfTheUserGoesOnAndWhatIsTheConsolesDoesNot(t *testing.T) {
 		}
 		if got["authorization"] != "Bearer viewer-token" || got["cookie"] != "" || got["csrf"] != "" {
 			t.Errorf("%s: %v", path, got)
+		}
+	}
+}
+
+// Like a console whose ConsolePlugin has the path of the build for older consoles.
+func TestAnOlderConsoleHasItsOwnBuild(t *testing.T) {
+	b := newTestBridge(t)
+	for _, folder := range []string{"", legacyFolder} {
+		if err := os.MkdirAll(b.host+folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(b.host+folder+"/index.html", []byte("page "+folder), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"/api/plugins/" + pluginName + "/config.json":           `"path":"` + folder + `/config.json"`,
+			"/locales/resource.json?lng=fr&ns=plugin__lvms-console": `"path":"` + folder + `/locales/fr/plugin__`,
+			"/local-volumes": "page " + folder} {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			if folder != "" {
+				r.AddCookie(&http.Cookie{Name: legacyCookie, Value: "4.19"})
+			}
+			if code, body := answer(b, r); code != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s: got %d %s, want %s", path, code, body, want)
+			}
 		}
 	}
 }

@@ -61,6 +61,10 @@ func newFiles(files fs.FS) (map[string]file, error) {
 	return list, nil
 }
 
+// Legacy is the path below which the server has the build for the consoles of OpenShift 4.19 to 4.21. The console
+// requests everything below the path that spec.backend.service.basePath of the ConsolePlugin has.
+const Legacy = "/legacy/"
+
 // NewHandler returns a handler for the files of a build, the configuration of the pages, and /healthz.
 func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 	list, err := newFiles(files)
@@ -85,7 +89,7 @@ func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 		case "/healthz":
 			respond(w, "text/plain; charset=utf-8", []byte("ok\n"))
 			return
-		case "/config.json":
+		case "/config.json", Legacy + "config.json":
 			respond(w, types[".json"], config)
 			return
 		}

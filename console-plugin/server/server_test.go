@@ -40,8 +40,9 @@ func compressed(t *testing.T, text string) []byte {
 func build(t *testing.T) fs.FS {
 	t.Helper()
 	files := fstest.MapFS{"locales/fr/plugin__x.json": {Data: []byte(`{"a":"b"}`)},
-		"source.map": {Data: []byte("secret")}}
-	for name, text := range map[string]string{"plugin-manifest.json": `{"name":"x"}`, script: "run()"} {
+		"legacy/locales/fr/plugin__x.json": {Data: []byte(`{"a":"c"}`)}, "source.map": {Data: []byte("secret")}}
+	for name, text := range map[string]string{"plugin-manifest.json": `{"name":"x"}`, script: "run()",
+		"legacy/plugin-manifest.json": `{"name":"y"}`, "legacy/" + script: "walk()"} {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
 		files[name+".gz"] = &fstest.MapFile{Data: compressed(t, text)}
 	}
@@ -157,12 +158,19 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 		"/plugin-manifest.json":      {200, "application/json; charset=utf-8", "no-cache", `{"name":"x"}`},
 		"/locales/fr/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
 		"/config.json":               {200, "application/json; charset=utf-8", "no-store", `{"namespace":"ns"}`},
-		"/healthz":                   {200, "text/plain; charset=utf-8", "no-store", "ok\n"},
-		"/source.map":                {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
-		"/":                          {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
-		"/locales/":                  {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
-		"/../../etc/passwd":          {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
-		"/" + script + ".gz":         {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		Legacy + script: {200, "text/javascript; charset=utf-8",
+			"public, max-age=31536000, immutable", "walk()"},
+		Legacy + "plugin-manifest.json":      {200, "application/json; charset=utf-8", "no-cache", `{"name":"y"}`},
+		Legacy + "locales/fr/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"c"}`},
+		Legacy + "config.json": {200, "application/json; charset=utf-8", "no-store",
+			`{"namespace":"ns"}`},
+		Legacy:               {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/healthz":           {200, "text/plain; charset=utf-8", "no-store", "ok\n"},
+		"/source.map":        {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/":                  {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/locales/":          {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/../../etc/passwd":  {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
+		"/" + script + ".gz": {404, "text/plain; charset=utf-8", "no-store", "file not found\n"},
 	}
 	for path, want := range tests {
 		response, body := r.do(t, http.MethodGet, path)

@@ -22,9 +22,10 @@ export async function launch(): Promise<Browser> {
 /** What the browser said that it should not have. */
 const complaints = new WeakMap<Page, string[]>();
 
-export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp; language?: string } = {}): Promise<Page> {
+export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp; language?: string; legacy?: boolean } = {}): Promise<Page> {
   const context: BrowserContext = await browser.newContext({ viewport: { width: 1500, height: 1000 }, locale: options.language ?? 'en-US' });
   if (options.as) await context.addCookies([{ name: 'openshift-session-token', value: options.as, url }]);
+  if (options.legacy) await context.addCookies([{ name: 'legacy-console', value: '4.19', url }]);
   const page = await context.newPage();
   const said: string[] = [];
   complaints.set(page, said);

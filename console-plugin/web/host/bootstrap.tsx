@@ -4,11 +4,11 @@ import i18next from 'i18next';
 import HttpBackend from 'i18next-http-backend';
 import { transformNamespace } from 'i18next-v4-format-converter';
 import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react';
-import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
-import { BrowserRouter, Link, Route, Routes } from 'react-router';
 import { AlertButton, Health, Inventory, Tab, tabPath } from './places';
 import { Languages, lastLanguage } from './languages';
+import { CALLBACK, consoleVersion, prepare, show } from './react';
+import { BrowserRouter, Link, Route, Routes } from './router';
 import { consoleFetch } from './sdk';
 
 declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
@@ -162,13 +162,14 @@ async function start(): Promise<void> {
   document.documentElement.lang = i18next.resolvedLanguage ?? 'en';
   await __webpack_init_sharing__('default');
   const store = new PluginStore({
-    loaderOptions: { entryCallbackSettings: { name: '__load_plugin_entry__' }, sharedScope: __webpack_share_scopes__.default, customDependencyResolutions: { '@console/pluginAPI': '4.22.0' } },
+    loaderOptions: { entryCallbackSettings: { name: CALLBACK }, sharedScope: __webpack_share_scopes__.default, customDependencyResolutions: { '@console/pluginAPI': consoleVersion } },
   });
+  prepare();
   await store.loadPlugin('/api/plugins/lvms-console/plugin-manifest.json');
   const failed = store.getPluginInfo().find((p) => p.status === 'failed');
   if (failed) throw new Error(JSON.stringify(failed));
   store.setFeatureFlags(await flagsOf(store));
-  createRoot(document.getElementById('app') as HTMLElement).render(
+  show(
     <I18nextProvider i18n={i18next}>
       <PluginStoreProvider store={store}>
         <BrowserRouter>
@@ -176,6 +177,7 @@ async function start(): Promise<void> {
         </BrowserRouter>
       </PluginStoreProvider>
     </I18nextProvider>,
+    document.getElementById('app') as HTMLElement,
   );
 }
 

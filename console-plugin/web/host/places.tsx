@@ -3,7 +3,7 @@ import type { Extension } from '@openshift/dynamic-plugin-sdk';
 import { Button, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Title } from '@patternfly/react-core';
 import i18next from 'i18next';
 import { useEffect, useMemo, useState, type ComponentType } from 'react';
-import { Link, useParams } from 'react-router';
+import { Link, useParams } from './router';
 import { useK8sWatchResource } from './sdk';
 
 type Ref<T> = () => Promise<T>;

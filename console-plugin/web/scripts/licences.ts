@@ -7,6 +7,7 @@ const list = 'LICENCES.md';
 const fine = new Set(['MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD']);
 
 interface Package {
+  name?: string;
   version: string;
   license?: string;
   integrity?: string;
@@ -14,12 +15,13 @@ interface Package {
   peer?: boolean;
 }
 const lock = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { packages: Record<string, Package> };
-// react-dom is a peer of PatternFly, and the console does not share it.
-const shipped = Object.entries(lock.packages).filter(([path, p]) => path && (!p.dev || /^node_modules\/(react-dom|scheduler)$/.test(path)));
+// react-dom is a peer of PatternFly, and the console does not share it. The build for older consoles has that of React 17, with what it needs.
+const peers = /^node_modules\/(react-dom|scheduler|react-dom-17|react-dom-17\/node_modules\/scheduler|object-assign)$/;
+const shipped = Object.entries(lock.packages).filter(([path, p]) => path && (!p.dev || peers.test(path)));
 const rows = shipped.map(([path, p]) => {
   const manifest = join(path, 'package.json');
   const license = p.license ?? (existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')) as Package).license : undefined) ?? 'unknown';
-  return { name: path.replace(/^.*node_modules\//, ''), version: p.version, license, integrity: p.integrity, path };
+  return { name: p.name ?? path.replace(/^.*node_modules\//, ''), version: p.version, license, integrity: p.integrity, path };
 });
 const text = `# Licences of what is in the bundle\n\nWritten by \`npm run licences -- --update\`.\n\n| package | version | licence |\n|---|---|---|\n${rows.map((r) => `| ${r.name} | ${r.version} | ${r.license} |`).join('\n')}\n`;
 // A package with parts of others has several licences.

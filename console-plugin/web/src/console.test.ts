@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { legacyPlugin, legacySDKs, legacyShared } from '../legacy';
 import { plugin } from '../plugin';
 
 const require = createRequire(import.meta.url);
@@ -34,4 +35,49 @@ it('types and tests have the versions of that console', () => {
   const wanted = Object.entries(sdk.peerDependencies ?? {}).filter(([name]) => name in ours);
   expect(wanted.length).toBeGreaterThan(4);
   expect(wanted.map(([name]) => [name, numbers(ours[name])])).toEqual(wanted.map(([name, range]) => [name, numbers(range)]));
+});
+
+/** What the sources import of a module by name, other than types. */
+const namesOf = (module: string, files: string[]): string[] => [
+  ...new Set(
+    files
+      .flatMap((f) => [...readFileSync(f, 'utf8').matchAll(new RegExp(`^(?:import|export) \\{([^}]*)\\} from '${module}'`, 'gm'))])
+      .flatMap((m) => (m[1] ?? '').split(','))
+      .map((name) => name.trim())
+      .filter((name) => name && !name.startsWith('type ')),
+  ),
+];
+const all = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !/\.test\./.test(f)).map((f) => `src/${f}`);
+
+describe('the build for older consoles', () => {
+  it('is for the consoles of the SDKs that it is checked with, and the other build for all later ones', () => {
+    const minors = legacySDKs.map((name) => /^(\d+\.\d+)\./.exec(read(`node_modules/${name}/package.json`).version)?.[1]);
+    expect(minors.map((minor) => `console-sdk-${minor}`)).toEqual(legacySDKs);
+    const [, current] = /^(\d+\.\d+)\./.exec(sdk.version) ?? [];
+    expect(legacyPlugin.dependencies['@console/pluginAPI']).toBe(`>=${minors[0]}.0-0 <${current}.0-0`);
+  });
+
+  it('shares what these SDKs say that the console shares, in their versions', () => {
+    for (const name of legacySDKs) {
+      const { dependencies = {} } = JSON.parse(readFileSync(`node_modules/${name}/package.json`, 'utf8')) as { dependencies?: Record<string, string> };
+      const ours = Object.entries(legacyShared).filter(([module]) => !module.startsWith('@openshift-console/'));
+      expect(ours.length).toBe(3);
+      expect(ours.map(([module]) => [module, dependencies[module]])).toEqual(ours);
+    }
+  });
+
+  it('uses nothing that React 17 and that router lack', () => {
+    for (const [module, installed, files] of [['react', 'react-17', all], ['react-router-dom-v5-compat', 'react-router-dom-v5-compat', ['src/router.legacy.ts']]] as const) {
+      const names = namesOf(module, [...files]);
+      expect(names.length).toBeGreaterThan(3);
+      const offered = Object.keys(require(installed) as object);
+      expect(names.filter((name) => !offered.includes(name))).toEqual([]);
+    }
+  });
+
+  it('has the same names of the router as the other build, and nothing else imports a router', () => {
+    expect(namesOf('react-router-dom-v5-compat', ['src/router.legacy.ts'])).toEqual(namesOf('react-router', ['src/router.ts']));
+    expect(all.filter((f) => /from 'react-router/.test(readFileSync(f, 'utf8')))).toEqual(expect.arrayContaining(['src/router.ts', 'src/router.legacy.ts']));
+    expect(all.filter((f) => /from 'react-router/.test(readFileSync(f, 'utf8'))).length).toBe(2);
+  });
 });

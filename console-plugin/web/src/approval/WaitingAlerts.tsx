@@ -1,6 +1,6 @@
 import { Alert } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { NodeStatus } from '../api/types';
 import { useT } from '../i18n';
 import { waitingOf } from '../model/approval';

@@ -1,6 +1,6 @@
 import { Content, Stack, StackItem } from '@patternfly/react-core';
 import { memo, useLayoutEffect, useMemo, useRef, useState, type CSSProperties, type KeyboardEvent } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { NodeStatus } from '../api/types';
 import { useStateNames } from '../components/parts';
 import { useT } from '../i18n';

@@ -1,5 +1,5 @@
 import { Alert, Stack, StackItem } from '@patternfly/react-core';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LVMCluster } from '../api/types';
 import { Details } from '../components/parts';
 import { useT } from '../i18n';

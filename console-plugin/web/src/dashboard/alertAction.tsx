@@ -1,6 +1,6 @@
 // What the console offers beside one of the product's alerts: the way to the page that it is about.
 import { useEffect } from 'react';
-import { useNavigate } from 'react-router';
+import { useNavigate } from '../router';
 import { classPath, nodePath, overviewPath } from '../paths';
 
 interface Firing {

@@ -4,7 +4,7 @@ import {
   EmptyState, EmptyStateBody, Flex, PageSection, Stack, StackItem, Title,
 } from '@patternfly/react-core';
 import { lazy, useMemo } from 'react';
-import { Link, useParams } from 'react-router';
+import { Link, useParams } from '../router';
 import { DEFAULTS } from '../api/limits';
 import { classesOf, storageClassName, type DeviceApproval, type DeviceClass, type LVMCluster, type LVMRecovery, type Node, type NodeStatus } from '../api/types';
 import { ApprovalsCard } from '../approval/ApprovalsCard';

@@ -1,6 +1,6 @@
 import { Card, CardBody, CardTitle, Content, StackItem } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LogicalVolume } from '../api/types';
 import { MetricsUnavailable } from '../components/MetricsUnavailable';
 import { ShareBar } from '../components/parts';

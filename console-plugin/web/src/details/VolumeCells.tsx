@@ -1,7 +1,7 @@
 import { Button } from '@patternfly/react-core';
 import { AngleRightIcon } from '@patternfly/react-icons';
 import type { KeyboardEvent } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { Second, ShareBar } from '../components/parts';
 import { useT } from '../i18n';
 import type { Volume } from '../model/volumes';

@@ -1,6 +1,6 @@
 import { Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, SearchInput, Stack, ToggleGroup, ToggleGroupItem } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LVMCluster } from '../api/types';
 import { Noted, ReadErrors, Second } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';

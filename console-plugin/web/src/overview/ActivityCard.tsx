@@ -1,6 +1,6 @@
 import { Card, CardBody, CardTitle, Progress, ProgressMeasureLocation } from '@patternfly/react-core';
 import { useEffect, useMemo, useState } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LVMRecovery, NodeStatus } from '../api/types';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';

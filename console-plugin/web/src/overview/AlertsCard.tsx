@@ -1,5 +1,5 @@
 import { Alert, Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { Metrics } from '../kube/prometheus';

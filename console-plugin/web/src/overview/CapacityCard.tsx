@@ -1,6 +1,6 @@
 import { Card, CardBody, CardTitle, Content, Gallery, GalleryItem } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { CapacityDonut } from '../charts/CapacityDonut';
 import { useT } from '../i18n';
 import type { Usage } from '../model/health';

@@ -1,7 +1,7 @@
 import { useQuickStartContext } from '@openshift-console/dynamic-plugin-sdk';
 import { Alert, Button, Content, EmptyState, EmptyStateActions, EmptyStateBody, EmptyStateFooter } from '@patternfly/react-core';
 import { useState } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { useT } from '../i18n';
 import { send } from '../kube/submit';
 import type { Rights } from '../kube/watch';

@@ -4,7 +4,7 @@ import {
   ToggleGroup, ToggleGroupItem,
 } from '@patternfly/react-core';
 import { lazy, useMemo, useState } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { DeviceState, KubeEvent, LVMCluster, LVMRecovery, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
 import { WaitingAlerts } from '../approval/WaitingAlerts';

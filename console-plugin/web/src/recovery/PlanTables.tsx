@@ -1,6 +1,6 @@
 import { Content, Title } from '@patternfly/react-core';
 import type { ReactNode } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { RecoveryPlan, RecoveryVolume } from '../api/types';
 import { VirtualTable, type Column } from '../components/VirtualTable';
 import { useT } from '../i18n';

@@ -1,6 +1,6 @@
 import { Alert, Button, Card, CardBody, CardHeader, CardTitle, Content, Flex, Stack } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
-import { useNavigate } from 'react-router';
+import { useNavigate } from '../router';
 import type { LVMCluster, LVMRecovery, NodeStatus } from '../api/types';
 import { useT } from '../i18n';
 import { useRecoveryRights, type Watched } from '../kube/watch';

@@ -1,4 +1,4 @@
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LVMRecovery } from '../api/types';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';

@@ -4,7 +4,7 @@ import {
   EmptyState, EmptyStateBody, Flex, PageSection, Stack, StackItem, Title,
 } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
-import { Link, useNavigate, useParams } from 'react-router';
+import { Link, useNavigate, useParams } from '../router';
 import type { LVMRecovery, RecoveryPlan } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';

@@ -1,7 +1,7 @@
 // Small parts of the pages about recoveries.
 import { Alert, Label } from '@patternfly/react-core';
 import { useEffect, useState } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { RecoveryPhase } from '../api/types';
 import { useT } from '../i18n';
 import type { RecoveryOutcome } from '../kube/recover';

@@ -3,7 +3,7 @@ import { Content, Stack, StackItem, Title } from '@patternfly/react-core';
 import { Table, Tbody, Td, Th, Thead, Tr } from '@patternfly/react-table';
 import { lexer, type Token, type Tokens } from 'marked';
 import { Fragment, useMemo, type ReactNode } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { CodeToCopy } from '../components/CodeToCopy';
 import { destinationOf, slugOf } from '../model/runbook';
 

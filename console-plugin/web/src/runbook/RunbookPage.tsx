@@ -1,7 +1,7 @@
 import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
 import { Breadcrumb, BreadcrumbItem, EmptyState, EmptyStateBody, PageSection } from '@patternfly/react-core';
 import { useEffect } from 'react';
-import { Link, useLocation, useParams } from 'react-router';
+import { Link, useLocation, useParams } from '../router';
 import { useT } from '../i18n';
 import { runbookOf } from '../model/runbook';
 import { overviewPath, runbookPath } from '../paths';

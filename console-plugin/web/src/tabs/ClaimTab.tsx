@@ -1,6 +1,6 @@
 import { Alert, Card, CardBody, CardHeader, CardTitle, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo, useState, type ReactNode } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
 import { IOCard } from '../charts/IOCard';
 import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';

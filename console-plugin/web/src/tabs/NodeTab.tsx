@@ -1,6 +1,6 @@
 import { Alert, Card, CardBody, CardTitle, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { classesOf, type Node } from '../api/types';
 import { WaitingSection } from '../approval/WaitingSection';
 import { DeviceTable } from '../components/DeviceTable';

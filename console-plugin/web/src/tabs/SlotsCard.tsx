@@ -1,6 +1,6 @@
 import { Card, CardBody, CardTitle, Content } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { Device, NodeStatus } from '../api/types';
 import { DeviceName, ReadErrors, Second, ShareBar, StateLabel } from '../components/parts';
 import { useT } from '../i18n';

@@ -1,6 +1,6 @@
 import { Card, CardBody, CardTitle } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import type { LogicalVolume } from '../api/types';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';

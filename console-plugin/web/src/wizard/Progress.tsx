@@ -1,6 +1,6 @@
 import { Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo } from 'react';
-import { Link } from 'react-router';
+import { Link } from '../router';
 import { classesOf, storageClassName, type LVMCluster, type NodeStatus } from '../api/types';
 import { WaitingAlerts } from '../approval/WaitingAlerts';
 import { ConnectionBanner, HealthAlert, ReadErrors, StateLabel } from '../components/parts';

@@ -1,6 +1,6 @@
 import { Alert, Button, Flex, PageSection, Wizard, WizardFooterWrapper, WizardStep, type WizardStepType } from '@patternfly/react-core';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
-import { useNavigate } from 'react-router';
+import { useNavigate } from '../router';
 import { classesOf, type LVMCluster } from '../api/types';
 import { useT } from '../i18n';
 import { sendNewest } from '../kube/submit';

@@ -1,7 +1,7 @@
 import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
 import { Alert, Button, EmptyState, EmptyStateBody, PageSection, Title } from '@patternfly/react-core';
 import { useRef, useState } from 'react';
-import { Link, useNavigate, useSearchParams } from 'react-router';
+import { Link, useNavigate, useSearchParams } from '../router';
 import { classesOf, type LVMCluster } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
