@@ -91,7 +91,8 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=get;list;watch;create;patch;delete
 
-// Reconcile applies all objects of the plugin. The request is ignored.
+// Reconcile applies all objects of the plugin, and again after versionInterval: the version of the cluster may be
+// another one then. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	operator, err := installed.Deployment(ctx, c.client, c.options.Namespace)
 	if operator == nil || err != nil {
@@ -103,7 +104,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	c.emitter.Clear(operator, eventIncomplete.Reason)
-	return reconcile.Result{}, c.emitUnavailable(ctx, operator)
+	return reconcile.Result{RequeueAfter: versionInterval}, c.emitUnavailable(ctx, operator)
 }
 
 // ApplyClusterScoped applies the cluster-scoped objects. In an upgrade, OLM deletes the previous owner of these objects
@@ -126,7 +127,12 @@ func (c *Controller) applyClusterScoped(ctx context.Context, d design) error {
 	if err == nil {
 		err = c.applier.Apply(ctx, quickStart)
 	}
-	return errors.Join(err, c.applier.Apply(ctx, d.plugin(owner)))
+	path, pathErr := c.basePath(ctx)
+	err = errors.Join(err, pathErr)
+	if path == "" {
+		return err
+	}
+	return errors.Join(err, c.applier.Apply(ctx, d.plugin(owner, path)))
 }
 
 // apply applies every object, also if others fail.

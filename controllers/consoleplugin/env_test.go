@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,10 @@ var server *env.Env
 func TestMain(m *testing.M) {
 	utilruntime.Must(configv1.Install(clientgoscheme.Scheme))
 	utilruntime.Must(consolev1.Install(clientgoscheme.Scheme))
-	env.Main(m, func(e *env.Env) { server = e }, append(env.ConsoleCRDs(), env.APIServerCRD())...)
+	folder, err := os.MkdirTemp("", "crds")
+	utilruntime.Must(err)
+	env.Main(m, func(e *env.Env) { server = e },
+		append(env.ConsoleCRDs(), env.APIServerCRD(), env.ClusterVersionCRD(folder))...)
 }
 
 // notes records events.
@@ -457,6 +461,69 @@ func TestAFailedReadIsToldAndChangesNothing(t *testing.T) {
 	if _, err := w.look(); err != nil || *w.deployment().Spec.Replicas != 2 {
 		t.Errorf("got %v", err)
 	}
+}
+
+// The console gets the build for its version, also after an upgrade, and after an operator that knew only one build. A
+// version that cannot be read changes nothing.
+func TestTheConsoleGetsTheBuildForItsVersion(t *testing.T) {
+	w := newWorld(t, "a")
+	path := func() string {
+		t.Helper()
+		p := plugin()
+		w.read(p)
+		return p.Spec.Backend.Service.BasePath
+	}
+	expect := func(what, want string) {
+		t.Helper()
+		_, err := w.look()
+		w.must(err)
+		if got := path(); got != want {
+			t.Errorf("%s: got %s, want %s", what, got, want)
+		}
+		if writes, err := w.look(); err != nil || len(writes) != 0 {
+			t.Errorf("%s: a second look wrote %q, %v", what, writes, err)
+		}
+	}
+	cluster := &configv1.ClusterVersion{ObjectMeta: metav1.ObjectMeta{Name: versionName},
+		Spec: configv1.ClusterVersionSpec{ClusterID: "2a1d4d3c-0000-4000-8000-000000000000"}}
+	t.Cleanup(func() { w.must(client.IgnoreNotFound(w.api.Delete(context.Background(), cluster))) })
+	expect("not OpenShift", currentPath)
+	w.make(cluster)
+	history := func(updates ...configv1.UpdateHistory) {
+		t.Helper()
+		for i := range updates {
+			updates[i].StartedTime = metav1.Now()
+		}
+		cluster.Status = configv1.ClusterVersionStatus{History: updates,
+			Desired: configv1.Release{Version: updates[0].Version}}
+		w.must(w.api.Status().Update(t.Context(), cluster))
+	}
+	expect("no version yet", currentPath)
+	history(update(configv1.CompletedUpdate, "4.21.7"))
+	expect("4.21", legacyPath)
+	w.must(w.api.Patch(t.Context(), plugin(), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"backend":{"service":{"basePath":"/"}}}}`)), client.FieldOwner("earlier")))
+	expect("the path of an earlier operator", legacyPath)
+
+	w.spy.Fail = func(_ string, object any) error {
+		if _, is := object.(*configv1.ClusterVersion); is {
+			return errors.New("away")
+		}
+		return nil
+	}
+	history(update(configv1.CompletedUpdate, "4.22.0"), update(configv1.CompletedUpdate, "4.21.7"))
+	for range 2 {
+		if writes, err := w.look(); err == nil || !strings.Contains(err.Error(), "away") || len(writes) != 0 ||
+			path() != legacyPath {
+			t.Errorf("unreadable: wrote %q, %v, has %s", writes, err, path())
+		}
+	}
+	w.must(w.api.Delete(t.Context(), plugin()))
+	if _, err := w.look(); err == nil || w.exists(plugin()) {
+		t.Errorf("unreadable, and there is no plugin: got one, %v", err)
+	}
+	w.spy.Fail = nil
+	expect("4.22", currentPath)
 }
 
 // If there is no owner for cluster-scoped objects, the operator creates only the others.

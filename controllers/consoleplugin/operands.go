@@ -189,12 +189,12 @@ func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 			WithSelector(d.selector()))
 }
 
-// plugin returns the ConsolePlugin with the address of the server. The console loads the plugin if an administrator
-// enables it.
-func (d design) plugin(
-	owner *applymetav1.OwnerReferenceApplyConfiguration) *applyconsolev1.ConsolePluginApplyConfiguration {
+// plugin returns the ConsolePlugin with the address of the server and the path of the build on it. The console loads
+// the plugin if an administrator enables it.
+func (d design) plugin(owner *applymetav1.OwnerReferenceApplyConfiguration,
+	path string) *applyconsolev1.ConsolePluginApplyConfiguration {
 	service := applyconsolev1.ConsolePluginService().WithName(Name).WithNamespace(d.operator.Namespace).WithPort(port).
-		WithBasePath("/")
+		WithBasePath(path)
 	return applyconsolev1.ConsolePlugin(PluginName).WithLabels(d.labels()).WithOwnerReferences(owner).
 		WithSpec(applyconsolev1.ConsolePluginSpec().WithDisplayName("LVM Storage").
 			WithI18n(applyconsolev1.ConsolePluginI18n().WithLoadType(consolev1.Preload)).

@@ -2,6 +2,7 @@ package consoleplugin
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -32,6 +33,20 @@ func TestTheNameIsThatInTheManifest(t *testing.T) {
 	for file, want := range map[string]string{"plugin.ts": "name: '" + PluginName + "'",
 		"manifest.snapshot.json": `"` + PluginName + `"`} {
 		if !strings.Contains(contentOf(t, web+file), want) {
+			t.Errorf("%s has no %s", file, want)
+		}
+	}
+}
+
+// The server has the build for older consoles in the directory that the ConsolePlugin names, and both builds declare
+// the consoles that the operator chooses them for.
+func TestThePathsAreThoseOfTheServer(t *testing.T) {
+	for file, want := range map[string]string{
+		web + "webpack.config.ts":  "'../dist/plugin" + strings.TrimSuffix(legacyPath, "/") + "'",
+		web + "../server/files.go": fmt.Sprintf("Legacy = %q", legacyPath),
+		web + "plugin.ts":          ">=" + firstCurrent.String() + ".0-0'",
+		web + "legacy.ts":          " <" + firstCurrent.String() + ".0-0'"} {
+		if !strings.Contains(contentOf(t, file), want) {
 			t.Errorf("%s has no %s", file, want)
 		}
 	}

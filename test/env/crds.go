@@ -36,7 +36,17 @@ func EarlierCRD() string {
 // InfrastructureCRD writes the CRD of OpenShift's Infrastructure to a file in a folder, without its rules: the oldest
 // Kubernetes that is supported lacks functions that they use. It returns the path of the file.
 func InfrastructureCRD(folder string) string {
-	const name = "0000_10_config-operator_01_infrastructures-Default.crd.yaml"
+	return configCRD(folder, "0000_10_config-operator_01_infrastructures-Default.crd.yaml")
+}
+
+// ClusterVersionCRD writes the CRD of OpenShift's ClusterVersion to a file in a folder, without its rules: the oldest
+// Kubernetes that is supported lacks functions that they use. It returns the path of the file.
+func ClusterVersionCRD(folder string) string {
+	return configCRD(folder, "0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml")
+}
+
+// configCRD writes a CRD of config.openshift.io to a file in a folder, without its rules, and returns the path.
+func configCRD(folder, name string) string {
 	content, err := os.ReadFile(filepath.Join(openShiftCRDs("config"), name))
 	utilruntime.Must(err)
 	crd := map[string]any{}
