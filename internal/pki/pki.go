@@ -1,5 +1,5 @@
-// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, and for labs and
-// tests. It uses only the standard library, so that the server of the console plugin stays small; client-go's util/cert
+// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, for connections between
+// operator and node agents, and for labs and tests. It uses only the standard library, so that the server of the console plugin stays small; client-go's util/cert
 // supports only RSA keys and authorities with a lifetime of ten years.
 package pki
 
@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/url"
 	"time"
 )
 
@@ -26,6 +27,7 @@ const (
 	BlockCertificate = "CERTIFICATE"
 	blockKey         = "EC PRIVATE KEY"
 	blockPKCS8Key    = "PRIVATE KEY"
+	blockRequest     = "CERTIFICATE REQUEST"
 )
 
 // Request describes a certificate.
@@ -35,6 +37,8 @@ type Request struct {
 	Groups []string
 	// Hosts are DNS names and IP addresses.
 	Hosts []string
+	// URIs are identities.
+	URIs []string
 	// Usages are the usages of the key. An authority has none.
 	Usages []x509.ExtKeyUsage
 	// Now is the start of the validity, less an hour for clocks that are behind.
@@ -80,7 +84,7 @@ func NewAuthority(r Request) (*Authority, error) {
 	}
 	template.IsCA = true
 	template.KeyUsage = x509.KeyUsageCertSign
-	certificate, err := sign(template, template, key, key)
+	certificate, err := sign(template, template, key.Public(), key)
 	return &Authority{certificate: certificate, key: key}, err
 }
 
@@ -99,14 +103,14 @@ func (a *Authority) Key() ([]byte, error) {
 // Issue signs a certificate with a new key.
 func (a *Authority) Issue(r Request) (Pair, error) {
 	return issue(r, func(template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
-		return sign(template, a.certificate, key, a.key)
+		return sign(template, a.certificate, key.Public(), a.key)
 	})
 }
 
 // SelfSigned returns a self-signed certificate with a new key.
 func SelfSigned(r Request) (Pair, error) {
 	return issue(r, func(template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
-		return sign(template, template, key, key)
+		return sign(template, template, key.Public(), key)
 	})
 }
 
@@ -163,6 +167,13 @@ func newTemplate(r Request) (*x509.Certificate, error) {
 		BasicConstraintsValid: true,
 		ExtKeyUsage:           r.Usages,
 	}
+	for _, uri := range r.URIs {
+		parsed, err := url.Parse(uri)
+		if err != nil {
+			return nil, fmt.Errorf("identity of %s: %w", r.Name, err)
+		}
+		template.URIs = append(template.URIs, parsed)
+	}
 	for _, host := range r.Hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -173,8 +184,8 @@ func newTemplate(r Request) (*x509.Certificate, error) {
 	return template, nil
 }
 
-func sign(template, parent *x509.Certificate, key, signer crypto.Signer) (*x509.Certificate, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+func sign(template, parent *x509.Certificate, key crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, signer)
 	if err != nil {
 		return nil, fmt.Errorf("sign the certificate for %s: %w", template.Subject.CommonName, err)
 	}
