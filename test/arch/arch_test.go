@@ -124,6 +124,7 @@ var rules = []rule{
 	{folder: "internal/footprint", never: []string{module + "api"}},
 	{folder: "internal/metric", never: kubernetes},
 	{folder: "internal/collected", never: append([]string{module}, kubernetes...)},
+	{folder: "internal/mutualtls", never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "internal/nodelayout", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/nodemarks", never: []string{module + "api"}},
 	{folder: "internal/olm", never: []string{module + "api"}},
