@@ -112,6 +112,8 @@ var rules = []rule{
 	{folder: "internal/csi",
 		ours:  []string{"api", "internal/bounded", "internal/event", "internal/paging", "internal/snapshotref"},
 		never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/agentca", ours: []string{"internal/mutualtls", "internal/pki", "internal/servingcert"},
+		never: []string{module + "api"}},
 	{folder: "internal/apply", never: []string{module + "api"}},
 	{folder: "internal/bounded", never: kubernetes},
 	{folder: "internal/condition", never: []string{module + "api"}},

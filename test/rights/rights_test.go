@@ -45,6 +45,7 @@ var elsewhere = with(map[string]string{
 	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
 	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/servingcert/secretcert, a certificate that is about to end",
+	"lvms-operator may update secrets lvms-agent-ca in openshift-lvm-storage":                     "internal/agentca, TestARotationIsStored",
 	"lvms-operator may create persistentvolumeclaims in all namespaces":                           volumesAreImported,
 	"lvms-operator may get nodes in all namespaces":                                               "controllers/volumeimport, TestObjectsMoveWithTheirVolume",
 	"lvms-operator may get lvmrecoveries.lvm.topolvm.io in openshift-lvm-storage":                 volumesAreImported,
