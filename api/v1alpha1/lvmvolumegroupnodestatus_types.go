@@ -138,6 +138,10 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +optional
 	LVM *NodeLVM `json:"lvm,omitempty"`
 
+	// agentCertificate is the certificate with which the node agent authenticates itself to the operator.
+	// +optional
+	AgentCertificate *AgentCertificate `json:"agentCertificate,omitempty"`
+
 	// devices are all block devices of the node, used or unused, sorted by name. Logical volumes are not listed.
 	// +optional
 	// +listType=atomic
@@ -175,6 +179,31 @@ type NodeLVM struct {
 	// version is the version of LVM when the node agent started, for example "2.03.16(2) (2022-05-18)".
 	// +optional
 	Version string `json:"version,omitempty"`
+}
+
+// AgentCertificate is the certificate of a node agent, and its request for it. The node agent writes the request, and
+// the operator the other fields.
+type AgentCertificate struct {
+	// request is the certificate signing request of the node agent (PKCS #10, PEM). The private key is only in the
+	// memory of the node agent.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Request string `json:"request,omitempty"`
+
+	// certificate is the certificate that the operator issued (PEM). It is valid for 48 hours.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Certificate string `json:"certificate,omitempty"`
+
+	// authorities are the certificate authorities that the node agent trusts (PEM).
+	// +kubebuilder:validation:MaxLength=16384
+	// +optional
+	Authorities string `json:"authorities,omitempty"`
+
+	// message says why the operator refuses the request. It is empty if it does not.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 const (

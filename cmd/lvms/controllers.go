@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/lvm-storage/lvm-operator/controllers/agentcert"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
@@ -42,6 +43,9 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
 				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := agentcert.New(mgr.GetClient(), o.agentCA).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
+	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
@@ -203,6 +204,7 @@ type operator struct {
 	certificate servingcert.Source
 	webhookCert webhookCertificate
 	profile     *tlsprofile.Follower
+	agentCA     *agentca.Store
 	volumes     *trim.Volumes
 	// earlierServed is closed when the first volume of an earlier TopoLVM is served.
 	earlierServed chan struct{}
@@ -239,6 +241,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 		return nil, err
 	}
 	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
+	o.agentCA = agentca.NewStore(o.direct, o.namespace)
 	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
 	return o, err
 }
@@ -322,6 +325,9 @@ func (o *operator) addServices(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	if err := mgr.Add(clusterid.RestartWhenChanged(o.direct, o.clusterID, o.identity)); err != nil {
+		return err
+	}
+	if err := mgr.Add(o.agentCA); err != nil {
 		return err
 	}
 	if err := o.webhookCert.addTo(mgr); err != nil {

@@ -36,6 +36,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -141,6 +142,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
+		return err
+	}
+	if err := agentcert.New(mgr.GetClient(), nodeName, namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := addTrimmer(mgr, nodeName, namespace, engine, fileSystems, o.layout); err != nil {

@@ -94,7 +94,7 @@ func (s *Store) Start(ctx context.Context) error {
 	retry := retryMin
 	for {
 		wait := checkInterval
-		if err := s.keep(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Keep(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "cannot maintain the certificate authority of the node agents", "secret",
 				s.secret)
 			wait = retry
@@ -113,9 +113,9 @@ func (s *Store) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=openshift-lvm-storage,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=openshift-lvm-storage,resourceNames=lvms-agent-ca,verbs=get;update
 
-// keep reads the Secret, stores the next step of a rotation, and renews the operator's own certificate. An authority is
+// Keep reads the Secret, stores the next step of a rotation, and renews the operator's own certificate. An authority is
 // used only after it was stored: what another replica does not know must not sign.
-func (s *Store) keep(ctx context.Context) error {
+func (s *Store) Keep(ctx context.Context) error {
 	secret, err := s.read(ctx)
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func newStore(a *api, now *time.Time) *Store {
 
 func (s *Store) must(t *testing.T) (*Authority, *mutualtls.Credentials) {
 	t.Helper()
-	if err := s.keep(t.Context()); err != nil {
+	if err := s.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	authority, err := s.Authority()
@@ -123,7 +123,7 @@ func TestARotationIsStored(t *testing.T) {
 		if bytes.Equal(before.Trusted, current.Trusted) {
 			t.Errorf("at %s: nothing has changed", now)
 		}
-		if fresh := newStore(s.client.(*api), &now); fresh.keep(t.Context()) != nil ||
+		if fresh := newStore(s.client.(*api), &now); fresh.Keep(t.Context()) != nil ||
 			!bytes.Equal(fresh.authority.Load().Trusted, current.Trusted) {
 			t.Errorf("at %s: another replica reads another state", now)
 		}
@@ -138,7 +138,7 @@ func TestASecretThatIsNotReadIsNotReplaced(t *testing.T) {
 	before, own := s.must(t)
 	away := errors.New("the API server is away")
 	a.readErr = away
-	if err := s.keep(t.Context()); !errors.Is(err, away) || !strings.Contains(err.Error(), "ns/"+SecretName) {
+	if err := s.Keep(t.Context()); !errors.Is(err, away) || !strings.Contains(err.Error(), "ns/"+SecretName) {
 		t.Errorf("got %v", err)
 	}
 	if after, err := s.Authority(); err != nil || after != before || a.writes != 1 {
@@ -156,7 +156,7 @@ func TestWhatIsNotStoredDoesNotSign(t *testing.T) {
 	a := newAPI()
 	a.writeErr = errors.New("conflict")
 	s := newStore(a, &now)
-	if err := s.keep(t.Context()); !errors.Is(err, a.writeErr) {
+	if err := s.Keep(t.Context()); !errors.Is(err, a.writeErr) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := s.Authority(); err == nil {

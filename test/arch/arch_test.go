@@ -54,6 +54,8 @@ var rules = []rule{
 		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/changedblocks", ours: []string{"api", "vgmanager/devicemapper", "vgmanager/lvm",
 		"vgmanager/thinmeta"}, never: append([]string{module + "controllers"}, clients...)},
+	{folder: "vgmanager/agentcert", ours: []string{"api", "internal/mutualtls", "internal/pki"},
+		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper", "vgmanager/erase"},
