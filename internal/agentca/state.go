@@ -31,9 +31,9 @@ type state struct {
 	previous []byte
 }
 
-// rotate returns the state for a time, and why it differs, or "" if it does not. An authority that signs was trusted for
-// the time distribution before, and its certificates are trusted until the last of them has expired. Only if the stored
-// state is not usable, a new authority signs at once.
+// rotate returns the state for a time, and why it differs, or "" if it does not. An authority that signs was trusted
+// for the time distribution before, and its certificates are trusted until the last of them has expired. Only if the
+// stored state is not usable, a new authority signs at once.
 func (s state) rotate(now time.Time) (after state, because string, err error) {
 	signing, err := s.valid(now)
 	if err != nil {

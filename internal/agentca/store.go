@@ -83,8 +83,8 @@ func (s *Store) Current() (*mutualtls.Credentials, error) {
 		return nil, errNotReady
 	}
 	if end := own.Certificate.Leaf.NotAfter; s.now().After(end) {
-		return nil, fmt.Errorf("the operator's certificate for node agents has expired at %s: Secret %s cannot be read "+
-			"or written, see the log of the operator", end.Format(time.RFC3339), s.secret)
+		return nil, fmt.Errorf("the operator's certificate for node agents has expired at %s: Secret %s cannot be "+
+			"read or written, see the log of the operator", end.Format(time.RFC3339), s.secret)
 	}
 	return own, nil
 }

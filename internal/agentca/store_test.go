@@ -112,7 +112,8 @@ func TestARotationIsStored(t *testing.T) {
 	now := start
 	s := newStore(newAPI(), &now)
 	before, _ := s.must(t)
-	for _, step := range []time.Time{renewal, renewal.Add(distribution), renewal.Add(2*distribution + CertificateValidity)} {
+	promoted := renewal.Add(distribution)
+	for _, step := range []time.Time{renewal, promoted, promoted.Add(distribution + CertificateValidity)} {
 		now = step
 		current, own := s.must(t)
 		for _, peer := range []*Authority{before, current} {

@@ -1,6 +1,7 @@
-// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, for connections between
-// operator and node agents, and for labs and tests. It uses only the standard library, so that the server of the console plugin stays small; client-go's util/cert
-// supports only RSA keys and authorities with a lifetime of ten years.
+// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, for connections
+// between operator and node agents, and for labs and tests. It uses only the standard library, so that the server of
+// the console plugin stays small; client-go's util/cert supports only RSA keys and authorities with a lifetime of ten
+// years.
 package pki
 
 import (

@@ -68,8 +68,8 @@ func (r *Reconciler) Current() (*mutualtls.Credentials, error) {
 			errNoCertificate)
 	}
 	if end := current.Certificate.Leaf.NotAfter; r.now().After(end) {
-		return nil, fmt.Errorf("node %s: the certificate of the node agent has expired at %s, and the operator has not "+
-			"issued another: see status.agentCertificate of its LVMVolumeGroupNodeStatus", r.node,
+		return nil, fmt.Errorf("node %s: the certificate of the node agent has expired at %s, and the operator has "+
+			"not issued another: see status.agentCertificate of its LVMVolumeGroupNodeStatus", r.node,
 			end.Format(time.RFC3339))
 	}
 	return current, nil
