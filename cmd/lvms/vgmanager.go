@@ -36,7 +36,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/version"
-	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -65,11 +64,14 @@ const (
 // vgmanagerOptions are the flags of `lvms vgmanager`.
 type vgmanagerOptions struct {
 	metricsAddress, metricsCertDir, healthAddress string
+	agentAddress                                  string
 	pprofPort                                     uint16
 	volumeMetrics                                 int
 	smartInterval                                 time.Duration
 	layout                                        nodelayout.Layout
 	clusterID                                     string
+	// profile is the TLS profile of all servers. It is not a flag.
+	profile *tlsprofile.Follower
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -83,6 +85,8 @@ func vgmanagerCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics server (HTTPS)")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
+	flags.StringVar(&o.agentAddress, "agent-bind-address", ":8444",
+		"address of the server for the operator (gRPC with mutual TLS)")
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
 		"maximum number of volumes with their own metrics; 0 for none")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
@@ -130,6 +134,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
+	o.profile = tlsprofile.New()
 	mgr, err := newAgentManager(ctx, config, live, nodeName, namespace, o)
 	if err != nil {
 		return err
@@ -142,9 +147,6 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
-		return err
-	}
-	if err := agentcert.New(mgr.GetClient(), nodeName, namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := addTrimmer(mgr, nodeName, namespace, engine, fileSystems, o.layout); err != nil {
@@ -180,11 +182,10 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 	if hasProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}
-	profile := tlsprofile.New()
 	certificate := servingcert.NewFolderOrSelfSigned(o.metricsCertDir, reportCertificate)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, live),
+		Metrics:                metricsOptions(o.metricsAddress, certificate, o.profile, live),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		Cache:                  cache.Options{ByObject: objects},
@@ -193,7 +194,7 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 		return nil, err
 	}
 	if hasProfile {
-		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
+		if err := profilewatch.Follow(ctx, o.profile, mgr.GetCache()); err != nil {
 			return nil, err
 		}
 	}
@@ -292,7 +293,8 @@ func addVolumeGroups(
 		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
 		mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
 		mgr.Add(manager.RunnableFunc(events.Start)),
-		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
+		groups.SetupWithManager(mgr), list.SetupWithManager(mgr),
+		addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o))
 	return engine, err
 }
 

@@ -56,6 +56,8 @@ var rules = []rule{
 		"vgmanager/thinmeta"}, never: append([]string{module + "controllers"}, clients...)},
 	{folder: "vgmanager/agentcert", ours: []string{"api", "internal/mutualtls", "internal/pki"},
 		never: []string{module + "controllers", module + "internal/csi"}},
+	{folder: "vgmanager/agentserver", ours: []string{"internal/mutualtls", "vgmanager/changedblocks", "vgmanager/lvm",
+		"vgmanager/lvmd"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper", "vgmanager/erase"},

@@ -21,6 +21,8 @@ import (
 const (
 	healthPort  = 8081
 	metricsPort = 8443
+	// agentPort is the port for the operator.
+	agentPort = 8444
 
 	// cpuRequest and memoryRequest are small, and there are no limits: a limit could kill the agent during an LVM
 	// command. memorySoft, twice the memory request, is the soft limit for Go's garbage collector.
@@ -130,6 +132,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 				corev1.ProtocolTCP),
 			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(
 				corev1.ProtocolTCP),
+			applycorev1.ContainerPort().WithName("agent").WithContainerPort(agentPort).WithProtocol(
+				corev1.ProtocolTCP),
 		).
 		WithSecurityContext(applycorev1.SecurityContext().
 			WithPrivileged(true).
@@ -148,7 +152,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 
 func newArguments(options Options) []string {
 	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443",
-		"--metrics-cert-dir=" + certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
+		"--agent-bind-address=:8444", "--metrics-cert-dir=" + certificateDir,
+		fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
 	if options.SmartInterval > 0 {
 		args = append(args, "--smart-interval="+options.SmartInterval.String())
 	}
