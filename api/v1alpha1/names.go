@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// AgentPort is the TCP port of node agents for the operator.
+const AgentPort = 8444
+
 // Names that existing clusters hold. They never change.
 const (
 	// DriverName is the name of the CSI driver and the prefix of its keys.

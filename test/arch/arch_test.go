@@ -118,6 +118,8 @@ var rules = []rule{
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/agentca", ours: []string{"internal/mutualtls", "internal/pki", "internal/servingcert"},
 		never: []string{module + "api"}},
+	{folder: "internal/csi/snapshotmetadata", ours: []string{"api", "internal/mutualtls"},
+		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/apply", never: []string{module + "api"}},
 	{folder: "internal/bounded", never: kubernetes},
 	{folder: "internal/condition", never: []string{module + "api"}},

@@ -21,8 +21,6 @@ import (
 const (
 	healthPort  = 8081
 	metricsPort = 8443
-	// agentPort is the port for the operator.
-	agentPort = 8444
 
 	// cpuRequest and memoryRequest are small, and there are no limits: a limit could kill the agent during an LVM
 	// command. memorySoft, twice the memory request, is the soft limit for Go's garbage collector.
@@ -132,7 +130,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 				corev1.ProtocolTCP),
 			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(
 				corev1.ProtocolTCP),
-			applycorev1.ContainerPort().WithName("agent").WithContainerPort(agentPort).WithProtocol(
+			applycorev1.ContainerPort().WithName("agent").WithContainerPort(lvmv1alpha1.AgentPort).WithProtocol(
 				corev1.ProtocolTCP),
 		).
 		WithSecurityContext(applycorev1.SecurityContext().
@@ -152,7 +150,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 
 func newArguments(options Options) []string {
 	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443",
-		"--agent-bind-address=:8444", "--metrics-cert-dir=" + certificateDir,
+		fmt.Sprintf("--agent-bind-address=:%d", lvmv1alpha1.AgentPort), "--metrics-cert-dir=" + certificateDir,
 		fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
 	if options.SmartInterval > 0 {
 		args = append(args, "--smart-interval="+options.SmartInterval.String())
