@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 )
 
@@ -75,4 +76,22 @@ func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// An agent requests a certificate in the node status of its own node only, so it gets none of another node.
+func TestAnAgentRequestsACertificateOfItsOwnNode(t *testing.T) {
+	w := newWorld(t, fixture.Thin("vg1"))
+	_, err := w.reconcile()
+	w.must(err)
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	request := func(agent client.Client) error {
+		after := status.DeepCopy()
+		after.Status.AgentCertificate = &lvmv1alpha1.AgentCertificate{Request: "x"}
+		return agent.Status().Patch(t.Context(), after, client.MergeFrom(status), client.DryRunAll)
+	}
+	otherNode := w.agentOf("b")
+	w.refusedSoon("of another node", "only the LVMVolumeGroupNodeStatus of its own node",
+		func() error { return request(otherNode) })
+	w.must(request(w.agentOf("a")))
 }

@@ -76,7 +76,8 @@ type Pools interface {
 }
 
 // ReleaseAll releases the metadata snapshots that an agent that was killed has left in the thin pools of the node. They
-// keep the space of deleted volumes. What fails is released by the next read of the pool.
+// keep the space of deleted volumes. What fails is released by the next read of the pool. In volume groups that an
+// administrator created, another program may have reserved one, and could still use it: they are left alone.
 func ReleaseAll(ctx context.Context, pools Pools, release func(ctx context.Context, vg, pool string) error) error {
 	states, err := pools.States(ctx)
 	if err != nil {
@@ -85,8 +86,8 @@ func ReleaseAll(ctx context.Context, pools Pools, release func(ctx context.Conte
 	var errs []error
 	for i := range states {
 		class, found := pools.Class(states[i].Name)
-		if !found || class.ThinPoolConfig == nil || states[i].Err != nil {
-			continue // It has no thin pool, or none that is available.
+		if !found || class.ThinPoolConfig == nil || class.ExistingVolumeGroup || states[i].Err != nil {
+			continue
 		}
 		errs = append(errs, release(ctx, class.VolumeGroup, class.ThinPoolConfig.Name))
 	}

@@ -30,20 +30,21 @@ func (o objects) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return o.err
 }
 
-// pools are the classes thin, with a thin pool, thick, and away, whose volume group is not available.
+// pools are the classes thin, with a thin pool, thick, existing, which an administrator created, and away, whose volume
+// group is not available.
 type pools struct{ err error }
 
 func (pools) Class(name string) (lvmd.DeviceClass, bool) {
-	class := lvmd.DeviceClass{Name: name, VolumeGroup: "vg-" + name}
+	class := lvmd.DeviceClass{Name: name, VolumeGroup: "vg-" + name, ExistingVolumeGroup: name == "existing"}
 	if name != "thick" {
 		class.ThinPoolConfig = &deviceclass.ThinPool{Name: "pool"}
 	}
-	return class, name == "thin" || name == "thick" || name == "away"
+	return class, slices.Contains([]string{"thin", "thick", "away", "existing"}, name)
 }
 
 func (p pools) States(context.Context) ([]lvmd.ClassState, error) {
-	return []lvmd.ClassState{{Name: "away", Err: errors.New("away")}, {Name: "gone"}, {Name: "thick"}, {Name: "thin"}},
-		p.err
+	return []lvmd.ClassState{{Name: "away", Err: errors.New("away")}, {Name: "existing"}, {Name: "gone"}, {Name: "thick"},
+		{Name: "thin"}}, p.err
 }
 
 func snapshot(name, volume string, edit func(*topolvmv1.LogicalVolume)) topolvmv1.LogicalVolume {

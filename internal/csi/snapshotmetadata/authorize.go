@@ -67,8 +67,8 @@ func (s *Server) audience(ctx context.Context) (string, error) {
 	service.SetGroupVersionKind(serviceKind)
 	err := s.Live.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.DriverName}, service)
 	if apierrors.IsNotFound(err) {
-		return "", status.Errorf(codes.Unavailable, "SnapshotMetadataService %s does not exist: the audience of tokens "+
-			"is not known", lvmv1alpha1.DriverName)
+		return "", status.Errorf(codes.Unavailable, "SnapshotMetadataService %s does not exist: the audience of "+
+			"tokens is not known", lvmv1alpha1.DriverName)
 	}
 	if err != nil {
 		return "", status.Errorf(codes.Unavailable, "read SnapshotMetadataService %s: %v", lvmv1alpha1.DriverName, err)

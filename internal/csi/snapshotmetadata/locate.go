@@ -26,8 +26,8 @@ func (s *Server) locate(ctx context.Context, namespace, name string) (location, 
 	}
 	object := s.NameOf(handle)
 	if object == "" {
-		return location{}, status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s: no LogicalVolume with the volume ID "+
-			"%s was observed", namespace, name, handle)
+		return location{}, status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s: no LogicalVolume with the volume "+
+			"ID %s was observed", namespace, name, handle)
 	}
 	lv := &topolvmv1.LogicalVolume{}
 	if err := s.get(ctx, client.ObjectKey{Name: object}, lv, "LogicalVolume"); err != nil {
