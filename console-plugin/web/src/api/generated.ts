@@ -345,6 +345,12 @@ export interface components {
                 }[];
             };
             status?: {
+                agentCertificate?: {
+                    authorities?: string;
+                    certificate?: string;
+                    message?: string;
+                    request?: string;
+                };
                 conditions?: {
                     /** Format: date-time */
                     lastTransitionTime: string;
