@@ -75,8 +75,31 @@ func TestPoliciesAreForOurPodsOnly(t *testing.T) {
 	}
 }
 
+// checkPeers checks a rule without a Service: our Pods alone connect to a port of the Pod directly.
+func checkPeers(t *testing.T, policy networkingv1.NetworkPolicy, rule networkingv1.NetworkPolicyIngressRule,
+	pod corev1.PodTemplateSpec, ours []corev1.PodTemplateSpec) {
+	t.Helper()
+	for _, port := range rule.Ports {
+		if !slices.ContainsFunc(pod.Spec.Containers[0].Ports,
+			func(p corev1.ContainerPort) bool { return p.ContainerPort == port.Port.IntVal }) {
+			t.Errorf("%s allows port %d, which the Pod does not have", policy.Name, port.Port.IntVal)
+		}
+	}
+	for _, peer := range rule.From {
+		selector, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
+		if err != nil {
+			t.Fatalf("%s: %v", policy.Name, err)
+		}
+		isOurs := slices.ContainsFunc(ours,
+			func(p corev1.PodTemplateSpec) bool { return selector.Matches(labels.Set(p.Labels)) })
+		if selector.Empty() || peer.NamespaceSelector != nil || peer.IPBlock != nil || !isOurs {
+			t.Errorf("%s allows ports %v for %v, which are not our Pods", policy.Name, rule.Ports, peer)
+		}
+	}
+}
+
 // TestServicesAreReachedAndNothingElse checks that the network policies allow the target ports of Services, and no
-// other ports of a Pod.
+// other ports of a Pod, except for our own Pods.
 func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
 	agent := read[appsv1.DaemonSet](t, "DaemonSet",
@@ -107,6 +130,10 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 			}
 			covered++
 			for _, rule := range policy.Spec.Ingress {
+				if len(rule.From) > 0 {
+					checkPeers(t, policy, rule, pod, []corev1.PodTemplateSpec{operator, agent})
+					continue
+				}
 				for _, port := range rule.Ports {
 					allowed = append(allowed, port.Port.IntVal)
 				}

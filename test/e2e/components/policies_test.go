@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 )
 
@@ -106,6 +107,7 @@ func letsIn(ctx context.Context) {
 		{"lvms-operator", 8081, nil, []where{outsider, neighbor, console}},
 		{"vg-manager", 8443, []where{outsider, neighbor, console}, nil},
 		{"vg-manager", 8081, nil, []where{outsider, neighbor, console}},
+		{"vg-manager", lvmv1alpha1.AgentPort, nil, []where{outsider, neighbor, console}},
 		{consoleplugin.Name, 9443, []where{console}, []where{outsider, neighbor}},
 	} {
 		address := podsOf(ctx, c.name)[0].Status.PodIP
@@ -125,12 +127,17 @@ func letsOut(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)
 	target := addressOf(ctx, outsider)
+	agent := podsOf(ctx, "vg-manager")[0].Status.PodIP
 	for name, want := range map[string]string{"lvms-operator": passes, "vg-manager": passes,
 		consoleplugin.Name: dropped} {
 		from := joined(ctx, podsOf(ctx, name)[0])
 		expect(ctx, want, name+" asks DNS", func() string { return resolve(ctx, from) })
 		expect(ctx, want, name+" connects by TCP, as to an API server at whatever address and port",
 			func() string { return attempt(ctx, from, target, served) })
+		if name == "lvms-operator" {
+			expect(ctx, passes, "the operator connects to a node agent",
+				func() string { return attempt(ctx, from, agent, lvmv1alpha1.AgentPort) })
+		}
 	}
 }
 

@@ -20,7 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -187,4 +190,31 @@ func isAppliedAgain(ctx context.Context) {
 	Expect(now).To(ConsistOf(names), "no Pod was replaced")
 	Expect(cluster.Run(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(),
 		"the webhook answers")
+}
+
+// agentsHaveCertificates checks that the operator has issued a certificate for the agent of each node.
+func agentsHaveCertificates(ctx context.Context) {
+	GinkgoHelper()
+	pods := podsOf(ctx, "vg-manager")
+	Expect(pods).NotTo(BeEmpty())
+	for _, pod := range pods {
+		node := pod.Spec.NodeName
+		status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		Eventually(func() (string, error) {
+			err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, status)
+			if err != nil || status.Status.AgentCertificate == nil {
+				return "", err
+			}
+			return status.Status.AgentCertificate.Certificate, nil
+		}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).ShouldNot(BeEmpty(), node)
+		c := status.Status.AgentCertificate
+		Expect(c.Message).To(BeEmpty(), node)
+		certificate, err := pki.ParseCertificate([]byte(c.Certificate))
+		Expect(err).NotTo(HaveOccurred(), node)
+		authorities := x509.NewCertPool()
+		Expect(authorities.AppendCertsFromPEM([]byte(c.Authorities))).To(BeTrue(), node)
+		_, err = certificate.Verify(x509.VerifyOptions{DNSName: node, Roots: authorities})
+		Expect(err).NotTo(HaveOccurred(), node)
+		Expect(fmt.Sprint(certificate.URIs)).To(Equal("["+mutualtls.Node(node)+"]"), node)
+	}
 }

@@ -58,6 +58,10 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 			bindsAClaim(ctx)
 		}, NodeTimeout(10*time.Minute))
 
+		It("issues certificates for its node agents", func(ctx SpecContext) {
+			agentsHaveCertificates(ctx)
+		}, NodeTimeout(4*time.Minute))
+
 		It("serves metrics with a certificate that the bundle of the service CA verifies", func(ctx SpecContext) {
 			servesCertificates(ctx)
 		}, NodeTimeout(4*time.Minute))
@@ -66,7 +70,7 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 			isAppliedAgain(ctx)
 		}, NodeTimeout(6*time.Minute))
 
-		It("allows ingress to admission and metrics only", func(ctx SpecContext) {
+		It("allows ingress to admission and metrics, and to node agents from the operator", func(ctx SpecContext) {
 			letsIn(ctx)
 		}, NodeTimeout(8*time.Minute))
 
