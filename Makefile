@@ -83,7 +83,7 @@ test-arches: $(call wants,console-files) ## Compile the programs for all archite
 
 # In the mode `only`, Go refuses cryptography that FIPS 140-3 does not allow. Programs with the certified module run in the
 # mode `on`, which also allows SHA-1 in the handshake of WebSockets (RFC 6455).
-CRYPTO_PACKAGES := ./internal/pki/... ./internal/servingcert/... ./internal/tlsprofile/... ./internal/scrape/... ./console-plugin/server/...
+CRYPTO_PACKAGES := ./internal/agentca/... ./internal/mutualtls/... ./internal/pki/... ./internal/servingcert/... ./internal/tlsprofile/... ./internal/scrape/... ./console-plugin/server/...
 
 .PHONY: test-fips
 test-fips: $(call wants,console-files) ## Run the tests of TLS and certificates with only the cryptography of FIPS 140-3.

@@ -167,3 +167,30 @@ func decode(t *testing.T, data []byte) []byte {
 	}
 	return block.Bytes
 }
+
+// FuzzParseSigningRequest: a request comes from a node. Whatever it is, a key is for the identity of this node only.
+func FuzzParseSigningRequest(f *testing.F) {
+	own, _, err := NewSigningRequest(identity)
+	if err != nil {
+		f.Fatal(err)
+	}
+	other, _, err := NewSigningRequest(identity + "b")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(own)
+	f.Add(other)
+	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
+	f.Fuzz(func(t *testing.T, request []byte) {
+		key, err := ParseSigningRequest(request, identity)
+		if (key == nil) == (err == nil) {
+			t.Fatalf("got %v, %v", key, err)
+		}
+		if _, both := ParseSigningRequest(request, identity+"b"); err == nil && both == nil {
+			t.Error("the request is for two identities")
+		}
+		if certificate, err := ParseCertificate(request); (certificate == nil) == (err == nil) {
+			t.Errorf("got %v, %v", certificate, err)
+		}
+	})
+}
