@@ -8,8 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AgentPort is the TCP port of node agents for the operator.
-const AgentPort = 8444
+// TCP ports for changed blocks of snapshots.
+const (
+	// AgentPort is the port of node agents for the operator.
+	AgentPort = 8444
+	// SnapshotMetadataPort is the port of the operator for backup software.
+	SnapshotMetadataPort = 8445
+)
+
+// Names of SnapshotMetadata (KEP-3314), which is the API for backup software.
+const (
+	// SnapshotMetadataService is the name of the Service in the operator's namespace.
+	SnapshotMetadataService = "lvms-snapshot-metadata"
+	// SnapshotMetadataAudience is the audience that the tokens of backup software must have.
+	SnapshotMetadataAudience = "snapshot-metadata." + DriverName
+)
 
 // Names that existing clusters hold. They never change.
 const (

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -71,8 +72,8 @@ func TestOperatorAndAgentsTrustEachOther(t *testing.T) {
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}).Build()
-	operator := agentca.NewStore(api, "ns")
-	signer := issuer.New(api, operator)
+	operator := agentca.NewStore(api, "ns", agentca.Options{})
+	signer := issuer.New(api, operator, events.NewFakeRecorder(10))
 	agents := map[string]*agentcert.Reconciler{}
 	for _, node := range nodes {
 		agents[node] = agentcert.New(api, node, "ns")

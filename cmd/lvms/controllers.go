@@ -45,7 +45,8 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := agentcert.New(mgr.GetClient(), o.agentCA).SetupWithManager(mgr); err != nil {
+	if err := agentcert.New(mgr.GetClient(), o.agentCA,
+		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {

@@ -16,26 +16,25 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/notice"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
-	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
-// addCSI adds the CSI controller and the sidecars that call it, all in this process. earlier is closed when volumes of
-// an earlier TopoLVM have to be expanded.
-func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform,
-	volumes *trim.Volumes, earlier <-chan struct{}) (closeSidecars func(), err error) {
+// addCSI adds the CSI controller and the sidecars that call it, all in this process. snapshots serves SnapshotMetadata
+// next to them.
+func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
+	snapshots csi.SnapshotMetadataServer) (closeSidecars func(), err error) {
 	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: o.volumes.Name,
 	})
 	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	if err := capacity.New(mgr.GetClient(), mgr.GetCache(), namespace).SetupWithManager(mgr); err != nil {
+	if err := capacity.New(mgr.GetClient(), mgr.GetCache(), o.namespace).SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	left := unclaimed.New(unclaimed.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: o.found.Snapshots,
 		Recorder: mgr.GetEventRecorder("lvms-operator"),
 	})
 	if err := mgr.Add(left); err != nil {
@@ -47,15 +46,17 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
-	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterIdentityServer(server, snapshotmetadata.Advertise(
+		driver.NewIdentityServer(func() (bool, error) { return true, nil })))
+	csi.RegisterSnapshotMetadataServer(server, snapshots)
 	csi.RegisterControllerServer(server, controller)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
 		return nil, err
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
-		PodName: podName, Earlier: earlier,
-		Snapshots: found.Snapshots, VolumeAttributes: found.VolumeAttributes, Metrics: metrics.Registry,
+		PodName: o.podName, Earlier: o.earlierServed,
+		Snapshots: o.found.Snapshots, VolumeAttributes: o.found.VolumeAttributes, Metrics: metrics.Registry,
 		BeforeProvisioning: left.MarkPending,
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	podwebhookrole "github.com/lvm-storage/lvm-operator/config/pod-webhook"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
@@ -67,6 +68,7 @@ type operatorOptions struct {
 	layout                         nodelayout.Layout
 	clusterID                      string
 	podWebhook                     bool
+	snapshotMetadataAddress        string
 }
 
 func operatorCommand() *cobra.Command { return (&operatorOptions{}).command() }
@@ -112,6 +114,9 @@ func (o *operatorOptions) command() *cobra.Command {
 		"requires the permission in config/pod-webhook, and a kube-scheduler with the extender: without it, marked "+
 		"Pods stay Pending. The environment variable "+podWebhookVariable+
 		", which a Subscription can set, overrides this flag")
+	flags.StringVar(&o.snapshotMetadataAddress, "snapshot-metadata-bind-address",
+		fmt.Sprintf(":%d", lvmv1alpha1.SnapshotMetadataPort), "address of the server with which backup software reads "+
+			"the changed blocks of snapshots (gRPC with TLS); empty for none")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "elect a leader, so that only one of several replicas "+
 		"reconciles; all of them serve admission")
 	flags.IntVar(&o.standbys, "standbys", 1, "number of standby replicas, 0 to 2, each on another node; fewer if "+
@@ -154,7 +159,11 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err := addControllers(mgr, o); err != nil {
 		return err
 	}
-	closeSidecars, err := addCSI(ctx, mgr, o.namespace, o.podName, o.found, o.volumes, o.earlierServed)
+	snapshots, err := o.addSnapshotMetadata(mgr)
+	if err != nil {
+		return err
+	}
+	closeSidecars, err := addCSI(ctx, mgr, o, snapshots)
 	if err != nil {
 		return err
 	}
@@ -241,7 +250,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 		return nil, err
 	}
 	o.webhookCert = newWebhookCertificate(o.direct, o.namespace, options.webhookCertDir)
-	o.agentCA = agentca.NewStore(o.direct, o.namespace)
+	o.agentCA = o.newAgentCA()
 	o.image, err = ownImage(ctx, o.direct, o.namespace, o.podName)
 	return o, err
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
+	lvmsevent "github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/text"
@@ -44,12 +45,16 @@ type Authorities interface {
 type Controller struct {
 	client      client.Client
 	authorities Authorities
+	emitter     *lvmsevent.Emitter
 	now         func() time.Time
+	// without are the agents that have no valid certificate, by node.
+	without map[string]absence
 }
 
 // New returns a Controller. The client may read from a cache.
-func New(c client.Client, authorities Authorities) *Controller {
-	return &Controller{client: c, authorities: authorities, now: time.Now}
+func New(c client.Client, authorities Authorities, recorder lvmsevent.Recorder) *Controller {
+	return &Controller{client: c, authorities: authorities, emitter: lvmsevent.NewEmitter(recorder), now: time.Now,
+		without: map[string]absence{}}
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
@@ -58,14 +63,24 @@ func New(c client.Client, authorities Authorities) *Controller {
 // Reconcile issues a certificate if the agent has none for its request.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	if err := c.client.Get(ctx, request.NamespacedName, status); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
-	}
-	if !status.DeletionTimestamp.IsZero() || status.Status.AgentCertificate == nil {
+	err := c.client.Get(ctx, request.NamespacedName, status)
+	if apierrors.IsNotFound(err) || err == nil && !status.DeletionTimestamp.IsZero() {
+		status.UID = c.without[request.Name].uid
+		c.emitter.Forget(status)
+		delete(c.without, request.Name)
 		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("certificate of the node agent of %s: read the node status: %w",
+			request.Name, err)
+	}
+	if status.Status.AgentCertificate == nil {
+		c.report(status, nil)
+		return reconcile.Result{RequeueAfter: resync}, nil
 	}
 	authority, err := c.authorities.Authority()
 	if err != nil {
+		c.report(status, status.Status.AgentCertificate)
 		return reconcile.Result{}, fmt.Errorf("certificate of the node agent of %s: %w", status.Name, err)
 	}
 	after := status.DeepCopy()
@@ -73,6 +88,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("certificate of the node agent of %s: %w", status.Name, err)
 	}
+	c.report(status, after.Status.AgentCertificate)
 	if equality.Semantic.DeepEqual(status.Status.AgentCertificate, after.Status.AgentCertificate) {
 		return reconcile.Result{RequeueAfter: resync}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,12 @@ type world struct {
 	now               time.Time
 	readErr, writeErr error
 	writes            int
+	said              []string // events
+}
+
+// Eventf implements event.Recorder.
+func (w *world) Eventf(about, _ runtime.Object, eventType, reason, _, note string, args ...any) {
+	w.said = append(w.said, eventType+" "+reason+" "+about.(client.Object).GetName()+": "+fmt.Sprintf(note, args...))
 }
 
 func newWorld(t *testing.T) *world {
@@ -45,7 +52,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{T: t, now: time.Now()}
 	w.api = fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}).
+		WithObjects(&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a",
+			UID: "uid"}}).
 		WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
@@ -65,7 +73,7 @@ func newWorld(t *testing.T) *world {
 			},
 		}).Build()
 	w.ca = w.newCA()
-	w.controller = New(w.api, w.ca)
+	w.controller = New(w.api, w.ca, w)
 	w.controller.now = func() time.Time { return w.now }
 	return w
 }
@@ -73,7 +81,7 @@ func newWorld(t *testing.T) *world {
 // newCA returns another authority.
 func (w *world) newCA() *agentca.Store {
 	w.Helper()
-	ca := agentca.NewStore(fake.NewClientBuilder().Build(), "ns")
+	ca := agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
 	if err := ca.Keep(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -114,11 +122,10 @@ func (w *world) reconcile() *v1alpha1.AgentCertificate {
 	if err != nil {
 		w.Fatal(err)
 	}
-	got := w.status().Status.AgentCertificate
-	if (result.RequeueAfter == 0) != (got == nil) {
+	if result.RequeueAfter != resync {
 		w.Errorf("requeue after %s", result.RequeueAfter)
 	}
-	return got
+	return w.status().Status.AgentCertificate
 }
 
 func newRequest(t *testing.T, identity string) (string, *ecdsa.PublicKey) {
@@ -245,7 +252,7 @@ func TestWhatFailsIsReported(t *testing.T) {
 		t.Errorf("write: got %v", err)
 	}
 	w.writeErr = nil
-	w.controller.authorities = agentca.NewStore(fake.NewClientBuilder().Build(), "ns")
+	w.controller.authorities = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
 	if _, err := w.controller.Reconcile(t.Context(), nodeA); err == nil || !strings.Contains(err.Error(), "of a:") {
 		t.Errorf("without an authority: got %v", err)
 	}
@@ -255,6 +262,55 @@ func TestWhatFailsIsReported(t *testing.T) {
 	gone := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "gone"}}
 	if _, err := w.controller.Reconcile(t.Context(), gone); err != nil {
 		t.Errorf("a node status that is gone: %v", err)
+	}
+}
+
+// TestAMissingCertificateIsReported: after a while, and once until it is there again.
+func TestAMissingCertificateIsReported(t *testing.T) {
+	w := newWorld(t)
+	expect := func(when string, want ...string) {
+		t.Helper()
+		for range 2 {
+			_, _ = w.controller.Reconcile(t.Context(), nodeA)
+		}
+		if len(w.said) != len(want) {
+			t.Fatalf("%s: got %q", when, w.said)
+		}
+		for i, text := range want {
+			if !strings.HasPrefix(w.said[i], "Warning AgentCertificateMissing a: ") ||
+				!strings.Contains(w.said[i], "node agent of a") || !strings.Contains(w.said[i], text) {
+				t.Errorf("%s: got %q", when, w.said[i])
+			}
+		}
+		w.said = nil
+	}
+	expect("at first")
+	w.now = w.now.Add(grace - time.Second)
+	expect("within the time")
+	w.now = w.now.Add(time.Second)
+	expect("after it", "it has requested none")
+	request, _ := newRequest(t, mutualtls.Node("a"))
+	w.request(request)
+	expect("with a certificate")
+
+	authorities := w.controller.authorities
+	w.controller.authorities = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
+	w.now = w.now.Add(agentca.CertificateValidity + time.Minute)
+	expect("expired, without an authority, at first")
+	w.now = w.now.Add(grace)
+	expect("expired, without an authority", "it has expired at 2")
+	w.controller.authorities = authorities
+	expect("renewed")
+
+	foreign, _ := newRequest(t, mutualtls.Node("b"))
+	w.request(foreign)
+	expect("refused", "must be for "+mutualtls.Node("a"))
+	if err := w.api.Delete(t.Context(), w.status()); err != nil {
+		t.Fatal(err)
+	}
+	expect("without the node status")
+	if len(w.controller.without) != 0 {
+		t.Errorf("%v is kept", w.controller.without)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,7 +42,7 @@ func operator(t *testing.T) *env.Spy {
 // authority, and a second replica uses the same Secret.
 func TestACertificateIsStored(t *testing.T) {
 	spy := operator(t)
-	ca := agentca.NewStore(spy, env.Namespace)
+	ca := agentca.NewStore(spy, env.Namespace, agentca.Options{})
 	if err := ca.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -57,11 +58,11 @@ func TestACertificateIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		second := agentca.NewStore(spy, env.Namespace)
+		second := agentca.NewStore(spy, env.Namespace, agentca.Options{})
 		if err := second.Keep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(spy, second).Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		if _, err := New(spy, second, events.NewFakeRecorder(10)).Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ package agentca
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 )
 
 // SecretName is the name of the Secret with the authority.
@@ -56,13 +58,26 @@ type Store struct {
 	secret client.ObjectKey
 	now    func() time.Time
 
+	options   Options
 	authority atomic.Pointer[Authority]
 	own       atomic.Pointer[mutualtls.Credentials]
+	server    atomic.Pointer[tls.Certificate]
+}
+
+// Options configure a Store.
+type Options struct {
+	// Owner returns the owner of the Secret, which Kubernetes deletes with it. If it fails, the Secret is not created.
+	// nil if nothing owns it.
+	Owner func(context.Context) (*metav1.OwnerReference, error)
+	// Hosts are the names of the server of this replica, for which Serving has a certificate; none if there is no
+	// server.
+	Hosts []string
 }
 
 // NewStore returns the authority in the operator's namespace. It must be started. The client must read without a cache.
-func NewStore(direct client.Client, namespace string) *Store {
-	return &Store{client: direct, secret: client.ObjectKey{Namespace: namespace, Name: SecretName}, now: time.Now}
+func NewStore(direct client.Client, namespace string, options Options) *Store {
+	return &Store{client: direct, secret: client.ObjectKey{Namespace: namespace, Name: SecretName}, now: time.Now,
+		options: options}
 }
 
 // NeedLeaderElection returns false: each replica has a certificate of its own.
@@ -87,6 +102,29 @@ func (s *Store) Current() (*mutualtls.Credentials, error) {
 			"read or written, see the log of the operator", end.Format(time.RFC3339), s.secret)
 	}
 	return own, nil
+}
+
+// Trusted returns the authorities that clients of Serving must trust, in PEM.
+func (s *Store) Trusted() ([]byte, error) {
+	authority, err := s.Authority()
+	if err != nil {
+		return nil, err
+	}
+	return authority.Trusted, nil
+}
+
+// Serving returns the certificate for the hosts of this replica. Clients do not authenticate themselves with one, and
+// it has no identity that agents accept.
+func (s *Store) Serving() servingcert.Source { return serving{s} }
+
+type serving struct{ store *Store }
+
+// Current implements servingcert.Source.
+func (s serving) Current() (*tls.Certificate, error) {
+	if certificate := s.store.server.Load(); certificate != nil {
+		return certificate, nil
+	}
+	return nil, errNotReady
 }
 
 // Start maintains the authority until the context ends.
@@ -137,7 +175,7 @@ func (s *Store) Keep(ctx context.Context) error {
 		return err
 	}
 	s.authority.Store(authority)
-	return s.renewOwn(authority)
+	return errors.Join(s.renewOwn(authority), s.renewServing(authority))
 }
 
 // read returns the Secret, or a new one to create.
@@ -145,15 +183,28 @@ func (s *Store) read(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := s.client.Get(ctx, s.secret, secret)
 	if apierrors.IsNotFound(err) {
-		return &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: s.secret.Name, Namespace: s.secret.Namespace,
-				Labels: map[string]string{"app.kubernetes.io/part-of": "lvms"}},
-			Type: corev1.SecretTypeTLS,
-		}, nil
+		return s.newSecret(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read Secret %s: %w", s.secret, err)
 	}
+	return secret, nil
+}
+
+func (s *Store) newSecret(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: s.secret.Name, Namespace: s.secret.Namespace,
+			Labels: map[string]string{"app.kubernetes.io/part-of": "lvms"}},
+		Type: corev1.SecretTypeTLS,
+	}
+	if s.options.Owner == nil {
+		return secret, nil
+	}
+	owner, err := s.options.Owner(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("create Secret %s: %w", s.secret, err)
+	}
+	secret.OwnerReferences = []metav1.OwnerReference{*owner}
 	return secret, nil
 }
 
@@ -216,6 +267,26 @@ func (s *Store) renewOwn(a *Authority) error {
 		return err
 	}
 	s.own.Store(&mutualtls.Credentials{Certificate: certificate, Authorities: a.pool})
+	return nil
+}
+
+// renewServing renews the certificate of the server if it is not trusted or half of its lifetime is over.
+func (s *Store) renewServing(a *Authority) error {
+	if len(s.options.Hosts) == 0 {
+		return nil
+	}
+	if now := s.server.Load(); now != nil && a.verify(now.Leaf, s.now().Add(CertificateValidity/2)) == nil {
+		return nil
+	}
+	pair, err := a.authority.Issue(pki.ServerRequest(s.now(), CertificateValidity, s.options.Hosts...))
+	if err != nil {
+		return err
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		return err
+	}
+	s.server.Store(&certificate)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package agentca
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 )
 
 // api is a fake API server. readErr and writeErr make calls fail, and writes counts those that did not.
@@ -53,7 +55,7 @@ func newAPI(objects ...client.Object) *api {
 }
 
 func newStore(a *api, now *time.Time) *Store {
-	s := NewStore(a, "ns")
+	s := NewStore(a, "ns", Options{})
 	s.now = func() time.Time { return *now }
 	return s
 }
@@ -220,4 +222,73 @@ func TestCertificatesOfAgents(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, tt.err, tt.want)
 		}
 	}
+}
+
+// TestTheServerIsTrusted: clients with the authorities of now verify it by the name of the host, in each step of a
+// rotation, and it has no identity for node agents.
+func TestTheServerIsTrusted(t *testing.T) {
+	now := start
+	a := newAPI()
+	s := newStore(a, &now)
+	if _, err := s.Serving().Current(); err == nil {
+		t.Error("there is a certificate without hosts")
+	}
+	s.options.Hosts = []string{"service.ns.svc", "service.ns.svc.cluster.local"}
+	if _, err := s.Trusted(); err == nil {
+		t.Error("there are authorities before the Secret was read")
+	}
+	var before *x509.Certificate
+	for _, step := range []time.Duration{0, time.Hour, CertificateValidity/2 + time.Hour,
+		validity - servingcert.RenewBefore(validity) + time.Hour,
+		validity - servingcert.RenewBefore(validity) + distribution + 2*time.Hour} {
+		now = start.Add(step)
+		s.must(t)
+		trusted, err := s.Trusted()
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, err := s.Serving().Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(trusted)
+		for _, host := range s.options.Hosts {
+			if _, err := certificate.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: pool,
+				CurrentTime: now.Add(CertificateValidity / 3)}); err != nil {
+				t.Errorf("after %s: %v", step, err)
+			}
+		}
+		if len(certificate.Leaf.URIs) != 0 {
+			t.Errorf("it has the identity %v", certificate.Leaf.URIs)
+		}
+		if renewed := certificate.Leaf != before; renewed != (step != time.Hour) {
+			t.Errorf("after %s: renewed %t", step, renewed)
+		}
+		before = certificate.Leaf
+	}
+}
+
+// TestTheSecretHasItsOwner: without one, it is not created, because nothing would delete it.
+func TestTheSecretHasItsOwner(t *testing.T) {
+	now := start
+	a := newAPI()
+	s := newStore(a, &now)
+	gone := errors.New("the Deployment is gone")
+	s.options.Owner = func(context.Context) (*metav1.OwnerReference, error) { return nil, gone }
+	if err := s.Keep(t.Context()); !errors.Is(err, gone) || a.writes != 0 {
+		t.Errorf("got %v, %d writes", err, a.writes)
+	}
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "operator", UID: "uid"}
+	s.options.Owner = func(context.Context) (*metav1.OwnerReference, error) { return &owner, nil }
+	s.must(t)
+	secret := &corev1.Secret{}
+	if err := a.Get(t.Context(), s.secret, secret); err != nil {
+		t.Fatal(err)
+	}
+	if len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0] != owner {
+		t.Errorf("owners %v", secret.OwnerReferences)
+	}
+	s.options.Owner = func(context.Context) (*metav1.OwnerReference, error) { return nil, gone }
+	s.must(t)
 }

@@ -100,6 +100,12 @@ func (p Platform) Absent() []string {
 // HasTLSProfile reports whether the cluster has a TLS profile for servers.
 func HasTLSProfile(apis discovery.DiscoveryInterface) (bool, error) { return has(apis, apiServers) }
 
+// Serves reports whether the API server serves a kind, with a function that asks it. Errors other than NotFound are
+// returned.
+func Serves(apis discovery.DiscoveryInterface) func(groupVersion, kind string) (bool, error) {
+	return func(groupVersion, kind string) (bool, error) { return has(apis, resource{groupVersion, kind}) }
+}
+
 // has reports whether the API server serves a kind. Errors other than NotFound are returned.
 func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {
 	list, err := apis.ServerResourcesForGroupVersion(wanted.groupVersion)

@@ -27,6 +27,12 @@ func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
 }
 
+// SnapshotMetadataCRD returns the CRD file of SnapshotMetadataServices, version v1beta1.
+func SnapshotMetadataCRD() string {
+	return filepath.Join(folder("github.com/kubernetes-csi/external-snapshot-metadata/client"), "config", "crd",
+		"cbt.storage.k8s.io_snapshotmetadataservices.yaml")
+}
+
 // EarlierCRD returns the CRD file of LogicalVolumes of TopoLVM before 0.15.
 func EarlierCRD() string {
 	return filepath.Join(folder("github.com/topolvm/topolvm"), "config", "crd", "bases",

@@ -58,6 +58,14 @@ var elsewhere = with(map[string]string{
 		"all namespaces": ownersAreChecked,
 	"lvms-operator may delete validatingadmissionpolicybindings.admissionregistration.k8s.io " +
 		"lvms-lvmcluster-namespace in all namespaces": ownersAreChecked,
+	"lvms-operator may get snapshotmetadataservices.cbt.storage.k8s.io topolvm.io in all namespaces": "" +
+		changesAreBackedUp,
+	"lvms-operator may create snapshotmetadataservices.cbt.storage.k8s.io topolvm.io in all namespaces": "" +
+		changesAreBackedUp,
+	"lvms-operator may patch snapshotmetadataservices.cbt.storage.k8s.io topolvm.io in all namespaces": "" +
+		changesAreBackedUp,
+	"lvms-operator may delete snapshotmetadataservices.cbt.storage.k8s.io topolvm.io in all namespaces": "" +
+		changesAreBackedUp,
 	"vg-manager may get lvmdeviceapprovals.lvm.topolvm.io in openshift-lvm-storage":                                 "vgmanager/volumegroup, TestSceneAnApprovedDeviceIsUsed",
 	"vg-manager may list persistentvolumes in all namespaces":                                                       "vgmanager/logicalvolume, a LogicalVolume whose PersistentVolume is gone",
 	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":                   ownersAreChecked,
@@ -85,6 +93,8 @@ const (
 	volumesAreMigrated = "controllers/volumeimport, TestAVolumeIsMigrated"
 	earlierAreDeleted  = "controllers/volumeimport, TestAReleasedVolumeIsDeleted"
 	earlierAreKept     = "vgmanager/logicalvolume, TestVolumesOfTheEarlierDriverAreNoOrphans"
+	// changesAreBackedUp: the other clusters do not have the API.
+	changesAreBackedUp = "test/e2e/backup, and internal/csi/snapshotmetadata, TestTheServiceFollowsTheAPI"
 	repeats            = "client-go patches an event that repeats"
 	// ownersAreChecked: a change of an owner reference requires permission to delete the object.
 	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"

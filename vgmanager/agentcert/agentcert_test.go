@@ -37,7 +37,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, now: time.Now(), ca: agentca.NewStore(fake.NewClientBuilder().Build(), "ns")}
+	w := &world{T: t, now: time.Now(), ca: agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})}
 	if err := w.ca.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestAnotherAuthorityIsTrusted(t *testing.T) {
 	w.reconcile()
 	w.issue()
 	w.reconcile()
-	w.ca = agentca.NewStore(fake.NewClientBuilder().Build(), "ns")
+	w.ca = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
 	if err := w.ca.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

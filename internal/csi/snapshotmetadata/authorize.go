@@ -3,30 +3,34 @@ package snapshotmetadata
 import (
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// serviceKind is the kind in which a CSI driver publishes its service. Its object has the name of the driver.
-var serviceKind = schema.GroupVersionKind{Group: "cbt.storage.k8s.io", Version: "v1alpha1",
-	Kind: "SnapshotMetadataService"}
+const (
+	// reviewRate and reviewBurst limit the reviews of tokens per second: anybody in the cluster can send tokens, and
+	// the API server must not be busy with them.
+	reviewRate  = 20
+	reviewBurst = 40
+	// reviewTime is the time limit of an authorization, including the time in which others are authorized.
+	reviewTime = 30 * time.Second
+)
 
 // authorize returns an error if the token is not valid for the audience of the service, or if its user has no
 // permission to get the VolumeSnapshot. The error never has the token.
 func (s *Server) authorize(ctx context.Context, c caller) error {
-	audience, err := s.audience(ctx)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, reviewTime)
+	defer cancel()
+	if err := s.reviews.Wait(ctx); err != nil {
+		return status.Error(codes.ResourceExhausted, "too many clients are being authorized: try again later")
 	}
+	const audience = lvmv1alpha1.SnapshotMetadataAudience
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: c.token,
 		Audiences: []string{audience}}}
 	if err := s.Client.Create(ctx, review); err != nil {
@@ -59,24 +63,4 @@ func extraOf(extra map[string]authenticationv1.ExtraValue) map[string]authorizat
 		converted[key] = authorizationv1.ExtraValue(value)
 	}
 	return converted
-}
-
-// audience returns the audience of the tokens of clients.
-func (s *Server) audience(ctx context.Context) (string, error) {
-	service := &unstructured.Unstructured{}
-	service.SetGroupVersionKind(serviceKind)
-	err := s.Live.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.DriverName}, service)
-	if apierrors.IsNotFound(err) {
-		return "", status.Errorf(codes.Unavailable, "SnapshotMetadataService %s does not exist: the audience of "+
-			"tokens is not known", lvmv1alpha1.DriverName)
-	}
-	if err != nil {
-		return "", status.Errorf(codes.Unavailable, "read SnapshotMetadataService %s: %v", lvmv1alpha1.DriverName, err)
-	}
-	audience, _, err := unstructured.NestedString(service.Object, "spec", "audience")
-	if err != nil || audience == "" {
-		return "", status.Errorf(codes.Unavailable, "SnapshotMetadataService %s has no spec.audience",
-			lvmv1alpha1.DriverName)
-	}
-	return audience, nil
 }

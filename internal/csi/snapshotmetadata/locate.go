@@ -14,46 +14,41 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// location is where a snapshot is. handle is its CSI ID.
-type location struct{ handle, node string }
-
-// locate returns where the snapshot of a VolumeSnapshot is. It reads the objects from the API server, because a
-// snapshot could have been replaced by another one with the same name.
-func (s *Server) locate(ctx context.Context, namespace, name string) (location, error) {
-	handle, err := s.handle(ctx, namespace, name)
-	if err != nil {
-		return location{}, err
-	}
-	object := s.NameOf(handle)
+// node returns the node that has a snapshot, by its CSI ID. It reads the LogicalVolume from the API server: a cache
+// could have one that was replaced.
+func (r *Relay) node(ctx context.Context, handle string) (string, error) {
+	object := r.NameOf(handle)
 	if object == "" {
-		return location{}, status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s: no LogicalVolume with the volume "+
-			"ID %s was observed", namespace, name, handle)
+		return "", status.Errorf(codes.Unavailable, "no LogicalVolume with the volume ID %s was observed", handle)
 	}
 	lv := &topolvmv1.LogicalVolume{}
-	if err := s.get(ctx, client.ObjectKey{Name: object}, lv, "LogicalVolume"); err != nil {
-		return location{}, err
+	if err := get(ctx, r.Live, client.ObjectKey{Name: object}, lv, "LogicalVolume"); err != nil {
+		return "", err
 	}
 	if lv.Status.VolumeID != handle || lv.Spec.NodeName == "" {
-		return location{}, status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s: LogicalVolume %s has the volume ID "+
-			"%q on node %q, want %s", namespace, name, object, lv.Status.VolumeID, lv.Spec.NodeName, handle)
+		return "", status.Errorf(codes.Unavailable, "LogicalVolume %s has the volume ID %q on node %q, want %s", object,
+			lv.Status.VolumeID, lv.Spec.NodeName, handle)
 	}
-	return location{handle: handle, node: lv.Spec.NodeName}, nil
+	return lv.Spec.NodeName, nil
 }
 
 // handle returns the CSI ID of a VolumeSnapshot of this driver that is ready to use. The VolumeSnapshot and its
-// VolumeSnapshotContent must refer to each other.
+// VolumeSnapshotContent must refer to each other. It reads them from the API server, because a snapshot could have been
+// replaced by another one with the same name.
 func (s *Server) handle(ctx context.Context, namespace, name string) (string, error) {
 	snapshot := &snapshotv1.VolumeSnapshot{}
-	if err := s.get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, snapshot, "VolumeSnapshot"); err != nil {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	if err := get(ctx, s.Live, key, snapshot, "VolumeSnapshot"); err != nil {
 		return "", err
 	}
 	if snapshot.Status == nil || !ptr.Deref(snapshot.Status.ReadyToUse, false) ||
 		ptr.Deref(snapshot.Status.BoundVolumeSnapshotContentName, "") == "" {
-		return "", status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s is not ready to use", namespace, name)
+		return "", status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s is not ready to use%s", namespace, name,
+			reasonOf(snapshot.Status))
 	}
 	content := &snapshotv1.VolumeSnapshotContent{}
-	key := client.ObjectKey{Name: *snapshot.Status.BoundVolumeSnapshotContentName}
-	if err := s.get(ctx, key, content, "VolumeSnapshotContent"); err != nil {
+	key = client.ObjectKey{Name: *snapshot.Status.BoundVolumeSnapshotContentName}
+	if err := get(ctx, s.Live, key, content, "VolumeSnapshotContent"); err != nil {
 		return "", err
 	}
 	ref := content.Spec.VolumeSnapshotRef
@@ -72,13 +67,21 @@ func (s *Server) handle(ctx context.Context, namespace, name string) (string, er
 	return *content.Status.SnapshotHandle, nil
 }
 
+// reasonOf returns why a snapshot is not ready, to follow the statement that it is not; "" if no reason is reported.
+func reasonOf(s *snapshotv1.VolumeSnapshotStatus) string {
+	if s == nil || s.Error == nil || ptr.Deref(s.Error.Message, "") == "" {
+		return ""
+	}
+	return ": " + *s.Error.Message
+}
+
 // get reads an object. A failed read is never NotFound.
-func (s *Server) get(ctx context.Context, key client.ObjectKey, object client.Object, kind string) error {
+func get(ctx context.Context, live client.Reader, key client.ObjectKey, object client.Object, kind string) error {
 	name := key.Name
 	if key.Namespace != "" {
 		name = key.String()
 	}
-	err := s.Live.Get(ctx, key, object)
+	err := live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return status.Errorf(codes.NotFound, "%s %s does not exist", kind, name)
 	}

@@ -6,49 +6,52 @@ package snapshotmetadata
 
 import (
 	"context"
-	"errors"
-	"io"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/api"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/internal/streamserver"
 )
 
-// callTime is the time limit of a call. It is that of external-snapshot-metadata.
-const callTime = 10 * time.Minute
+// maxCalls is the maximum number of calls at the same time. More are refused with ResourceExhausted. A call counts when
+// its client is authorized, so that others cannot prevent it.
+const maxCalls = 64
 
 // Options configure a Server.
 type Options struct {
 	// Client creates reviews. Live reads without a cache.
 	Client client.Client
 	Live   client.Reader
-	// NameOf returns the name of the LogicalVolume with a volume ID, or "" if none was observed.
-	NameOf func(volumeID string) string
-	// Dial returns a connection to the agent of a node, which the caller closes.
-	Dial func(ctx context.Context, node string) (*grpc.ClientConn, error)
+	// Relay passes the calls on.
+	Relay *Relay
 }
 
 // Server serves the API. It holds one message of a stream: it reads the next one from the agent when the client has
 // taken this one.
 //
-// Codes, in addition to those of the agent: InvalidArgument, Unauthenticated, PermissionDenied, NotFound; Unavailable
-// if the call can be repeated; DeadlineExceeded.
+// Codes, in addition to those of the agent: InvalidArgument, Unauthenticated, PermissionDenied, NotFound;
+// ResourceExhausted and Unavailable if the call can be repeated; DeadlineExceeded.
 type Server struct {
 	api.UnimplementedSnapshotMetadataServer
 	Options
+	reviews flowcontrol.RateLimiter
+	calls   chan struct{}
 }
 
 // New returns a Server.
-func New(o Options) *Server { return &Server{Options: o} }
+func New(o Options) *Server {
+	return &Server{Options: o, reviews: flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst),
+		calls: make(chan struct{}, maxCalls)}
+}
 
 // GetMetadataAllocated implements api.SnapshotMetadataServer.
 func (s *Server) GetMetadataAllocated(in *api.GetMetadataAllocatedRequest,
 	out api.SnapshotMetadata_GetMetadataAllocatedServer) error {
-	ctx, cancel := context.WithTimeout(out.Context(), callTime)
+	ctx, cancel := context.WithTimeout(out.Context(), streamserver.CallTime)
 	defer cancel()
 	c := caller{token: in.GetSecurityToken(), namespace: in.GetNamespace(), snapshot: in.GetSnapshotName()}
 	return s.withAgent(ctx, c, func(agent csi.SnapshotMetadataClient, handle string) error {
@@ -68,7 +71,7 @@ func (s *Server) GetMetadataAllocated(in *api.GetMetadataAllocatedRequest,
 // base that is not a snapshot of the same volume.
 func (s *Server) GetMetadataDelta(in *api.GetMetadataDeltaRequest,
 	out api.SnapshotMetadata_GetMetadataDeltaServer) error {
-	ctx, cancel := context.WithTimeout(out.Context(), callTime)
+	ctx, cancel := context.WithTimeout(out.Context(), streamserver.CallTime)
 	defer cancel()
 	if in.GetBaseSnapshotId() == "" {
 		return status.Error(codes.InvalidArgument, "base_snapshot_id is empty")
@@ -103,38 +106,22 @@ func (s *Server) withAgent(ctx context.Context, c caller,
 	if err := s.authorize(ctx, c); err != nil {
 		return err
 	}
-	found, err := s.locate(ctx, c.namespace, c.snapshot)
+	select {
+	case s.calls <- struct{}{}:
+		defer func() { <-s.calls }()
+	default:
+		return status.Errorf(codes.ResourceExhausted, "%d calls are served already: try again later", cap(s.calls))
+	}
+	handle, err := s.handle(ctx, c.namespace, c.snapshot)
 	if err != nil {
 		return err
 	}
-	connection, err := s.Dial(ctx, found.node)
-	if err != nil {
-		return status.Errorf(codes.Unavailable, "VolumeSnapshot %s/%s: connect to the node agent of %s: %v",
-			c.namespace, c.snapshot, found.node, err)
-	}
-	defer func() { _ = connection.Close() }()
-	err = use(csi.NewSnapshotMetadataClient(connection), found.handle)
+	err = s.Relay.withAgent(ctx, handle, func(agent csi.SnapshotMetadataClient) error { return use(agent, handle) })
 	if err == nil {
 		return nil
 	}
-	return status.Errorf(status.Code(err), "VolumeSnapshot %s/%s on node %s: %s", c.namespace, c.snapshot, found.node,
+	return status.Errorf(status.Code(err), "VolumeSnapshot %s/%s: %s", c.namespace, c.snapshot,
 		status.Convert(err).Message())
-}
-
-// relay passes the messages of a stream on until it ends. A send blocks until the client has room for the message.
-func relay[M any](receive func() (M, error), send func(M) error) error {
-	for {
-		message, err := receive()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := send(message); err != nil {
-			return err
-		}
-	}
 }
 
 // message is what both responses of CSI have in common.

@@ -22,8 +22,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	audience = "backup"
+	audience = "snapshot-metadata.topolvm.io"
 	token    = "the-secret-token"
 	handle   = "volume-1"
 )
@@ -39,7 +39,6 @@ const (
 // world is a server with a fake API server and a node agent. Tests change the objects before they call connect.
 type world struct {
 	*testing.T
-	service  *unstructured.Unstructured
 	snapshot *snapshotv1.VolumeSnapshot
 	content  *snapshotv1.VolumeSnapshotContent
 	lv       *topolvmv1.LogicalVolume
@@ -53,16 +52,15 @@ type world struct {
 	reviewed       *authorizationv1.SubjectAccessReviewSpec
 	dialed         []string
 	agent          *agent
+	edit           func(*Server) // before it serves; may be nil
+	socket         csi.SnapshotMetadataClient
 }
 
 func newWorld(t *testing.T) *world {
-	service := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"audience": audience}}}
-	service.SetGroupVersionKind(serviceKind)
-	service.SetName("topolvm.io")
 	user := authenticationv1.UserInfo{Username: "backup-user", UID: "uid", Groups: []string{"group"},
 		Extra: map[string]authenticationv1.ExtraValue{"key": {"value"}}}
 	return &world{
-		T: t, service: service,
+		T: t,
 		snapshot: &snapshotv1.VolumeSnapshot{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "snap", UID: "snap-uid"},
 			Status: &snapshotv1.VolumeSnapshotStatus{ReadyToUse: ptr.To(true),
@@ -150,9 +148,6 @@ func (w *world) api() client.Client {
 		w.Fatal(err)
 	}
 	var objects []client.Object
-	if w.service != nil {
-		objects = append(objects, w.service)
-	}
 	if w.snapshot != nil {
 		objects = append(objects, w.snapshot)
 	}
@@ -192,14 +187,18 @@ func (w *world) connect() api.SnapshotMetadataClient {
 	w.Helper()
 	dial := serve(w.T, func(s *grpc.Server) { csi.RegisterSnapshotMetadataServer(s, w.agent) })
 	c := w.api()
-	server := New(Options{Client: c, Live: c, NameOf: func(id string) string { return w.names[id] },
+	relay := &Relay{Live: c, NameOf: func(id string) string { return w.names[id] },
 		Dial: func(_ context.Context, node string) (*grpc.ClientConn, error) {
 			w.dialed = append(w.dialed, node)
 			if w.dialErr != nil {
 				return nil, w.dialErr
 			}
 			return dial()
-		}})
+		}}
+	server := New(Options{Client: c, Live: c, Relay: relay})
+	if w.edit != nil {
+		w.edit(server)
+	}
 	connection, err := serve(w.T, func(s *grpc.Server) { api.RegisterSnapshotMetadataServer(s, server) })()
 	if err != nil {
 		w.Fatal(err)
@@ -308,9 +307,6 @@ func TestWhoIsRefused(t *testing.T) {
 		"denied":           {func(w *world, _ *api.GetMetadataAllocatedRequest) { w.access.Denied = true }, codes.PermissionDenied, "no permission"},
 		"no review":        {func(w *world, _ *api.GetMetadataAllocatedRequest) { w.reviewErr["token"] = away }, codes.Unavailable, "away"},
 		"no access review": {func(w *world, _ *api.GetMetadataAllocatedRequest) { w.reviewErr["access"] = away }, codes.Unavailable, "away"},
-		"no service":       {func(w *world, _ *api.GetMetadataAllocatedRequest) { w.service = nil }, codes.Unavailable, "does not exist"},
-		"no audience":      {func(w *world, _ *api.GetMetadataAllocatedRequest) { delete(w.service.Object, "spec") }, codes.Unavailable, "no spec.audience"},
-		"unread service":   {func(w *world, _ *api.GetMetadataAllocatedRequest) { w.readErr["topolvm.io"] = away }, codes.Unavailable, "away"},
 	} {
 		w := newWorld(t)
 		in := request()
@@ -344,10 +340,13 @@ func TestWhichSnapshotsAreServed(t *testing.T) {
 		code codes.Code
 		text string
 	}{
-		"no snapshot":       {func(w *world) { w.snapshot = nil }, codes.NotFound, "VolumeSnapshot ns/snap does not exist"},
-		"unread snapshot":   {func(w *world) { w.readErr["snap"] = away }, codes.Unavailable, "away"},
-		"no status":         {func(w *world) { w.snapshot.Status = nil }, codes.Unavailable, "ns/snap is not ready"},
-		"not ready":         {func(w *world) { w.snapshot.Status.ReadyToUse = ptr.To(false) }, codes.Unavailable, "ns/snap is not ready"},
+		"no snapshot":     {func(w *world) { w.snapshot = nil }, codes.NotFound, "VolumeSnapshot ns/snap does not exist"},
+		"unread snapshot": {func(w *world) { w.readErr["snap"] = away }, codes.Unavailable, "away"},
+		"no status":       {func(w *world) { w.snapshot.Status = nil }, codes.Unavailable, "ns/snap is not ready"},
+		"not ready":       {func(w *world) { w.snapshot.Status.ReadyToUse = ptr.To(false) }, codes.Unavailable, "ns/snap is not ready"},
+		"failed": {func(w *world) {
+			w.snapshot.Status = &snapshotv1.VolumeSnapshotStatus{Error: &snapshotv1.VolumeSnapshotError{Message: ptr.To("thick")}}
+		}, codes.Unavailable, "ns/snap is not ready to use: thick"},
 		"not bound":         {func(w *world) { w.snapshot.Status.BoundVolumeSnapshotContentName = nil }, codes.Unavailable, "ns/snap is not ready"},
 		"no content":        {func(w *world) { w.content = nil }, codes.NotFound, "VolumeSnapshotContent content does not exist"},
 		"unread content":    {func(w *world) { w.readErr["content"] = away }, codes.Unavailable, "away"},
@@ -382,7 +381,7 @@ func TestAFailureOfTheAgentIsPassedOn(t *testing.T) {
 		w.agent.messages, w.agent.err = 1, status.Error(code, "the reason")
 		got, err := w.allocated(request())
 		if status.Code(err) != code || len(got) != 1 || !strings.Contains(err.Error(), "the reason") ||
-			!strings.Contains(err.Error(), "ns/snap on node node-1") {
+			!strings.Contains(err.Error(), "ns/snap: node node-1") {
 			t.Errorf("%s: got %v, %v", code, got, err)
 		}
 	}
@@ -434,4 +433,68 @@ func TestAClientThatGoesAwayEndsTheCallOfTheAgent(t *testing.T) {
 	}
 	cancel()
 	<-w.agent.ended
+}
+
+// TestTooMuchIsRefused: a call that is authorized, if too many run; and one whose authorization has to wait too long,
+// before the API server is asked.
+func TestTooMuchIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.edit = func(s *Server) { s.calls = make(chan struct{}) }
+	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed == nil {
+		t.Errorf("got %v", err)
+	}
+	w = newWorld(t)
+	w.edit = func(s *Server) {
+		s.reviews = flowcontrol.NewTokenBucketRateLimiter(1e-6, 1)
+		s.reviews.Accept()
+	}
+	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed != nil ||
+		len(w.dialed) != 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTheRelayServesTheSocket: the same answers without an authorization.
+func TestTheRelayServesTheSocket(t *testing.T) {
+	w := newWorld(t)
+	w.edit = func(s *Server) {
+		connection, err := serve(t, func(g *grpc.Server) { csi.RegisterSnapshotMetadataServer(g, s.Relay) })()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		w.socket = csi.NewSnapshotMetadataClient(connection)
+	}
+	w.connect()
+	count := func(receive func() error) (n int, err error) {
+		for ; ; n++ {
+			if err := receive(); errors.Is(err, io.EOF) {
+				return n, nil
+			} else if err != nil {
+				return n, err
+			}
+		}
+	}
+	allocated, err := w.socket.GetMetadataAllocated(t.Context(), &csi.GetMetadataAllocatedRequest{SnapshotId: handle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := count(func() error { _, err := allocated.Recv(); return err })
+	if n != 3 || err != nil {
+		t.Errorf("allocated: got %d messages, %v", n, err)
+	}
+	for target, want := range map[string]codes.Code{handle: codes.OK, "x": codes.Unavailable} {
+		delta, err := w.socket.GetMetadataDelta(t.Context(), &csi.GetMetadataDeltaRequest{TargetSnapshotId: target,
+			BaseSnapshotId: "base"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := count(func() error { _, err := delta.Recv(); return err }); status.Code(err) != want ||
+			(n == 3) != (err == nil) {
+			t.Errorf("%s: got %d messages, %v", target, n, err)
+		}
+	}
+	if w.reviewed != nil {
+		t.Error("the API server was asked")
+	}
 }

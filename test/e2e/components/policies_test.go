@@ -104,6 +104,7 @@ func letsIn(ctx context.Context) {
 	}{
 		{"lvms-operator", 9443, []where{outsider, neighbor, console}, nil},
 		{"lvms-operator", 8443, []where{outsider, neighbor, console}, nil},
+		{"lvms-operator", lvmv1alpha1.SnapshotMetadataPort, []where{outsider, neighbor, console}, nil},
 		{"lvms-operator", 8081, nil, []where{outsider, neighbor, console}},
 		{"vg-manager", 8443, []where{outsider, neighbor, console}, nil},
 		{"vg-manager", 8081, nil, []where{outsider, neighbor, console}},

@@ -133,8 +133,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	}, NodeTimeout(12*time.Minute))
 })
 
-// followsTheProfile changes the TLS profile, and connects to the webhook and to the metrics of operator and agent with
-// a client that supports only TLS 1.2.
+// followsTheProfile changes the TLS profile, and connects to each server with a client that supports only TLS 1.2. The
+// port of the agent for the operator is not included: it requires a client certificate.
 func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()
 	pods := func() map[string]string {
@@ -161,7 +161,7 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 					continue
 				}
 				for _, port := range pod.Spec.Containers[0].Ports {
-					if port.Name != "healthz" {
+					if port.Name != "healthz" && port.Name != "agent" {
 						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, c.Lab,
 							fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
 					}
@@ -171,9 +171,9 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 		}
 	}
 	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true,
-		"lvms-console-plugin https": true}
+		"lvms-console-plugin https": true, "lvms-operator changed-blocks": true}
 	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false,
-		"lvms-console-plugin https": false}
+		"lvms-console-plugin https": false, "lvms-operator changed-blocks": false}
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(all))
 	Expect(c.ApplyManifest(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
 		"{tlsSecurityProfile: {type: Modern, modern: {}}}}")).To(Succeed())
