@@ -11,8 +11,8 @@ import (
 )
 
 // grace is the time that an agent has to request a certificate, and the operator to issue it: an agent of an earlier
-// version requests none, and an upgrade replaces one agent after the other.
-const grace = 10 * time.Minute
+// version requests none, and an upgrade replaces one agent after the other, which takes long on many nodes.
+const grace = time.Hour
 
 // eventNoCertificate is a Warning event on the LVMVolumeGroupNodeStatus: the node agent has no valid certificate, so
 // the operator does not connect to it, and backup software cannot read the changed blocks of snapshots on the node.
