@@ -33,7 +33,7 @@ export async function open(browser: Browser, path: string, options: { as?: strin
     if (m.type() === 'error' && !options.expect?.test(m.text())) said.push(`${m.text()} (${m.location().url})`);
   });
   page.on('pageerror', (e) => said.push(String(e)));
-  await page.goto(url + path);
+  await page.goto(path === 'about:blank' ? path : url + path);
   return page;
 }
 
