@@ -62,8 +62,13 @@ const others = `
 
 The kernel counts the I/O of each logical volume; a scrape reads ` + "`/proc/diskstats`" + ` once for all of them, and no disk.
 
-- **The layer** is the logical volume: below the page cache and the file system, above thin pool, redundancy and disks. A write to a mirrored volume counts once. Of an encrypted volume, it is the logical volume below dm-crypt, as of any other: so its numbers can be compared with those of other volumes, and include its LUKS header. The time of encryption is not included, and dm-crypt can split requests, so there can be more of them than the file system has sent.
-- **Requests** are counted when they complete, as they reach the volume. Disks merge and split them afterwards, so the sum of the requests of all volumes is not that of the disks. Discards and flushes are not counted.
+- **The layer** is the logical volume: below the page cache and the file system, above thin pool, redundancy and
+  disks. A write to a mirrored volume counts once. Of an encrypted volume, it is the logical volume below dm-crypt, as
+  of any other: so its numbers can be compared with those of other volumes, and include its LUKS header. The time of
+  encryption is not included, and dm-crypt can split requests, so there can be more of them than the file system has
+  sent.
+- **Requests** are counted when they complete, as they reach the volume. Disks merge and split them afterwards, so the
+  sum of the requests of all volumes is not that of the disks. Discards and flushes are not counted.
 - **Time** is from the start of a request in the volume to its end, including the time in the devices below. The average latency of reads is ` + "`rate(lvms_volume_read_seconds_total[5m]) / rate(lvms_volume_reads_total[5m])`" + `. A write is complete when the device has accepted it: its write cache can still have the data.
 - **Devices**: ` + "`lvms_volume_device_info`" + ` is from the last report of LVM, which is at most about two minutes old. It has no series for a volume that was created since, if its devices are not known yet.
 ## Metrics of libraries

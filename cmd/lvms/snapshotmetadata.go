@@ -32,7 +32,7 @@ func (o *operator) newAgentCA() *agentca.Store {
 				return nil, err
 			}
 			if deployment == nil {
-				return nil, fmt.Errorf("Deployment %s/%s does not exist or is being deleted", o.namespace,
+				return nil, fmt.Errorf("the Deployment %s/%s does not exist or is being deleted", o.namespace,
 					installed.Name)
 			}
 			return &metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",

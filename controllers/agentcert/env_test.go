@@ -62,7 +62,8 @@ func TestACertificateIsStored(t *testing.T) {
 		if err := second.Keep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(spy, second, events.NewFakeRecorder(10)).Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+		c := New(spy, second, events.NewFakeRecorder(10))
+		if _, err := c.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
 		}
 	}

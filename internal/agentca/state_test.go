@@ -61,12 +61,10 @@ func trusts(s state, certificate *x509.Certificate, now time.Time) bool {
 // TestARotationNeverInterrupts: each certificate is trusted until its end by every peer whose authorities are at most a
 // day old.
 func TestARotationNeverInterrupts(t *testing.T) {
-	var before state // that of a day ago
 	current, _, err := state{}.rotate(start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before = current
 	type issued struct {
 		certificate *x509.Certificate
 		end         time.Time
@@ -80,7 +78,7 @@ func TestARotationNeverInterrupts(t *testing.T) {
 			t.Fatal(err)
 		}
 		history = append(history, current)
-		before = history[max(0, len(history)-3)]
+		before := history[max(0, len(history)-3)] // that of a day ago
 		signers[string(current.signing.Certificate)] = true
 		valid = append(valid, issued{signedBy(t, current, now), now.Add(CertificateValidity)})
 		for _, c := range valid {

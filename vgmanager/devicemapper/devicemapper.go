@@ -1,5 +1,5 @@
-// Package devicemapper reads mapped devices from the kernel: the list, the tables, the I/O statistics, and the status of
-// pools, RAID volumes and moves. It starts no process, reads no disk, and changes nothing.
+// Package devicemapper reads mapped devices from the kernel: the list, the tables, the I/O statistics, and the status
+// of pools, RAID volumes and moves. It starts no process, reads no disk, and changes nothing.
 package devicemapper
 
 import (

@@ -21,8 +21,8 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// TestTheServiceFollowsTheAPI: with the permissions of the operator and the CRD of external-snapshot-metadata 1.0, which
-// is installed after the operator has started.
+// TestTheServiceFollowsTheAPI: with the permissions of the operator and the CRD of external-snapshot-metadata 1.0,
+// which is installed after the operator has started.
 func TestTheServiceFollowsTheAPI(t *testing.T) {
 	ctx := t.Context()
 	config, err := server.AsOperator(env.Namespace)

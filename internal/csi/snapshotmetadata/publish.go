@@ -121,7 +121,8 @@ func (p *Publisher) ensure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(service(object, driver, p.Namespace, trusted)))
+	wanted := service(object, driver, p.Namespace, trusted)
+	return p.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted))
 }
 
 // version returns the version of the API that the cluster serves, or "" if it does not have the API.
