@@ -1,5 +1,6 @@
 // Package devicemapper reads mapped devices from the kernel: the list, the tables, the I/O statistics, and the status
-// of pools, RAID volumes and moves. It starts no process, reads no disk, and changes nothing.
+// of pools, RAID volumes and moves. It starts no process and reads no disk. Only a Changer changes something: it
+// suspends and resumes devices, and sends messages to thin pools.
 package devicemapper
 
 import (

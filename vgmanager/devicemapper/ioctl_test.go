@@ -19,7 +19,8 @@ func TestNumbersOfRequestsAreThoseOfAllArchitectures(t *testing.T) {
 	for name, e := range ioctlEncodings {
 		for command, test := range map[command]uintptr{
 			commandList: unix.DM_LIST_DEVICES, commandDevice: unix.DM_DEV_STATUS, commandStatus: unix.DM_TABLE_STATUS,
-			commandTable: unix.DM_TABLE_STATUS,
+			commandTable: unix.DM_TABLE_STATUS, commandSuspend: unix.DM_DEV_SUSPEND,
+			commandResume: unix.DM_DEV_SUSPEND, commandMessage: unix.DM_TARGET_MSG,
 		} {
 			want := (e.read|e.write)<<(16+e.sizeBits) | headerSize<<16 | 0xfd<<8 | uintptr(command.number)
 			if got := command.code(); got != want || got != test {

@@ -59,10 +59,10 @@ var (
 // code is _IOWR(0xfd, number, struct dm_ioctl).
 func (c command) code() uintptr { return 3<<30 | headerSize<<16 | 0xfd<<8 | uintptr(c.number) }
 
-// subject is the device of a request, by number or by name. It is empty for the list.
+// subject is the device of a request, by number, by name or by UUID. It is empty for the list.
 type subject struct {
-	number uint64
-	name   string
+	number     uint64
+	name, uuid string
 }
 
 // encode writes the request. The buffer must have room for the header.
@@ -74,6 +74,7 @@ func (c command) encode(about subject, buffer []byte) {
 	binary.NativeEndian.PutUint32(buffer[atFlags:], c.flags)
 	binary.NativeEndian.PutUint64(buffer[atNumber:], about.number)
 	copy(buffer[atName:atName+nameLength-1], about.name)
+	copy(buffer[atUUID:atUUID+uuidLength-1], about.uuid)
 }
 
 var errShort = errors.New("the answer of device-mapper is truncated")
