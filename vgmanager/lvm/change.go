@@ -52,6 +52,8 @@ func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args
 // command is a command that changes something.
 type command struct {
 	args []string
+	// purpose, if it is set, names what has the volume group instead of a command (Exclusively).
+	purpose string
 	// message: the arguments are those of dmsetup, and what they change is not in LVM's metadata.
 	message bool
 	// vg is the volume group that the command changes, or wholeNode. effect is what it does to the group, nil if
@@ -69,6 +71,9 @@ type command struct {
 
 // text returns the command line for messages.
 func (c command) text() string {
+	if c.purpose != "" {
+		return c.purpose
+	}
 	name := "lvm "
 	if c.message {
 		name = "dmsetup "

@@ -33,6 +33,8 @@ const (
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
+	// lockDir is the directory of LVM's locks.
+	lockDir string
 
 	mu sync.Mutex
 	// slots serialize changes by the name of the volume group. wholeNode is the key for changes without a volume
@@ -68,7 +70,7 @@ type LVM struct {
 // New returns an LVM that runs commands with runner.
 func New(runner host.Runner) *LVM {
 	return &LVM{
-		runner: runner, now: time.Now, slots: map[string]*slot{}, healthy: map[string]bool{},
+		runner: runner, now: time.Now, lockDir: lockDir, slots: map[string]*slot{}, healthy: map[string]bool{},
 		accepted: map[string][]string{},
 		labels:   bounded.New(readTimeout, maxLabelReads),
 	}

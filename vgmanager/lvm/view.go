@@ -60,6 +60,9 @@ func newSnapshot(o SnapshotOptions) effect {
 		if o.ReadOnly {
 			attr = "Vri-a-tz--"
 		}
+		if o.Inactive {
+			attr = attr[:4] + "-" + attr[5:]
+		}
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: source.Size, Attr: attr,
 			Tags: sorted(o.Tags), PoolName: source.PoolName, Origin: o.Source, SegType: "thin", Created: time.Now(),

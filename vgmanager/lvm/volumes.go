@@ -74,10 +74,12 @@ func (l *LVM) LVCreateThin(ctx context.Context, o ThinOptions) error {
 type SnapshotOptions struct {
 	VG, Source, Name string
 	ReadOnly         bool
-	Tags             []string
+	// Inactive: the snapshot is not activated, so that it has no mapped device.
+	Inactive bool
+	Tags     []string
 }
 
-// LVCreateSnapshot creates a thin snapshot. It is active and has the size of its source.
+// LVCreateSnapshot creates a thin snapshot. It is active, unless o.Inactive is set, and has the size of its source.
 //
 // It passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which then stay inactive after a
 // reboot.
@@ -85,6 +87,9 @@ func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 	args := []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "n"}
 	if o.ReadOnly {
 		args = append(args, "--permission", "r")
+	}
+	if o.Inactive {
+		args = append(args, "--activate", "n")
 	}
 	args = append(append(args, tagArguments(o.Tags)...), fullName(o.VG, o.Source))
 	return l.changeVolume(ctx, "create snapshot "+fullName(o.VG, o.Name), o.VG, newSnapshot(o), args...)

@@ -445,6 +445,11 @@ func contractView(t *testing.T, b Bench) {
 		{"clone", func() error {
 			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v2", Name: "v3"})
 		}},
+		{"inactive snapshot", func() error {
+			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v4",
+				ReadOnly: true, Inactive: true, Tags: []string{"c"}})
+		}},
+		{"activation", func() error { return l.LVActivate(ctx, contractGroup, "v4") }},
 		{"growth", func() error {
 			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512})
 		}},
@@ -456,7 +461,7 @@ func contractView(t *testing.T, b Bench) {
 			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "w1", Size: 8 << 20,
 				Tags: []string{"d"}})
 		}},
-		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3") }},
+		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3", "v4") }},
 		{"removal of a thick volume", func() error { return l.LVRemove(ctx, contractGroup, "w1") }},
 	}
 	l.SetHealthy(contractGroup, true)

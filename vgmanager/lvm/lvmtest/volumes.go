@@ -188,7 +188,9 @@ func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error 
 	v := thin(o.Name, source.PoolName, source.Size, o.Tags)
 	v.Origin = o.Source
 	v.ro = o.ReadOnly
-	return f.add(g, o.VG, v)
+	err = f.add(g, o.VG, v)
+	v.on = !o.Inactive
+	return err
 }
 
 // LVExtend implements lvm.LVM.

@@ -1,0 +1,189 @@
+package lvm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lockDir is the directory of LVM's locks (global/locking_dir in lvm.conf(5)). The agent's container has it too.
+	lockDir = "/run/lock/lvm"
+	// lockTimeout is how long Exclusively waits for commands of other programs that hold LVM's lock.
+	lockTimeout = 10 * time.Second
+	// lockRetryMin and lockRetryMax limit the time between two attempts to get the lock.
+	lockRetryMin = 10 * time.Millisecond
+	lockRetryMax = 200 * time.Millisecond
+)
+
+// Exclusive is a volume group that no command of LVM reads or changes, neither of this process nor of another one.
+type Exclusive struct {
+	// Lock holds LVM's lock of the volume group. A process that inherits it holds the lock too, until it ends.
+	Lock *os.File
+
+	lvm *LVM
+	vg  string
+}
+
+// Exclusively calls f while it holds LVM's exclusive lock of a volume group, and returns the error of f. It is for
+// changes in the kernel that a command of LVM must not see half done, or undo: LVM resumes a suspended volume of which
+// it creates a snapshot. purpose names f in the errors of commands that wait for it.
+//
+// Commands of LVM for the volume group wait meanwhile, and so do reports for the first five seconds. f must have a time
+// limit. It must not use other functions of this package for the volume group: they would wait for it.
+//
+// The lock is that of LVM's commands (lib/misc/lvm-flock.c): flock(2) on a file with the name of the volume group.
+// Exclusively returns ErrBusy if another command holds it for 10 s. The lock ends with the processes that hold it.
+func (l *LVM) Exclusively(ctx context.Context, vg, purpose string, f func(*Exclusive) error) error {
+	mine, _, err := l.enter(ctx, purpose, command{vg: vg, purpose: purpose, long: true})
+	if err != nil {
+		return err
+	}
+	defer l.leave(mine)
+	lock, err := lockFile(ctx, filepath.Join(l.lockDir, "V_"+vg))
+	if err != nil {
+		return fmt.Errorf("%s: lock volume group %s: %w", purpose, vg, err)
+	}
+	defer func() { _ = lock.Close() }()
+	l.begin()
+	defer l.end(vg, nil)
+	return f(&Exclusive{Lock: lock, lvm: l, vg: vg})
+}
+
+// lockFile gets an exclusive lock on a file that LVM may remove when it releases its own lock: then the lock is on a
+// file without a name, and does not count.
+func lockFile(ctx context.Context, path string) (*os.File, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	for wait := lockRetryMin; ; wait = min(2*wait, lockRetryMax) {
+		lock, err := tryLock(path)
+		if err != nil || lock != nil {
+			return lock, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another command of LVM holds %s: %w: %s", path, ErrBusy, lockHint)
+		}
+	}
+}
+
+// tryLock returns nil if another process holds the lock, or if the file was removed meanwhile.
+func tryLock(path string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	held := false
+	if err == nil {
+		held, err = isNamed(lock, path)
+	}
+	if held {
+		return lock, nil
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		err = nil
+	}
+	return nil, errors.Join(err, lock.Close())
+}
+
+// isNamed returns whether the path still leads to an open file.
+func isNamed(file *os.File, path string) (bool, error) {
+	opened, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	named, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(opened, named), nil
+}
+
+// ThinVolume is a thin volume in LVM's metadata.
+type ThinVolume struct {
+	Name string
+	// Device is the UUID of its mapped device, while it is active (lib/activate/dev_manager.c).
+	Device string
+	// Pool is the name of its thin pool, and ID its thin device there. Origin is the name of the source of a snapshot.
+	Pool   string
+	ID     uint64
+	Origin string
+	Tags   []string
+	Active bool
+}
+
+// ThinVolumes returns the thin volumes of the volume group by name. It reads them without LVM's lock, which the caller
+// holds.
+func (e *Exclusive) ThinVolumes(ctx context.Context) (map[string]ThinVolume, error) {
+	object := "read the thin volumes of volume group " + e.vg
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out, err := e.lvm.runner.Run(ctx, program, e.lvm.filtered([]string{"lvs", "--nolocking", "--reportformat", "json",
+		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr", e.vg})...)
+	if err != nil {
+		return nil, classify(object, err)
+	}
+	volumes, err := decodeThinVolumes(out)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object, err)
+	}
+	return volumes, nil
+}
+
+func decodeThinVolumes(out []byte) (map[string]ThinVolume, error) {
+	var reports struct {
+		Report []struct {
+			LV []struct {
+				Name   string `json:"lv_name"`
+				UUID   string `json:"lv_uuid"`
+				VG     string `json:"vg_uuid"`
+				Pool   string `json:"pool_lv"`
+				ID     cell   `json:"thin_id"`
+				Origin string `json:"origin"`
+				Tags   string `json:"lv_tags"`
+				Attr   LVAttr `json:"lv_attr"`
+			} `json:"lv"`
+		} `json:"report"`
+	}
+	if err := json.Unmarshal(out, &reports); err != nil {
+		return nil, err
+	}
+	if len(reports.Report) == 0 {
+		return nil, fmt.Errorf("LVM printed no report: %q", out)
+	}
+	volumes := map[string]ThinVolume{}
+	for _, report := range reports.Report {
+		for _, lv := range report.LV {
+			if !lv.Attr.IsThinVolume() {
+				continue
+			}
+			id, err := strconv.ParseUint(string(lv.ID), 10, 64)
+			if err != nil || lv.Pool == "" || lv.UUID == "" || lv.VG == "" || lv.Attr.IsStateUnknown() {
+				return nil, fmt.Errorf("thin volume %s has the pool %q, the thin_id %q, the UUIDs %q and %q and the "+
+					"attributes %q", lv.Name, lv.Pool, lv.ID, lv.VG, lv.UUID, lv.Attr)
+			}
+			var tags []string
+			if lv.Tags != "" {
+				tags = strings.Split(lv.Tags, ",")
+			}
+			volumes[lv.Name] = ThinVolume{Name: lv.Name, Device: "LVM-" + strings.ReplaceAll(lv.VG+lv.UUID, "-", ""),
+				Pool: lv.Pool, ID: id,
+				Origin: lv.Origin,
+				Tags:   tags, Active: lv.Attr.Active()}
+		}
+	}
+	return volumes, nil
+}
