@@ -35,6 +35,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/rescue"
 )
@@ -86,7 +87,7 @@ func command() *cobra.Command {
 		host.SetLogger(logger)
 	}
 	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), schedulerCommand(), collect.Command(),
-		rescue.Command())
+		rescue.Command(), groupsnapshot.WatchdogCommand())
 	return root
 }
 

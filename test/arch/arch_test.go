@@ -58,6 +58,8 @@ var rules = []rule{
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/agentserver", ours: []string{"internal/mutualtls", "internal/streamserver",
 		"vgmanager/changedblocks", "vgmanager/lvm", "vgmanager/lvmd"}, never: []string{module + "controllers", module + "internal/csi"}},
+	{folder: "vgmanager/groupsnapshot", ours: []string{"vgmanager/devicemapper", "vgmanager/host", "vgmanager/lvm"},
+		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper", "vgmanager/erase"},
