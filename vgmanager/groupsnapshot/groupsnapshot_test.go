@@ -41,8 +41,9 @@ type node struct {
 func newNode(n int) (*node, []Pair) {
 	volumes, pairs := volumesOf(n)
 	k := &node{volumes: volumes, state: devicemapper.ThinPool{Mode: devicemapper.ModeReadWrite},
-		fails: map[string]int{}, hangs: map[string]chan struct{}{}, suspended: map[string]bool{}, inactive: map[string]bool{},
-		thin: map[uint64]int{}, locked: map[string]bool{}}
+		fails: map[string]int{}, hangs: map[string]chan struct{}{}, suspended: map[string]bool{},
+		inactive: map[string]bool{},
+		thin:     map[uint64]int{}, locked: map[string]bool{}}
 	for _, v := range volumes {
 		k.thin[v.ID] = 0
 	}

@@ -99,7 +99,8 @@ func TestOnlyThinDevicesOfPendingSnapshotsAreMembers(t *testing.T) {
 func TestAVolumeIsInAGroupOnce(t *testing.T) {
 	volumes, pairs := volumesOf(3)
 	for _, twice := range []Pair{pairs[0], {VG: vg, Source: "v0", Snapshot: "s2"},
-		{VG: vg, Source: "v2", Snapshot: "s0"}, {VG: vg, Source: "s0", Snapshot: "s2"}, {VG: vg, Source: "v2", Snapshot: "v2"}} {
+		{VG: vg, Source: "v2", Snapshot: "s0"}, {VG: vg, Source: "s0", Snapshot: "s2"},
+		{VG: vg, Source: "v2", Snapshot: "v2"}} {
 		got, err := NewMembers([]Pair{pairs[0], pairs[1], twice}, volumes, map[string]string{"pool": pool})
 		if err == nil || !strings.Contains(err.Error(), "twice") {
 			t.Errorf("%v: got %v, %v", twice, got, err)
