@@ -148,6 +148,7 @@ func (b *lab) keep() {
 	for _, p := range labPairs() {
 		b.ok(b.lvm.LVChangeTags(b.Context(), lvm.LVTagOptions{VG: p.VG, Name: p.Snapshot,
 			Remove: []string{PendingTag}}))
+		b.ok(b.lvm.LVAllowActivation(b.Context(), p.VG, p.Snapshot))
 		b.ok(b.lvm.LVActivate(b.Context(), p.VG, p.Snapshot))
 	}
 }

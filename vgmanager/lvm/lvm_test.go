@@ -98,6 +98,11 @@ func TestCommands(t *testing.T) {
 		"lvcreate --name a --virtualsize 4194304b --wipesignatures y --yes --thinpool vg1/pool": func(l *LVM) error {
 			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20})
 		},
+		"lvcreate --snapshot --name s --setactivationskip y --activate n --addtag t vg1/a": func(l *LVM) error {
+			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", Inactive: true,
+				Tags: []string{"t"}})
+		},
+		"lvchange --setactivationskip n vg1/s": func(l *LVM) error { return l.LVAllowActivation(ctx, "vg1", "s") },
 		"lvcreate --snapshot --name s --setactivationskip n --permission r vg1/a": func(l *LVM) error {
 			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", ReadOnly: true})
 		},

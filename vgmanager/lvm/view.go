@@ -61,7 +61,7 @@ func newSnapshot(o SnapshotOptions) effect {
 			attr = "Vri-a-tz--"
 		}
 		if o.Inactive {
-			attr = attr[:4] + "-" + attr[5:]
+			attr = attr[:4] + "-" + attr[5:9] + "k"
 		}
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: source.Size, Attr: attr,

@@ -74,22 +74,23 @@ func (l *LVM) LVCreateThin(ctx context.Context, o ThinOptions) error {
 type SnapshotOptions struct {
 	VG, Source, Name string
 	ReadOnly         bool
-	// Inactive: the snapshot is not activated, so that it has no mapped device.
+	// Inactive: the snapshot is not activated, neither now nor with its volume group, so it has no mapped device until
+	// LVAllowActivation.
 	Inactive bool
 	Tags     []string
 }
 
 // LVCreateSnapshot creates a thin snapshot. It is active, unless o.Inactive is set, and has the size of its source.
 //
-// It passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which then stay inactive after a
-// reboot.
+// Unless o.Inactive is set, it passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which then
+// stay inactive after a reboot.
 func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 	args := []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "n"}
+	if o.Inactive {
+		args = []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "y", "--activate", "n"}
+	}
 	if o.ReadOnly {
 		args = append(args, "--permission", "r")
-	}
-	if o.Inactive {
-		args = append(args, "--activate", "n")
 	}
 	args = append(append(args, tagArguments(o.Tags)...), fullName(o.VG, o.Source))
 	return l.changeVolume(ctx, "create snapshot "+fullName(o.VG, o.Name), o.VG, newSnapshot(o), args...)
@@ -333,6 +334,13 @@ func (l *LVM) LVDeactivate(ctx context.Context, vg string, names ...string) erro
 func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
 	return l.activate(ctx, "activate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "y",
 		fullName(vg, name))
+}
+
+// LVAllowActivation makes LVM activate a volume with its volume group, and on request. It does not activate it. If LVM
+// already does, it is not an error.
+func (l *LVM) LVAllowActivation(ctx context.Context, vg, name string) error {
+	return l.changeVolume(ctx, "allow the activation of logical volume "+fullName(vg, name), vg, nil, "lvchange",
+		"--setactivationskip", "n", fullName(vg, name))
 }
 
 // LVTagOptions describes a change of the tags of a logical volume.

@@ -43,6 +43,7 @@ type LVM interface {
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	LVRemove(ctx context.Context, vg string, names ...string) error
 	LVActivate(ctx context.Context, vg, name string) error
+	LVAllowActivation(ctx context.Context, vg, name string) error
 	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
@@ -111,6 +112,7 @@ func Contract(t *testing.T, b Bench) {
 		{"LVM allocates on the named disks, and keeps stripes", contractPlacement},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
+		{"a snapshot stays inactive until its activation is allowed", contractSkippedActivation},
 		{"what is remembered after a change is what a new report says", contractView},
 		{"a volume that its pool has is not lost", contractNotLost},
 		{"volumes are removed by UUID", contractRemoveByUUID},
@@ -449,7 +451,6 @@ func contractView(t *testing.T, b Bench) {
 			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v4",
 				ReadOnly: true, Inactive: true, Tags: []string{"c"}})
 		}},
-		{"activation", func() error { return l.LVActivate(ctx, contractGroup, "v4") }},
 		{"growth", func() error {
 			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512})
 		}},
@@ -542,6 +543,33 @@ func contractRemoveByUUID(t *testing.T, b Bench) {
 		t.Fatalf("got %+v", vg.LVs)
 	}
 	ok(t, l.LVRemoveByUUID(ctx, contractGroup, vg.LV("of-by-uuid").UUID))
+}
+
+// contractSkippedActivation: neither the volume group nor the snapshot itself is activated.
+func contractSkippedActivation(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	isActive := func(expected bool) {
+		t.Helper()
+		_, vg := look(t, b)
+		lv := vg.LV("quiet")
+		if lv == nil || lv.Attr.Active() != expected || lv.Attr.SkipsActivation() == expected || lv.Origin != "thin" {
+			t.Fatalf("got %+v, want active: %t", lv, expected)
+		}
+	}
+	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "quiet", ReadOnly: true,
+		Inactive: true}))
+	isActive(false)
+	ok(t, l.VGActivate(ctx, contractGroup))
+	ok(t, l.LVActivate(ctx, contractGroup, "quiet"))
+	isActive(false)
+	want(t, l.LVAllowActivation(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
+	for range 2 {
+		ok(t, l.LVAllowActivation(ctx, contractGroup, "quiet"))
+		ok(t, l.LVActivate(ctx, contractGroup, "quiet"))
+		isActive(true)
+	}
+	ok(t, l.LVRemove(ctx, contractGroup, "quiet"))
 }
 
 // contractNotLost: a volume that the pool has is never removed as lost, and is active afterwards.

@@ -68,6 +68,8 @@ type volume struct {
 	kind byte // '-', 't', 'V', 'r'
 	ro   bool
 	on   bool
+	// skip: the volume is not activated.
+	skip bool
 	// parts are the extents of the volume, or of its hidden volumes.
 	parts []*part
 	// open: the volume is open.

@@ -76,6 +76,9 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	if v.open {
 		attr[5] = 'o'
 	}
+	if v.skip {
+		attr[9] = 'k'
+	}
 	if v.on {
 		attr[4] = 'a'
 		lv.Major = 254

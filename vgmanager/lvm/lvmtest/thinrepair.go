@@ -259,8 +259,11 @@ func (f *Fake) activate(g *group) error {
 	return errors.Join(failures...)
 }
 
-// activate activates a volume. Its pool is active while the volume is.
+// activate activates a volume, unless it is skipped. Its pool is active while the volume is.
 func (g *group) activate(v *volume) error {
+	if v.skip {
+		return nil
+	}
 	pool := g.lvs[v.PoolName]
 	if v.kind == 't' {
 		pool = v

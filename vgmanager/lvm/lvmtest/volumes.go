@@ -189,7 +189,7 @@ func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error 
 	v.Origin = o.Source
 	v.ro = o.ReadOnly
 	err = f.add(g, o.VG, v)
-	v.on = !o.Inactive
+	v.on, v.skip = !o.Inactive, o.Inactive
 	return err
 }
 
@@ -479,6 +479,17 @@ func (f *Fake) LVActivate(_ context.Context, vg, name string) error {
 		return err
 	}
 	return g.activate(v)
+}
+
+// LVAllowActivation implements lvm.LVM.
+func (f *Fake) LVAllowActivation(_ context.Context, vg, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, v, err := f.find("LVAllowActivation", vg, name)
+	if err == nil {
+		v.skip = false
+	}
+	return err
 }
 
 // LVChangeTags implements lvm.LVM.
