@@ -48,6 +48,7 @@ type Changer interface {
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	LVRemove(ctx context.Context, vg string, names ...string) error
 	LVActivate(ctx context.Context, vg, name string) error
+	LVAllowActivation(ctx context.Context, vg, name string) error
 	LVRefresh(ctx context.Context, vg, name string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 }

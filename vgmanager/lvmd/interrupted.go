@@ -22,7 +22,7 @@ import (
 //   - suspended devices (reload, and the reconciler of volume groups for all others).
 
 // present returns the volume with a name, or nil. If LVM lists a thin volume that its pool does not have, present
-// removes it and returns nil, so that the caller creates it again.
+// removes it and returns nil, so that the caller creates it again. It returns Aborted for a pending snapshot of a group.
 func (e *Engine) present(ctx context.Context, l classView, name string) (*lvm.LV, error) {
 	lv := l.vg.LV(name)
 	if lv == nil {
@@ -31,6 +31,9 @@ func (e *Engine) present(ctx context.Context, l classView, name string) (*lvm.LV
 	if !l.mayUse(lv) {
 		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s already exists, and was not created for "+
 			"a LogicalVolume", l.vg.Name, name)
+	}
+	if isPending(lv) {
+		return nil, l.pendingError(lv)
 	}
 	missing, err := e.notInPool(ctx, l, lv)
 	if err != nil || !missing {

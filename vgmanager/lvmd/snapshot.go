@@ -50,20 +50,8 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	if present != nil {
 		return e.existingSnapshot(ctx, l, present, in)
 	}
-	source, size, err := l.source(in)
+	source, size, err := l.admitSnapshot(in)
 	if err != nil {
-		return nil, err
-	}
-	if err := l.open(); err != nil {
-		return nil, err
-	}
-	if err := l.admitNamespace(in.GetTags(), size); err != nil {
-		return nil, err
-	}
-	if err := l.refuseThinSpread(in.GetTags()); err != nil {
-		return nil, err
-	}
-	if err := l.admitThin(size); err != nil {
 		return nil, err
 	}
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {
@@ -73,6 +61,24 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 		source.Name, "size", int64(size))
 	e.watchers.notify()
 	return &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}, nil
+}
+
+// admitSnapshot returns the source and the size of a new snapshot, or why it cannot be created.
+func (l classView) admitSnapshot(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
+	source, size, err := l.source(in)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := l.open(); err != nil {
+		return nil, 0, err
+	}
+	if err := l.admitNamespace(in.GetTags(), size); err != nil {
+		return nil, 0, err
+	}
+	if err := l.refuseThinSpread(in.GetTags()); err != nil {
+		return nil, 0, err
+	}
+	return source, size, l.admitThin(size)
 }
 
 func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
@@ -97,6 +103,9 @@ func (l classView) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes
 	source := l.volume(in.GetSourceVolume())
 	if source == nil {
 		return nil, 0, status.Errorf(codes.NotFound, "source %s/%s not found", l.vg.Name, in.GetSourceVolume())
+	}
+	if isPending(source) {
+		return nil, 0, l.pendingError(source)
 	}
 	if source.PoolName != l.pool.Name {
 		return nil, 0, status.Errorf(codes.Unimplemented, "source %s/%s is not in the thin pool %s", l.vg.Name,

@@ -1,0 +1,129 @@
+package lvmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// This file has what the engine does for groups of snapshots (package groupsnapshot): it creates pending snapshots,
+// and makes them usable or removes them when the group is complete or has failed.
+
+// isPending returns whether a volume is a snapshot of a group that is not complete. Its data must not be used.
+func isPending(lv *lvm.LV) bool { return slices.Contains(lv.Tags, groupsnapshot.PendingTag) }
+
+// pendingError is the error of a request that would use a pending snapshot.
+func (l classView) pendingError(lv *lvm.LV) error {
+	return status.Errorf(codes.Aborted, "logical volume %s/%s is a snapshot of a group that is not complete",
+		l.vg.Name, lv.Name)
+}
+
+// PrepareSnapshot creates a pending snapshot for a group. It is inactive, and its data is not that of the group until
+// groupsnapshot.Node.Take. The checks and codes are those of CreateLVSnapshot. The snapshot has the size of its source:
+// any other size is InvalidArgument. If it is pending already, it is not an error; if it is complete, the code is
+// AlreadyExists.
+func (e *Engine) PrepareSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) error {
+	if err := checkSnapshotRequest(in); err != nil {
+		return err
+	}
+	if err := e.admitting.enter(ctx); err != nil {
+		return err
+	}
+	defer e.admitting.leave()
+	return e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) error { return e.prepareIn(ctx, l, in) })
+}
+
+func (e *Engine) prepareIn(ctx context.Context, l classView, in *proto.CreateLVSnapshotRequest) error {
+	if lv := l.volume(in.GetName()); lv != nil && isPending(lv) && lv.Origin == in.GetSourceVolume() {
+		return nil
+	}
+	present, err := e.present(ctx, l, in.GetName())
+	if err != nil {
+		return err
+	}
+	if present != nil {
+		return status.Errorf(codes.AlreadyExists,
+			"logical volume %s/%s already exists, and is not a pending snapshot of %s",
+			l.vg.Name, present.Name, in.GetSourceVolume())
+	}
+	source, size, err := l.admitSnapshot(in)
+	if err != nil {
+		return err
+	}
+	if size != source.Size {
+		return status.Errorf(codes.InvalidArgument,
+			"a snapshot of a group has the size of its source %s/%s, %d bytes, not %d",
+			l.vg.Name, source.Name, source.Size, size)
+	}
+	err = e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
+		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Inactive: true,
+		Tags: append(inherited(in.GetTags(), source), groupsnapshot.PendingTag),
+	})
+	if err != nil {
+		return statusOf(err)
+	}
+	log.FromContext(ctx).Info("created a pending snapshot of a group", "deviceClass", l.class.Name, "lv", in.GetName(),
+		"source", source.Name, "size", int64(size))
+	e.watchers.notify()
+	return nil
+}
+
+// KeepSnapshot makes a pending snapshot usable, because its group is complete: it is activated, and then loses the tag.
+// If it is not pending, it is not an error. It returns NotFound if the snapshot does not exist.
+func (e *Engine) KeepSnapshot(ctx context.Context, class, name string) error {
+	return e.upkeep(ctx, class, name, func(l classView) error {
+		if !isPending(l.volume(name)) {
+			return nil
+		}
+		err := e.lvm.LVAllowActivation(ctx, l.vg.Name, name)
+		if err == nil {
+			err = e.lvm.LVActivate(ctx, l.vg.Name, name)
+		}
+		if err == nil {
+			err = e.lvm.LVChangeTags(ctx,
+				lvm.LVTagOptions{VG: l.vg.Name, Name: name, Remove: []string{groupsnapshot.PendingTag}})
+		}
+		if err != nil {
+			return statusOf(fmt.Errorf("complete snapshot %s/%s of a group: %w", l.vg.Name, name, err))
+		}
+		return nil
+	})
+}
+
+// DropSnapshot removes a pending snapshot, because its group has failed. It reads a new report first, and returns
+// FailedPrecondition if the snapshot is not pending. If it does not exist, it is not an error.
+func (e *Engine) DropSnapshot(ctx context.Context, class, name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if err := e.admitting.enter(ctx); err != nil {
+		return err
+	}
+	defer e.admitting.leave()
+	l, err := e.locate(ctx, class, e.lvm.Report)
+	if err != nil {
+		return err
+	}
+	lv := l.volume(name)
+	if lv == nil {
+		return nil
+	}
+	if !isPending(lv) {
+		return status.Errorf(codes.FailedPrecondition,
+			"logical volume %s/%s is not a pending snapshot of a group, so it is not removed", l.vg.Name, name)
+	}
+	if err := e.lvm.LVRemove(ctx, l.vg.Name, name); err != nil {
+		return statusOf(err)
+	}
+	log.FromContext(ctx).Info("removed a pending snapshot of a group", "deviceClass", l.class.Name, "lv", name)
+	e.watchers.notify()
+	return nil
+}
