@@ -135,6 +135,9 @@ var rules = []rule{
 		never: append([]string{module + "vgmanager", module + "controllers"}, clients...)},
 	{folder: "internal/footprint", never: []string{module + "api"}},
 	{folder: "internal/metric", never: kubernetes},
+	// It is pure, so that a test can visit every order of events.
+	{folder: "internal/groupprotocol", never: append([]string{module}, kubernetes...),
+		standard: []string{"time"}},
 	{folder: "internal/collected", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/mutualtls", never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "internal/nodelayout", never: append([]string{module}, kubernetes...)},

@@ -1,0 +1,171 @@
+// Package groupprotocol decides how the operator and the nodes of a group snapshot act together. It is pure: it reads
+// and writes nothing, and has no clock.
+//
+// The operator has one Request for a group, and each node has one State. A node suspends its volumes when the operator
+// has seen that all nodes are prepared, takes the snapshots, and reports Held. When the operator has seen that all
+// nodes are Held, it requests the release. A node that sees this request while its volumes are still suspended reports
+// Taken. So the volumes of all nodes were suspended when the release was written, although each node resumes its
+// volumes at its own time limit, and no two clocks are compared. Only when all nodes are Taken does the operator let
+// them keep the snapshots. Up to then, any failure starts the next attempt, or ends the group; after it, there is none.
+//
+// An observation may be out of date: the number of the attempt tells the nodes' states of an earlier attempt from those
+// of this one. Neither an operator nor a node has to remember anything but its request or state, except that a node
+// knows whether it holds its volumes now.
+package groupprotocol
+
+import "time"
+
+// Phase is a phase of a group snapshot.
+type Phase string
+
+// The phases that the operator requests, in their order.
+const (
+	// Prepare: create the pending snapshots.
+	Prepare Phase = "Prepare"
+	// Suspend: suspend the volumes, and take the snapshots.
+	Suspend Phase = "Suspend"
+	// Release: confirm that the volumes are still suspended, and resume them.
+	Release Phase = "Release"
+	// Keep: make the snapshots usable. All nodes are Taken, so this is final.
+	Keep Phase = "Keep"
+)
+
+// The phases that a node reports.
+const (
+	// Prepared: the pending snapshots exist.
+	Prepared Phase = "Prepared"
+	// Held: the volumes are suspended, and the snapshots have their data.
+	Held Phase = "Held"
+	// Taken: the volumes were still suspended when the release was seen. They are resumed.
+	Taken Phase = "Taken"
+	// Usable: the snapshots are usable.
+	Usable Phase = "Usable"
+	// Failed: the node cannot take part in this attempt. Its volumes are not suspended.
+	Failed Phase = "Failed"
+)
+
+// reached is what a node reports when it has done what the operator requests.
+var reached = map[Phase]Phase{Prepare: Prepared, Suspend: Held, Release: Taken, Keep: Usable}
+
+// following is the phase that the operator requests next.
+var following = map[Phase]Phase{Prepare: Suspend, Suspend: Release, Release: Keep}
+
+// Request is what the operator requests of all nodes of a group.
+type Request struct {
+	// Attempt counts the attempts, from 1.
+	Attempt int   `json:"attempt"`
+	Phase   Phase `json:"phase"`
+	// Limit is the maximum time for which a volume is suspended.
+	Limit time.Duration `json:"limit"`
+}
+
+// State is what a node has reported. The zero value is that of a node that has reported nothing.
+type State struct {
+	Attempt int   `json:"attempt"`
+	Phase   Phase `json:"phase"`
+	// Reason says why the node has failed.
+	Reason string `json:"reason,omitempty"`
+	// Suspended is how long volumes were suspended, for Taken and Failed.
+	Suspended time.Duration `json:"suspended,omitempty"`
+}
+
+// Outcome is what became of a group.
+type Outcome int
+
+// The outcomes.
+const (
+	// Pending: nodes have not reached the requested phase.
+	Pending Outcome = iota
+	// Advanced: all nodes have reached the phase, and the returned request is the next one.
+	Advanced
+	// Failure: a node has failed. The returned request is that of the next attempt.
+	Failure
+	// Complete: the snapshots of all nodes are usable.
+	Complete
+)
+
+// Next returns the next request of the operator. states has one element for each node of the group, which may be out of
+// date. A group without nodes stays Pending.
+func Next(r Request, states []State) (Request, Outcome) {
+	all := len(states) > 0
+	for _, s := range states {
+		if s.Attempt != r.Attempt {
+			all = false
+			continue
+		}
+		if s.Phase == Failed && r.Phase != Keep {
+			return Request{Attempt: r.Attempt + 1, Phase: Prepare, Limit: r.Limit}, Failure
+		}
+		all = all && s.Phase == reached[r.Phase]
+	}
+	if !all {
+		return r, Pending
+	}
+	if r.Phase == Keep {
+		return r, Complete
+	}
+	return Request{Attempt: r.Attempt, Phase: following[r.Phase], Limit: r.Limit}, Advanced
+}
+
+// Action is what a node does.
+type Action int
+
+// The actions.
+const (
+	// Nothing: the node has done what is requested, or is doing it.
+	Nothing Action = iota
+	// DoPrepare: create the pending snapshots, then report Prepared.
+	DoPrepare
+	// DoTake: suspend the volumes, take the snapshots, report Held, and wait for IsReleased.
+	DoTake
+	// DoKeep: make the snapshots usable, then report Usable.
+	DoKeep
+	// DoFail: report Failed for the attempt of the request.
+	DoFail
+)
+
+// Act returns what a node does about a request, which may be out of date. s is what it has reported. holding: this
+// process holds the volumes now, for s.
+func Act(r Request, s State, holding bool) Action {
+	switch {
+	case r.Attempt < s.Attempt, holding:
+		return Nothing // the request is out of date, or IsReleased decides
+	case s.Attempt == r.Attempt && s.Phase == Failed:
+		return Nothing
+	}
+	ours := s.Attempt == r.Attempt
+	switch r.Phase {
+	case Prepare:
+		if !ours {
+			return DoPrepare
+		}
+		if s.Phase == Prepared {
+			return Nothing
+		}
+	case Suspend:
+		if ours && s.Phase == Prepared {
+			return DoTake
+		}
+	case Keep:
+		if ours && s.Phase == Taken {
+			return DoKeep
+		}
+	}
+	// The request can be older than the state, but a node that is Held and does not hold was ended in between.
+	if ours && (s.Phase == Taken || s.Phase == Usable) {
+		return Nothing
+	}
+	return DoFail
+}
+
+// IsReleased returns whether a node that holds its volumes for an attempt ends this, and whether it may report Taken
+// if the kernel confirms that all are still suspended.
+func IsReleased(r Request, attempt int) (ended, released bool) {
+	switch {
+	case r.Attempt < attempt, r.Attempt == attempt && (r.Phase == Prepare || r.Phase == Suspend):
+		return false, false
+	case r.Attempt == attempt && r.Phase == Release:
+		return true, true
+	}
+	return true, false
+}
