@@ -94,7 +94,7 @@ func Next(r Request, states []State) (Request, Outcome) {
 			continue
 		}
 		if s.Phase == Failed && r.Phase != Keep {
-			return Request{Attempt: r.Attempt + 1, Phase: Prepare, Limit: r.Limit}, Failure
+			return Retry(r), Failure
 		}
 		all = all && s.Phase == reached[r.Phase]
 	}
@@ -105,6 +105,15 @@ func Next(r Request, states []State) (Request, Outcome) {
 		return r, Complete
 	}
 	return Request{Attempt: r.Attempt, Phase: following[r.Phase], Limit: r.Limit}, Advanced
+}
+
+// Retry returns the request of the next attempt. The operator can request it at any time before Keep, for example if a
+// node does not answer: the nodes that hold their volumes then resume them. Keep is final, so Retry returns it as it is.
+func Retry(r Request) Request {
+	if r.Phase == Keep {
+		return r
+	}
+	return Request{Attempt: r.Attempt + 1, Phase: Prepare, Limit: r.Limit}
 }
 
 // Action is what a node does.

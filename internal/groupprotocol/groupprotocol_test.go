@@ -106,6 +106,7 @@ func (s system) moves(r rules) []system {
 		}
 	}
 	add(func(n *system) { n.request, _ = r.next(n.request, n.seen[:]) })
+	add(func(n *system) { n.request = Retry(n.request) }) // a node does not answer
 	for i := range nodes {
 		add(func(n *system) { n.seen[i] = n.node[i].state })
 		add(func(n *system) { n.asked[i] = n.request })
@@ -265,6 +266,15 @@ func TestTheModelFindsATornGroup(t *testing.T) {
 		} else {
 			t.Logf("%s: %+v", name, *found)
 		}
+	}
+}
+
+func TestRetry(t *testing.T) {
+	if got := Retry(Request{1, Release, time.Second}); got != (Request{2, Prepare, time.Second}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := Retry(Request{1, Keep, time.Second}); got != (Request{1, Keep, time.Second}) {
+		t.Errorf("got %+v: Keep is final", got)
 	}
 }
 

@@ -59,6 +59,8 @@ var rules = []rule{
 	{folder: "vgmanager/agentserver", ours: []string{"internal/mutualtls", "internal/streamserver",
 		"vgmanager/changedblocks", "vgmanager/lvm", "vgmanager/lvmd"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/groupsnapshot", ours: []string{"vgmanager/devicemapper", "vgmanager/host", "vgmanager/lvm"},
+	{folder: "vgmanager/groupsnapshot", ours: []string{"internal/groupprotocol", "vgmanager/devicemapper",
+		"vgmanager/host", "vgmanager/lvm"},
 		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/fsck", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
