@@ -108,7 +108,7 @@ func Next(r Request, states []State) (Request, Outcome) {
 }
 
 // Retry returns the request of the next attempt. The operator can request it at any time before Keep, for example if a
-// node does not answer: the nodes that hold their volumes then resume them. Keep is final, so Retry returns it as it is.
+// node does not answer: the nodes that hold their volumes then resume them. Keep is final, so Retry does not change it.
 func Retry(r Request) Request {
 	if r.Phase == Keep {
 		return r

@@ -82,8 +82,8 @@ type SnapshotOptions struct {
 
 // LVCreateSnapshot creates a thin snapshot. It is active, unless o.Inactive is set, and has the size of its source.
 //
-// Unless o.Inactive is set, it passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which then
-// stay inactive after a reboot.
+// Unless o.Inactive is set, it passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which
+// then stay inactive after a reboot.
 func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 	args := []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "n"}
 	if o.Inactive {

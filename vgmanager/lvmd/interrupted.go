@@ -22,7 +22,8 @@ import (
 //   - suspended devices (reload, and the reconciler of volume groups for all others).
 
 // present returns the volume with a name, or nil. If LVM lists a thin volume that its pool does not have, present
-// removes it and returns nil, so that the caller creates it again. It returns Aborted for a pending snapshot of a group.
+// removes it and returns nil, so that the caller creates it again. It returns Aborted for a pending snapshot of a
+// group.
 func (e *Engine) present(ctx context.Context, l classView, name string) (*lvm.LV, error) {
 	lv := l.vg.LV(name)
 	if lv == nil {
