@@ -178,9 +178,12 @@ func (b *lab) versions(prefix string) []uint64 {
 	b.Helper()
 	var versions []uint64
 	for i := range members {
-		content, err := os.ReadFile(fmt.Sprintf("/dev/%s/%s%d", labGroup, prefix, i))
+		device, err := os.Open(fmt.Sprintf("/dev/%s/%s%d", labGroup, prefix, i))
 		b.ok(err)
-		versions = append(versions, binary.NativeEndian.Uint64(content))
+		var number [8]byte
+		_, err = io.ReadFull(device, number[:])
+		b.ok(errors.Join(err, device.Close()))
+		versions = append(versions, binary.NativeEndian.Uint64(number[:]))
 	}
 	return versions
 }
