@@ -175,6 +175,19 @@ const (
 	EarlierPendingDeletionAnnotation = "topolvm.cybozu.com/pendingdeletion"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.
 	PendingDeletionAnnotation = "topolvm.io/pendingdeletion"
+	// GroupLabel on a LogicalVolume has the ID of the group snapshot that its snapshot belongs to.
+	GroupLabel = "lvm.topolvm.io/group-snapshot"
+	// GroupSourceAnnotation on such a LogicalVolume has the ID of the volume of which it is a snapshot.
+	GroupSourceAnnotation = "lvm.topolvm.io/group-source"
+	// GroupPendingAnnotation on a LogicalVolume has the ID of its group snapshot, as long as this is not complete. The
+	// node agent creates the snapshot only on a request of GroupRequestAnnotation. Such an object also has
+	// PendingDeletionAnnotation, so that an agent without group snapshots leaves it alone.
+	GroupPendingAnnotation = "lvm.topolvm.io/group-pending"
+	// GroupRequestAnnotation on one LogicalVolume of each node of a group snapshot has what the CSI controller requests
+	// of the node, as JSON. Agents cannot change it.
+	GroupRequestAnnotation = "lvm.topolvm.io/group-request"
+	// GroupStateAnnotation on the same LogicalVolume has what the node agent has done, as JSON.
+	GroupStateAnnotation = "lvm.topolvm.io/group-state"
 	// ResizeRequestedAnnotation on a LogicalVolume has the time of the last request to grow it.
 	ResizeRequestedAnnotation = "topolvm.io/resize-requested-at"
 	// CreatedByLabel on a LogicalVolume tells who made it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -49,7 +48,9 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 	csi.RegisterIdentityServer(server, snapshotmetadata.Advertise(
 		driver.NewIdentityServer(func() (bool, error) { return true, nil })))
 	csi.RegisterSnapshotMetadataServer(server, snapshots)
+	csi.RegisterIdentityServer(server, lvmsdriver.NewIdentityServer())
 	csi.RegisterControllerServer(server, controller)
+	csi.RegisterGroupControllerServer(server, lvmsdriver.NewGroupServer(controller))
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
 		return nil, err
 	}
@@ -57,6 +58,9 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
 		PodName: o.podName, Earlier: o.earlierServed,
 		Snapshots: o.found.Snapshots, VolumeAttributes: o.found.VolumeAttributes, Metrics: metrics.Registry,
+		PodName: podName, Earlier: earlier,
+		Snapshots: found.Snapshots, GroupSnapshots: found.GroupSnapshots, VolumeAttributes: found.VolumeAttributes,
+		Metrics:            metrics.Registry,
 		BeforeProvisioning: left.MarkPending,
 	})
 	if err != nil {

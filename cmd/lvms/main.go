@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	configv1 "github.com/openshift/api/config/v1"
 	consolev1 "github.com/openshift/api/console/v1"
@@ -48,6 +49,7 @@ func init() {
 	utilruntime.Must(topolvmv1.AddToScheme(scheme))
 	utilruntime.Must(earlierv1.AddToScheme(scheme))
 	utilruntime.Must(snapshotv1.AddToScheme(scheme))
+	utilruntime.Must(groupsnapshotv1.AddToScheme(scheme))
 	utilruntime.Must(configv1.Install(scheme))
 	utilruntime.Must(consolev1.Install(scheme))
 	utilruntime.Must(operatorsv2.AddToScheme(scheme))

@@ -42,6 +42,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/fstrim"
+	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
@@ -59,6 +60,9 @@ const (
 	stateDir           = "/etc/topolvm"
 	lvmdConfig         = stateDir + "/lvmd.yaml"
 	registrationSocket = "/registration/topolvm.io-reg.sock"
+	// suspendedFile names the devices that a group snapshot has suspended. A reboot removes it: the directory is on a
+	// tmpfs of the node.
+	suspendedFile = "/var/lock/vgmanager/suspended"
 )
 
 // vgmanagerOptions are the flags of `lvms vgmanager`.
@@ -142,11 +146,11 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{},
 		eraser: erase.New(ctx)}
 	local := host.NewLocal()
-	engine, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
+	engine, groups, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, local, fileSystems, o.layout); err != nil {
+	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, groups, local, fileSystems, o.layout); err != nil {
 		return err
 	}
 	if err := addTrimmer(mgr, nodeName, namespace, engine, fileSystems, o.layout); err != nil {
@@ -230,15 +234,15 @@ func addVolumeGroups(
 	ctx context.Context, mgr ctrl.Manager, nodeName, namespace string, cluster clusterid.Identity, local *host.Local,
 	fileSystems sharedFileSystems,
 	o vgmanagerOptions,
-) (*lvmd.Engine, error) {
+) (*lvmd.Engine, *groupsnapshot.Node, error) {
 	node, image := host.NewNamespace(o.layout.HostPath()), host.NewImage()
 	if err := metrics.Registry.Register(nodemetrics.Commands{node.Started(), image.Started(),
 		local.Started()}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	runner := lvmsource.New(node, image, ctrl.Log.WithName("lvm"))
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	volumes := lvm.New(runner)
 	devices := device.New(runner)
@@ -248,9 +252,15 @@ func addVolumeGroups(
 	volumes.LookWith(devices.ReadPhysicalVolumes)
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	engine.ShareFile()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the program of the watchdog: %w", err)
+	}
+	taker := groupsnapshot.New(groupsnapshot.OfNode(volumes), kernel, devicemapper.NewChanger(),
+		groupsnapshot.WatchWith(local, self), suspendedFile)
 	watch := newWatch(volumes, kernel, engine.UsesExisting)
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster.ID,
@@ -280,7 +290,7 @@ func addVolumeGroups(
 		},
 	})
 	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
@@ -296,6 +306,8 @@ func addVolumeGroups(
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr),
 		addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o))
 	return engine, err
+		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
+	return engine, taker, err
 }
 
 // followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node
@@ -325,7 +337,7 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
-	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
+	groups *groupsnapshot.Node, local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
 		Locks: fileSystems.locks, StateDir: stateDir})
@@ -336,7 +348,9 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	})
 	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
-	if err := errors.Join(volumes.SetupWithManager(mgr), limits.SetupWithManager(mgr), mgr.Add(offer),
+	if err := errors.Join(volumes.SetupWithManager(mgr),
+		logicalvolume.NewGroups(volumes, engine, groups).SetupWithManager(mgr), limits.SetupWithManager(mgr),
+		mgr.Add(offer),
 		metrics.Registry.Register(offer)); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
 		"apply SecurityContextConstraints lvms-vgmanager",
 		"apply CSIDriver topolvm.io",
 		"apply StorageClass lvms-vg1", "apply StorageClass lvms-vg2",
-		"apply VolumeSnapshotClass lvms-vg1",
+		"apply VolumeSnapshotClass lvms-vg1", "apply VolumeGroupSnapshotClass lvms-vg1",
 	}, ofPolicies("apply"), []string{
 		"apply LVMVolumeGroup vg1", "apply LVMVolumeGroup vg2",
 		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,6 +55,7 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.cluster.Namespace}},
 		withName(metadataOf(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass")), "lvms-vg1"),
+		&groupsnapshotv1.VolumeGroupSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}},
 		withName(metadataOf(sccKind), "lvms-vgmanager"),
 	}
 	appear := func(object client.Object) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,8 +73,8 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	}
 }
 
-// TestCopiesOfClassesAreTheUsers creates a StorageClass and a VolumeSnapshotClass from those of the operator, with
-// their labels, as `kubectl get --output yaml` prints them.
+// TestCopiesOfClassesAreTheUsers creates a StorageClass, a VolumeSnapshotClass and a VolumeGroupSnapshotClass from
+// those of the operator, with their labels, as `kubectl get --output yaml` prints them.
 func TestCopiesOfClassesAreTheUsers(t *testing.T) {
 	w := newWorld(t, fixture.Thin("vg1"))
 	_, err := w.reconcile()
@@ -81,7 +82,9 @@ func TestCopiesOfClassesAreTheUsers(t *testing.T) {
 	storage, snapshot := &storagev1.StorageClass{}, &snapshotv1.VolumeSnapshotClass{}
 	w.must(w.get(storage, "lvms-vg1"))
 	w.must(w.get(snapshot, "lvms-vg1"))
-	for _, object := range []client.Object{storage, snapshot} {
+	group := &groupsnapshotv1.VolumeGroupSnapshotClass{}
+	w.must(w.get(group, "lvms-vg1"))
+	for _, object := range []client.Object{storage, snapshot, group} {
 		object.SetName("copy-" + object.GetName())
 		object.SetResourceVersion("")
 		object.SetUID("")
@@ -92,13 +95,14 @@ func TestCopiesOfClassesAreTheUsers(t *testing.T) {
 	for range 2 {
 		_, err = w.reconcile()
 		w.must(err)
-		for _, object := range []client.Object{storage, snapshot} {
+		for _, object := range []client.Object{storage, snapshot, group} {
 			if !w.exists(object, object.GetName()) {
 				t.Errorf("the operator deleted %T %s", object, object.GetName())
 			}
 		}
 	}
-	if w.exists(&storagev1.StorageClass{}, "lvms-vg1") || w.exists(&snapshotv1.VolumeSnapshotClass{}, "lvms-vg1") {
+	if w.exists(&storagev1.StorageClass{}, "lvms-vg1") || w.exists(&snapshotv1.VolumeSnapshotClass{}, "lvms-vg1") ||
+		w.exists(&groupsnapshotv1.VolumeGroupSnapshotClass{}, "lvms-vg1") {
 		t.Error("the operator's own are left")
 	}
 }
@@ -157,7 +161,8 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	remove()
 	_, err := w.reconcile()
 	w.must(err)
-	if diff := cmp.Diff(slices.Concat([]string{"delete StorageClass lvms-vg1", "delete VolumeSnapshotClass lvms-vg1"},
+	if diff := cmp.Diff(slices.Concat([]string{"delete StorageClass lvms-vg1", "delete VolumeSnapshotClass lvms-vg1",
+		"delete VolumeGroupSnapshotClass lvms-vg1"},
 		ofDeletionPolicies("delete"),
 		[]string{"delete LVMVolumeGroup vg1", "patch status LVMCluster my-lvmcluster"}), w.spy.Writes()); diff != "" {
 		t.Error(diff)

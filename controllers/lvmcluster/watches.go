@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +89,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	if c.options.Platform.Snapshots {
 		// All of them, not only ours: a user may change or delete one that conflicts.
 		b = b.Watches(&snapshotv1.VolumeSnapshotClass{}, enqueue)
+	}
+	if c.options.Platform.GroupSnapshots {
+		b = b.Watches(&groupsnapshotv1.VolumeGroupSnapshotClass{}, enqueue)
 	}
 	if c.options.Platform.Kind == platform.OpenShift {
 		b = b.Watches(&corev1.ConfigMap{}, enqueue, builder.WithPredicates(owned()))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	securityv1 "github.com/openshift/api/security/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -53,7 +54,7 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 func testOptions(namespace string) Options {
 	return Options{Namespace: namespace, Options: operand.Options{
 		Image:    "quay.example/lvms:v5.1.0",
-		Platform: platform.Platform{Kind: platform.OpenShift, SCC: true, Snapshots: true},
+		Platform: platform.Platform{Kind: platform.OpenShift, SCC: true, Snapshots: true, GroupSnapshots: true},
 	}}
 }
 
@@ -256,7 +257,8 @@ func (w *world) clean() {
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
 		&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{},
-		&storagev1.CSINode{}, &corev1.Node{}, &snapshotv1.VolumeSnapshotClass{}, metadataOf(sccKind),
+		&storagev1.CSINode{}, &corev1.Node{}, &snapshotv1.VolumeSnapshotClass{},
+		&groupsnapshotv1.VolumeGroupSnapshotClass{}, metadataOf(sccKind),
 	} {
 		if err := w.api.DeleteAllOf(ctx, object); err != nil {
 			w.Errorf("clean %T: %v", object, err)

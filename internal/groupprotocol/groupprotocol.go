@@ -15,6 +15,9 @@ package groupprotocol
 
 import "time"
 
+// MaxVolumes is the maximum number of volumes of a group.
+const MaxVolumes = 64
+
 // Phase is a phase of a group snapshot.
 type Phase string
 

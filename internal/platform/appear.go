@@ -17,6 +17,7 @@ var optional = []struct {
 	in    func(*Platform) *bool
 }{
 	{"VolumeSnapshot API", []resource{snapshots}, func(p *Platform) *bool { return &p.Snapshots }},
+	{"VolumeGroupSnapshot API", []resource{groupSnapshots}, func(p *Platform) *bool { return &p.GroupSnapshots }},
 	{"VolumeAttributesClass API", []resource{volumeClasses},
 		func(p *Platform) *bool { return &p.VolumeAttributes }},
 	{"API of OpenShift's console", []resource{consolePlugins, quickStarts},

@@ -33,6 +33,8 @@ type Platform struct {
 	SCC bool
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
+	// GroupSnapshots reports whether the cluster has the VolumeGroupSnapshot API, version v1.
+	GroupSnapshots bool
 	// VolumeAttributes reports whether the cluster has the API of VolumeAttributesClasses (Kubernetes 1.34).
 	VolumeAttributes bool
 	// TLSProfile reports whether the cluster has a TLS profile for servers.
@@ -51,6 +53,7 @@ var (
 	infrastructures = resource{configv1.GroupVersion.String(), "Infrastructure"}
 	constraints     = resource{securityv1.GroupVersion.String(), "SecurityContextConstraints"}
 	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
+	groupSnapshots  = resource{"groupsnapshot.storage.k8s.io/v1", "VolumeGroupSnapshot"}
 	volumeClasses   = resource{"storage.k8s.io/v1", "VolumeAttributesClass"}
 	consolePlugins  = resource{consolev1.GroupVersion.String(), "ConsolePlugin"}
 	quickStarts     = resource{consolev1.GroupVersion.String(), "ConsoleQuickStart"}
@@ -87,8 +90,8 @@ func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
 		configv1.GroupName: p.TLSProfile || p.Kind == OpenShift, securityv1.GroupName: p.SCC,
-		"snapshot.storage.k8s.io": p.Snapshots,
-		consolev1.GroupName:       p.Console, "monitoring.coreos.com": p.ServiceMonitors,
+		"snapshot.storage.k8s.io": p.Snapshots, "groupsnapshot.storage.k8s.io": p.GroupSnapshots,
+		consolev1.GroupName: p.Console, "monitoring.coreos.com": p.ServiceMonitors,
 	} {
 		if !has {
 			groups = append(groups, group)

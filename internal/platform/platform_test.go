@@ -47,10 +47,10 @@ func (a apis) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIRe
 var (
 	openShiftAPIs = apis{served: map[string]string{
 		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints",
-		"snapshot.storage.k8s.io/v1": "VolumeSnapshot",
-		"storage.k8s.io/v1":          "StorageClass VolumeAttributesClass",
-		"console.openshift.io/v1":    "ConsolePlugin ConsoleQuickStart",
-		"monitoring.coreos.com/v1":   "ServiceMonitor PrometheusRule"}}
+		"snapshot.storage.k8s.io/v1": "VolumeSnapshot", "groupsnapshot.storage.k8s.io/v1": "VolumeGroupSnapshot",
+		"storage.k8s.io/v1":        "StorageClass VolumeAttributesClass",
+		"console.openshift.io/v1":  "ConsolePlugin ConsoleQuickStart",
+		"monitoring.coreos.com/v1": "ServiceMonitor PrometheusRule"}}
 	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
 )
 
@@ -70,13 +70,13 @@ func TestDetect(t *testing.T) {
 		want    Platform
 	}{
 		"OpenShift": {openShiftAPIs, []client.Object{infrastructure},
-			Platform{Kind: OpenShift, SCC: true, Snapshots: true, VolumeAttributes: true, Console: true,
-				ServiceMonitors: true}},
+			Platform{Kind: OpenShift, SCC: true, Snapshots: true, GroupSnapshots: true,
+				VolumeAttributes: true, Console: true, ServiceMonitors: true}},
 		"MicroShift": {microShiftAPIs, []client.Object{microShift}, Platform{Kind: MicroShift, SCC: true}},
 		"Kubernetes": {apis{}, nil, Platform{Kind: Kubernetes}},
 		"API without its data": {openShiftAPIs, nil,
-			Platform{Kind: Kubernetes, SCC: true, Snapshots: true, VolumeAttributes: true, Console: true,
-				ServiceMonitors: true}},
+			Platform{Kind: Kubernetes, SCC: true, Snapshots: true, GroupSnapshots: true,
+				VolumeAttributes: true, Console: true, ServiceMonitors: true}},
 		"half of the console": {apis{served: map[string]string{"console.openshift.io/v1": "ConsoleQuickStart"}}, nil,
 			Platform{Kind: Kubernetes}},
 		"kind missing in API": {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}},
@@ -113,7 +113,7 @@ func TestFailedQuestionIsNotNo(t *testing.T) {
 }
 
 func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
-	all := Platform{Snapshots: true, VolumeAttributes: true, Console: true, ServiceMonitors: true}
+	all := Platform{Snapshots: true, GroupSnapshots: true, VolumeAttributes: true, Console: true, ServiceMonitors: true}
 	without := func(forget func(*Platform)) Platform {
 		found := all
 		forget(&found)
@@ -128,6 +128,8 @@ func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
 		"nothing new":   {openShiftAPIs, all, ""},
 		"snapshots": {openShiftAPIs, without(func(p *Platform) { p.Snapshots = false }),
 			"VolumeSnapshot API"},
+		"group snapshots": {openShiftAPIs, without(func(p *Platform) { p.GroupSnapshots = false }),
+			"VolumeGroupSnapshot API"},
 		"classes of volumes": {openShiftAPIs, without(func(p *Platform) { p.VolumeAttributes = false }),
 			"VolumeAttributesClass API"},
 		"a console": {openShiftAPIs, without(func(p *Platform) { p.Console = false }),
@@ -155,15 +157,16 @@ func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
 		want  []string
 	}{
 		"Kubernetes": {Platform{Kind: Kubernetes},
-			[]string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "security.openshift.io",
-				"snapshot.storage.k8s.io"}},
+			[]string{"config.openshift.io", "console.openshift.io", "groupsnapshot.storage.k8s.io",
+				"monitoring.coreos.com", "security.openshift.io", "snapshot.storage.k8s.io"}},
 		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true, ServiceMonitors: true},
-			[]string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
-		"OpenShift": {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true,
-			ServiceMonitors: true}, nil},
+			[]string{"config.openshift.io", "console.openshift.io", "groupsnapshot.storage.k8s.io",
+				"security.openshift.io"}},
+		"OpenShift": {Platform{Kind: OpenShift, SCC: true, Snapshots: true, GroupSnapshots: true, TLSProfile: true,
+			Console: true, ServiceMonitors: true}, nil},
 		"MicroShift": {Platform{Kind: MicroShift, SCC: true},
-			[]string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com",
-				"snapshot.storage.k8s.io"}},
+			[]string{"config.openshift.io", "console.openshift.io", "groupsnapshot.storage.k8s.io",
+				"monitoring.coreos.com", "snapshot.storage.k8s.io"}},
 	} {
 		got := tt.found.Absent()
 		if slices.Sort(got); !slices.Equal(got, tt.want) {

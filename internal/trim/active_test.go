@@ -237,6 +237,9 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"is being moved": func(v *topolvmv1.LogicalVolume) {
 			v.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: "{}"}
 		},
+		"belongs to a group that is not complete": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.GroupPendingAnnotation: "g"}
+		},
 	} {
 		v := logicalVolume("v")
 		if change(v); IsSettled(v) {

@@ -18,13 +18,13 @@ import (
 var logKeys = []string{
 	// objects
 	"api", "certificate", "claim", "configMap", "deviceClass", "groupVersion", "kind", "lock", "logicalVolume", "name",
-	"namespace", "node", "object", "secret", "account", "user",
+	"namespace", "node", "object", "secret", "account", "user", "group", "nodes", "volumes",
 	// on a node
 	"command", "device", "devices", "exitCode", "id", "lv", "lvs", "physicalVolumes", "size", "source", "stderr",
 	"version", "vg",
 	// calls and results
 	"action", "address", "cause", "code", "driver", "dropped", "finalizers", "from", "platform", "socket", "to", "took",
-	"volume",
+	"volume", "attempt", "phase", "suspended",
 }
 
 // logFolders are the folders of the programs that run in a cluster.

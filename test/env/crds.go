@@ -109,7 +109,9 @@ func OptionalCRDs() []string {
 	files := []string{filepath.Join(folder("github.com/openshift/api"), security)}
 	snapshots := filepath.Join(folder("github.com/kubernetes-csi/external-snapshotter/client/v8"), "config", "crd")
 	for _, plural := range []string{"volumesnapshotclasses", "volumesnapshotcontents", "volumesnapshots"} {
-		files = append(files, filepath.Join(snapshots, "snapshot.storage.k8s.io_"+plural+".yaml"))
+		group := strings.Replace(plural, "volume", "volumegroup", 1)
+		files = append(files, filepath.Join(snapshots, "snapshot.storage.k8s.io_"+plural+".yaml"),
+			filepath.Join(snapshots, "groupsnapshot.storage.k8s.io_"+group+".yaml"))
 	}
 	return files
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"testing"
 
+	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -47,6 +48,7 @@ func Start(crdPaths ...string) (*Env, error) {
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(earlierv1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(snapshotv1.AddToScheme(clientgoscheme.Scheme))
+	utilruntime.Must(groupsnapshotv1.AddToScheme(clientgoscheme.Scheme))
 	repository, err := root()
 	if err != nil {
 		return nil, err

@@ -46,12 +46,17 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	apart.Name = "apart"
 	apart.Annotations = map[string]string{lvmv1alpha1.SpreadAnnotation: "node:required:a/b"}
 	apart.Labels = map[string]string{lvmv1alpha1.SpreadGroupHashLabel: "0123"}
+	grouped := lv.DeepCopy()
+	grouped.Name = "grouped"
+	grouped.Annotations = map[string]string{lvmv1alpha1.GroupPendingAnnotation: "g",
+		lvmv1alpha1.PendingDeletionAnnotation: "group snapshot", lvmv1alpha1.GroupRequestAnnotation: "{}"}
+	grouped.Labels = map[string]string{lvmv1alpha1.GroupLabel: "g"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"},
 		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	recovery := newRecovery("n1")
-	for _, object := range []client.Object{lv, imported, apart, node, status, group, recovery} {
+	for _, object := range []client.Object{lv, imported, apart, grouped, node, status, group, recovery} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -78,6 +83,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			false),
 		"I/O limits that are in force": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits-in-force":"readIOPS=1"}}}`, false),
+		"state of a group snapshot": patch(grouped,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/group-state":"{}"}}}`, false),
 		"spread of an imported LogicalVolume": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/spread":`+
 			`"node:required:a/b"},"labels":{"lvm.topolvm.io/spread-group-hash":"0123"}}}`, false),
 		"status of an imported LogicalVolume": patch(imported, `{"status":{"volumeID":"existing"}}`, true),
@@ -97,6 +104,15 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			false),
 		"I/O limits of a volume": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits":"readIOPS=1"}}}`, false),
+		"request of a group snapshot": patch(grouped,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/group-request":"{\"phase\":\"Keep\"}"}}}`, false),
+		"completion of a group snapshot": patch(grouped,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/group-pending":null}}}`, false),
+		"an agent without group snapshots is let in": patch(grouped,
+			`{"metadata":{"annotations":{"topolvm.io/pendingdeletion":null}}}`, false),
+		"source of a group snapshot": patch(grouped,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/group-source":"x"}}}`, false),
+		"group of a LogicalVolume": patch(lv, `{"metadata":{"labels":{"lvm.topolvm.io/group-snapshot":"g"}}}`, false),
 		"spread of a LogicalVolume": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:required:a/b"}}}`, false),
 		"another spread": patch(apart,
@@ -163,6 +179,9 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		if err := do(own); !denied(err) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	// What the administrator has changed can allow more to the agent, so this is last.
+	for what, do := range refused {
 		if err := do(server.Client); err != nil && !strings.Contains(err.Error(), "mmutable") {
 			t.Errorf("%s by an administrator: %v", what, err)
 		}

@@ -32,6 +32,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/groupprotocol"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -41,7 +42,7 @@ const (
 	// than that of the group, or it has none.
 	PendingTag = "lvms.group.pending"
 	// MaxMembers is the maximum number of volumes of a group on a node.
-	MaxMembers = 64
+	MaxMembers = groupprotocol.MaxVolumes
 	// MaxLimit is the maximum of Request.Limit.
 	MaxLimit = 10 * time.Second
 )

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -71,6 +72,8 @@ type Options struct {
 type Reconciler struct {
 	Options
 	events *event.Emitter
+	// grouping is held while a pending snapshot of a group is created or removed.
+	grouping sync.Mutex
 }
 
 // New returns a Reconciler.
@@ -123,7 +126,7 @@ func (r *Reconciler) ours(object client.Object) bool {
 		return false
 	}
 	_, pending := lv.Annotations[v1alpha1.PendingDeletionAnnotation]
-	return !pending
+	return !pending || service.IsPendingInGroup(lv)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
@@ -136,6 +139,9 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	}
 	if !lv.DeletionTimestamp.IsZero() {
 		return r.remove(ctx, lv)
+	}
+	if lv.Status.VolumeID == "" && service.IsPendingInGroup(lv) {
+		return ctrl.Result{}, nil // GroupReconciler creates it
 	}
 	marked, err := r.mark(ctx, lv)
 	if err != nil {

@@ -30,6 +30,10 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
 		return ctrl.Result{}, nil
 	}
+	if service.IsPendingInGroup(lv) {
+		r.grouping.Lock()
+		defer r.grouping.Unlock()
+	}
 	progress, err := r.eraseAndRemove(ctx, lv)
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
 		r.events.Emit(lv, removeFailed, r.Node, message(err))

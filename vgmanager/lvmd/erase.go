@@ -33,7 +33,8 @@ type Erasure struct {
 }
 
 // Erasure returns what must be erased before a volume is removed. It returns nil if the volume can be removed as it is:
-// its class does not erase volumes, or nobody has used it. It activates the volume if necessary.
+// its class does not erase volumes, or nobody has used it, or it is a pending snapshot of a group, which may have no
+// data and cannot be activated. It activates the volume if necessary.
 //
 // It returns the errors of RemoveLV, and FailedPrecondition if the volume is in use, or if the device file does not
 // belong to it. running says that the caller is erasing the volume, and therefore uses it.
@@ -55,7 +56,8 @@ func (e *Engine) erasureIn(ctx context.Context, l classView, name string, runnin
 	}
 	lv := l.vg.LV(name)
 	method := l.class.Erase()
-	if method == deviceclass.EraseNone || slices.Contains(lv.Tags, TagNew) || isThickSnapshot(lv) || l.isLost(name) {
+	if method == deviceclass.EraseNone || slices.Contains(lv.Tags, TagNew) || isPending(lv) || isThickSnapshot(lv) ||
+		l.isLost(name) {
 		return nil, nil
 	}
 	found := &Erasure{VolumeGroup: l.vg.Name, Name: name, Path: lv.Path, Size: int64(lv.Size),

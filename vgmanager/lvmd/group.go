@@ -15,7 +15,7 @@ import (
 )
 
 // This file has what the engine does for groups of snapshots (package groupsnapshot): it creates pending snapshots,
-// and makes them usable or removes them when the group is complete or has failed.
+// and makes them usable when the group is complete. If the group fails, they are removed like other volumes.
 
 // isPending returns whether a volume is a snapshot of a group that is not complete. Its data must not be used.
 func isPending(lv *lvm.LV) bool { return slices.Contains(lv.Tags, groupsnapshot.PendingTag) }
@@ -98,32 +98,11 @@ func (e *Engine) KeepSnapshot(ctx context.Context, class, name string) error {
 	})
 }
 
-// DropSnapshot removes a pending snapshot, because its group has failed. It reads a new report first, and returns
-// FailedPrecondition if the snapshot is not pending. If it does not exist, it is not an error.
-func (e *Engine) DropSnapshot(ctx context.Context, class, name string) error {
-	if err := checkName(name); err != nil {
-		return err
+// VolumeGroup returns the volume group of a device class. It returns NotFound if the node does not have the class.
+func (e *Engine) VolumeGroup(class string) (string, error) {
+	c, known := e.classes.Load().find(class)
+	if !known {
+		return "", status.Errorf(codes.NotFound, "device class %q is not set up on this node", class)
 	}
-	if err := e.admitting.enter(ctx); err != nil {
-		return err
-	}
-	defer e.admitting.leave()
-	l, err := e.locate(ctx, class, e.lvm.Report)
-	if err != nil {
-		return err
-	}
-	lv := l.volume(name)
-	if lv == nil {
-		return nil
-	}
-	if !isPending(lv) {
-		return status.Errorf(codes.FailedPrecondition,
-			"logical volume %s/%s is not a pending snapshot of a group, so it is not removed", l.vg.Name, name)
-	}
-	if err := e.lvm.LVRemove(ctx, l.vg.Name, name); err != nil {
-		return statusOf(err)
-	}
-	log.FromContext(ctx).Info("removed a pending snapshot of a group", "deviceClass", l.class.Name, "lv", name)
-	e.watchers.notify()
-	return nil
+	return c.VolumeGroup, nil
 }

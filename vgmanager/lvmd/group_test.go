@@ -6,10 +6,12 @@ import (
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // newGroup returns an engine with the thin volume "a" of 8 MiB.
@@ -56,10 +58,6 @@ func TestAPendingSnapshotIsInactiveUntilItIsKept(t *testing.T) {
 	}
 	wantCode(t, "prepare a complete snapshot", e.PrepareSnapshot(t.Context(), pendingRequest(nil)),
 		codes.AlreadyExists)
-	wantCode(t, "drop a complete snapshot", e.DropSnapshot(t.Context(), "thin", "s"), codes.FailedPrecondition)
-	if lvOf(t, fake, "s") == nil {
-		t.Error("a complete snapshot was removed")
-	}
 	wantCode(t, "keep what does not exist", e.KeepSnapshot(t.Context(), "thin", "nosuch"), codes.NotFound)
 	if n := fake.Calls()["LVCreateSnapshot"]; n != 1 {
 		t.Errorf("%d snapshots were created", n)
@@ -83,7 +81,10 @@ func TestAPendingSnapshotIsNotUsed(t *testing.T) {
 	wantCode(t, "of another source", e.PrepareSnapshot(t.Context(),
 		pendingRequest(func(r *proto.CreateLVSnapshotRequest) { r.SourceVolume = "b" })), codes.Aborted)
 	for range 2 {
-		must(t, e.DropSnapshot(t.Context(), "thin", "s"))
+		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "s", DeviceClass: "thin"})
+		if status.Code(err) != codes.NotFound {
+			must(t, err)
+		}
 		if lv := lvOf(t, fake, "s"); lv != nil {
 			t.Errorf("got %+v", lv)
 		}
@@ -114,8 +115,7 @@ func TestAPendingSnapshotIsAdmittedLikeAnyOther(t *testing.T) {
 	}
 }
 
-// TestAFailureDoesNotLosePending: the tag is removed last, and a snapshot is removed only if a new report says that it
-// is pending.
+// TestAFailureDoesNotLosePending: the tag is removed last.
 func TestAFailureDoesNotLosePending(t *testing.T) {
 	for _, command := range []string{"LVAllowActivation", "LVActivate", "LVChangeTags"} {
 		e, fake := newGroup(t)
@@ -128,16 +128,29 @@ func TestAFailureDoesNotLosePending(t *testing.T) {
 		fake.Fail(command, nil)
 		must(t, e.KeepSnapshot(t.Context(), "thin", "s"))
 	}
-	e, fake := newGroup(t)
+}
+
+// TestAPendingSnapshotIsNotErased: it may have no data that could be activated, and nobody has written to it.
+func TestAPendingSnapshotIsNotErased(t *testing.T) {
+	e, _ := newGroup(t)
+	class, _ := e.Class("thin")
+	class.EraseOnDelete = deviceclass.EraseDiscard
+	must(t, e.Publish(class))
 	must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
-	fake.Fail("Report", lvm.ErrBusy)
-	if err := e.DropSnapshot(t.Context(), "thin", "s"); err == nil {
-		t.Error("a failed read is no pending snapshot")
+	for range 2 {
+		erasure, err := e.Erasure(t.Context(), "thin", "s", false)
+		must(t, err)
+		if erasure != nil {
+			t.Errorf("got %+v", erasure)
+		}
 	}
-	fake.Fail("Report", nil)
-	if lvOf(t, fake, "s") == nil {
-		t.Error("the snapshot was removed after a failed read")
+}
+
+func TestTheVolumeGroupOfAClass(t *testing.T) {
+	e, _ := newGroup(t)
+	if vg, err := e.VolumeGroup("thin"); vg != "thin" || err != nil {
+		t.Errorf("got %q, %v", vg, err)
 	}
-	fake.Fail("LVRemove", lvm.ErrInUse)
-	wantCode(t, "drop", e.DropSnapshot(t.Context(), "thin", "s"), codes.FailedPrecondition)
+	_, err := e.VolumeGroup("nosuch")
+	wantCode(t, "unknown class", err, codes.NotFound)
 }

@@ -27,6 +27,9 @@ func DeletionSteps(options Options) []Step {
 	if options.Platform.Snapshots {
 		steps = append(steps, topolvmVolumeSnapshotClass{})
 	}
+	if options.Platform.GroupSnapshots {
+		steps = append(steps, volumeGroupSnapshotClass{})
+	}
 	steps = append(steps, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
 		csiNode{}, nodeCleanup{},
 		admissionPolicies{}, csiDriver{})

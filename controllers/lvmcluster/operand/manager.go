@@ -65,6 +65,9 @@ func Managers(options Options) []Manager {
 	if options.Platform.Snapshots {
 		managers = append(managers, topolvmVolumeSnapshotClass{})
 	}
+	if options.Platform.GroupSnapshots {
+		managers = append(managers, volumeGroupSnapshotClass{})
+	}
 	managers = append(managers, admissionPolicies{}, lvmVG{}, newNodeStatusManager(), vgManager{}, csiNode{})
 	if options.Platform.Kind == platform.OpenShift {
 		managers = append(managers, consoleDashboard{})

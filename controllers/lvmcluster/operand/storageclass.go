@@ -62,8 +62,8 @@ func (topolvmStorageClass) EnsureDeleted(r Reconciler, ctx context.Context, clus
 
 func keepNone(client.Object) bool { return false }
 
-// isCopy reports whether a StorageClass or VolumeSnapshotClass with the operator's labels has a name that the operator
-// does not use: a user copied it, with its labels.
+// isCopy reports whether a StorageClass, VolumeSnapshotClass or VolumeGroupSnapshotClass with the operator's labels has
+// a name that the operator does not use: a user copied it, with its labels.
 func isCopy(object client.Object) bool {
 	if class, is := object.(*storagev1.StorageClass); is {
 		return class.Name != lvmv1alpha1.StorageClassName(class.Parameters[lvmv1alpha1.DeviceClassParameter])

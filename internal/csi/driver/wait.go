@@ -19,9 +19,8 @@ type waiters struct {
 	open map[string]map[*waiter]bool
 }
 
-// waiter receives the latest event of an object.
+// waiter receives the latest event of its objects.
 type waiter struct {
-	name  string
 	last  chan volumeEvent
 	leave func()
 }
@@ -33,26 +32,30 @@ type volumeEvent struct {
 	deleted, stale bool
 }
 
-// join starts to wait for an object. A caller that joins before it writes the object misses no answer.
-func (w *waiters) join(name string) *waiter {
+// join starts to wait for objects. A caller that joins before it writes an object misses no answer.
+func (w *waiters) join(names ...string) *waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
 		w.open = map[string]map[*waiter]bool{}
 	}
-	if w.open[name] == nil {
-		w.open[name] = map[*waiter]bool{}
+	joined := &waiter{last: make(chan volumeEvent, 1)}
+	for _, name := range names {
+		if w.open[name] == nil {
+			w.open[name] = map[*waiter]bool{}
+		}
+		w.open[name][joined] = true
 	}
-	joined := &waiter{name: name, last: make(chan volumeEvent, 1)}
 	joined.leave = func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.open[name], joined)
-		if len(w.open[name]) == 0 {
-			delete(w.open, name)
+		for _, name := range names {
+			delete(w.open[name], joined)
+			if len(w.open[name]) == 0 {
+				delete(w.open, name)
+			}
 		}
 	}
-	w.open[name][joined] = true
 	return joined
 }
 

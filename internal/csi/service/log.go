@@ -46,6 +46,8 @@ func volumeOf(request any) string {
 		return r.GetSnapshotId()
 	case *csi.CreateVolumeRequest:
 		return r.GetName()
+	case *csi.CreateVolumeGroupSnapshotRequest:
+		return ClaimOf(r.GetParameters())
 	case *csi.CreateSnapshotRequest:
 		return r.GetName()
 	}
@@ -70,11 +72,14 @@ const (
 	ClaimNameKey         = "csi.storage.k8s.io/pvc/name"
 	snapshotNamespaceKey = "csi.storage.k8s.io/volumesnapshot/namespace"
 	snapshotNameKey      = "csi.storage.k8s.io/volumesnapshot/name"
+	groupNamespaceKey    = "csi.storage.k8s.io/volumegroupsnapshot/namespace"
+	groupNameKey         = "csi.storage.k8s.io/volumegroupsnapshot/name"
 )
 
-// ClaimOf returns the claim or VolumeSnapshot for which a volume is created, as NAMESPACE/NAME.
+// ClaimOf returns the claim, VolumeSnapshot or VolumeGroupSnapshot for which a volume is created, as NAMESPACE/NAME.
 func ClaimOf(parameters map[string]string) string {
-	for _, keys := range [][2]string{{ClaimNamespaceKey, ClaimNameKey}, {snapshotNamespaceKey, snapshotNameKey}} {
+	for _, keys := range [][2]string{{ClaimNamespaceKey, ClaimNameKey}, {snapshotNamespaceKey, snapshotNameKey},
+		{groupNamespaceKey, groupNameKey}} {
 		if parameters[keys[0]] != "" && parameters[keys[1]] != "" {
 			return parameters[keys[0]] + "/" + parameters[keys[1]]
 		}

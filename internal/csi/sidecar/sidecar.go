@@ -61,6 +61,8 @@ type Options struct {
 	Earlier <-chan struct{}
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
+	// GroupSnapshots reports whether the cluster has the VolumeGroupSnapshot API.
+	GroupSnapshots bool
 	// VolumeAttributes reports whether the cluster has the API of VolumeAttributesClasses.
 	VolumeAttributes bool
 	// Workers is the number of volumes that are processed at the same time; the default is 100.

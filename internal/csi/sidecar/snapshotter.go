@@ -8,6 +8,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	snapshotscheme "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/scheme"
 	snapshotinformers "github.com/kubernetes-csi/external-snapshotter/client/v8/informers/externalversions"
+	groupsnapshotter "github.com/kubernetes-csi/external-snapshotter/v8/pkg/group_snapshotter"
 	snapshotting "github.com/kubernetes-csi/external-snapshotter/v8/pkg/sidecar-controller"
 	csisnapshotter "github.com/kubernetes-csi/external-snapshotter/v8/pkg/snapshotter"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -18,11 +19,15 @@ import (
 // before anything else runs, because other code reads the scheme concurrently.
 func init() { utilruntime.Must(snapshotscheme.AddToScheme(scheme.Scheme)) }
 
+// groupNamePrefix is the prefix of the names of group snapshots. It is followed by the complete UID of the
+// VolumeGroupSnapshot.
+const groupNamePrefix = "groupsnapshot"
+
 // snapshotNamePrefix is the prefix of snapshot names. It is followed by the complete UID of the VolumeSnapshot.
 const snapshotNamePrefix = "snapshot"
 
-// snapshotter creates and deletes snapshots: external-snapshotter's sidecar as a Runnable. The snapshot controller,
-// which binds VolumeSnapshots to their contents, is part of the cluster.
+// snapshotter creates and deletes snapshots and group snapshots: external-snapshotter's sidecar as a Runnable. The
+// snapshot controller, which binds VolumeSnapshots to their contents, is part of the cluster.
 type snapshotter struct{ *Sidecars }
 
 // NeedLeaderElection returns true: only one process may create a snapshot.
@@ -31,6 +36,9 @@ func (s *snapshotter) NeedLeaderElection() bool { return true }
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents/status,verbs=update;patch
+// +kubebuilder:rbac:groups=groupsnapshot.storage.k8s.io,resources=volumegroupsnapshotclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=groupsnapshot.storage.k8s.io,resources=volumegroupsnapshotcontents,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=groupsnapshot.storage.k8s.io,resources=volumegroupsnapshotcontents/status,verbs=update;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
 // Start runs the snapshotter until the context ends.
@@ -45,14 +53,12 @@ func (s *snapshotter) Start(ctx context.Context) error {
 	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
 	v1 := informers.Snapshot().V1()
 	groups := informers.Groupsnapshot().V1()
-	const (
-		extraMetadata  = true
-		groupSnapshots = false
-	)
+	const extraMetadata = true
 	controller := snapshotting.NewCSISnapshotSideCarController(
 		s.Sidecars.snapshots, s.client, s.Driver, v1.VolumeSnapshotContents(), v1.VolumeSnapshotClasses(),
-		csisnapshotter.NewSnapshotter(s.connection), nil, operationTimeout, resyncPeriod,
-		snapshotNamePrefix, wholeUID, "", wholeUID, extraMetadata, limiter[string](), groupSnapshots,
+		csisnapshotter.NewSnapshotter(s.connection), groupsnapshotter.NewGroupSnapshotter(s.connection),
+		operationTimeout, resyncPeriod, snapshotNamePrefix, wholeUID, groupNamePrefix, wholeUID, extraMetadata,
+		limiter[string](), s.GroupSnapshots,
 		groups.VolumeGroupSnapshotContents(), groups.VolumeGroupSnapshotClasses(), limiter[string]())
 	informers.Start(ctx.Done())
 	workers := &sync.WaitGroup{}
