@@ -83,7 +83,8 @@ func (s *supervisor) applyCRDs(ctx context.Context) error {
 // snapshotController runs next to the control plane, because it needs no node.
 func (s *supervisor) snapshotController(context.Context) error {
 	_, err := s.essential("snapshot-controller", "snapshot-controller", nil,
-		"--kubeconfig", cert("snapshot-controller.kubeconfig"), "--leader-election=false")
+		"--kubeconfig", cert("snapshot-controller.kubeconfig"), "--leader-election=false",
+		"--feature-gates=CSIVolumeGroupSnapshot=true")
 	return err
 }
 

@@ -1,0 +1,295 @@
+//go:build e2e
+
+package groupsnapshot
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// rounds is how often a group is taken while Pods write.
+const rounds = 3
+
+// writers are Pods that write a sequence number to one volume, with fsync, and then to another one, and so on. Two
+// volumes of one node have one Pod. Those of two nodes have one Pod on each, which wait for each other.
+const (
+	oneNode = `
+apiVersion: v1
+kind: Pod
+metadata: {name: both, namespace: default}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node1}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: IMAGE
+    command: [/bin/sh, -c, 'PUT n=0; while :; do n=$((n+1)); put /a $n; put /b $n; done']
+    volumeMounts: [{name: a, mountPath: /a}, {name: b, mountPath: /b}]
+  volumes:
+  - {name: a, persistentVolumeClaim: {claimName: a}}
+  - {name: b, persistentVolumeClaim: {claimName: b}}
+`
+	second = `
+apiVersion: v1
+kind: Pod
+metadata: {name: second, namespace: default}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node2}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: IMAGE
+    command:
+    - /bin/sh
+    - -c
+    - PUT mkfifo /tmp/p; nc -l -p 7000 < /tmp/p | while read n; do put /d $n; echo $n; done > /tmp/p; sleep 86400
+    volumeMounts: [{name: d, mountPath: /d}]
+  volumes: [{name: d, persistentVolumeClaim: {claimName: d}}]
+`
+	first = `
+apiVersion: v1
+kind: Pod
+metadata: {name: first, namespace: default}
+spec:
+  nodeSelector: {kubernetes.io/hostname: node1}
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: IMAGE
+    command:
+    - /bin/sh
+    - -c
+    - >-
+      PUT mkfifo /tmp/p;
+      (n=0; while :; do n=$((n+1)); put /c $n; echo $n; read m <&3 || exit 1; done) 3< /tmp/p |
+      nc ADDRESS 7000 > /tmp/p; sleep 86400
+    volumeMounts: [{name: c, mountPath: /c}]
+  volumes: [{name: c, persistentVolumeClaim: {claimName: c}}]
+`
+	// put writes a number of 8 digits over the last one, and flushes it.
+	put = `put() { printf %08d $2 | dd of=$1/number conv=notrunc,fsync 2>/dev/null || exit 1; };`
+)
+
+const groupManifest = `
+apiVersion: groupsnapshot.storage.k8s.io/v1
+kind: VolumeGroupSnapshot
+metadata: {name: NAME, namespace: default}
+spec:
+  volumeGroupSnapshotClassName: lvms-vg1
+  source: {selector: {matchLabels: {group: LABEL}}}
+`
+
+func claim(ctx SpecContext, name, group, class string) story.Volume {
+	GinkgoHelper()
+	v := story.Volume{Namespace: namespace, Name: name, Class: class, Size: "400Mi",
+		Labels: map[string]string{"group": group}}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	return v
+}
+
+func start(ctx SpecContext, manifest, pod, address string) {
+	GinkgoHelper()
+	Expect(cluster.ApplyManifest(ctx, strings.NewReplacer("IMAGE", cluster.Lab.Registry()+"/busybox:1", "PUT", put,
+		"ADDRESS", address).Replace(manifest))).To(Succeed())
+	Expect(cluster.WaitRunning(ctx, namespace, pod)).To(Succeed())
+}
+
+// takeGroup creates a VolumeGroupSnapshot and waits until it is ready.
+func takeGroup(ctx SpecContext, name, label string) {
+	GinkgoHelper()
+	createGroup(ctx, name, label)
+	Eventually(func() string { return ready(ctx, name) }).WithContext(ctx).WithTimeout(3 * time.Minute).
+		WithPolling(time.Second).Should(Equal("true"))
+}
+
+func createGroup(ctx SpecContext, name, label string) {
+	GinkgoHelper()
+	Expect(cluster.ApplyManifest(ctx, strings.NewReplacer("NAME", name, "LABEL", label).Replace(groupManifest))).To(
+		Succeed())
+}
+
+func ready(ctx SpecContext, name string) string {
+	GinkgoHelper()
+	return cluster.Run(ctx, "get", "volumegroupsnapshot", name, "-o", "jsonpath={.status.readyToUse}")
+}
+
+// snapshotsOf returns the VolumeSnapshots of a group by their claims.
+func snapshotsOf(ctx SpecContext, group string) map[string]string {
+	GinkgoHelper()
+	found := map[string]string{}
+	out := cluster.Run(ctx, "get", "volumesnapshots", "-o", `jsonpath={range .items[*]}`+
+		`{.metadata.ownerReferences[0].name} {.spec.source.persistentVolumeClaimName} {.metadata.name}{"\n"}{end}`)
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && fields[0] == group {
+			found[fields[1]] = fields[2]
+		}
+	}
+	return found
+}
+
+// number restores a snapshot and returns the number in it.
+func number(ctx SpecContext, snapshot string) int {
+	GinkgoHelper()
+	v := story.Volume{Namespace: namespace, Name: "restored", Class: class, Size: "400Mi", Snapshot: snapshot}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "reader")).To(Succeed())
+	out, err := cluster.Shell(ctx, namespace, "reader", "cat /data/number")
+	Expect(err).NotTo(HaveOccurred())
+	n, err := strconv.Atoi(strings.TrimLeft(strings.TrimSpace(out), "0"))
+	Expect(err).NotTo(HaveOccurred(), "%q", out)
+	Expect(cluster.StopPod(ctx, namespace, "reader")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	return n
+}
+
+// skew returns by how much the number of the first volume is ahead of that of the second one. It is 0 or 1 at every
+// moment.
+func skew(ctx SpecContext, of map[string]string, first, second string) int {
+	GinkgoHelper()
+	a, b := number(ctx, of[first]), number(ctx, of[second])
+	AddReportEntry(fmt.Sprintf("%s %d, %s %d", first, a, second, b))
+	return a - b
+}
+
+// controls takes a snapshot of each volume, one after the other. It fails unless they are of different moments: then
+// the numbers would not show a group that is torn.
+func controls(ctx SpecContext, first, second string) {
+	GinkgoHelper()
+	By("taking snapshots one by one")
+	of := map[string]string{}
+	for _, claim := range []string{second, first} {
+		of[claim] = "single-" + claim
+		Expect(cluster.Snapshot(ctx, story.Volume{Namespace: namespace, Name: claim, Class: class}, of[claim])).To(
+			Succeed())
+	}
+	Expect(skew(ctx, of, first, second)).To(BeNumerically(">", 1), "the numbers do not show a torn group")
+	for _, snapshot := range of {
+		Expect(cluster.RemoveSnapshot(ctx, namespace, snapshot)).To(Succeed())
+	}
+}
+
+func isNotTorn(ctx SpecContext, group, label, first, second string) {
+	GinkgoHelper()
+	takeGroup(ctx, group, label)
+	of := snapshotsOf(ctx, group)
+	Expect(of).To(And(HaveLen(2), HaveKey(first), HaveKey(second)))
+	Expect(skew(ctx, of, first, second)).To(BeElementOf(0, 1), "the group is torn")
+	nothingIsSuspended(ctx)
+}
+
+func nothingIsSuspended(ctx SpecContext) {
+	GinkgoHelper()
+	for _, node := range []string{"node1", "node2"} {
+		Expect(cluster.OnNode(ctx, node, "/bin/sh", "-c", "dmsetup info -c --noheadings -o name,suspended")).NotTo(
+			ContainSubstring(":Suspended"), node)
+	}
+}
+
+func takesGroupOfOneNode(ctx SpecContext) {
+	claim(ctx, "a", "one", class)
+	claim(ctx, "b", "one", class)
+	start(ctx, oneNode, "both", "")
+	controls(ctx, "a", "b")
+	for i := range rounds {
+		By(fmt.Sprint("taking group ", i))
+		isNotTorn(ctx, fmt.Sprint("one-", i), "one", "a", "b")
+	}
+}
+
+func takesGroupOfTwoNodes(ctx SpecContext) {
+	claim(ctx, "c", "two", class)
+	claim(ctx, "d", "two", class)
+	start(ctx, second, "second", "")
+	address := cluster.Run(ctx, "get", "pod", "second", "-o", "jsonpath={.status.podIP}")
+	start(ctx, first, "first", address)
+	Eventually(func() (string, error) { return cluster.Shell(ctx, namespace, "second", "cat /d/number") }).
+		WithContext(ctx).WithTimeout(2 * time.Minute).Should(MatchRegexp(`0*[1-9]`))
+	controls(ctx, "c", "d")
+	for i := range rounds {
+		By(fmt.Sprint("taking group ", i))
+		isNotTorn(ctx, fmt.Sprint("two-", i), "two", "c", "d")
+	}
+}
+
+// survivesDeadAgent kills an agent of the group at different moments. The group is complete in the end.
+func survivesDeadAgent(ctx SpecContext) {
+	for i, delay := range []time.Duration{0, time.Second, 2 * time.Second} {
+		group := fmt.Sprint("killed-", i)
+		createGroup(ctx, group, "two")
+		time.Sleep(delay)
+		cluster.OnNode(ctx, "node2", "/bin/sh", "-c", "pkill -KILL -f '[l]vms vgmanager'")
+		Eventually(func() string { return ready(ctx, group) }).WithContext(ctx).WithTimeout(5 * time.Minute).
+			WithPolling(time.Second).Should(Equal("true"))
+		nothingIsSuspended(ctx)
+		Expect(skew(ctx, snapshotsOf(ctx, group), "c", "d")).To(BeElementOf(0, 1), "the group is torn")
+	}
+}
+
+func refusesThickVolumes(ctx SpecContext) {
+	v := claim(ctx, "thick", "mixed", "lvms-thick")
+	Expect(cluster.StartPod(ctx, v, "thick")).To(Succeed())
+	createGroup(ctx, "mixed", "mixed")
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "volumegroupsnapshotcontents", "-o", "jsonpath={.items[*].status.error.message}")
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring(
+		"a group snapshot can only have thin volumes"))
+	cluster.Run(ctx, "delete", "volumegroupsnapshot", "mixed", "--timeout=2m")
+	Expect(cluster.StopPod(ctx, namespace, "thick")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+}
+
+// took matches what the operator logs about a complete group.
+var took = regexp.MustCompile(`took a group snapshot.*"volumes":(\d+),"nodes":(\d+),"suspended":"([^"]+)"`)
+
+func suspendsBriefly(ctx SpecContext) {
+	for i := range 10 {
+		v := claim(ctx, fmt.Sprint("many-", i), "many", class)
+		v.Node = fmt.Sprint("node", 1+i%2)
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+		_, err := cluster.Shell(ctx, namespace, v.Name, "(while :; do date >> /data/log; sync; sleep 0.2; done) "+
+			">/dev/null 2>&1 &")
+		Expect(err).NotTo(HaveOccurred())
+	}
+	for i := range rounds {
+		takeGroup(ctx, fmt.Sprint("many-", i), "many")
+	}
+	var times []time.Duration
+	log := cluster.Run(ctx, "logs", "-n", story.OperatorNamespace, "-l",
+		"app.kubernetes.io/name=lvms-operator", "--tail=-1")
+	for _, match := range took.FindAllStringSubmatch(log, -1) {
+		if match[1] != "10" || match[2] != "2" {
+			continue
+		}
+		suspended, err := time.ParseDuration(match[3])
+		Expect(err).NotTo(HaveOccurred())
+		times = append(times, suspended)
+	}
+	AddReportEntry("ten volumes on two nodes were suspended for", fmt.Sprint(times))
+	GinkgoWriter.Println("ten volumes on two nodes were suspended for", times)
+	Expect(times).To(HaveLen(rounds), log)
+	Expect(times).To(ContainElement(BeNumerically("<", 500*time.Millisecond)))
+	nothingIsSuspended(ctx)
+}
+
+// removesGroups deletes all groups. Their logical volumes are removed, and nothing of a failed attempt is left.
+func removesGroups(ctx SpecContext) {
+	cluster.Run(ctx, "delete", "volumegroupsnapshots", "--all", "--timeout=5m")
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "logicalvolumes.topolvm.io", "-l", "lvm.topolvm.io/group-snapshot", "-o",
+			"name") +
+			cluster.Run(ctx, "get", "volumegroupsnapshotcontents,volumesnapshotcontents,volumesnapshots", "-o", "name")
+	}).WithContext(ctx).WithTimeout(5 * time.Minute).Should(BeEmpty())
+	for _, node := range []string{"node1", "node2"} {
+		Expect(cluster.OnNode(ctx, node, "/bin/sh", "-c",
+			"lvs --noheadings -o lv_name,lv_tags -S tags=lvms.group.pending")).To(BeEmpty(), node)
+	}
+}
