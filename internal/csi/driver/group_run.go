@@ -216,12 +216,12 @@ func (r *run) await(waiting context.Context, request groupprotocol.Request) (gro
 		}
 		silent := r.silent(request)
 		switch {
-		case request.Phase == groupprotocol.Prepare && len(silent) > 0 && waiting.Err() == nil,
-			request.Phase == groupprotocol.Suspend, request.Phase == groupprotocol.Release:
-			return groupprotocol.Retry(request), groupprotocol.Failure, nil
-		case waiting.Err() != nil:
+		case waiting.Err() != nil: // the next call continues
 			return request, groupprotocol.Pending, status.Errorf(codes.DeadlineExceeded,
 				"%s is not complete yet: nodes have not reached phase %s", r.group, request.Phase)
+		case request.Phase == groupprotocol.Prepare && len(silent) > 0,
+			request.Phase == groupprotocol.Suspend, request.Phase == groupprotocol.Release:
+			return groupprotocol.Retry(request), groupprotocol.Failure, nil
 		}
 		ctx, cancel = context.WithCancel(waiting) // all nodes have begun
 		defer cancel()

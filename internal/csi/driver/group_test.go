@@ -37,6 +37,8 @@ type groupWorld struct {
 	failing func(node string, r groupprotocol.Request) string
 	// held are the leaders whose volumes are suspended, by name.
 	held map[string]bool
+	// attempts is the last attempt that a node has seen.
+	attempts int
 	// process is the group controller service that runs.
 	process *GroupServer
 }
@@ -142,6 +144,7 @@ func (w *groupWorld) leaders() []*topolvmv1.LogicalVolume {
 }
 
 func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *service.GroupRequest, phase groupprotocol.Phase) {
+	w.attempts = r.Attempt
 	state := groupprotocol.State{Attempt: r.Attempt, Phase: phase, Suspended: time.Millisecond}
 	if state.Reason = w.failing(lv.Spec.NodeName, r.Request); state.Reason != "" {
 		state.Phase = groupprotocol.Failed
@@ -394,6 +397,38 @@ func TestACallThatFailsAgainIsDelayed(t *testing.T) {
 			if delays[i] != want[i]*time.Second {
 				t.Errorf("call %d was delayed by %s, want %d s", i, delays[i], want[i])
 			}
+		}
+	})
+}
+
+// TestACallThatEndsWhileVolumesAreSuspended: the nodes have taken their snapshots, and the next call keeps them.
+func TestACallThatEndsWhileVolumesAreSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newGroupWorld(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		w.failing = func(_ string, r groupprotocol.Request) string {
+			w.older["node2"] = r.Phase == groupprotocol.Suspend
+			return ""
+		}
+		_, err := w.groups().CreateVolumeGroupSnapshot(ctx, &csi.CreateVolumeGroupSnapshotRequest{
+			Name: "groupsnapshot-1", SourceVolumeIds: w.ids})
+		wantCode(t, "a call that ends", err, codes.DeadlineExceeded)
+		for _, lv := range w.leaders() {
+			if request, err := service.GroupRequestOf(lv); err != nil || request.Attempt != 1 {
+				t.Errorf("got %+v, %v", request, err)
+			}
+		}
+		w.failing = func(string, groupprotocol.Request) string { return "" }
+		w.older["node2"] = false
+		for _, lv := range w.leaders() {
+			w.member(lv)
+		}
+		got, err := w.create(w.ids...)
+		w.must(err)
+		w.isComplete(got, w.ids)
+		if n := w.attempts; n != 1 {
+			t.Errorf("%d attempts were made", n)
 		}
 	})
 }
