@@ -45,10 +45,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		return nil, err
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
-	csi.RegisterIdentityServer(server, snapshotmetadata.Advertise(
-		driver.NewIdentityServer(func() (bool, error) { return true, nil })))
+	csi.RegisterIdentityServer(server, snapshotmetadata.Advertise(lvmsdriver.NewIdentityServer()))
 	csi.RegisterSnapshotMetadataServer(server, snapshots)
-	csi.RegisterIdentityServer(server, lvmsdriver.NewIdentityServer())
 	csi.RegisterControllerServer(server, controller)
 	csi.RegisterGroupControllerServer(server, lvmsdriver.NewGroupServer(controller))
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
@@ -57,10 +55,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
 		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
 		PodName: o.podName, Earlier: o.earlierServed,
-		Snapshots: o.found.Snapshots, VolumeAttributes: o.found.VolumeAttributes, Metrics: metrics.Registry,
-		PodName: podName, Earlier: earlier,
-		Snapshots: found.Snapshots, GroupSnapshots: found.GroupSnapshots, VolumeAttributes: found.VolumeAttributes,
-		Metrics:            metrics.Registry,
+		Snapshots: o.found.Snapshots, GroupSnapshots: o.found.GroupSnapshots,
+		VolumeAttributes: o.found.VolumeAttributes, Metrics: metrics.Registry,
 		BeforeProvisioning: left.MarkPending,
 	})
 	if err != nil {

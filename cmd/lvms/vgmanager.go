@@ -305,8 +305,6 @@ func addVolumeGroups(
 		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr),
 		addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o))
-	return engine, err
-		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, taker, err
 }
 
