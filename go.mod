@@ -3,6 +3,7 @@ module github.com/lvm-storage/lvm-operator
 go 1.26.3
 
 require (
+	github.com/klauspost/compress v1.19.2
 	github.com/kubernetes-csi/external-provisioner/v6 v6.3.0
 	github.com/kubernetes-csi/external-resizer/v2 v2.2.0
 	github.com/kubernetes-csi/external-snapshotter/v8 v8.6.0
@@ -64,7 +65,6 @@ require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/klauspost/compress v1.19.2 // indirect
 	github.com/kubernetes-csi/external-snapshot-metadata/client v1.0.0 // indirect
 	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/liggitt/tabwriter v0.0.0-20181228230101-89fcab3d43de // indirect

@@ -1,0 +1,218 @@
+package volumecopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
+)
+
+const (
+	// ioLimit is the maximum time of a read, write or flush of at most SaveInterval bytes. A disk that takes longer has
+	// failed.
+	ioLimit = 10 * time.Minute
+	// zeroStep is the maximum number of bytes that one call sets to zero or discards, so that it ends in time.
+	zeroStep = 256 << 20
+	// memoryAlignment is the alignment in memory that reads and writes past the page cache need.
+	memoryAlignment = 4096
+)
+
+// BlockDevice is an open block device. Reads and writes bypass the page cache. After a call that did not return in
+// time, all calls fail. It is not safe for concurrent use.
+type BlockDevice struct {
+	file   *os.File
+	calls  *bounded.Calls
+	buffer []byte
+	// failed is the error of a call that did not return: its memory can still be written to.
+	failed error
+}
+
+// Identity is what a device must be, so that no other one is read or written.
+type Identity struct {
+	// Path is the path of the device, and Number its MAJOR:MINOR.
+	Path, Number string
+	// Size is its size in bytes.
+	Size uint64
+}
+
+// OpenSource opens a device to read it.
+func OpenSource(id Identity) (*BlockDevice, error) { return open(id, os.O_RDONLY) }
+
+// OpenTarget opens a device to write it. It returns an error if the device is mounted, or used by another one.
+func OpenTarget(id Identity) (*BlockDevice, error) { return open(id, os.O_RDWR|unix.O_EXCL) }
+
+func open(id Identity, flags int) (*BlockDevice, error) {
+	f, err := os.OpenFile(id.Path, flags|unix.O_DIRECT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.EBUSY) {
+		return nil, fmt.Errorf("%s is in use", id.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &BlockDevice{file: f, calls: bounded.New(ioLimit, 1), buffer: aligned(copystream.MaxData)}
+	if err := d.check(id); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *BlockDevice) check(id Identity) error {
+	var stat unix.Stat_t
+	if err := d.control(func(fd int) error { return unix.Fstat(fd, &stat) }); err != nil {
+		return fmt.Errorf("read the device number of %s: %w", id.Path, err)
+	}
+	number := fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))
+	if stat.Mode&unix.S_IFMT != unix.S_IFBLK || number != id.Number {
+		return fmt.Errorf("%s is device %s, not %s: run on the node: udevadm trigger", id.Path, number, id.Number)
+	}
+	var size uint64
+	if err := d.ioctl(unix.BLKGETSIZE64, unsafe.Pointer(&size)); err != nil {
+		return fmt.Errorf("read the size of %s: %w", id.Path, err)
+	}
+	if size != id.Size {
+		return fmt.Errorf("%s has %d bytes, not %d", id.Path, size, id.Size)
+	}
+	return nil
+}
+
+// ReadAt implements io.ReaderAt.
+func (d *BlockDevice) ReadAt(p []byte, offset int64) (int, error) {
+	return d.inPieces(p, func(piece []byte, done int) error {
+		n, err := d.whole(piece, offset+int64(done), unix.Pread)
+		copy(p[done:], piece[:n])
+		return err
+	})
+}
+
+// WriteAt implements io.WriterAt.
+func (d *BlockDevice) WriteAt(p []byte, offset int64) (int, error) {
+	return d.inPieces(p, func(piece []byte, done int) error {
+		copy(piece, p[done:])
+		_, err := d.whole(piece, offset+int64(done), unix.Pwrite)
+		return err
+	})
+}
+
+// inPieces calls f for pieces of p, with aligned memory of the size of the piece. It returns the number of bytes of the
+// pieces that succeeded.
+func (d *BlockDevice) inPieces(p []byte, f func(piece []byte, done int) error) (int, error) {
+	done := 0
+	for done < len(p) {
+		piece := d.buffer[:min(len(d.buffer), len(p)-done)]
+		if err := f(piece, done); err != nil {
+			return done, err
+		}
+		done += len(piece)
+	}
+	return done, nil
+}
+
+// whole reads or writes all of a piece.
+func (d *BlockDevice) whole(piece []byte, offset int64, call func(fd int, p []byte, at int64) (int, error)) (int,
+	error) {
+	done := 0
+	for done < len(piece) {
+		var n int
+		err := d.control(func(fd int) (err error) {
+			n, err = call(fd, piece[done:], offset+int64(done))
+			return err
+		})
+		if err != nil {
+			return done, err
+		}
+		if n == 0 {
+			return done, io.ErrUnexpectedEOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// Zero implements Device.
+func (d *BlockDevice) Zero(offset, length uint64) error {
+	return d.inSteps(unix.BLKZEROOUT, offset, length)
+}
+
+// Discard implements Device.
+func (d *BlockDevice) Discard(offset, length uint64) error {
+	return d.inSteps(unix.BLKDISCARD, offset, length)
+}
+
+func (d *BlockDevice) inSteps(request uint, offset, length uint64) error {
+	for length > 0 {
+		step := min(length, zeroStep)
+		span := [2]uint64{offset, step}
+		if err := d.ioctl(request, unsafe.Pointer(&span)); err != nil {
+			return err
+		}
+		offset += step
+		length -= step
+	}
+	return nil
+}
+
+// Flush implements Device.
+func (d *BlockDevice) Flush() error { return d.control(unix.Fsync) }
+
+// Close closes the device. It does not wait for a call that does not return.
+func (d *BlockDevice) Close() error {
+	if d.failed != nil {
+		go func() { _ = d.file.Close() }() // It ends with the call.
+		return nil
+	}
+	return d.file.Close()
+}
+
+func (d *BlockDevice) ioctl(request uint, argument unsafe.Pointer) error {
+	return d.control(func(fd int) error {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument)); errno != 0 {
+			return errno
+		}
+		return nil
+	})
+}
+
+// control calls f with the file descriptor, which stays open meanwhile, and returns its result if f returns in time. It
+// repeats f while a signal interrupts it.
+func (d *BlockDevice) control(f func(fd int) error) error {
+	if d.failed != nil {
+		return d.failed
+	}
+	result, err := bounded.Do(context.Background(), d.calls, d.file.Name(), func(context.Context) error {
+		return withDescriptor(d.file, f)
+	})
+	if err != nil {
+		d.failed = fmt.Errorf("device %s: %w", d.file.Name(), err)
+		return d.failed
+	}
+	return result
+}
+
+func withDescriptor(file *os.File, f func(fd int) error) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	err = raw.Control(func(fd uintptr) {
+		for result = f(int(fd)); errors.Is(result, unix.EINTR); {
+			result = f(int(fd))
+		}
+	})
+	return errors.Join(err, result)
+}
+
+// aligned returns memory for reads and writes that bypass the page cache.
+func aligned(length int) []byte {
+	b := make([]byte, length+memoryAlignment)
+	skip := memoryAlignment - int(uintptr(unsafe.Pointer(&b[0]))%memoryAlignment)
+	return b[skip : skip+length : skip+length]
+}
