@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -40,6 +41,37 @@ type Source interface {
 // Server returns the configuration of a server that only the program with the identity client may call. It can be
 // configured further, with a TLS profile for example.
 func Server(source Source, client string) *tls.Config {
+	return server(source, func(c *x509.Certificate) error { return hasIdentity(c, client) })
+}
+
+// ServerOfNodes returns the configuration of a server that only node agents may call. NodeOf has the node.
+func ServerOfNodes(source Source) *tls.Config {
+	return server(source, func(c *x509.Certificate) error {
+		_, err := nodeOf(c)
+		return err
+	})
+}
+
+// NodeOf returns the node of the agent that has opened a connection to a server of ServerOfNodes.
+func NodeOf(state tls.ConnectionState) (string, error) {
+	if len(state.PeerCertificates) == 0 {
+		return "", errNoCertificate
+	}
+	return nodeOf(state.PeerCertificates[0])
+}
+
+func nodeOf(certificate *x509.Certificate) (string, error) {
+	if len(certificate.URIs) == 1 {
+		if node, is := strings.CutPrefix(certificate.URIs[0].Path, nodes); is && node != "" &&
+			certificate.URIs[0].String() == Node(node) {
+			return node, nil
+		}
+	}
+	return "", fmt.Errorf("the certificate of the peer is for %v, must be for a node agent only", certificate.URIs)
+}
+
+// server returns the configuration of a server. allow returns an error for a client that may not call it.
+func server(source Source, allow func(*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -59,7 +91,7 @@ func Server(source Source, client string) *tls.Config {
 			if err := verify(state, current.Authorities, x509.ExtKeyUsageClientAuth); err != nil {
 				return err
 			}
-			return hasIdentity(state.PeerCertificates[0], client)
+			return allow(state.PeerCertificates[0])
 		},
 	}
 }

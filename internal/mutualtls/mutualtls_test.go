@@ -177,3 +177,49 @@ func TestTheServerFollowsItsCredentials(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAServerOfNodesKnowsItsClient(t *testing.T) {
+	a := newAuthority(t)
+	config := ServerOfNodes(issued(t, a, agent("node1"), a))
+	var got string
+	verified := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) (err error) {
+		if err := verified(state); err != nil {
+			return err
+		}
+		got, err = NodeOf(state)
+		return err
+	}
+	client, err := ClientOfNode(issued(t, a, agent("node2.example.com"), a), "node1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if clientErr, serverErr := call(t, config, client); clientErr != nil || serverErr != nil || got != "node2.example.com" {
+		t.Fatalf("client %v, server %v, node %q", clientErr, serverErr, got)
+	}
+}
+
+func TestAServerOfNodesRefusesOthers(t *testing.T) {
+	a := newAuthority(t)
+	other := newAuthority(t)
+	for name, credentials := range map[string]*source{
+		"the operator":      issued(t, a, operator(), a),
+		"another authority": issued(t, other, agent("node2"), a),
+		"two names": issued(t, a, pki.Request{URIs: []string{Node("node2"), Node("node3")}, Hosts: []string{"node2"},
+			Usages: both}, a),
+		"no node":      issued(t, a, pki.Request{URIs: []string{Node("")}, Usages: both}, a),
+		"another host": issued(t, a, pki.Request{URIs: []string{"lvms://example.com/node/node2"}, Usages: both}, a),
+		"no name":      issued(t, a, pki.Request{Usages: both}, a),
+	} {
+		client, err := ClientOfNode(credentials, "node1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, serverErr := call(t, ServerOfNodes(issued(t, a, agent("node1"), a)), client); serverErr == nil {
+			t.Errorf("%s: the server accepts it", name)
+		}
+	}
+	if _, err := NodeOf(tls.ConnectionState{}); !errors.Is(err, errNoCertificate) {
+		t.Errorf("no certificate: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+)
+
+const (
+	// dialLimit is the time to connect, and answerLimit that until the source answers: it may have to create a snapshot
+	// first.
+	dialLimit   = 10 * time.Second
+	answerLimit = 2 * time.Minute
+	// maxMessage is the number of bytes of an error message that are read.
+	maxMessage = 4 << 10
+)
+
+// Client asks the agent of one node.
+type Client struct {
+	// Node is the node of the source. Address is where its agent serves, HOST:PORT.
+	Node, Address string
+	// Credentials are those of this agent.
+	Credentials mutualtls.Source
+}
+
+// Stream is what a source sends.
+type Stream struct {
+	io.ReadCloser
+	// Size is the size of the source in bytes.
+	Size uint64
+}
+
+// Data returns the data for a target from an offset on. The caller closes it.
+func (c *Client) Data(ctx context.Context, target string, from uint64) (*Stream, error) {
+	return c.get(ctx, target, "data", url.Values{"from": {strconv.FormatUint(from, 10)}})
+}
+
+// Sums returns the checksums of the data for a target. The caller closes it.
+func (c *Client) Sums(ctx context.Context, target string) (*Stream, error) {
+	return c.get(ctx, target, "sums", nil)
+}
+
+// get returns the answer to a request. An error wraps ErrForbidden or ErrGone if the source says so.
+func (c *Client) get(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
+	stream, err := c.request(ctx, target, what, query)
+	if err != nil {
+		return nil, fmt.Errorf("request the %s for %s from the node agent of %s: %w", what, target, c.Node, err)
+	}
+	return stream, nil
+}
+
+func (c *Client) request(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
+	config, err := mutualtls.ClientOfNode(c.Credentials, c.Node)
+	if err != nil {
+		return nil, err
+	}
+	// The connection is closed with the stream: the credentials of the next one may differ.
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, DisableCompression: true,
+		TLSHandshakeTimeout: dialLimit, ResponseHeaderTimeout: answerLimit, DialContext: dial}
+	address := url.URL{Scheme: "https", Host: c.Address, Path: "/v1/copies/" + target + "/" + what,
+		RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.Join(refusal(response), response.Body.Close())
+	}
+	size, err := strconv.ParseUint(response.Header.Get(sizeHeader), 10, 64)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the answer has no size: %w", err), response.Body.Close())
+	}
+	return &Stream{ReadCloser: response.Body, Size: size}, nil
+}
+
+func refusal(response *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxMessage))
+	message := strings.TrimSpace(string(text))
+	switch response.StatusCode {
+	case http.StatusForbidden:
+		err = errors.Join(ErrForbidden, err)
+	case http.StatusGone:
+		err = errors.Join(ErrGone, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %s", err, response.Status, message)
+	}
+	return fmt.Errorf("%s: %s", response.Status, message)
+}
+
+// dial connects. The kernel closes the connection if the node of the source does not answer for about a minute.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return (&net.Dialer{Timeout: dialLimit, KeepAliveConfig: net.KeepAliveConfig{Enable: true,
+		Idle: stallLimit / 2, Interval: stallLimit / 6, Count: 3}}).DialContext(ctx, network, address)
+}

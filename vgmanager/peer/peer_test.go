@@ -1,0 +1,354 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+const volumeSize = 24 << 20
+
+// credentials is a mutualtls.Source.
+type credentials struct{ current *mutualtls.Credentials }
+
+func (c credentials) Current() (*mutualtls.Credentials, error) {
+	if c.current == nil {
+		return nil, errNone
+	}
+	return c.current, nil
+}
+
+var errNone = errors.New("no certificate yet")
+
+// site is a certificate authority.
+type site struct{ authority *pki.Authority }
+
+func newSite(t *testing.T) site {
+	t.Helper()
+	a, err := pki.NewAuthority(pki.Request{Name: "authority", Now: time.Now(), Validity: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return site{authority: a}
+}
+
+func (s site) agent(t *testing.T, node string) credentials {
+	t.Helper()
+	return s.issue(t, mutualtls.Node(node), node)
+}
+
+func (s site) issue(t *testing.T, identity string, hosts ...string) credentials {
+	t.Helper()
+	pair, err := s.authority.Issue(pki.Request{Name: "test", URIs: []string{identity}, Hosts: hosts, Now: time.Now(),
+		Validity: time.Hour, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(s.authority.Certificate())
+	return credentials{current: &mutualtls.Credentials{Certificate: certificate, Authorities: pool}}
+}
+
+// source is what the agent of node1 serves: the volume "copy1", for node2.
+type source struct {
+	content []byte
+	// read is called before each read of the volume.
+	read   func(offset int64) error
+	opened atomic.Int32
+	closed atomic.Int32
+}
+
+func newSource() *source {
+	content := make([]byte, volumeSize)
+	for i := range 4 << 20 {
+		content[8<<20+i] = byte(i * 7 >> 8)
+	}
+	return &source{content: content, read: func(int64) error { return nil }}
+}
+
+func (s *source) ReadAt(p []byte, offset int64) (int, error) {
+	if err := s.read(offset); err != nil {
+		return 0, err
+	}
+	return bytes.NewReader(s.content).ReadAt(p, offset)
+}
+
+func (s *source) open(_ context.Context, node, target string) (*Opened, error) {
+	switch {
+	case target == "lost":
+		return nil, fmt.Errorf("%w: its thin pool is damaged", ErrGone)
+	case target == "busy":
+		return nil, errors.New("the thin pool is suspended")
+	case target != "copy1" || node != "node2":
+		return nil, ErrForbidden
+	}
+	s.opened.Add(1)
+	return &Opened{
+		Source: volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
+		Close:  func() error { s.closed.Add(1); return nil },
+	}, nil
+}
+
+// start serves a source as node1, and returns the address, and what stops the server and returns its error.
+func start(t *testing.T, s site, open Open) (address string, stop func() error) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {}, Open: open})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.serve(ctx, listener) }()
+	stopped := false
+	stop = func() error {
+		if stopped {
+			return nil
+		}
+		stopped = true
+		cancel()
+		return <-done
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String(), stop
+}
+
+// memory is a target that has zeros.
+type memory struct{ content []byte }
+
+func (m *memory) ReadAt(p []byte, at int64) (int, error) {
+	return bytes.NewReader(m.content).ReadAt(p, at)
+}
+
+func (m *memory) WriteAt(p []byte, at int64) (int, error) { return copy(m.content[at:], p), nil }
+
+func (m *memory) Zero(offset, length uint64) error {
+	clear(m.content[offset : offset+length])
+	return nil
+}
+
+func (m *memory) Discard(offset, length uint64) error { return m.Zero(offset, length) }
+
+func (m *memory) Flush() error { return nil }
+
+func receive(t *testing.T, stream *Stream, m *memory, from uint64, saved *uint64) error {
+	t.Helper()
+	defer func() { _ = stream.Close() }()
+	return volumecopy.Receive(context.Background(), stream, volumecopy.Target{Device: m, Size: stream.Size, From: from,
+		SaveInterval: 1 << 20, Content: volumecopy.ContentZeros,
+		Save: func(_ context.Context, offset uint64) error { *saved = offset; return nil }})
+}
+
+func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
+	s := newSite(t)
+	from := newSource()
+	address, stop := start(t, s, from.open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	stream, err := client.Data(t.Context(), "copy1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{content: make([]byte, volumeSize)}
+	var saved uint64
+	if err := receive(t, stream, m, 0, &saved); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(m.content, from.content) || saved != volumeSize {
+		t.Fatalf("the copy differs, or %d bytes are saved", saved)
+	}
+	sums, err := client.Sums(t.Context(), "copy1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := volumecopy.Verify(t.Context(), sums, m, sums.Size, nil); err != nil {
+		t.Error(err)
+	}
+	if err := sums.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if from.opened.Load() != 2 || from.closed.Load() != 2 {
+		t.Errorf("%d sources were opened and %d closed, want 2", from.opened.Load(), from.closed.Load())
+	}
+}
+
+// TestACopyContinues: the source cannot be read once, then the copy continues where it was saved.
+func TestACopyContinues(t *testing.T) {
+	s := newSite(t)
+	from := newSource()
+	var broken atomic.Bool
+	broken.Store(true)
+	var begin atomic.Int64
+	begin.Store(-1)
+	from.read = func(offset int64) error {
+		begin.CompareAndSwap(-1, offset)
+		if offset == 10<<20 && broken.Load() {
+			return errors.New("input/output error")
+		}
+		return nil
+	}
+	address, _ := start(t, s, from.open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	stream, err := client.Data(t.Context(), "copy1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{content: make([]byte, volumeSize)}
+	var saved uint64
+	if err := receive(t, stream, m, 0, &saved); err == nil || saved != 10<<20 {
+		t.Fatalf("%v, %d bytes are saved, want an error and 10 MiB", err, saved)
+	}
+	broken.Store(false)
+	begin.Store(-1)
+	if stream, err = client.Data(t.Context(), "copy1", saved); err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, stream, m, saved, &saved); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(m.content, from.content) || begin.Load() != 10<<20 {
+		t.Errorf("the copy differs, or was read from offset %d on", begin.Load())
+	}
+}
+
+func TestWhoMayNotHaveACopy(t *testing.T) {
+	s := newSite(t)
+	address, _ := start(t, s, newSource().open)
+	node2 := s.agent(t, "node2")
+	for name, c := range map[string]struct {
+		credentials credentials
+		node        string
+		target      string
+		want        error
+	}{
+		"another node":   {credentials: s.agent(t, "node3"), node: "node1", target: "copy1", want: ErrForbidden},
+		"another copy":   {credentials: node2, node: "node1", target: "copy2", want: ErrForbidden},
+		"another path":   {credentials: node2, node: "node1", target: "x/../../copy1", want: nil},
+		"a lost source":  {credentials: node2, node: "node1", target: "lost", want: ErrGone},
+		"a busy source":  {credentials: node2, node: "node1", target: "busy", want: nil},
+		"another source": {credentials: node2, node: "node4", target: "copy1", want: nil},
+		"the operator": {credentials: s.issue(t, mutualtls.Operator, "operator"), node: "node1", target: "copy1",
+			want: nil},
+		"no certificate": {node: "node1", target: "copy1", want: errNone},
+		"another site":   {credentials: newSite(t).agent(t, "node2"), node: "node1", target: "copy1", want: nil},
+	} {
+		client := &Client{Node: c.node, Address: address, Credentials: c.credentials}
+		stream, err := client.Data(t.Context(), c.target, 0)
+		if err == nil {
+			_ = stream.Close()
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		for _, known := range []error{ErrForbidden, ErrGone, errNone} {
+			if errors.Is(err, known) != (known == c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
+		}
+	}
+}
+
+func TestAnOffsetBehindTheEnd(t *testing.T) {
+	s := newSite(t)
+	from := newSource()
+	address, _ := start(t, s, from.open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	_, err := client.Data(t.Context(), "copy1", volumeSize+1)
+	if err == nil || !strings.Contains(err.Error(), http.StatusText(http.StatusBadRequest)) {
+		t.Errorf("%v, want 400", err)
+	}
+	if from.opened.Load() != from.closed.Load() {
+		t.Error("the source is still open")
+	}
+}
+
+// TestFewStreamsAtOnce: a client that does not read occupies a stream, and more than maxStreams are refused.
+func TestFewStreamsAtOnce(t *testing.T) {
+	s := newSite(t)
+	from := newSource()
+	address, _ := start(t, s, from.open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	ctx, cancel := context.WithCancel(t.Context())
+	entered := make(chan struct{}, 2*maxStreams)
+	hold := make(chan struct{})
+	from.read = func(int64) error {
+		entered <- struct{}{}
+		<-hold
+		return context.Canceled
+	}
+	answers := make(chan error, maxStreams)
+	for range maxStreams {
+		go func() {
+			stream, err := client.Data(ctx, "copy1", 0)
+			if err == nil {
+				_, err = io.Copy(io.Discard, stream)
+				_ = stream.Close()
+			}
+			answers <- err
+		}()
+	}
+	for range maxStreams {
+		<-entered
+	}
+	if _, err := client.Data(t.Context(), "copy1", 0); err == nil ||
+		!strings.Contains(err.Error(), "already sends 8 volumes") {
+		t.Errorf("%v, want a refusal", err)
+	}
+	cancel()
+	close(hold)
+	for range maxStreams {
+		if err := <-answers; err == nil {
+			t.Error("a stream that was cut off has no error")
+		}
+	}
+}
+
+// TestWhatWasSentIsNotTrustedBlindly: a client that is given another stream notices.
+func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
+	s := newSite(t)
+	from := newSource()
+	address, _ := start(t, s, from.open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	sums, err := client.Sums(t.Context(), "copy1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &memory{content: slices.Clone(from.content)}
+	m.content[9<<20] ^= 1
+	if err := volumecopy.Verify(t.Context(), sums, m, sums.Size, nil); !errors.Is(err, volumecopy.ErrDiffers) {
+		t.Errorf("%v, want ErrDiffers", err)
+	}
+	_ = sums.Close()
+	if sums, err = client.Sums(t.Context(), "copy1"); err != nil {
+		t.Fatal(err)
+	}
+	var saved uint64
+	if err := receive(t, sums, m, 0, &saved); !errors.Is(err, copystream.ErrDamaged) || saved > 8<<20 {
+		t.Errorf("sums as data: %v, want ErrDamaged", err)
+	}
+}
