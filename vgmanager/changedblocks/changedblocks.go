@@ -81,6 +81,8 @@ type Query struct {
 	Base, Target string
 	// Offset is the byte from which on to read.
 	Offset uint64
+	// Encrypted also accepts encrypted volumes: the offsets are those of the encrypted data.
+	Encrypted bool
 	// MaxRanges is the maximum number of ranges of the page. 0 and numbers above MaxRanges select MaxRanges.
 	MaxRanges int
 }
@@ -198,7 +200,7 @@ func newPair(report *lvm.Report, q Query) (pair, error) {
 	}
 	var p pair
 	var err error
-	if p.target, err = snapshot(vg, q.Target); err != nil {
+	if p.target, err = snapshot(vg, q.Target, q.Encrypted); err != nil {
 		return pair{}, err
 	}
 	if p.pool = vg.ThinPool(p.target.PoolName); p.pool == nil {
@@ -208,7 +210,7 @@ func newPair(report *lvm.Report, q Query) (pair, error) {
 	if q.Base == "" {
 		return p, nil
 	}
-	if p.base, err = snapshot(vg, q.Base); err != nil {
+	if p.base, err = snapshot(vg, q.Base, q.Encrypted); err != nil {
 		return pair{}, err
 	}
 	if p.base.PoolName != p.target.PoolName {
@@ -222,8 +224,8 @@ func newPair(report *lvm.Report, q Query) (pair, error) {
 	return p, nil
 }
 
-// snapshot returns a logical volume whose content does not change and is what its users see.
-func snapshot(vg *lvm.VG, name string) (*lvm.LV, error) {
+// snapshot returns a logical volume whose content does not change and, unless encrypted is set, is what its users see.
+func snapshot(vg *lvm.VG, name string, encrypted bool) (*lvm.LV, error) {
 	lv := vg.LV(name)
 	if lv == nil {
 		return nil, fmt.Errorf("snapshot %s/%s: %w", vg.Name, name, lvm.ErrNotFound)
@@ -234,7 +236,7 @@ func snapshot(vg *lvm.VG, name string) (*lvm.LV, error) {
 		reason = "it is thick, and only thin pools record which blocks changed"
 	case !lv.Attr.ReadOnly():
 		reason = "it is writable, so its blocks can change meanwhile: use a VolumeSnapshot"
-	case isEncrypted(lv):
+	case isEncrypted(lv) && !encrypted:
 		reason = "it is encrypted, so the offsets of its blocks are not those that its users see: back up all its data"
 	}
 	if reason != "" {

@@ -56,8 +56,8 @@ func (e *Engine) erasureIn(ctx context.Context, l classView, name string, runnin
 	}
 	lv := l.vg.LV(name)
 	method := l.class.Erase()
-	if method == deviceclass.EraseNone || slices.Contains(lv.Tags, TagNew) || isPending(lv) || isThickSnapshot(lv) ||
-		l.isLost(name) {
+	unused := slices.Contains(lv.Tags, TagNew) && !IsCopying(lv.Tags)
+	if method == deviceclass.EraseNone || unused || isPending(lv) || isThickSnapshot(lv) || l.isLost(name) {
 		return nil, nil
 	}
 	found := &Erasure{VolumeGroup: l.vg.Name, Name: name, Path: lv.Path, Size: int64(lv.Size),
@@ -117,27 +117,44 @@ func (e *Engine) deviceToErase(ctx context.Context, l classView, lv *lvm.LV, run
 	if e.kernel == nil {
 		return deviceOf(lv), nil
 	}
-	device, err := e.kernel.Volume(ctx, l.vg.Name, lv.Name)
-	if errors.Is(err, devicemapper.ErrNotFound) {
-		if err := e.lvm.LVActivate(ctx, l.vg.Name, lv.Name); err != nil {
-			return "", statusOf(fmt.Errorf("logical volume %s/%s must be active to be erased before its removal: %w. "+
-				"To remove it without that, set eraseOnDelete: None in device class %s", l.vg.Name, lv.Name, err,
-				l.class.Name))
-		}
-		device, err = e.kernel.Volume(ctx, l.vg.Name, lv.Name)
+	device, err := e.activeDevice(ctx, l, lv)
+	var inactive *activationError
+	if errors.As(err, &inactive) {
+		return "", statusOf(fmt.Errorf("logical volume %s/%s must be active to be erased before its removal: %w. To "+
+			"remove it without that, set eraseOnDelete: None in device class %s", l.vg.Name, lv.Name, inactive.error,
+			l.class.Name))
 	}
 	if err != nil {
-		return "", status.Errorf(codes.Unavailable, "%v", err)
-	}
-	if want := "LVM-" + strings.ReplaceAll(l.vg.UUID+lv.UUID, "-", ""); device.UUID != want {
-		return "", status.Errorf(codes.FailedPrecondition, "the device of logical volume %s/%s has the UUID %s, not "+
-			"%s: another volume group with this name is active", l.vg.Name, lv.Name, device.UUID, want)
+		return "", err
 	}
 	if device.Open > 0 && !running {
 		return "", status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is in use: find what uses it with "+
 			"lsof %s", l.vg.Name, lv.Name, lv.Path)
 	}
 	return device.Number, nil
+}
+
+// activationError is the error of LVM when it could not activate a volume.
+type activationError struct{ error }
+
+// activeDevice returns the device of a volume, from the kernel. It activates the volume if necessary. It returns an
+// activationError if LVM cannot do that.
+func (e *Engine) activeDevice(ctx context.Context, l classView, lv *lvm.LV) (devicemapper.Device, error) {
+	device, err := e.kernel.Volume(ctx, l.vg.Name, lv.Name)
+	if errors.Is(err, devicemapper.ErrNotFound) {
+		if err := e.lvm.LVActivate(ctx, l.vg.Name, lv.Name); err != nil {
+			return device, &activationError{error: err}
+		}
+		device, err = e.kernel.Volume(ctx, l.vg.Name, lv.Name)
+	}
+	if err != nil {
+		return device, status.Errorf(codes.Unavailable, "%v", err)
+	}
+	if want := "LVM-" + strings.ReplaceAll(l.vg.UUID+lv.UUID, "-", ""); device.UUID != want {
+		return device, status.Errorf(codes.FailedPrecondition, "the device of logical volume %s/%s has the UUID %s, not "+
+			"%s: another volume group with this name is active", l.vg.Name, lv.Name, device.UUID, want)
+	}
+	return device, nil
 }
 
 // Erased records that a volume is erased up to a number of bytes. It replaces the earlier record.

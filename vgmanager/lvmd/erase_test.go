@@ -55,6 +55,7 @@ func TestWhatIsErased(t *testing.T) {
 		"discards":              {"Discard", nil, &discard},
 		"nothing":               {"None", nil, nil},
 		"not used yet":          {"Zero", []string{TagNew}, nil},
+		"copied in part":        {"Zero", []string{TagNew, CopyingTag}, zero},
 		"begun":                 {"Zero", []string{"lvms.erased=0"}, &begun},
 		"half":                  {"Zero", []string{"lvms.erased=4194304"}, &half},
 		"two records":           {"Zero", []string{"lvms.erased=4194304", "lvms.erased=0"}, &half},

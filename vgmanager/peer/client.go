@@ -37,6 +37,8 @@ type Stream struct {
 	io.ReadCloser
 	// Size is the size of the source in bytes.
 	Size uint64
+	// Content are the tags of the source that describe its content, as the source says.
+	Content []string
 }
 
 // Data returns the data for a target from an offset on. The caller closes it.
@@ -83,7 +85,7 @@ func (c *Client) request(ctx context.Context, target, what string, query url.Val
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the answer has no size: %w", err), response.Body.Close())
 	}
-	return &Stream{ReadCloser: response.Body, Size: size}, nil
+	return &Stream{ReadCloser: response.Body, Size: size, Content: response.Header.Values(contentHeader)}, nil
 }
 
 func refusal(response *http.Response) error {

@@ -104,8 +104,9 @@ func (s *source) open(_ context.Context, node, target string) (*Opened, error) {
 	}
 	s.opened.Add(1)
 	return &Opened{
-		Source: volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
-		Close:  func() error { s.closed.Add(1); return nil },
+		Source:  volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
+		Content: []string{"lvms.formatted=xfs", "lvms.new"},
+		Close:   func() error { s.closed.Add(1); return nil },
 	}, nil
 }
 
@@ -171,6 +172,9 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	stream, err := client.Data(t.Context(), "copy1", 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if want := []string{"lvms.formatted=xfs", "lvms.new"}; !slices.Equal(stream.Content, want) {
+		t.Errorf("content %q, want %q", stream.Content, want)
 	}
 	m := &memory{content: make([]byte, volumeSize)}
 	var saved uint64

@@ -1,7 +1,7 @@
 // Package peer is how node agents send each other the data of volumes: HTTP with mutual TLS.
 //
 // The agent of a target asks the agent of the source. A request names the target, and the source serves it only if the
-// cluster wants this copy on the node of the caller (Authorize). Paths, with the parameters of both:
+// cluster wants this copy on the node of the caller (Open):
 //
 //	GET /v1/copies/TARGET/data?from=OFFSET   the data from an offset on, as package copystream
 //	GET /v1/copies/TARGET/sums               the checksums of all of it
@@ -38,10 +38,12 @@ const (
 	stopLimit   = 5 * time.Second
 	maxHeader   = 16 << 10
 	contentType = "application/vnd.lvms.copy"
-	sizeHeader  = "Lvms-Volume-Size"
+	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for each.
+	sizeHeader    = "Lvms-Volume-Size"
+	contentHeader = "Lvms-Volume-Content"
 )
 
-// Errors that Authorize wraps. Any other error can go away, so the client repeats its request.
+// Errors that Open wraps. Any other error can go away, so the client repeats its request.
 var (
 	// ErrForbidden says that the cluster does not want this copy on the node of the caller.
 	ErrForbidden = errors.New("the copy is not permitted")
@@ -52,7 +54,9 @@ var (
 // Opened is a source that is open until it is closed.
 type Opened struct {
 	volumecopy.Source
-	Close func() error
+	// Content are the tags of the volume that describe its content.
+	Content []string
+	Close   func() error
 }
 
 // Open returns the source of a target for the agent of a node, if the cluster wants this copy.
@@ -154,6 +158,9 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 		}()
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set(sizeHeader, strconv.FormatUint(opened.Size, 10))
+		for _, tag := range opened.Content {
+			w.Header().Add(contentHeader, tag)
+		}
 		if err := send(r.Context(), &unstalled{ResponseController: http.NewResponseController(w), w: w},
 			opened.Source); err != nil {
 			logger.Info("the stream of a volume was cut off", "cause", err.Error())

@@ -39,6 +39,8 @@ type Target struct {
 	SaveInterval uint64
 	// Save records that everything before an offset is on stable storage.
 	Save func(ctx context.Context, offset uint64) error
+	// Progress is called with the offset up to which the source was received, for each record. It can be nil.
+	Progress func(offset uint64)
 }
 
 // Content is what a target has where nothing was written yet.
@@ -106,6 +108,9 @@ func (w *writing) record(ctx context.Context, r copystream.Record) error {
 		return err
 	}
 	w.next = r.Offset + r.Length
+	if w.Progress != nil {
+		w.Progress(w.next)
+	}
 	if w.next-w.saved < w.SaveInterval {
 		return nil
 	}

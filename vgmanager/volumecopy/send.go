@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
 )
@@ -19,12 +18,13 @@ const block = 64 << 10
 // Range is a part of a volume, in bytes.
 type Range struct{ Offset, Length uint64 }
 
-// Ranges are the parts of a volume to send, in the order of their offsets, without overlap. An error ends them.
-type Ranges = iter.Seq2[Range, error]
+// Ranges calls yield with the parts of a volume to send, in the order of their offsets, without overlap, until yield
+// returns false. Parts that end before the offset from can be left out. It ends after an error.
+type Ranges func(ctx context.Context, from uint64, yield func(Range, error) bool)
 
 // Whole returns all of a volume, for volumes that do not record what is allocated.
 func Whole(size uint64) Ranges {
-	return func(yield func(Range, error) bool) { yield(Range{Length: size}, nil) }
+	return func(_ context.Context, _ uint64, yield func(Range, error) bool) { yield(Range{Length: size}, nil) }
 }
 
 // Source is a volume whose content does not change while it is sent.
@@ -59,7 +59,8 @@ func (s Source) write(ctx context.Context, to io.Writer,
 	}
 	defer func() { _ = w.Close() }()
 	buffer := aligned(copystream.MaxData)
-	for r, err := range s.Ranges {
+	ranges := func(yield func(Range, error) bool) { s.Ranges(ctx, s.From, yield) }
+	for r, err := range ranges {
 		if err != nil {
 			return err
 		}

@@ -104,9 +104,9 @@ type volume struct {
 }
 
 func (v volume) all() Ranges {
-	return func(yield func(Range, error) bool) {
+	return func(_ context.Context, from uint64, yield func(Range, error) bool) {
 		for _, r := range v.ranges {
-			if !yield(r, nil) {
+			if (from == 0 || r.Offset+r.Length > from) && !yield(r, nil) {
 				return
 			}
 		}
@@ -320,7 +320,7 @@ func TestASourceThatCannotBeReadIsNeverCopied(t *testing.T) {
 	if !errors.Is(err, copystream.ErrDamaged) || saved {
 		t.Fatalf("receive: %v, saved %v, want ErrDamaged", err, saved)
 	}
-	source.Ranges = func(yield func(Range, error) bool) { yield(Range{}, errMedium) }
+	source.Ranges = func(_ context.Context, _ uint64, yield func(Range, error) bool) { yield(Range{}, errMedium) }
 	if err := Send(ctx, io.Discard, source); !errors.Is(err, errMedium) {
 		t.Errorf("ranges that cannot be read: %v", err)
 	}

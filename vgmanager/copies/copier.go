@@ -1,0 +1,200 @@
+// Package copies copies volumes between nodes, and between device classes of a node. The agent of the target asks that
+// of the source for the data of a snapshot, and writes it to a new logical volume.
+package copies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/jobs"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+const (
+	// atOnce is the number of volumes that are copied to this node at the same time. The others wait.
+	atOnce = 2
+	// recordEvery is after how many bytes the progress is recorded. Recording starts an LVM command.
+	recordEvery = 1 << 30
+)
+
+// ErrUnsuitable says that the target cannot have the data of the source.
+var ErrUnsuitable = errors.New("the logical volume does not fit its source")
+
+// Source sends the data for a target. peer.Client implements it.
+type Source interface {
+	Data(ctx context.Context, target string, from uint64) (*peer.Stream, error)
+	Sums(ctx context.Context, target string) (*peer.Stream, error)
+}
+
+// Target is a new logical volume.
+type Target struct {
+	// Key identifies the logical volume on the node. Name is VG/LV.
+	Key, Name string
+	// Object is the name of the LogicalVolume.
+	Object string
+	// Device is the device of the logical volume.
+	Device volumecopy.Identity
+	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume. PoolZeroes: the pool sets new
+	// chunks to zero.
+	Chunk      uint64
+	PoolZeroes bool
+	// Done is how much was copied and recorded before, in bytes.
+	Done uint64
+}
+
+func (t Target) content() volumecopy.Content {
+	switch {
+	case t.Chunk == 0:
+		return volumecopy.ContentUnknown
+	case t.PoolZeroes:
+		return volumecopy.ContentZeros
+	}
+	return volumecopy.ContentZeroChunks
+}
+
+// Record saves how much of a volume was copied, in bytes.
+type Record func(ctx context.Context, done uint64) error
+
+// Progress is how far a copy is.
+type Progress struct {
+	// Copied and Compared are how many bytes of the source were copied, and compared after that. Size is the size of
+	// the source, 0 if it is not known yet. Parts that are not allocated count too.
+	Copied, Compared, Size uint64
+	// Finished: the target has all data of the source. Content are the tags of the source that describe it.
+	Finished bool
+	Content  []string
+}
+
+// device is an open target.
+type device interface {
+	volumecopy.Device
+	Close() error
+}
+
+// Copier copies volumes to this node, in the background. It is safe for concurrent use.
+type Copier struct {
+	jobs *jobs.Jobs
+	open func(volumecopy.Identity) (device, error)
+
+	mu       sync.Mutex
+	progress map[string]Progress
+}
+
+// New returns a Copier. It stops to copy when ctx ends.
+func New(ctx context.Context) *Copier {
+	return &Copier{jobs: jobs.New(ctx, atOnce), progress: map[string]Progress{},
+		open: func(id volumecopy.Identity) (device, error) { return volumecopy.OpenTarget(id) }}
+}
+
+// Running returns true if a volume is being copied, by the key of its target.
+func (c *Copier) Running(key string) bool { return c.jobs.Running(key) }
+
+// Copy begins to copy a volume, or continues to, and waits until ctx ends. It returns the progress, or the error that
+// ended the work: the next call continues from the Done of its target. The error wraps volumecopy.ErrDiffers if the
+// target must be created again, peer.ErrGone, peer.ErrForbidden or ErrUnsuitable.
+func (c *Copier) Copy(ctx context.Context, source Source, target Target, record Record) (Progress, error) {
+	ended, err := c.jobs.Do(ctx, target.Key, func(ctx context.Context) error {
+		c.set(target.Key, Progress{Copied: target.Done})
+		err := c.copy(ctx, source, target, record)
+		if err != nil {
+			return fmt.Errorf("copy the data for logical volume %s: %w", target.Name, err)
+		}
+		return nil
+	})
+	if !ended {
+		return c.get(target.Key), nil
+	}
+	progress := c.take(target.Key)
+	progress.Finished = err == nil
+	return progress, err
+}
+
+// Stop stops to copy a volume, and waits until its device is closed, or until ctx ends. It does nothing if the volume is
+// not being copied.
+func (c *Copier) Stop(ctx context.Context, key string) error {
+	if err := c.jobs.Stop(ctx, key); err != nil {
+		return fmt.Errorf("the copy of %s: %w", key, err)
+	}
+	c.take(key)
+	return nil
+}
+
+func (c *Copier) copy(ctx context.Context, source Source, t Target, record Record) (err error) {
+	d, err := c.open(t.Device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := c.receive(ctx, source, t, d, record); err != nil {
+		return err
+	}
+	return c.compare(ctx, source, t, d)
+}
+
+// receive writes the data of the source to the device. It asks for it also if all of it was recorded before, because
+// the answer has the tags of the source.
+func (c *Copier) receive(ctx context.Context, source Source, t Target, d device, record Record) error {
+	stream, err := source.Data(ctx, t.Object, t.Done)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stream.Close() }()
+	if stream.Size > t.Device.Size {
+		return fmt.Errorf("%w: it has %d bytes, the source has %d", ErrUnsuitable, t.Device.Size, stream.Size)
+	}
+	c.set(t.Key, Progress{Copied: t.Done, Size: stream.Size, Content: stream.Content})
+	return volumecopy.Receive(ctx, stream, volumecopy.Target{
+		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.Chunk, From: t.Done, SaveInterval: recordEvery,
+		Save:     func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
+		Progress: func(offset uint64) { c.change(t.Key, func(p *Progress) { p.Copied = offset }) },
+	})
+}
+
+// compare compares the device with the checksums of the source.
+func (c *Copier) compare(ctx context.Context, source Source, t Target, d device) error {
+	sums, err := source.Sums(ctx, t.Object)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sums.Close() }()
+	return volumecopy.Verify(ctx, sums, d, c.get(t.Key).Size, func(offset uint64) {
+		c.change(t.Key, func(p *Progress) { p.Compared = offset })
+	})
+}
+
+func (c *Copier) get(key string) Progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.progress[key]
+}
+
+func (c *Copier) set(key string, p Progress) { c.change(key, func(old *Progress) { *old = p }) }
+
+func (c *Copier) change(key string, change func(*Progress)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.progress[key]
+	change(&p)
+	c.progress[key] = p
+}
+
+// take returns the progress and forgets it.
+func (c *Copier) take(key string) Progress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.progress[key]
+	delete(c.progress, key)
+	return p
+}
+
+// IsTransient reports whether an error of Copy can go away without a change of the source or the target, other than the
+// space of the target's pool.
+func IsTransient(err error) bool {
+	return !errors.Is(err, peer.ErrGone) && !errors.Is(err, ErrUnsuitable) && !errors.Is(err, volumecopy.ErrDiffers) &&
+		!errors.Is(err, unix.ENOSPC)
+}

@@ -1,0 +1,154 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+// Volumes are the logical volumes of this node. lvmd.Engine implements it.
+type Volumes interface {
+	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
+}
+
+// Allocations reads what is allocated in a thin snapshot. changedblocks.Reader implements it.
+type Allocations interface {
+	Read(ctx context.Context, q changedblocks.Query) (*changedblocks.Page, error)
+}
+
+// Sender opens the snapshots of this node for the agents of targets.
+type Sender struct {
+	// Live reads from the API server, because a target was created just now.
+	Live        client.Reader
+	Node        string
+	Volumes     Volumes
+	Allocations Allocations
+	// Wait delays the reading of a number of bytes. It is nil without a limit.
+	Wait func(ctx context.Context, bytes int) error
+}
+
+// Open is a peer.Open. The API server says which node may have which snapshot: the spec of the LogicalVolume of the
+// target names its source, and no node agent can write it.
+func (s *Sender) Open(ctx context.Context, node, target string) (*peer.Opened, error) {
+	wanted, err := s.get(ctx, target, peer.ErrForbidden)
+	if err != nil {
+		return nil, err
+	}
+	if wanted.Spec.NodeName != node || wanted.Spec.Source == "" || wanted.Status.VolumeID != "" ||
+		!wanted.DeletionTimestamp.IsZero() {
+		return nil, fmt.Errorf("LogicalVolume %s is not a copy that is being created on node %s: %w", target, node,
+			peer.ErrForbidden)
+	}
+	source, err := s.get(ctx, wanted.Spec.Source, peer.ErrGone)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(source); err != nil {
+		return nil, err
+	}
+	found, err := s.Volumes.Device(ctx, source.Spec.DeviceClass, source.Status.VolumeID)
+	if status.Code(err) == codes.NotFound {
+		err = errors.Join(err, peer.ErrGone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", source.Name, err)
+	}
+	if !found.ReadOnly || found.ThinPool == "" {
+		return nil, fmt.Errorf("source %s: logical volume %s/%s is not a read-only thin snapshot: %w", source.Name,
+			found.VolumeGroup, found.Name, peer.ErrGone)
+	}
+	return s.open(source.Name, found)
+}
+
+// get reads a LogicalVolume. absent is wrapped if it does not exist.
+func (s *Sender) get(ctx context.Context, name string, absent error) (*topolvmv1.LogicalVolume, error) {
+	lv := &topolvmv1.LogicalVolume{}
+	err := s.Live.Get(ctx, client.ObjectKey{Name: name}, lv)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("LogicalVolume %s does not exist: %w", name, absent)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read LogicalVolume %s: %w", name, err)
+	}
+	return lv, nil
+}
+
+// check returns an error if a LogicalVolume is not a snapshot of this node.
+func (s *Sender) check(source *topolvmv1.LogicalVolume) error {
+	switch {
+	case source.Spec.NodeName != s.Node:
+		return fmt.Errorf("source %s is on node %s, not on %s: %w", source.Name, source.Spec.NodeName, s.Node,
+			peer.ErrForbidden)
+	case source.Spec.AccessType != accessSnapshot:
+		return fmt.Errorf("source %s is not a snapshot: %w", source.Name, peer.ErrGone)
+	case !source.DeletionTimestamp.IsZero():
+		return fmt.Errorf("source %s is being deleted: %w", source.Name, peer.ErrGone)
+	case source.Status.VolumeID == "":
+		return fmt.Errorf("source %s is not created yet", source.Name)
+	}
+	return nil
+}
+
+// accessSnapshot is the access type of a snapshot.
+const accessSnapshot = "ro"
+
+func (s *Sender) open(object string, found *lvmd.Device) (*peer.Opened, error) {
+	id := volumecopy.Identity{Path: found.Path, Number: found.Number, Size: uint64(found.Size)}
+	opened, err := volumecopy.OpenSource(id)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
+	}
+	return &peer.Opened{
+		Source:  volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: s.ranges(found)},
+		Content: lvmd.Inherited(found.Tags),
+		Close:   opened.Close,
+	}, nil
+}
+
+// ranges returns what is allocated in a snapshot. It reads a page when it is needed.
+func (s *Sender) ranges(found *lvmd.Device) volumecopy.Ranges {
+	return func(ctx context.Context, from uint64, yield func(volumecopy.Range, error) bool) {
+		q := changedblocks.Query{VG: found.VolumeGroup, Target: found.Name, Offset: from, Encrypted: true}
+		for {
+			page, err := s.page(ctx, q, uint64(found.Size))
+			if err != nil {
+				yield(volumecopy.Range{}, err)
+				return
+			}
+			for _, r := range page.Ranges {
+				if !yield(volumecopy.Range{Offset: r.Offset, Length: r.Length}, nil) {
+					return
+				}
+			}
+			if page.Next == 0 {
+				return
+			}
+			q.Offset = page.Next
+		}
+	}
+}
+
+func (s *Sender) page(ctx context.Context, q changedblocks.Query, size uint64) (*changedblocks.Page, error) {
+	page, err := s.Allocations.Read(ctx, q)
+	switch {
+	case errors.Is(err, lvm.ErrNotFound):
+		return nil, errors.Join(err, peer.ErrGone)
+	case err != nil:
+		return nil, err
+	case page.Size != size:
+		return nil, fmt.Errorf("snapshot %s/%s has %d bytes now, had %d", q.VG, q.Target, page.Size, size)
+	}
+	return page, nil
+}
