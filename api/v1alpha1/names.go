@@ -8,12 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TCP ports for changed blocks of snapshots.
+// TCP ports for the data of volumes and snapshots.
 const (
 	// AgentPort is the port of node agents for the operator.
 	AgentPort = 8444
 	// SnapshotMetadataPort is the port of the operator for backup software.
 	SnapshotMetadataPort = 8445
+	// PeerPort is the port of node agents for other node agents.
+	PeerPort = 8446
 )
 
 // Names of SnapshotMetadata (KEP-3314), which is the API for backup software.
@@ -101,6 +103,10 @@ const (
 	// volume without NewTag, or that was created on it. For a volume with NewTag, the node has a file meanwhile.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
+	// CopyingTag is the LVM tag of a logical volume that does not have all data of its source yet. CopiedTagPrefix
+	// precedes the number of bytes from its beginning that it has.
+	CopyingTag      = "lvms.copying"
+	CopiedTagPrefix = "lvms.copied="
 	// EncryptionTagPrefix precedes how a logical volume is encrypted: EncryptionLUKS2.
 	EncryptionTagPrefix = "lvms.encryption="
 	// ErasedTagPrefix precedes the number of bytes that are erased, from the beginning of a logical volume that is

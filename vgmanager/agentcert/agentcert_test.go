@@ -66,7 +66,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // newAgent returns an agent that has just started.
 func (w *world) newAgent() *Reconciler {
-	r := New(w.api, "a", "ns")
+	r := New(w.api, "a", "ns", "192.0.2.1:8445")
 	r.now = func() time.Time { return w.now }
 	return r
 }

@@ -135,7 +135,7 @@ func (w *world) labAgent(ctx context.Context, method string) *Reconciler {
 	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
 		EraseOnDelete: method}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Eraser: erase.New(ctx), Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
+		Eraser: erase.New(ctx), Copier: w.copier, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
 }
 
 // fill writes a text over a whole device.

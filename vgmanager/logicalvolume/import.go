@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 // Events about imports.
@@ -63,6 +64,10 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 		return 0, status.Errorf(codes.Unavailable, "the removal of logical volume %s on node %s began: at least its "+
 			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
 			r.Node, erased)
+	}
+	if lvmd.IsCopying(found.GetTags()) {
+		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume or "+
+			"snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume, r.Node)
 	}
 	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
 	if len(add)+len(remove) > 0 {

@@ -30,11 +30,12 @@ func (w *world) importing(object, volume string) {
 	w.must(w.api.Update(w.Context(), lv))
 }
 
-func (w *world) tags(volume string) []string {
+// tags returns the sorted tags of a logical volume.
+func (w *world) tags(group, volume string) []string {
 	w.Helper()
 	report, err := w.lvm.Report(w.Context())
 	w.must(err)
-	return slices.Sorted(slices.Values(report.VG("thin").LV(volume).Tags))
+	return slices.Sorted(slices.Values(report.VG(group).LV(volume).Tags))
 }
 
 // TestAnExistingVolumeIsImported: the process is killed before and after each change. Nothing is created, and the tags
@@ -64,7 +65,7 @@ func importAtEveryPoint(t *testing.T, newWorld func(*testing.T) *world) {
 		w.see("after the import", "thin/orphan 12")
 		want := []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=pvc-1", "lvms.pvc=ns/pvc-1",
 			"lvms.uid=" + string(lv.UID)}
-		if got := w.tags("orphan"); !slices.Equal(got, want) {
+		if got := w.tags("thin", "orphan"); !slices.Equal(got, want) {
 			t.Errorf("killed at %d: the tags are %q, want %q", step, got, want)
 		}
 		if !killed && step > 0 {
@@ -103,7 +104,7 @@ func TestAnImportedVolumeIsStillEncrypted(t *testing.T) {
 	}
 	w.fake.Fail("Report", nil)
 	w.must(w.run(w.agent(), "copy"))
-	if got := w.tags(string(copied.UID)); !slices.Contains(got, "lvms.encryption=luks2") {
+	if got := w.tags("thin", string(copied.UID)); !slices.Contains(got, "lvms.encryption=luks2") {
 		t.Errorf("the copy has the tags %q", got)
 	}
 }

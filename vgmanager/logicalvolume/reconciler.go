@@ -28,6 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -49,6 +50,10 @@ type Volumes interface {
 	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
 	// this is complete.
 	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
+	// Device, Copied and CompleteCopy are for a volume to which the data of another one is copied.
+	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
+	Copied(ctx context.Context, class, name string, done int64) error
+	CompleteCopy(ctx context.Context, class, name string, content []string) error
 }
 
 // Options configures a Reconciler.
@@ -61,6 +66,9 @@ type Options struct {
 	Node, Cluster string
 	Volumes       Volumes
 	Eraser        lvmd.Eraser
+	// Copier copies the data of volumes of other nodes and device classes, which SourceOn sends.
+	Copier   Copier
+	SourceOn func(ctx context.Context, node string) (copies.Source, error)
 	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
 	SupportsLimits func() error
 	// Removed is called with the name of a logical volume that no longer exists. It may be called more than once.
@@ -192,19 +200,35 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (boo
 // create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
 // the status.
 func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	size, err := r.make(ctx, lv)
+	source, err := r.source(ctx, lv)
+	if err != nil {
+		return r.createFailed(ctx, lv, err)
+	}
+	if r.isElsewhere(source, lv) {
+		return r.copy(ctx, lv, source)
+	}
+	size, err := r.make(ctx, lv, source)
 	if errors.Is(err, lvmd.ErrUnfinished) {
 		if err := r.disown(ctx, lv); err != nil {
 			return ctrl.Result{}, err
 		}
 		if err = r.Volumes.Discard(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
-			size, err = r.make(ctx, lv)
+			size, err = r.make(ctx, lv, source)
 		}
 	}
 	if err != nil {
-		r.events.Emit(lv, createFailed, r.Node, message(err))
-		return r.fail(ctx, lv, err)
+		return r.createFailed(ctx, lv, err)
 	}
+	return r.created(ctx, lv, size)
+}
+
+func (r *Reconciler) createFailed(ctx context.Context, lv *topolvmv1.LogicalVolume, err error) (ctrl.Result, error) {
+	r.events.Emit(lv, createFailed, r.Node, message(err))
+	return r.fail(ctx, lv, err)
+}
+
+// created writes that the logical volume exists, with its size in bytes.
+func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (ctrl.Result, error) {
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
 		s.Code = codes.OK
@@ -222,11 +246,17 @@ func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (size int64, err error) {
-	bytes := lv.Spec.Size.Value()
+// newTags returns the tags of a new logical volume that describe its object.
+func (r *Reconciler) newTags(lv *topolvmv1.LogicalVolume) []string {
 	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
-	tags = append(tags, spreadTags(lv)...)
-	if lv.Spec.Source == "" {
+	return append(tags, spreadTags(lv)...)
+}
+
+// make creates a logical volume, which is empty or a copy of a source of the same device class.
+func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (size int64, err error) {
+	bytes := lv.Spec.Size.Value()
+	tags := r.newTags(lv)
+	if source == nil {
 		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
 			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,
 			SizeBytes: bytes,
@@ -234,24 +264,23 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 		})
 		return response.GetVolume().GetSizeBytes(), err
 	}
-	source, err := r.source(ctx, lv)
-	if err != nil {
-		return 0, err
-	}
-	if tags, err = r.withEncryptionOf(ctx, lv.Spec.DeviceClass, source, tags); err != nil {
+	if tags, err = r.withEncryptionOf(ctx, lv.Spec.DeviceClass, source.Status.VolumeID, tags); err != nil {
 		return 0, err
 	}
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType,
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID, AccessType: lv.Spec.AccessType,
 		SizeBytes: bytes,
 		Tags:      tags,
 	})
 	return response.GetSnapshot().GetSizeBytes(), err
 }
 
-// source returns the name of the source volume of a copy. If the object of the source no longer exists but the copy
-// does, the name is not needed and source returns a placeholder.
-func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+// source returns the source of a copy, or nil for an empty volume. If the object of the source no longer exists but the
+// copy does, the name of the volume is not needed and source returns a placeholder.
+func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	if lv.Spec.Source == "" {
+		return nil, nil
+	}
 	source := &topolvmv1.LogicalVolume{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
 	if apierrors.IsNotFound(err) {
@@ -259,19 +288,22 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 	}
 	if apierrors.IsNotFound(err) {
 		if _, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
-			return "gone", nil
+			source.Spec.NodeName = r.Node
+			source.Spec.DeviceClass = lv.Spec.DeviceClass
+			source.Status.VolumeID = "gone"
+			return source, nil
 		}
-		return "", status.Errorf(codes.NotFound,
+		return nil, status.Errorf(codes.NotFound,
 			"source LogicalVolume %s no longer exists", lv.Spec.Source)
 	}
 	if err != nil {
-		return "", status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
+		return nil, status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
 	}
-	if source.Spec.NodeName != r.Node || source.Status.VolumeID == "" {
-		return "", status.Errorf(codes.FailedPrecondition,
-			"source LogicalVolume %s has no logical volume on node %s", lv.Spec.Source, r.Node)
+	if source.Status.VolumeID == "" {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"source LogicalVolume %s has no logical volume on node %s", lv.Spec.Source, source.Spec.NodeName)
 	}
-	return source.Status.VolumeID, nil
+	return source, nil
 }
 
 // name returns the name of the logical volume of an object.

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -44,6 +45,8 @@ type world struct {
 	uids  int
 	// eraser is the Eraser of the agents. It outlives them.
 	eraser lvmd.Eraser
+	// copier is the Copier of the agents. It outlives them.
+	copier *fakeCopier
 	// forgotten has the logical volumes that were reported as removed. forgetErr is why that failed.
 	forgotten []string
 	forgetErr error
@@ -77,6 +80,7 @@ func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
 	w.eraser = &fakeEraser{w: w}
+	w.copier = &fakeCopier{w: w}
 	w.must(topolvmv1.AddToScheme(w.scheme))
 	w.must(earlierv1.AddToScheme(w.scheme))
 	w.must(corev1.AddToScheme(w.scheme))
@@ -129,7 +133,8 @@ func (w *world) agent() *Reconciler {
 		engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
 			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}})))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Eraser: w.eraser, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
+		Eraser: w.eraser, Copier: w.copier, SourceOn: w.copier.sourceOn, Removed: w.forget,
+		Recorder: events.NewFakeRecorder(100)})
 }
 
 // commands calls point before and after each changing LVM command.
@@ -303,6 +308,26 @@ var operations = map[string]operation{
 		},
 		objects: []string{"a"},
 	},
+	"copy from another node": {
+		before: func(w *world) { w.sourceElsewhere() },
+		ask: func(w *world) {
+			spec := thin(12)
+			spec.Source = "source"
+			spec.AccessType = "rw"
+			w.ask("b", spec)
+		},
+		objects: []string{"b"}, want: []string{"thin/uid-b-2 12"},
+	},
+	"delete a copy that is not complete": {
+		before: func(w *world) {
+			w.sourceElsewhere()
+			w.copier.at = &copies.Progress{Copied: 4 << 20, Size: 12 << 20}
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(12), Source: "source"})
+			w.must(w.run(w.agent(), "b"))
+		},
+		ask:     func(w *world) { w.must(w.api.Delete(w.Context(), w.get("b"))) },
+		objects: []string{"b"},
+	},
 	"a volume that was not finished": {
 		before: func(w *world) { w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)}) },
 		ask: func(w *world) {
@@ -395,6 +420,8 @@ func (o operation) check(w *world, what string) {
 	w.see(what, o.want...)
 	list := &topolvmv1.LogicalVolumeList{}
 	w.must(w.api.List(w.Context(), list))
+	list.Items = slices.DeleteFunc(list.Items,
+		func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != "node1" })
 	if len(list.Items) != len(o.want) {
 		w.Errorf("%s: %d objects for %d volumes", what, len(list.Items), len(o.want))
 	}
@@ -520,7 +547,7 @@ func TestRefusals(t *testing.T) {
 		"smaller than": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw",
 			Size: size(4)}, codes.OutOfRange},
 		"copy in thick": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Source: "there", AccessType: "rw",
-			Size: size(8)}, codes.Unimplemented},
+			Size: size(8)}, codes.FailedPrecondition},
 		"source not made": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "notyet", AccessType: "rw",
 			Size: size(8)}, codes.FailedPrecondition},
 		"source on another": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "elsewhere", AccessType: "rw",

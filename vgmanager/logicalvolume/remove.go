@@ -34,6 +34,9 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		r.grouping.Lock()
 		defer r.grouping.Unlock()
 	}
+	if err := r.stopCopy(ctx, lv); err != nil {
+		return r.fail(ctx, lv, err)
+	}
 	progress, err := r.eraseAndRemove(ctx, lv)
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
 		r.events.Emit(lv, removeFailed, r.Node, message(err))

@@ -46,7 +46,7 @@ func TestTagsNameTheRestoredObject(t *testing.T) {
 	}
 	want := []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=pvc-1", "lvms.pvc=ns/pvc-1",
 		"lvms.uid=" + string(lv.UID)}
-	if got := w.tags("orphan"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
+	if got := w.tags("thin", "orphan"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
 		t.Errorf("got the tags %q, %d commands", got, w.fake.Calls()["LVChangeTags"])
 	}
 }
@@ -56,7 +56,7 @@ func TestTagsOfAVolumeThatTwoObjectsNameStay(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
 	w.volumeOf("pvc-1", "orphan")
-	before := w.tags("orphan")
+	before := w.tags("thin", "orphan")
 	for _, name := range []string{"pvc-1", "pvc-2"} {
 		w.ask(name, thin(12))
 		lv := w.get(name)
@@ -64,7 +64,7 @@ func TestTagsOfAVolumeThatTwoObjectsNameStay(t *testing.T) {
 		w.must(w.api.Status().Update(t.Context(), lv))
 	}
 	w.must(a.audit(t.Context()))
-	if got := w.tags("orphan"); !slices.Equal(got, before) {
+	if got := w.tags("thin", "orphan"); !slices.Equal(got, before) {
 		t.Errorf("got the tags %q, want %q", got, before)
 	}
 }
@@ -330,7 +330,7 @@ func TestARestoredSnapshotGetsItsLogicalVolume(t *testing.T) {
 			}
 			want := []string{"lvms.cluster=c1", "lvms.pv=snapshot-1", "lvms.pvc=ns/snapshot-1",
 				"lvms.uid=" + string(lv.UID)}
-			if got := w.tags("old"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
+			if got := w.tags("thin", "old"); !slices.Equal(got, want) || w.fake.Calls()["LVChangeTags"] != 1 {
 				t.Errorf("got the tags %q, %d commands", got, w.fake.Calls()["LVChangeTags"])
 			}
 		})

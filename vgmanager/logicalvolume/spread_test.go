@@ -14,7 +14,7 @@ import (
 
 // spreadTagsOf returns the tags of a logical volume that keep it apart from others.
 func (w *world) spreadTagsOf(volume string) []string {
-	return slices.DeleteFunc(w.tags(volume), func(tag string) bool {
+	return slices.DeleteFunc(w.tags("thin", volume), func(tag string) bool {
 		return !strings.HasPrefix(tag, v1alpha1.SpreadTagPrefix)
 	})
 }

@@ -126,6 +126,9 @@ func (l classView) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes
 // killed before it did. The source may no longer exist.
 func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm.LV,
 	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
+	if err := unlessCopying(l, present); err != nil {
+		return nil, err
+	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	ours := l.pool != nil && present.PoolName == l.pool.Name &&
 		(present.Origin == "" || present.Origin == in.GetSourceVolume())

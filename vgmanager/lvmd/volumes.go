@@ -78,6 +78,9 @@ func (e *Engine) createIn(ctx context.Context, l classView,
 		return nil, err
 	}
 	if present != nil {
+		if err := unlessCopying(l, present); err != nil {
+			return nil, err
+		}
 		response, err := existing(l, present, size)
 		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
 		if err == nil && unused && !l.zeroed() {
@@ -170,6 +173,15 @@ func (e *Engine) created(ctx context.Context, l classView, name string) (*proto.
 	}
 	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended, but no longer exists",
 		l.vg.Name, name)
+}
+
+// unlessCopying returns an error if a volume does not have all data of its source yet: it is not the one of a request.
+func unlessCopying(l classView, lv *lvm.LV) error {
+	if !IsCopying(lv.Tags) {
+		return nil
+	}
+	return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s does not have all data of its source yet",
+		l.vg.Name, lv.Name)
 }
 
 // existing handles a request for a volume that exists.

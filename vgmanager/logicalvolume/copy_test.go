@@ -1,0 +1,228 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+// fakeCopier records a copy as begun, and then returns what a test sets. By default, the volume is copied at once.
+type fakeCopier struct {
+	w       *world
+	targets []copies.Target
+	nodes   []string
+	stopped []string
+	at      *copies.Progress
+	err     error
+	nodeErr error
+}
+
+func (f *fakeCopier) sourceOn(_ context.Context, node string) (copies.Source, error) {
+	f.nodes = append(f.nodes, node)
+	return nil, f.nodeErr
+}
+
+func (f *fakeCopier) Copy(ctx context.Context, _ copies.Source, target copies.Target,
+	record copies.Record) (copies.Progress, error) {
+	f.targets = append(f.targets, target)
+	if err := record(ctx, max(target.Done, 4<<20)); err != nil {
+		return copies.Progress{}, err
+	}
+	if f.err != nil {
+		return copies.Progress{}, f.err
+	}
+	if f.at != nil {
+		return *f.at, nil
+	}
+	return copies.Progress{Copied: target.Device.Size, Compared: target.Device.Size, Size: target.Device.Size,
+			Finished: true, Content: []string{"lvms.formatted=xfs", "lvms.uid=another"}},
+		f.w.around("copy", func() error { return nil })
+}
+
+func (f *fakeCopier) Stop(_ context.Context, key string) error {
+	f.stopped = append(f.stopped, key)
+	return nil
+}
+
+// sourceElsewhere creates a snapshot "source" of another node.
+func (w *world) sourceElsewhere() {
+	w.Helper()
+	w.ask("source", topolvmv1.LogicalVolumeSpec{NodeName: "node2", DeviceClass: "thin", Size: size(12), AccessType: "ro",
+		Source: "of"})
+	lv := w.get("source")
+	lv.Status.VolumeID = string(lv.UID)
+	w.must(w.api.Status().Update(w.Context(), lv))
+}
+
+func (w *world) once(r *Reconciler, name string) (ctrl.Result, error) {
+	return r.Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+}
+
+// TestACopyIsReportedWhenItIsComplete follows a copy from its progress to its end.
+func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
+	w := newWorld(t)
+	w.sourceElsewhere()
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(20), Source: "source", AccessType: "rw"})
+	for _, step := range []struct {
+		at   copies.Progress
+		says string
+	}{
+		{copies.Progress{}, "the data of source is copied from node node2: it waits for other copies, or for the source"},
+		{copies.Progress{Copied: 3 << 20, Size: 12 << 20}, "is copied from node node2: 3 of 12 MiB (25 %)"},
+		{copies.Progress{Copied: 12 << 20, Compared: 6 << 20, Size: 12 << 20},
+			"is copied, and compared from node node2: 6 of 12 MiB (50 %)"},
+	} {
+		w.copier.at = &step.at
+		result, err := w.once(w.agent(), "b")
+		w.must(err)
+		lv := w.get("b")
+		if lv.Status.VolumeID != "" || lv.Status.Code != codes.Aborted || !strings.Contains(lv.Status.Message, step.says) ||
+			result.RequeueAfter == 0 {
+			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
+		}
+	}
+	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", v1alpha1.CopyingTag, v1alpha1.NewTag, "lvms.pv=b",
+		"lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
+	if got := w.tags("thick", "uid-b-2"); !slices.Equal(got, want) {
+		t.Errorf("tags %q, want %q", got, want)
+	}
+	w.copier.at = nil
+	w.must(w.run(w.agent(), "b"))
+	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" {
+		t.Errorf("status %+v", lv.Status)
+	}
+	// The tags of the source that do not describe its content are not taken.
+	want = []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
+	if got := w.tags("thick", "uid-b-2"); !slices.Equal(got, want) {
+		t.Errorf("tags %q, want %q", got, want)
+	}
+	last := w.copier.targets[len(w.copier.targets)-1]
+	if last.Done != 4<<20 || last.Object != "b" || last.Device.Path != "/dev/thick/uid-b-2" || last.Chunk != 0 {
+		t.Errorf("the copy continued with %+v", last)
+	}
+	if slices.ContainsFunc(w.copier.nodes, func(node string) bool { return node != "node2" }) {
+		t.Errorf("the nodes of the source were %q", w.copier.nodes)
+	}
+}
+
+// TestACopyInAnotherClassOfTheNode is not a snapshot: the classes have different volume groups.
+func TestACopyInAnotherClassOfTheNode(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a", thin(12))
+	w.must(w.run(w.agent(), "a"))
+	snapshot := thin(12)
+	snapshot.Source = "a"
+	snapshot.AccessType = "ro"
+	w.ask("s", snapshot)
+	w.must(w.run(w.agent(), "s"))
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(12), Source: "s", AccessType: "rw"})
+	w.must(w.run(w.agent(), "b"))
+	w.see("copy", "thick/uid-b-3 12", "thin/uid-a-1 12", "thin/uid-s-2 12")
+	if !slices.Equal(w.copier.nodes, []string{"node1"}) {
+		t.Errorf("the nodes of the source were %q", w.copier.nodes)
+	}
+}
+
+func TestWhatACopyCannotDo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err, nodeErr error
+		code         codes.Code
+	}{
+		"the source is lost":             {err: fmt.Errorf("x: %w", peer.ErrGone), code: codes.NotFound},
+		"the source is larger":           {err: copies.ErrUnsuitable, code: codes.OutOfRange},
+		"the pool is full":               {err: fmt.Errorf("write: %w", unix.ENOSPC), code: codes.ResourceExhausted},
+		"not permitted":                  {err: peer.ErrForbidden, code: codes.Unavailable},
+		"the connection ends":            {err: errors.New("connection reset by peer"), code: codes.Unavailable},
+		"the agent of the source is old": {nodeErr: errors.New("no address"), code: codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sourceElsewhere()
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
+			w.copier.err = tt.err
+			w.copier.nodeErr = tt.nodeErr
+			_ = w.run(w.agent(), "b")
+			if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != tt.code {
+				t.Errorf("status %+v, want code %s", lv.Status, tt.code)
+			}
+			w.see("nothing is removed", "thin/uid-b-2 12")
+		})
+	}
+}
+
+// TestACopyThatDiffersIsMadeAgain: the logical volume is removed, and nothing of it is used.
+func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	w.sourceElsewhere()
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
+	w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+	if _, err := w.once(w.agent(), "b"); err == nil {
+		t.Error("no error")
+	}
+	w.see("removed")
+	if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Aborted {
+		t.Errorf("status %+v", lv.Status)
+	}
+	w.copier.err = nil
+	w.must(w.run(w.agent(), "b"))
+	w.see("made again", "thin/uid-b-2 12")
+	if last := w.copier.targets[len(w.copier.targets)-1]; last.Done != 0 {
+		t.Errorf("the second copy begins at %d", last.Done)
+	}
+}
+
+// TestACopyThatIsNotCompleteIsNotUsed: neither if its source no longer exists, nor for an import.
+func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
+	w := newWorld(t)
+	w.sourceElsewhere()
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source", AccessType: "rw"})
+	w.copier.at = &copies.Progress{Size: 1}
+	w.must(w.run(w.agent(), "b"))
+	w.must(w.api.Delete(t.Context(), w.get("source")))
+	_ = w.run(w.agent(), "b")
+	if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.FailedPrecondition {
+		t.Errorf("the source is gone: status %+v", lv.Status)
+	}
+	w.ask("c", thin(12))
+	lv := w.get("c")
+	lv.Annotations[v1alpha1.ImportAnnotation] = "uid-b-2"
+	w.must(w.api.Update(t.Context(), lv))
+	w.must(w.api.Delete(t.Context(), w.get("b"))) // The object stays because of its finalizer.
+	_ = w.run(w.agent(), "c")
+	if lv := w.get("c"); lv.Status.VolumeID != "" {
+		t.Errorf("import: status %+v", lv.Status)
+	}
+	if !lvmd.IsCopying(w.tags("thin", "uid-b-2")) {
+		t.Error("the tag is gone")
+	}
+}
+
+// TestARemovalStopsTheCopy, so that nothing writes to the device any more.
+func TestARemovalStopsTheCopy(t *testing.T) {
+	w := newWorld(t)
+	w.sourceElsewhere()
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
+	w.copier.at = &copies.Progress{Size: 1}
+	w.must(w.run(w.agent(), "b"))
+	w.must(w.api.Delete(t.Context(), w.get("b")))
+	w.must(w.run(w.agent(), "b"))
+	if len(w.copier.stopped) == 0 || w.copier.stopped[0] != "thin/uid-b-2" {
+		t.Errorf("stopped %q", w.copier.stopped)
+	}
+	w.see("removed")
+}
