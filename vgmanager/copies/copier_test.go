@@ -1,0 +1,237 @@
+package copies
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+const size = 4 << 20
+
+// memory is a device in memory.
+type memory struct {
+	content []byte
+	closed  bool
+	failing error
+}
+
+func (m *memory) ReadAt(p []byte, at int64) (int, error) {
+	return bytes.NewReader(m.content).ReadAt(p, at)
+}
+
+func (m *memory) WriteAt(p []byte, at int64) (int, error) {
+	if m.failing != nil {
+		return 0, m.failing
+	}
+	return copy(m.content[at:], p), nil
+}
+
+func (m *memory) Zero(offset, length uint64) error {
+	clear(m.content[offset : offset+length])
+	return nil
+}
+
+func (m *memory) Discard(offset, length uint64) error { return m.Zero(offset, length) }
+
+func (m *memory) Flush() error { return nil }
+
+func (m *memory) Close() error {
+	m.closed = true
+	return nil
+}
+
+// source sends content. sums is what it sends the checksums of. hold delays the data until it is closed.
+type source struct {
+	content, sums []byte
+	hold          chan struct{}
+	err           error
+
+	mu   sync.Mutex
+	from []uint64
+}
+
+func (s *source) Data(ctx context.Context, target string, from uint64) (*peer.Stream, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.mu.Lock()
+	s.from = append(s.from, from)
+	s.mu.Unlock()
+	if target != "object" {
+		return nil, fmt.Errorf("target is %q", target)
+	}
+	return s.stream(ctx, s.content, from, volumecopy.Send)
+}
+
+func (s *source) Sums(ctx context.Context, _ string) (*peer.Stream, error) {
+	return s.stream(ctx, s.sums, 0, volumecopy.SendSums)
+}
+
+func (s *source) stream(ctx context.Context, content []byte, from uint64,
+	send func(context.Context, io.Writer, volumecopy.Source) error) (*peer.Stream, error) {
+	reader, writer := io.Pipe()
+	go func() {
+		if s.hold != nil {
+			select {
+			case <-s.hold:
+			case <-ctx.Done():
+			}
+		}
+		writer.CloseWithError(send(ctx, writer, volumecopy.Source{Device: bytes.NewReader(content),
+			Size: uint64(len(content)), Ranges: volumecopy.Whole(uint64(len(content))), From: from}))
+	}()
+	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), Content: []string{"lvms.formatted=xfs"}}, nil
+}
+
+func newSource() *source {
+	content := bytes.Repeat([]byte("data"), size/4)
+	return &source{content: content, sums: content}
+}
+
+// newCopier returns a Copier whose target is a device.
+func newCopier(t *testing.T, m *memory) *Copier {
+	c := New(t.Context())
+	c.open = func(volumecopy.Identity) (device, error) { return m, nil }
+	return c
+}
+
+func target() Target {
+	return Target{Key: "vg1/a", Name: "vg1/a", Object: "object",
+		Device: volumecopy.Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}}
+}
+
+// records is a Record.
+type records struct{ done []uint64 }
+
+func (r *records) save(_ context.Context, done uint64) error {
+	r.done = append(r.done, done)
+	return nil
+}
+
+func TestAVolumeIsCopiedAndCompared(t *testing.T) {
+	m := &memory{content: bytes.Repeat([]byte{7}, size)}
+	s := newSource()
+	var saved records
+	got, err := newCopier(t, m).Copy(t.Context(), s, target(), saved.save)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Finished || got.Copied != size || got.Compared != size || got.Size != size ||
+		!slices.Equal(got.Content, []string{"lvms.formatted=xfs"}) {
+		t.Errorf("progress %+v", got)
+	}
+	if !bytes.Equal(m.content, s.content) || !m.closed || !slices.Equal(saved.done, []uint64{size}) {
+		t.Errorf("closed %v, saved %v", m.closed, saved.done)
+	}
+}
+
+// TestACopyThatWasCopiedBeforeIsCompared: an agent was killed after it had recorded the end.
+func TestACopyThatWasCopiedBeforeIsCompared(t *testing.T) {
+	s := newSource()
+	m := &memory{content: bytes.Clone(s.content)}
+	again := target()
+	again.Done = size
+	got, err := newCopier(t, m).Copy(t.Context(), s, again, (&records{}).save)
+	if err != nil || !got.Finished || len(got.Content) != 1 || !slices.Equal(s.from, []uint64{size}) {
+		t.Errorf("%+v, %v, asked for %v", got, err, s.from)
+	}
+}
+
+func TestACopyThatFails(t *testing.T) {
+	broken := errors.New("connection reset by peer")
+	for name, tt := range map[string]struct {
+		change    func(s *source, m *memory, c *Copier, target *Target)
+		want      error
+		transient bool
+	}{
+		"the source is gone": {func(s *source, _ *memory, _ *Copier, _ *Target) { s.err = peer.ErrGone },
+			peer.ErrGone, false},
+		"no connection": {func(s *source, _ *memory, _ *Copier, _ *Target) { s.err = broken }, broken, true},
+		"the target is smaller": {func(_ *source, _ *memory, _ *Copier, t *Target) { t.Device.Size = size / 2 },
+			ErrUnsuitable, false},
+		"the data differs": {func(s *source, _ *memory, _ *Copier, _ *Target) {
+			s.sums = bytes.Repeat([]byte("tada"), size/4)
+		}, volumecopy.ErrDiffers, false},
+		"the pool is full": {func(_ *source, m *memory, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC,
+			false},
+		"in use": {func(_ *source, _ *memory, c *Copier, _ *Target) {
+			c.open = func(volumecopy.Identity) (device, error) { return nil, unix.EBUSY }
+		}, unix.EBUSY, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource()
+			m := &memory{content: make([]byte, size)}
+			c := newCopier(t, m)
+			to := target()
+			tt.change(s, m, c, &to)
+			got, err := c.Copy(t.Context(), s, to, (&records{}).save)
+			if !errors.Is(err, tt.want) || got.Finished || IsTransient(err) != tt.transient {
+				t.Errorf("%+v, %v, want %v", got, err, tt.want)
+			}
+			if c.Running(to.Key) {
+				t.Error("it still runs")
+			}
+		})
+	}
+}
+
+// TestACopyContinuesInTheBackground: a second call waits for the same copy.
+func TestACopyContinuesInTheBackground(t *testing.T) {
+	m := &memory{content: make([]byte, size)}
+	s := newSource()
+	s.hold = make(chan struct{})
+	c := newCopier(t, m)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if got, err := c.Copy(short, s, target(), (&records{}).save); err != nil || got.Finished || !c.Running("vg1/a") {
+		t.Fatalf("%+v, %v, want a copy that runs", got, err)
+	}
+	close(s.hold)
+	if got, err := c.Copy(t.Context(), s, target(), (&records{}).save); err != nil || !got.Finished {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if len(s.from) != 1 {
+		t.Errorf("the data was requested from %v", s.from)
+	}
+}
+
+func TestACopyIsStopped(t *testing.T) {
+	m := &memory{content: make([]byte, size)}
+	s := newSource()
+	s.hold = make(chan struct{})
+	c := newCopier(t, m)
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := c.Copy(short, s, target(), (&records{}).save); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Stop(t.Context(), "vg1/a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.Running("vg1/a") || m.content[0] != 0 {
+		t.Error("the copy still runs, or has written")
+	}
+}
+
+// TestARecordThatCannotBeWritten: the copy fails, so that nothing counts as done that is not recorded.
+func TestARecordThatCannotBeWritten(t *testing.T) {
+	refused := errors.New("the volume group is locked")
+	got, err := newCopier(t, &memory{content: make([]byte, size)}).Copy(t.Context(), newSource(), target(),
+		func(context.Context, uint64) error { return refused })
+	if !errors.Is(err, refused) || got.Finished {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

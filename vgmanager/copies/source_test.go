@@ -1,0 +1,220 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolume {
+	return &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:   topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Source: source, AccessType: access, DeviceClass: "vg1"},
+		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
+}
+
+// volumes are those of a node.
+type volumes map[string]*lvmd.Device
+
+var errLVM = errors.New("lvs: exit status 5")
+
+func (v volumes) Device(_ context.Context, class, name string) (*lvmd.Device, error) {
+	switch {
+	case v == nil:
+		return nil, errLVM
+	case class != "vg1" || v[name] == nil:
+		return nil, status.Error(codes.NotFound, "not found")
+	}
+	return v[name], nil
+}
+
+// world is an API server with a copy "target" on node2 of the snapshot "snap" on node1.
+func world(t *testing.T, failing error, change func(target, source *topolvmv1.LogicalVolume)) *Sender {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	target := logicalVolume("target", "node2", "snap", "rw", "")
+	source := logicalVolume("snap", "node1", "volume", "ro", "id1")
+	change(target, source)
+	objects := []client.Object{source}
+	if target.Name != "" {
+		objects = append(objects, target)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
+			if failing != nil {
+				return failing
+			}
+			return c.Get(ctx, key, o, options...)
+		}}).Build()
+	return &Sender{Live: api, Node: "node1", Volumes: volumes{"id1": {VolumeGroup: "vg1", Name: "id1", ReadOnly: true,
+		ThinPool: "pool", Path: "/dev/does-not-exist", Number: "253:1"}}}
+}
+
+func nothing(_, _ *topolvmv1.LogicalVolume) {}
+
+// TestWhoMayHaveASnapshot: only the node on which the API server wants a copy, while it is created.
+func TestWhoMayHaveASnapshot(t *testing.T) {
+	now := metav1.Now()
+	for name, tt := range map[string]struct {
+		node    string
+		failing error
+		change  func(target, source *topolvmv1.LogicalVolume)
+		want    error
+	}{
+		"another node":   {node: "node3", change: nothing, want: peer.ErrForbidden},
+		"no such object": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Name = "other" }, want: peer.ErrForbidden},
+		"not a copy":     {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "" }, want: peer.ErrForbidden},
+		"it is complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "id2" },
+			want: peer.ErrForbidden},
+		"it is deleted": {change: func(target, _ *topolvmv1.LogicalVolume) {
+			target.DeletionTimestamp = &now
+			target.Finalizers = []string{"x"}
+		}, want: peer.ErrForbidden},
+		"a source of another node": {change: func(_, source *topolvmv1.LogicalVolume) { source.Spec.NodeName = "node4" },
+			want: peer.ErrForbidden},
+		"a source that does not exist": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "gone" },
+			want: peer.ErrGone},
+		"a volume in use": {change: func(_, source *topolvmv1.LogicalVolume) { source.Spec.AccessType = "rw" },
+			want: peer.ErrGone},
+		"a source that is deleted": {change: func(_, source *topolvmv1.LogicalVolume) {
+			source.DeletionTimestamp = &now
+			source.Finalizers = []string{"x"}
+		}, want: peer.ErrGone},
+		"a lost logical volume": {change: func(_, source *topolvmv1.LogicalVolume) { source.Status.VolumeID = "id9" },
+			want: peer.ErrGone},
+		"a source that is not ready":     {change: func(_, source *topolvmv1.LogicalVolume) { source.Status.VolumeID = "" }},
+		"a device that cannot be opened": {change: nothing},
+		"the read failed":                {failing: errors.New("timeout"), change: nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := world(t, tt.failing, tt.change)
+			node := "node2"
+			if tt.node != "" {
+				node = tt.node
+			}
+			opened, err := s.Open(t.Context(), node, "target")
+			if err == nil {
+				t.Fatalf("opened %+v", opened)
+			}
+			for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+				if errors.Is(err, known) != (tt.want == known) {
+					t.Errorf("%v, want %v", err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestAVolumeThatIsNotAThinSnapshotIsNotSent(t *testing.T) {
+	for name, d := range map[string]*lvmd.Device{
+		"thick":    {VolumeGroup: "vg1", Name: "id1", ReadOnly: true},
+		"writable": {VolumeGroup: "vg1", Name: "id1", ThinPool: "pool"},
+	} {
+		s := world(t, nil, nothing)
+		s.Volumes = volumes{"id1": d}
+		if _, err := s.Open(t.Context(), "node2", "target"); !errors.Is(err, peer.ErrGone) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := world(t, nil, nothing)
+	s.Volumes = volumes(nil)
+	if _, err := s.Open(t.Context(), "node2", "target"); !errors.Is(err, errLVM) || errors.Is(err, peer.ErrGone) {
+		t.Errorf("LVM cannot be read: %v", err)
+	}
+}
+
+// pages answers queries by their offset.
+type pages struct {
+	t     *testing.T
+	pages map[uint64]*changedblocks.Page
+	err   error
+}
+
+func (p pages) Read(_ context.Context, q changedblocks.Query) (*changedblocks.Page, error) {
+	if q.VG != "vg1" || q.Target != "id1" || q.Base != "" || !q.Encrypted {
+		p.t.Errorf("query %+v", q)
+	}
+	if page := p.pages[q.Offset]; page != nil {
+		return page, nil
+	}
+	return nil, p.err
+}
+
+func TestTheRangesOfASnapshot(t *testing.T) {
+	found := &lvmd.Device{VolumeGroup: "vg1", Name: "id1", Size: 100}
+	first := &changedblocks.Page{Size: 100, Ranges: []changedblocks.Range{{Offset: 0, Length: 10}}, Next: 10}
+	for name, tt := range map[string]struct {
+		pages map[uint64]*changedblocks.Page
+		err   error
+		want  int
+		fails error
+	}{
+		"two pages": {pages: map[uint64]*changedblocks.Page{0: first, 10: {Size: 100,
+			Ranges: []changedblocks.Range{{Offset: 20, Length: 10}, {Offset: 40, Length: 10}}}}, want: 3},
+		"empty":                {pages: map[uint64]*changedblocks.Page{0: {Size: 100}}},
+		"the second fails":     {pages: map[uint64]*changedblocks.Page{0: first}, err: errLVM, want: 1, fails: errLVM},
+		"the snapshot is gone": {err: lvm.ErrNotFound, fails: peer.ErrGone},
+		"another size":         {pages: map[uint64]*changedblocks.Page{0: {Size: 200}}, fails: errAny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Sender{Allocations: pages{t: t, pages: tt.pages, err: tt.err}}
+			got := 0
+			var failed error
+			s.ranges(found)(t.Context(), 0, func(_ volumecopy.Range, err error) bool {
+				if err != nil {
+					failed = err
+				} else {
+					got++
+				}
+				return true
+			})
+			if got != tt.want || (failed != nil) != (tt.fails != nil) ||
+				tt.fails != nil && tt.fails != errAny && !errors.Is(failed, tt.fails) {
+				t.Errorf("%d ranges, %v, want %d, %v", got, failed, tt.want, tt.fails)
+			}
+		})
+	}
+}
+
+var errAny = errors.New("any error")
+
+func TestTheAddressOfAnAgent(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	known := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node1"}}
+	known.Status.AgentCertificate = &v1alpha1.AgentCertificate{Address: "192.0.2.1:8445"}
+	old := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node2"}}
+	a := &Agents{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(known, old).Build(), Namespace: "ns"}
+	got, err := a.Of(t.Context(), "node1")
+	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8445" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := a.Of(t.Context(), "node2"); err == nil || !strings.Contains(err.Error(), "older version") {
+		t.Errorf("an older agent: %v", err)
+	}
+	if _, err := a.Of(t.Context(), "node3"); err == nil {
+		t.Error("no node: no error")
+	}
+}
