@@ -114,7 +114,7 @@ func (s *ControllerServer) ControllerGetCapabilities(context.Context,
 // its response was lost, CreateVolume returns that volume with its node.
 func (s *ControllerServer) CreateVolume(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	desired, err := s.desiredVolume(ctx, request)
+	desired, source, err := s.desiredVolume(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +132,15 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 		if present == nil && invalid != nil {
 			return invalid
 		}
-		return s.place(ctx, desired, present, request, claim)
+		if err := s.place(ctx, desired, present, source, request, claim); err != nil {
+			return err
+		}
+		return s.prepareCopy(ctx, desired, source)
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.dropPreparation(ctx, lv)
 	// The class of the claim may have changed since an earlier call created the volume.
 	if limits := requestedLimits(desired); limits != requestedLimits(lv) {
 		if err := s.limit(ctx, lv, limits); err != nil {
@@ -180,9 +184,26 @@ func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 	return lv.Status.CurrentSize.Value()
 }
 
-// desiredVolume returns the LogicalVolume for a request, without a node.
+// desiredVolume returns the LogicalVolume for a request, without a node, and the source of a copy.
 func (s *ControllerServer) desiredVolume(ctx context.Context,
-	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
+	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, *copySource, error) {
+	desired, err := newVolumeOf(request)
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
+	if err != nil {
+		return nil, nil, err
+	}
+	if source == nil {
+		return desired, nil, s.nameClass(ctx, desired)
+	}
+	origin, err := setSource(desired, source, request.GetParameters())
+	return desired, origin, err
+}
+
+// newVolumeOf returns the LogicalVolume for a request, without a source.
+func newVolumeOf(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
 	if request.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "name is required")
 	}
@@ -201,6 +222,9 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
 		return nil, err
 	}
+	if err := checkSourcePlacement(parameters); err != nil {
+		return nil, err
+	}
 	limits, err := limitsOf(request.GetMutableParameters())
 	if err != nil {
 		return nil, err
@@ -212,30 +236,6 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	setEncryption(desired, encryption.Method)
 	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
-	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
-	if err != nil {
-		return nil, err
-	}
-	if source == nil {
-		return desired, s.nameClass(ctx, desired)
-	}
-	if desired.Spec.DeviceClass != "" && desired.Spec.DeviceClass != source.Spec.DeviceClass {
-		return nil, status.Errorf(codes.InvalidArgument, "source %s is in device class %s, but the "+
-			"StorageClass is for %s: a copy must be in the device class of its source",
-			source.Name, source.Spec.DeviceClass, desired.Spec.DeviceClass)
-	}
-	if err := sameEncryption(source, encryption.Method); err != nil {
-		return nil, err
-	}
-	if size < sizeOfVolume(source) {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,
-			source.Name, sizeOfVolume(source))
-	}
-	desired.Spec.Source = source.Name
-	desired.Spec.AccessType = "rw"
-	desired.Spec.DeviceClass = source.Spec.DeviceClass
-	desired.Spec.NodeName = source.Spec.NodeName
-	desired.Spec.LvcreateOptionClass = ""
 	return desired, nil
 }
 

@@ -154,7 +154,7 @@ func differences(desired, present *topolvmv1.LogicalVolume) string {
 			list = append(list, fmt.Sprintf("%s %q instead of %q", what, have, want))
 		}
 	}
-	add("source", desired.Spec.Source, present.Spec.Source)
+	add("source", originOf(desired), originOf(present))
 	if desired.Spec.DeviceClass != "" {
 		add("device class", desired.Spec.DeviceClass, present.Spec.DeviceClass)
 	}

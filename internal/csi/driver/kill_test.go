@@ -88,7 +88,7 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		},
 		"create after the scheduler's choice has changed": {
 			prepare: func(c *cluster) string {
-				asked, err := c.server.desiredVolume(c.Context(), wanted("pvc-1", 40*mebi))
+				asked, _, err := c.server.desiredVolume(c.Context(), wanted("pvc-1", 40*mebi))
 				c.must(err)
 				asked.Spec.NodeName = "node2"
 				c.agent = func(*topolvmv1.LogicalVolume) {}

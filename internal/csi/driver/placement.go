@@ -20,20 +20,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
-// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node for the
-// claim, place selects that one. Otherwise place selects the node with the most capacity among the nodes in the
-// request, or among all nodes. If an earlier call has already requested the volume from a node (present, nil if none),
+// place selects the node of a volume. If the scheduler has selected a node for the claim, place selects that one.
+// Otherwise place selects the node with the most capacity among the nodes in the request, or among all nodes. The node
+// of the source of a copy (nil if the volume is empty) precedes others as copySource says. If an earlier call has already requested the volume from a node (present, nil if none),
 // that node remains selected if it is still allowed, because it may create the volume at any moment. claim is nil if
 // the request has none.
-func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
+func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume, source *copySource,
 	request *csi.CreateVolumeRequest, claim *corev1.PersistentVolumeClaim) error {
-	allowed, err := allowedNodes(desired, request.GetAccessibilityRequirements())
+	allowed, err := allowedNodes(source, request.GetAccessibilityRequirements())
 	if err != nil {
 		return err
 	}
 	spread := spreadOf(cmp.Or(present, desired))
 	if spread.Group == "" {
-		return s.selectNode(ctx, desired, present, allowed, claim, neighbors{})
+		return s.selectNode(ctx, desired, present, source, allowed, claim, neighbors{})
 	}
 	if err := s.groups.enter(ctx, spread.Group); err != nil {
 		return err
@@ -43,7 +43,7 @@ func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv
 	if err != nil {
 		return err
 	}
-	if err := s.selectNode(ctx, desired, present, allowed, claim, others); err != nil {
+	if err := s.selectNode(ctx, desired, present, source, allowed, claim, others); err != nil {
 		return err
 	}
 	s.placed.Store(desired.Name, desired.DeepCopy())
@@ -53,21 +53,30 @@ func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv
 // selectNode selects the node as described at place. It returns an error if the volume must not be on the node of its
 // source, or on the node that the scheduler has selected, because others are there.
 func (s *ControllerServer) selectNode(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
-	allowed []string, claim *corev1.PersistentVolumeClaim, others neighbors) error {
+	source *copySource, allowed []string, claim *corev1.PersistentVolumeClaim, others neighbors) error {
 	node := ""
 	switch {
-	case desired.Spec.Source != "":
-		node = desired.Spec.NodeName
+	case source.mustStay(), claim == nil && source.prefers(allowed):
+		node = source.node()
 	case isScheduled(claim) && len(allowed) > 0:
 		node = allowed[0]
 	case present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)):
 		node = present.Spec.NodeName
 	default:
+		if source.prefers(allowed) && others.nodes[source.node()] == "" {
+			if err := s.reserve(ctx, desired, []string{source.node()}, others); err == nil {
+				return nil
+			}
+		}
 		return s.reserve(ctx, desired, allowed, others)
 	}
 	// The node of an earlier call was checked then.
 	if present == nil || present.Spec.NodeName != node {
-		if err := others.refusal(node, desired.Spec.Source); err != nil {
+		only := ""
+		if source.mustStay() {
+			only = source.lv.Name
+		}
+		if err := others.refusal(node, only); err != nil {
 			return err
 		}
 	}
@@ -76,15 +85,16 @@ func (s *ControllerServer) selectNode(ctx context.Context, desired, present *top
 }
 
 // allowedNodes returns the nodes on which a volume may be, the preferred ones first; none if every node is allowed. It
-// returns an error if no node is possible, or if a copy may not be on the node of its source.
-func allowedNodes(desired *topolvmv1.LogicalVolume, requirement *csi.TopologyRequirement) ([]string, error) {
+// returns an error if no node is possible, or if a copy must be on the node of its source and may not.
+func allowedNodes(source *copySource, requirement *csi.TopologyRequirement) ([]string, error) {
 	requisite := nodesOf(requirement.GetRequisite())
-	if desired.Spec.Source != "" {
-		if len(requisite) > 0 && !slices.Contains(requisite, desired.Spec.NodeName) {
-			return nil, status.Errorf(codes.ResourceExhausted,
-				"the volume is a copy of %s, so it can only be on node %s", desired.Spec.Source, desired.Spec.NodeName)
+	if source.mustStay() {
+		if len(requisite) > 0 && !slices.Contains(requisite, source.node()) {
+			return nil, status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and its StorageClass has %s "+
+				"%s, so it can only be on node %s", source.lv.Name, v1alpha1.SourcePlacementParameter, v1alpha1.SourceNodeOnly,
+				source.node())
 		}
-		return []string{desired.Spec.NodeName}, nil
+		return []string{source.node()}, nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), requisite...)
 	if requirement != nil && len(allowed) == 0 {

@@ -92,7 +92,7 @@ func (s *ControllerServer) neighborsOf(ctx context.Context, desired *topolvmv1.L
 }
 
 // refusal returns ResourceExhausted if a volume must not be on a node, so that the provisioner asks the scheduler for
-// another node. source is the source of a copy, which no other node can have, or "".
+// another node. source is the source of a copy that no other node may have, or "".
 func (n neighbors) refusal(node, source string) error {
 	neighbor := n.nodes[node]
 	if neighbor == "" || !n.spread.Required() {

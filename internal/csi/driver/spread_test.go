@@ -192,8 +192,13 @@ func TestACopyIsNotApartFromItsSource(t *testing.T) {
 		request.VolumeContentSource = copyOf("", string(c.get("pvc-a").UID), 0).GetVolumeContentSource()
 		return request
 	}
-	c.wantRefusal("required", copied(c.grouped("b", byNode, required, "node1")), codes.ResourceExhausted,
+	here := copied(c.grouped("b", byNode, required, "node1"))
+	here.Parameters[v1alpha1.SourcePlacementParameter] = v1alpha1.SourceNodeOnly
+	c.wantRefusal("required", here, codes.ResourceExhausted,
 		"copy of pvc-a", "claim ns/a", "ns/web", v1alpha1.SpreadPolicyLabel)
+	here.Parameters[v1alpha1.SourcePlacementParameter] = v1alpha1.PreferSourceNode
+	here.AccessibilityRequirements = on("node2", "node1")
+	c.wantNode("elsewhere", here, "node2")
 	c.wantNode("preferred", copied(c.grouped("c", byNode, preferred, "node1")), "node1")
 	c.wantNode("called again", copied(wantedFor("c", "node1")), "node1")
 	c.wantNode("another group", copied(wantedFor("without-labels", "node1")), "node1")

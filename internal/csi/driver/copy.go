@@ -1,0 +1,129 @@
+package driver
+
+import (
+	"context"
+	"slices"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// This file creates copies of snapshots and volumes. On the node of the source, and in its device class, a copy is a
+// snapshot of the source. Elsewhere, the node agent copies the data of a snapshot: that of the request, or one that is
+// created for the copy.
+
+// copySource is the source of a copy, and on which nodes the copy can be. A nil copySource is that of an empty volume.
+type copySource struct {
+	lv        *topolvmv1.LogicalVolume
+	placement string
+}
+
+func (c *copySource) node() string { return c.lv.Spec.NodeName }
+
+// mustStay reports whether the copy can only be on the node of the source.
+func (c *copySource) mustStay() bool { return c != nil && c.placement == v1alpha1.SourceNodeOnly }
+
+// prefers reports whether the copy is on the node of the source if that has enough capacity.
+func (c *copySource) prefers(allowed []string) bool {
+	return c != nil && c.placement == v1alpha1.PreferSourceNode &&
+		(len(allowed) == 0 || slices.Contains(allowed, c.node()))
+}
+
+// isElsewhere reports whether a LogicalVolume cannot be a snapshot of the source.
+func (c *copySource) isElsewhere(lv *topolvmv1.LogicalVolume) bool {
+	return c != nil && (lv.Spec.NodeName != c.node() || lv.Spec.DeviceClass != c.lv.Spec.DeviceClass)
+}
+
+func checkSourcePlacement(parameters map[string]string) error {
+	value := parameters[v1alpha1.SourcePlacementParameter]
+	known := []string{"", v1alpha1.SourceNodeOnly, v1alpha1.PreferSourceNode, v1alpha1.SourceAnyNode}
+	if slices.Contains(known, value) {
+		return nil
+	}
+	return status.Errorf(codes.InvalidArgument, "parameter %s of the StorageClass is %q, must be %s, %s or %s",
+		v1alpha1.SourcePlacementParameter, value, v1alpha1.SourceNodeOnly, v1alpha1.PreferSourceNode,
+		v1alpha1.SourceAnyNode)
+}
+
+// setSource makes a LogicalVolume a copy. It returns an error if it cannot be one of this source.
+func setSource(desired, source *topolvmv1.LogicalVolume, parameters map[string]string) (*copySource, error) {
+	if err := sameEncryption(source, desired.Annotations[v1alpha1.EncryptionAnnotation]); err != nil {
+		return nil, err
+	}
+	if size := desired.Spec.Size.Value(); size < sizeOfVolume(source) {
+		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,
+			source.Name, sizeOfVolume(source))
+	}
+	desired.Spec.Source = source.Name
+	desired.Spec.AccessType = "rw"
+	if desired.Spec.DeviceClass == "" {
+		desired.Spec.DeviceClass = source.Spec.DeviceClass
+	}
+	if desired.Spec.DeviceClass == source.Spec.DeviceClass {
+		desired.Spec.LvcreateOptionClass = ""
+	}
+	placement := parameters[v1alpha1.SourcePlacementParameter]
+	if placement == "" {
+		placement = v1alpha1.PreferSourceNode
+	}
+	return &copySource{lv: source, placement: placement}, nil
+}
+
+// originOf returns the LogicalVolume of which another one is a copy, or "".
+func originOf(lv *topolvmv1.LogicalVolume) string {
+	if origin := lv.Annotations[v1alpha1.CopyOfAnnotation]; origin != "" {
+		return origin
+	}
+	return lv.Spec.Source
+}
+
+// preparationPrefix precedes the name of a LogicalVolume in that of the snapshot that is created to copy its source.
+const preparationPrefix = "copy-"
+
+// prepareCopy sets the source of a copy for which a node was selected. If the copy cannot be a snapshot of the source,
+// and the source can change, prepareCopy creates a snapshot of it first.
+func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.LogicalVolume, source *copySource) error {
+	if source == nil {
+		return nil
+	}
+	desired.Spec.Source = source.lv.Name
+	delete(desired.Annotations, v1alpha1.CopyOfAnnotation)
+	if !source.isElsewhere(desired) || source.lv.Spec.AccessType == accessSnapshot {
+		return nil
+	}
+	snapshot := newDesiredVolume(preparationPrefix+desired.Name, sizeOfVolume(source.lv),
+		desired.Annotations[v1alpha1.ClaimAnnotation])
+	setEncryption(snapshot, source.lv.Annotations[v1alpha1.EncryptionAnnotation])
+	metav1.SetMetaDataAnnotation(&snapshot.ObjectMeta, v1alpha1.CopyForAnnotation, desired.Name)
+	snapshot.Spec.Source = source.lv.Name
+	snapshot.Spec.AccessType = accessSnapshot
+	snapshot.Spec.DeviceClass = source.lv.Spec.DeviceClass
+	snapshot.Spec.NodeName = source.node()
+	_, err := s.ensureVolume(ctx, snapshot, func(*topolvmv1.LogicalVolume) error { return nil })
+	if err != nil {
+		return status.Errorf(status.Code(err), "create a snapshot of %s, to copy it to node %s and device class %s: %s",
+			source.lv.Name, desired.Spec.NodeName, desired.Spec.DeviceClass, status.Convert(err).Message())
+	}
+	metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.CopyOfAnnotation, source.lv.Name)
+	desired.Spec.Source = snapshot.Name
+	return nil
+}
+
+// dropPreparation deletes the snapshot that was created for a copy, which is complete. If it fails, the audit of
+// LogicalVolumes deletes the snapshot later.
+func (s *ControllerServer) dropPreparation(ctx context.Context, lv *topolvmv1.LogicalVolume) {
+	if lv.Annotations[v1alpha1.CopyOfAnnotation] == "" || lv.Spec.Source != preparationPrefix+lv.Name {
+		return
+	}
+	snapshot := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: lv.Spec.Source}}
+	if err := s.Client.Delete(ctx, snapshot); client.IgnoreNotFound(err) != nil {
+		log.FromContext(ctx).Info("cannot delete the snapshot of a copy yet", "logicalVolume", snapshot.Name, "cause",
+			err.Error())
+	}
+}

@@ -1,0 +1,183 @@
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and a claim. selected is the node
+// that the scheduler has selected for the claim.
+type withSource struct {
+	*cluster
+	volume, snapshot string
+}
+
+func newWithSource(t *testing.T, free int64, selected string) withSource {
+	t.Helper()
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(900 * mebi), "hdd": fmt.Sprint(900 * mebi)}),
+		offering("node2", map[string]string{"ssd": fmt.Sprint(free), "hdd": fmt.Sprint(free)}))
+	source, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node2"))
+	c.must(err)
+	id := source.GetVolume().GetVolumeId()
+	snapshot, err := c.server.CreateSnapshot(t.Context(),
+		&csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: id})
+	c.must(err)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	if selected != "" {
+		claim.Annotations = map[string]string{selectedNode: selected}
+	}
+	c.must(c.api.Create(t.Context(), claim))
+	return withSource{cluster: c, volume: id, snapshot: snapshot.GetSnapshot().GetSnapshotId()}
+}
+
+// restore returns a request for a copy of the snapshot.
+func (w withSource) restore(nodes ...string) *csi.CreateVolumeRequest {
+	r := wanted("pvc-2", 80*mebi, nodes...)
+	r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+		Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: w.snapshot}}}
+	return r
+}
+
+// TestWhereACopyIs has the placement of the StorageClass, and whether the scheduler has selected a node.
+func TestWhereACopyIs(t *testing.T) {
+	both := []string{"node1", "node2"}
+	for name, tt := range map[string]struct {
+		placement, selected string
+		free                int64
+		nodes               []string
+		want                string
+		code                codes.Code
+	}{
+		"by default, with the source":         {free: 400 * mebi, nodes: both, want: "node2"},
+		"no room there":                       {free: 50 * mebi, nodes: both, want: "node1"},
+		"not allowed there":                   {free: 400 * mebi, nodes: []string{"node1"}, want: "node1"},
+		"the scheduler selects another":       {selected: "node1", free: 400 * mebi, nodes: both, want: "node1"},
+		"the scheduler selects the same":      {selected: "node2", free: 50 * mebi, nodes: []string{"node2"}, want: "node2"},
+		"any, the one with the most capacity": {placement: "any", free: 400 * mebi, nodes: both, want: "node1"},
+		"only there":                          {placement: "source-node-only", free: 400 * mebi, nodes: both, want: "node2"},
+		"only there, without room":            {placement: "source-node-only", free: 50 * mebi, nodes: both, want: "node2"},
+		"only there, but not allowed": {placement: "source-node-only", free: 400 * mebi, nodes: []string{"node1"},
+			code: codes.ResourceExhausted},
+		"an unknown placement": {placement: "nearby", free: 400 * mebi, nodes: both, code: codes.InvalidArgument},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newWithSource(t, tt.free, tt.selected)
+			request := c.restore(tt.nodes...)
+			if tt.placement != "" {
+				request.Parameters[v1alpha1.SourcePlacementParameter] = tt.placement
+			}
+			for range 2 {
+				response, err := c.server.CreateVolume(t.Context(), request)
+				if tt.code != codes.OK {
+					wantCode(t, name, err, tt.code)
+					continue
+				}
+				c.must(err)
+				lv := c.get("pvc-2")
+				if lv.Spec.NodeName != tt.want || lv.Spec.Source != "snapshot-1" || lv.Spec.AccessType != "rw" ||
+					lv.Annotations[v1alpha1.CopyOfAnnotation] != "" || response.GetVolume().GetContentSource() == nil {
+					t.Errorf("got %+v", lv.Spec)
+				}
+			}
+			if c.get("copy-pvc-2") != nil {
+				t.Error("a snapshot of the snapshot was created")
+			}
+		})
+	}
+}
+
+// TestAVolumeIsCopiedFromASnapshot: the data of a volume changes while it is copied, so a snapshot is created for it.
+func TestAVolumeIsCopiedFromASnapshot(t *testing.T) {
+	for name, request := range map[string]func(c withSource) *csi.CreateVolumeRequest{
+		"another node": func(c withSource) *csi.CreateVolumeRequest { return copyOf("pvc-2", c.volume, 80*mebi, "node1") },
+		"another class": func(c withSource) *csi.CreateVolumeRequest {
+			r := copyOf("pvc-2", c.volume, 80*mebi, "node2")
+			r.Parameters[v1alpha1.DeviceClassParameter] = "hdd"
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newWithSource(t, 400*mebi, "")
+			var snapshot *topolvmv1.LogicalVolume
+			c.agent = func(lv *topolvmv1.LogicalVolume) {
+				if lv.Name == "pvc-2" {
+					snapshot = c.get("copy-pvc-2")
+				}
+				c.serve(lv)
+			}
+			_, err := c.server.CreateVolume(t.Context(), request(c))
+			c.must(err)
+			if snapshot == nil || snapshot.Spec.Source != "pvc-1" || snapshot.Spec.NodeName != "node2" ||
+				snapshot.Spec.AccessType != "ro" || snapshot.Spec.DeviceClass != "ssd" || snapshot.Status.VolumeID == "" ||
+				snapshot.Annotations[v1alpha1.CopyForAnnotation] != "pvc-2" {
+				t.Fatalf("the snapshot is %+v", snapshot)
+			}
+			lv := c.get("pvc-2")
+			if lv.Spec.Source != "copy-pvc-2" || lv.Annotations[v1alpha1.CopyOfAnnotation] != "pvc-1" {
+				t.Errorf("got %+v, %v", lv.Spec, lv.Annotations)
+			}
+			if c.get("copy-pvc-2") != nil {
+				t.Error("the snapshot remains")
+			}
+			// The response was lost: the volume is found, and nothing else is created.
+			_, err = c.server.CreateVolume(t.Context(), request(c))
+			c.must(err)
+			if again := c.get("pvc-2"); again.UID != lv.UID {
+				t.Error("it was created again")
+			}
+		})
+	}
+}
+
+// TestACopyOfAnotherSourceIsAnotherVolume, also if both have a snapshot for the copy.
+func TestACopyOfAnotherSourceIsAnotherVolume(t *testing.T) {
+	c := newWithSource(t, 400*mebi, "")
+	_, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", c.volume, 80*mebi, "node1"))
+	c.must(err)
+	other, err := c.server.CreateVolume(t.Context(), wanted("pvc-3", 40*mebi, "node2"))
+	c.must(err)
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-2", other.GetVolume().GetVolumeId(), 80*mebi, "node1"))
+	wantCode(t, "another source", err, codes.AlreadyExists)
+}
+
+// TestASourceThatHasNoSnapshots: a thick volume cannot be copied, and the reason says so.
+func TestASourceThatHasNoSnapshots(t *testing.T) {
+	c := newWithSource(t, 400*mebi, "")
+	c.agent = c.refuse(codes.Unimplemented)
+	_, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", c.volume, 80*mebi, "node1"))
+	wantCode(t, "thick", err, codes.Unimplemented)
+	if !strings.Contains(err.Error(), "create a snapshot of pvc-1, to copy it to node node1") {
+		t.Errorf("message %q", err)
+	}
+	if c.get("pvc-2") != nil || c.get("copy-pvc-2") != nil {
+		t.Error("something remains")
+	}
+}
+
+// TestASnapshotForACopyThatCannotBeDeleted is not an error of the copy: the audit deletes it.
+func TestASnapshotForACopyThatCannotBeDeleted(t *testing.T) {
+	c := newWithSource(t, 400*mebi, "")
+	c.agent = func(lv *topolvmv1.LogicalVolume) {
+		if lv.Name == "pvc-2" {
+			c.mu.Lock()
+			c.fail["delete"] = errors.New("timeout")
+			c.mu.Unlock()
+		}
+		c.serve(lv)
+	}
+	_, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", c.volume, 80*mebi, "node1"))
+	c.must(err)
+	if c.get("copy-pvc-2") == nil {
+		t.Error("the snapshot is gone")
+	}
+}
