@@ -2,26 +2,51 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/agentserver"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
-// addAgentServer adds the certificate of the agent, and the server for the operator.
+// addCertificate adds the certificate of the agent, with the address at which other agents reach this one.
+func addCertificate(mgr ctrl.Manager, nodeName, namespace string, o vgmanagerOptions) (*agentcert.Reconciler, error) {
+	ip, err := environment(podIPVariable)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(o.peerAddress)
+	if err != nil {
+		return nil, fmt.Errorf("invalid --peer-bind-address: %w", err)
+	}
+	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace, net.JoinHostPort(ip, port))
+	return certificate, certificate.SetupWithManager(mgr)
+}
+
+// addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
+// returns what finds other agents.
 func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, volumes *lvm.LVM,
-	kernel *devicemapper.Reader, o vgmanagerOptions) error {
-	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace)
-	if err := certificate.SetupWithManager(mgr); err != nil {
-		return err
+	kernel *devicemapper.Reader, o vgmanagerOptions) (*copies.Agents, error) {
+	certificate, err := addCertificate(mgr, nodeName, namespace, o)
+	if err != nil {
+		return nil, err
 	}
 	reader := changedblocks.New(volumes, kernel, changedblocks.OpenSnapshot)
-	return mgr.Add(agentserver.New(agentserver.Options{
+	sender := &copies.Sender{Live: mgr.GetAPIReader(), Node: nodeName, Volumes: engine, Allocations: reader}
+	agents := &copies.Agents{Live: mgr.GetAPIReader(), Namespace: namespace, Credentials: certificate}
+	if err := mgr.Add(peer.NewServer(peer.Options{Address: o.peerAddress, Credentials: certificate,
+		Configure: o.profile.Configure, Open: sender.Open})); err != nil {
+		return nil, err
+	}
+	return agents, mgr.Add(agentserver.New(agentserver.Options{
 		Address: o.agentAddress, Credentials: certificate, Configure: o.profile.Configure,
 		Snapshots: changedblocks.NewServer(reader, agentserver.Locate(mgr.GetClient(), nodeName, engine)),
 		Prepare: func(ctx context.Context) error {

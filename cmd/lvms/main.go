@@ -126,6 +126,9 @@ const (
 	namespaceVariable = "NAMESPACE"
 	// podNameVariable is an environment variable of `lvms operator`: required; the name of the Pod (`metadata.name`).
 	podNameVariable = "NAME"
+	// podIPVariable is an environment variable of `lvms vgmanager`: required; the IP address of the Pod
+	// (`status.podIP`).
+	podIPVariable = "POD_IP"
 	// nodeNameVariable is an environment variable of `lvms vgmanager`: required; the name of the Node
 	// (`spec.nodeName`).
 	nodeNameVariable = "NODE_NAME"

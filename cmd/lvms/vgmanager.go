@@ -37,6 +37,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -68,7 +69,7 @@ const (
 // vgmanagerOptions are the flags of `lvms vgmanager`.
 type vgmanagerOptions struct {
 	metricsAddress, metricsCertDir, healthAddress string
-	agentAddress                                  string
+	agentAddress, peerAddress                     string
 	pprofPort                                     uint16
 	volumeMetrics                                 int
 	smartInterval                                 time.Duration
@@ -91,6 +92,8 @@ func vgmanagerCommand() *cobra.Command {
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.StringVar(&o.agentAddress, "agent-bind-address", ":8444",
 		"address of the server for the operator (gRPC with mutual TLS)")
+	flags.StringVar(&o.peerAddress, "peer-bind-address", ":8445",
+		"address of the server for other node agents (HTTPS with mutual TLS)")
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
 		"maximum number of volumes with their own metrics; 0 for none")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
@@ -144,27 +147,36 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	fileSystems := sharedFileSystems{FileSystems: csinode.NewFileSystems(nodeName), locks: &service.Locks{},
-		eraser: erase.New(ctx)}
+		eraser: erase.New(ctx), copier: copies.New(ctx)}
 	local := host.NewLocal()
-	engine, groups, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
+	parts, err := addVolumeGroups(ctx, mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, engine, groups, local, fileSystems, o.layout); err != nil {
+	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, parts, local, fileSystems, o.layout); err != nil {
 		return err
 	}
-	if err := addTrimmer(mgr, nodeName, namespace, engine, fileSystems, o.layout); err != nil {
+	if err := addTrimmer(mgr, nodeName, namespace, parts.engine, fileSystems, o.layout); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
 // sharedFileSystems are the file systems of the node for all parts of the agent. locks are the volumes on whose file
-// systems one of them works. eraser erases volumes before they are removed.
+// systems one of them works. eraser erases volumes before they are removed. copier copies volumes that agents send.
 type sharedFileSystems struct {
 	*csinode.FileSystems
 	locks  *service.Locks
 	eraser *erase.Eraser
+	copier *copies.Copier
+}
+
+// volumeParts are what the reconciler of volumes shares with that of volume groups. taker takes group snapshots,
+// agents finds the agents of other nodes.
+type volumeParts struct {
+	engine *lvmd.Engine
+	taker  *groupsnapshot.Node
+	agents *copies.Agents
 }
 
 // newAgentManager returns the agent's manager, which serves metrics with the TLS profile of the cluster.
@@ -234,15 +246,15 @@ func addVolumeGroups(
 	ctx context.Context, mgr ctrl.Manager, nodeName, namespace string, cluster clusterid.Identity, local *host.Local,
 	fileSystems sharedFileSystems,
 	o vgmanagerOptions,
-) (*lvmd.Engine, *groupsnapshot.Node, error) {
+) (volumeParts, error) {
 	node, image := host.NewNamespace(o.layout.HostPath()), host.NewImage()
 	if err := metrics.Registry.Register(nodemetrics.Commands{node.Started(), image.Started(),
 		local.Started()}); err != nil {
-		return nil, nil, err
+		return volumeParts{}, err
 	}
 	runner := lvmsource.New(node, image, ctrl.Log.WithName("lvm"))
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
-		return nil, nil, err
+		return volumeParts{}, err
 	}
 	volumes := lvm.New(runner)
 	devices := device.New(runner)
@@ -252,12 +264,12 @@ func addVolumeGroups(
 	volumes.LookWith(devices.ReadPhysicalVolumes)
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
-		return nil, nil, err
+		return volumeParts{}, err
 	}
 	engine.ShareFile()
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("find the program of the watchdog: %w", err)
+		return volumeParts{}, fmt.Errorf("find the program of the watchdog: %w", err)
 	}
 	taker := groupsnapshot.New(groupsnapshot.OfNode(volumes), kernel, devicemapper.NewChanger(),
 		groupsnapshot.WatchWith(local, self), suspendedFile)
@@ -290,7 +302,7 @@ func addVolumeGroups(
 		},
 	})
 	if err := followObjects(ctx, mgr, audit, groups.Wake); err != nil {
-		return nil, nil, err
+		return volumeParts{}, err
 	}
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
@@ -299,13 +311,16 @@ func addVolumeGroups(
 	}
 	// A change of health also affects capacity and the condition of volumes.
 	watch.monitor.Subscribe(engine.Changed)
+	agents, err := addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o)
+	if err != nil {
+		return volumeParts{}, err
+	}
 	err = errors.Join(metrics.Registry.Register(audit),
 		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
 		mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
 		mgr.Add(manager.RunnableFunc(events.Start)),
-		groups.SetupWithManager(mgr), list.SetupWithManager(mgr),
-		addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o))
-	return engine, taker, err
+		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
+	return volumeParts{engine: engine, taker: taker, agents: agents}, err
 }
 
 // followObjects has logical volumes audited when their objects begin or cease to exist, and the status of the node
@@ -334,22 +349,23 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
-func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
-	groups *groupsnapshot.Node, local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
+func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, parts volumeParts,
+	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
+	engine := parts.engine
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
 		Locks: fileSystems.locks, StateDir: stateDir})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Eraser: fileSystems.eraser, SupportsLimits: node.SupportsLimits, Removed: node.Removed,
+		Eraser: fileSystems.eraser, Copier: fileSystems.copier, SourceOn: parts.agents.Of,
+		SupportsLimits: node.SupportsLimits, Removed: node.Removed,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr),
-		logicalvolume.NewGroups(volumes, engine, groups).SetupWithManager(mgr), limits.SetupWithManager(mgr),
-		mgr.Add(offer),
-		metrics.Registry.Register(offer)); err != nil {
+		logicalvolume.NewGroups(volumes, engine, parts.taker).SetupWithManager(mgr), limits.SetupWithManager(mgr),
+		mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)

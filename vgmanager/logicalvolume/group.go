@@ -161,7 +161,7 @@ func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.Logical
 			return nil, nil, err
 		}
 		members[name(lv)] = lv
-		pairs = append(pairs, groupsnapshot.Pair{VG: vg, Source: source, Snapshot: name(lv)})
+		pairs = append(pairs, groupsnapshot.Pair{VG: vg, Source: name(source), Snapshot: name(lv)})
 	}
 	return members, pairs, nil
 }

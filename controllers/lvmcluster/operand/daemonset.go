@@ -107,6 +107,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 	env := []*applycorev1.EnvVarApplyConfiguration{
 		fieldEnv("NODE_NAME", "spec.nodeName"),
 		fieldEnv("NAMESPACE", "metadata.namespace"),
+		fieldEnv("POD_IP", "status.podIP"),
 		applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
 		// For administrators who run LVM of the image in this container: it must not wait for udev of a node without
 		// the rules for it. Programs that the agent starts have their own environment.
@@ -130,6 +131,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 				corev1.ProtocolTCP),
 			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(
 				corev1.ProtocolTCP),
+			applycorev1.ContainerPort().WithName("peer").WithContainerPort(lvmv1alpha1.PeerPort).WithProtocol(
+				corev1.ProtocolTCP),
 			applycorev1.ContainerPort().WithName("agent").WithContainerPort(lvmv1alpha1.AgentPort).WithProtocol(
 				corev1.ProtocolTCP),
 		).
@@ -150,7 +153,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 
 func newArguments(options Options) []string {
 	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443",
-		fmt.Sprintf("--agent-bind-address=:%d", lvmv1alpha1.AgentPort), "--metrics-cert-dir=" + certificateDir,
+		fmt.Sprintf("--agent-bind-address=:%d", lvmv1alpha1.AgentPort),
+		fmt.Sprintf("--peer-bind-address=:%d", lvmv1alpha1.PeerPort), "--metrics-cert-dir=" + certificateDir,
 		fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
 	if options.SmartInterval > 0 {
 		args = append(args, "--smart-interval="+options.SmartInterval.String())

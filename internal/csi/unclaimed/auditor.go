@@ -120,6 +120,9 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 // shorter than settleTime.
 func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool,
 	since map[types.UID]time.Time) (early bool, err error) {
+	if copied := lv.Annotations[v1alpha1.CopyForAnnotation]; copied != "" {
+		return a.judgePreparation(ctx, lv, copied, since)
+	}
 	first, before := a.since[lv.UID]
 	refused := driver.IsRefused(lv)
 	unclaimed, err := a.unclaimed(ctx, lv, known)
@@ -158,6 +161,37 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 	log.FromContext(ctx).Info("deleted a refused LogicalVolume without a claim", "logicalVolume", lv.Name,
 		"node", lv.Spec.NodeName)
 	return nil
+}
+
+// judgePreparation deletes a snapshot that was created for a copy which is complete or does not exist. It remains if the
+// operator is killed, or if the copy was withdrawn.
+func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume, copied string,
+	since map[types.UID]time.Time) (early bool, err error) {
+	first, before := a.since[lv.UID]
+	target := &topolvmv1.LogicalVolume{}
+	err = a.Live.Get(ctx, client.ObjectKey{Name: copied}, target)
+	if client.IgnoreNotFound(err) != nil {
+		if before {
+			since[lv.UID] = first
+		}
+		return false, fmt.Errorf("read LogicalVolume %s, for which %s was created: %w", copied, lv.Name, err)
+	}
+	needed := err == nil && target.Status.VolumeID == "" && target.DeletionTimestamp.IsZero()
+	if needed || !lv.DeletionTimestamp.IsZero() {
+		return false, nil
+	}
+	if !before {
+		first = a.now()
+	}
+	since[lv.UID] = first
+	if a.now().Sub(first) < settleTime {
+		return true, nil
+	}
+	err = a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
+	if apierrors.IsConflict(err) || client.IgnoreNotFound(err) == nil {
+		return false, nil
+	}
+	return false, fmt.Errorf("delete LogicalVolume %s, the snapshot for a copy that needs it no longer: %w", lv.Name, err)
 }
 
 // unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.
