@@ -92,7 +92,7 @@ func vgmanagerCommand() *cobra.Command {
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.StringVar(&o.agentAddress, "agent-bind-address", ":8444",
 		"address of the server for the operator (gRPC with mutual TLS)")
-	flags.StringVar(&o.peerAddress, "peer-bind-address", ":8445",
+	flags.StringVar(&o.peerAddress, "peer-bind-address", ":8446",
 		"address of the server for other node agents (HTTPS with mutual TLS)")
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
 		"maximum number of volumes with their own metrics; 0 for none")
