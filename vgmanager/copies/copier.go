@@ -80,6 +80,8 @@ type device interface {
 type Copier struct {
 	jobs *jobs.Jobs
 	open func(volumecopy.Identity) (device, error)
+	// recordEvery is the constant, except in tests.
+	recordEvery uint64
 
 	mu       sync.Mutex
 	progress map[string]Progress
@@ -87,7 +89,7 @@ type Copier struct {
 
 // New returns a Copier. It stops to copy when ctx ends.
 func New(ctx context.Context) *Copier {
-	return &Copier{jobs: jobs.New(ctx, atOnce), progress: map[string]Progress{},
+	return &Copier{jobs: jobs.New(ctx, atOnce), progress: map[string]Progress{}, recordEvery: recordEvery,
 		open: func(id volumecopy.Identity) (device, error) { return volumecopy.OpenTarget(id) }}
 }
 
@@ -149,7 +151,7 @@ func (c *Copier) receive(ctx context.Context, source Source, t Target, d device,
 	}
 	c.set(t.Key, Progress{Copied: t.Done, Size: stream.Size, Content: stream.Content})
 	return volumecopy.Receive(ctx, stream, volumecopy.Target{
-		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.Chunk, From: t.Done, SaveInterval: recordEvery,
+		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.Chunk, From: t.Done, SaveInterval: c.recordEvery,
 		Save:     func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
 		Progress: func(offset uint64) { c.change(t.Key, func(p *Progress) { p.Copied = offset }) },
 	})
