@@ -346,6 +346,7 @@ export interface components {
             };
             status?: {
                 agentCertificate?: {
+                    address?: string;
                     authorities?: string;
                     certificate?: string;
                     message?: string;
