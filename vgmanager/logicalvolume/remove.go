@@ -30,12 +30,12 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
 		return ctrl.Result{}, nil
 	}
+	if err := r.stopCopy(ctx, lv); err != nil {
+		return r.fail(ctx, lv, err)
+	}
 	if service.IsPendingInGroup(lv) {
 		r.grouping.Lock()
 		defer r.grouping.Unlock()
-	}
-	if err := r.stopCopy(ctx, lv); err != nil {
-		return r.fail(ctx, lv, err)
 	}
 	progress, err := r.eraseAndRemove(ctx, lv)
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {

@@ -144,7 +144,7 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 				http.StatusServiceUnavailable)
 			return
 		}
-		logger := log.FromContext(r.Context()).WithValues("target", r.PathValue("target"))
+		logger := log.FromContext(r.Context()).WithValues("logicalVolume", r.PathValue("target"))
 		opened, err := s.open(r)
 		if err != nil {
 			logger.Info("cannot send a volume", "cause", err.Error())
