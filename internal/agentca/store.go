@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/upkeep"
 )
 
 // SecretName is the name of the Secret with the authority.
@@ -32,14 +33,6 @@ const (
 	nextCertificate = "next.crt"
 	nextKey         = "next.key"
 	previous        = "previous.crt"
-)
-
-const (
-	// checkInterval is the interval at which the Secret is read: another replica may have changed it.
-	checkInterval = time.Minute
-	// retryMin and retryMax limit the time between two attempts after a failure.
-	retryMin = time.Second
-	retryMax = time.Minute
 )
 
 var errNotReady = errors.New("the certificate authority of the node agents has not been read yet")
@@ -127,25 +120,13 @@ func (s serving) Current() (*tls.Certificate, error) {
 	return nil, errNotReady
 }
 
-// Start maintains the authority until the context ends.
+// Start maintains the authority until the context ends. Another replica may change it.
 func (s *Store) Start(ctx context.Context) error {
-	retry := retryMin
-	for {
-		wait := checkInterval
-		if err := s.Keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot maintain the certificate authority of the node agents", "secret",
-				s.secret)
-			wait = retry
-			retry = min(retry*2, retryMax)
-		} else {
-			retry = retryMin
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+	upkeep.Run(ctx, s.Keep, func(err error) {
+		log.FromContext(ctx).Error(err, "cannot maintain the certificate authority of the node agents", "secret",
+			s.secret)
+	})
+	return nil
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=openshift-lvm-storage,verbs=create

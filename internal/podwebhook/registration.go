@@ -18,6 +18,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/upkeep"
 )
 
 const (
@@ -32,11 +33,6 @@ const (
 	optOutLabel = lvmv1alpha1.DriverName + "/webhook"
 
 	fieldOwner = "lvms-operator-pod-webhook"
-	// checkInterval is the interval at which the registration is checked. The certificate may have been renewed.
-	checkInterval = time.Minute
-	// retryMin and retryMax limit the time between two attempts after a failure.
-	retryMin = time.Second
-	retryMax = time.Minute
 	// callTimeout is the time that the API server waits for the webhook, in seconds.
 	callTimeout = 10
 )
@@ -71,28 +67,21 @@ func NewRegistration(options Options) *Registration {
 	return &Registration{options: options, applier: apply.New(options.Client, fieldOwner), now: time.Now}
 }
 
-// Start maintains the registration until the context ends. If the webhook is off, it returns when there is none.
+// Start maintains the registration until the context ends: the certificate may be renewed. If the webhook is off, it
+// returns when there is none.
 func (r *Registration) Start(ctx context.Context) error {
-	retry := retryMin
-	for {
-		wait := checkInterval
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	upkeep.Run(ctx, func(ctx context.Context) error {
 		err := r.ensure(ctx)
-		switch {
-		case err == nil && !r.options.Enabled:
-			return nil
-		case err == nil:
-			retry = retryMin
-		case ctx.Err() == nil:
-			log.FromContext(ctx).Error(err, "cannot register the Pod webhook", "object", ConfigurationName)
-			wait = retry
-			retry = min(retry*2, retryMax)
+		if err == nil && !r.options.Enabled {
+			end()
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+		return err
+	}, func(err error) {
+		log.FromContext(ctx).Error(err, "cannot register the Pod webhook", "object", ConfigurationName)
+	})
+	return nil
 }
 
 // ensure registers the webhook, or deletes an earlier registration.

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
-	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/upkeep"
 )
 
 const (
@@ -31,12 +31,6 @@ const (
 	fieldOwner = "lvms-operator-snapshot-metadata"
 	// servicePort is the port of the Service.
 	servicePort = "443"
-	// checkInterval is the interval at which the object is compared with the API, the CSIDriver and the authorities,
-	// all of which can change.
-	checkInterval = time.Minute
-	// retryMin and retryMax limit the time between two attempts after a failure.
-	retryMin = time.Second
-	retryMax = time.Minute
 )
 
 // versions are the versions of the API, the preferred one first: version 1.0 of external-snapshot-metadata has v1beta1
@@ -77,25 +71,13 @@ func Host(namespace string) string {
 	return lvmv1alpha1.SnapshotMetadataService + "." + namespace + ".svc"
 }
 
-// Start maintains the object until the context ends.
+// Start maintains the object until the context ends. The API, the CSIDriver and the authorities can change.
 func (p *Publisher) Start(ctx context.Context) error {
-	retry := retryMin
-	for {
-		wait := checkInterval
-		if err := p.ensure(ctx); err == nil {
-			retry = retryMin
-		} else if ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot publish the service for changed blocks", "object",
-				lvmv1alpha1.DriverName)
-			wait = retry
-			retry = min(retry*2, retryMax)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+	upkeep.Run(ctx, p.ensure, func(err error) {
+		log.FromContext(ctx).Error(err, "cannot publish the service for changed blocks", "object",
+			lvmv1alpha1.DriverName)
+	})
+	return nil
 }
 
 // A change of the owner reference requires permission to delete the object (admission plugin

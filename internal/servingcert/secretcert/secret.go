@@ -20,19 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/upkeep"
 )
 
-const (
-	// caKey is the key of the authorities in the Secret, in addition to tls.crt and tls.key.
-	caKey = "ca.crt"
-
-	// checkInterval is the interval at which the Secret and the webhook configuration are checked: another replica may
-	// have renewed the certificate, or an installation may have reset the configuration.
-	checkInterval = time.Minute
-	// retryMin and retryMax limit the time between two attempts after a failure.
-	retryMin = time.Second
-	retryMax = time.Minute
-)
+// caKey is the key of the authorities in the Secret, in addition to tls.crt and tls.key.
+const caKey = "ca.crt"
 
 // errNotReady is returned before there is a certificate.
 var errNotReady = errors.New("the admission webhook does not have a certificate yet")
@@ -89,24 +81,13 @@ func (s *Secret) Ready(*http.Request) error {
 	return nil
 }
 
-// Start maintains the certificate until the context ends.
+// Start maintains the certificate until the context ends. Another replica may renew it, and an installation may reset
+// the webhook configuration.
 func (s *Secret) Start(ctx context.Context) error {
-	retry := retryMin
-	for {
-		wait := checkInterval
-		if err := s.keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", s.options.Secret)
-			wait = retry
-			retry = min(retry*2, retryMax)
-		} else {
-			retry = retryMin
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
+	upkeep.Run(ctx, s.keep, func(err error) {
+		log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", s.options.Secret)
+	})
+	return nil
 }
 
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=openshift-lvm-storage,verbs=create
