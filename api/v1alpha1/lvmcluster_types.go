@@ -47,6 +47,10 @@ type LVMClusterSpec struct {
 	// storage contains the device classes.
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
+
+	// volumeCopy controls how volumes are copied to other nodes and device classes.
+	// +optional
+	VolumeCopy *VolumeCopyConfig `json:"volumeCopy,omitempty"`
 }
 
 // Storage contains the device classes of an LVMCluster.

@@ -129,4 +129,8 @@ type LVMVolumeGroupSpec struct {
 	// trim controls when the file systems of mounted volumes are trimmed. Not set: never.
 	// +optional
 	Trim *TrimConfig `json:"trim,omitempty"`
+
+	// volumeCopy is that of the LVMCluster. It applies to the node, not only to this device class.
+	// +optional
+	VolumeCopy *VolumeCopyConfig `json:"volumeCopy,omitempty"`
 }

@@ -34,7 +34,7 @@ func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	return slices.Concat(devicesNamed(classes), validateUniquePaths(classes), propertiesPossible(classes),
 		propertiesDiffer(classes), adoptedAndWiped(classes), devicesSufficient(classes), stripeSizesPossible(classes),
 		sizesPossible(classes), poolNamesPossible(classes), optionsPossible(classes), existingGroupsPossible(classes),
-		namespaceLimitsPossible(classes))
+		namespaceLimitsPossible(classes), bandwidthPossible(spec.VolumeCopy))
 }
 
 // inNamespace requires the operator's namespace: the operator watches no other one.

@@ -15,6 +15,9 @@ import (
 // logical block size.
 const block = 64 << 10
 
+// MaxPiece is the maximum number of bytes of a call of Source.Wait.
+const MaxPiece = copystream.MaxData
+
 // Range is a part of a volume, in bytes.
 type Range struct{ Offset, Length uint64 }
 
@@ -36,7 +39,7 @@ type Source struct {
 	Ranges Ranges
 	// From is the byte from which on to send.
 	From uint64
-	// Wait delays the sender until it may read this number of bytes. It is nil without a limit.
+	// Wait delays the sender until it may read this number of bytes, at most MaxPiece. It is nil without a limit.
 	Wait func(ctx context.Context, bytes int) error
 }
 

@@ -72,6 +72,25 @@ func TestNamespaceLimitsAreInTheVolumeGroup(t *testing.T) {
 	}
 }
 
+func TestTheBandwidthOfCopiesIsInEachVolumeGroup(t *testing.T) {
+	limit := resource.MustParse("10Mi")
+	for name, want := range map[string]*lvmv1alpha1.VolumeCopyConfig{"limit": {BandwidthLimit: &limit}, "none": nil} {
+		cluster := fixture.Cluster(fixture.Thin("vg1"), fixture.Thick("vg2"))
+		cluster.Spec.VolumeCopy = want
+		for _, class := range cluster.Spec.Storage.DeviceClasses {
+			group := fixture.Must(newLVMVolumeGroup(cluster, class))
+			var spec lvmv1alpha1.LVMVolumeGroupSpec
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(group.Object["spec"].(map[string]any),
+				&spec); err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(spec.VolumeCopy, want) {
+				t.Errorf("%s: device class %s has %v", name, class.Name, spec.VolumeCopy)
+			}
+		}
+	}
+}
+
 func TestOnlyClassIsDefaultInItsVolumeGroup(t *testing.T) {
 	for name, test := range map[string]struct {
 		classes []lvmv1alpha1.DeviceClass

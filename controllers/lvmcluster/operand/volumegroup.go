@@ -157,6 +157,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 		NamespaceLimits:           class.NamespaceLimits,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
 		Trim:                      class.Trim,
+		VolumeCopy:                cluster.Spec.VolumeCopy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)

@@ -192,6 +192,9 @@ export interface components {
                     tolerationSeconds?: number;
                     value?: string;
                 }[];
+                volumeCopy?: {
+                    bandwidthLimit?: number | string;
+                };
             };
             status?: {
                 conditions?: {

@@ -728,6 +728,14 @@ export const specSchema: Schema = {
           }
         }
       }
+    },
+    "volumeCopy": {
+      "type": "object",
+      "properties": {
+        "bandwidthLimit": {
+          "type": "quantity"
+        }
+      }
     }
   }
 };

@@ -74,6 +74,11 @@ describe('refuses', () => {
   ])('%s', (_, c, field) => expect(fields(c)).toContain(field));
 });
 
+it.each([['1Mi', true], ['100M', true], [10485760, true], ['1000k', false], ['0', false], ['-1Gi', false], ['fast', false]] as const)('the bandwidth of copies can be %s: %s', (bandwidthLimit, possible) => {
+  const cluster = of(good);
+  expect(fields({ ...cluster, spec: { ...cluster.spec, volumeCopy: { bandwidthLimit } } })).toEqual(possible ? [] : ['spec.volumeCopy.bandwidthLimit']);
+});
+
 it('accepts limits of namespaces', () => {
   expect(fields(of({ ...good, namespaceLimits: [{ namespace: 'shop', perNode: '100Gi' }, { namespace: 'sandbox', perNode: 0 }, { perNode: '1.5Gi' }] }))).toEqual([]);
 });

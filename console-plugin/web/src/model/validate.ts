@@ -259,10 +259,18 @@ const shares: Check = (c, at) =>
 
 const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, thick, data, shares];
 
+/** A copy of a volume needs some bandwidth (internal/webhook/volumecopy.go). */
+const copies = (cluster: LVMCluster): Problem[] => {
+  const limit = cluster.spec?.volumeCopy?.bandwidthLimit;
+  const bytes = limit === undefined ? undefined : bytesOf(limit);
+  const possible = limit === undefined || (bytes !== undefined && Number.isInteger(bytes) && bytes >= 2 ** 20);
+  return when(!possible, 'spec.volumeCopy.bandwidthLimit', msg('The limit must be a number of bytes per second of at least 1Mi, for example 100Mi: without a limit, remove the field.').key);
+};
+
 /** What is wrong with a cluster, in the order of its fields. */
 export function validate(cluster: LVMCluster): Problem[] {
   const all = classesOf(cluster);
-  return [...all.flatMap((c, i) => checks.flatMap((check) => check(c, classField(i), i, all))), ...pathsOnce(all)];
+  return [...all.flatMap((c, i) => checks.flatMap((check) => check(c, classField(i), i, all))), ...pathsOnce(all), ...copies(cluster)];
 }
 
 /** Why a field of a device class that exists cannot be changed. The keys are paths below the device class. */
