@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -186,6 +188,13 @@ func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
 	}
 }
 
+// unreadableVolumes are volumes that cannot be read.
+type unreadableVolumes struct{ Volumes }
+
+func (unreadableVolumes) FindLV(context.Context, string, string) (*proto.LogicalVolume, error) {
+	return nil, status.Error(codes.DeadlineExceeded, "lvm did not answer")
+}
+
 // TestACopyThatIsNotCompleteIsNotUsed: neither if its source no longer exists, nor for an import.
 func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	w := newWorld(t)
@@ -194,9 +203,17 @@ func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	w.copier.at = &copies.Progress{Size: 1}
 	w.must(w.run(w.agent(), "b"))
 	w.must(w.api.Delete(t.Context(), w.get("source")))
-	_ = w.run(w.agent(), "b")
-	if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.FailedPrecondition {
-		t.Errorf("the source is gone: status %+v", lv.Status)
+	r := w.agent()
+	r.Volumes = unreadableVolumes{r.Volumes}
+	_ = w.run(r, "b")
+	if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Unavailable {
+		t.Errorf("the source is gone, and the copy cannot be read: status %+v", lv.Status)
+	}
+	for range 2 { // Also after the agent was restarted.
+		_ = w.run(w.agent(), "b")
+		if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.NotFound {
+			t.Errorf("the source is gone: status %+v", lv.Status)
+		}
 	}
 	w.ask("c", thin(12))
 	lv := w.get("c")
@@ -212,17 +229,27 @@ func TestACopyThatIsNotCompleteIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestARemovalStopsTheCopy, so that nothing writes to the device any more.
+// TestARemovalStopsTheCopy, so that nothing writes to the device, also if its source no longer exists.
 func TestARemovalStopsTheCopy(t *testing.T) {
-	w := newWorld(t)
-	w.sourceElsewhere()
-	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
-	w.copier.at = &copies.Progress{Size: 1}
-	w.must(w.run(w.agent(), "b"))
-	w.must(w.api.Delete(t.Context(), w.get("b")))
-	w.must(w.run(w.agent(), "b"))
-	if len(w.copier.stopped) == 0 || w.copier.stopped[0] != "thin/uid-b-2" {
-		t.Errorf("stopped %q", w.copier.stopped)
+	for name, gone := range map[string]bool{"the source exists": false, "the source is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sourceElsewhere()
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
+			w.copier.at = &copies.Progress{Size: 1}
+			w.must(w.run(w.agent(), "b"))
+			if gone {
+				w.must(w.api.Delete(t.Context(), w.get("source")))
+				_ = w.run(w.agent(), "b")
+			}
+			w.must(w.api.Delete(t.Context(), w.get("b")))
+			for range 2 {
+				w.must(w.run(w.agent(), "b"))
+			}
+			if len(w.copier.stopped) == 0 || w.copier.stopped[0] != "thin/uid-b-2" {
+				t.Errorf("stopped %q", w.copier.stopped)
+			}
+			w.see("removed")
+		})
 	}
-	w.see("removed")
 }

@@ -276,7 +276,7 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 }
 
 // source returns the source of a copy, or nil for an empty volume. If the object of the source no longer exists but the
-// copy does, the name of the volume is not needed and source returns a placeholder.
+// copy does, and is complete, the name of the volume is not needed and source returns a placeholder.
 func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	if lv.Spec.Source == "" {
 		return nil, nil
@@ -287,11 +287,16 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 		err = r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
 	}
 	if apierrors.IsNotFound(err) {
-		if _, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
+		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+		if err == nil && !lvmd.IsCopying(found.GetTags()) {
 			source.Spec.NodeName = r.Node
 			source.Spec.DeviceClass = lv.Spec.DeviceClass
 			source.Status.VolumeID = "gone"
 			return source, nil
+		}
+		if err != nil && status.Code(err) != codes.NotFound {
+			return nil, status.Errorf(codes.Unavailable, "source LogicalVolume %s no longer exists, and whether its "+
+				"copy is complete cannot be read: %s", lv.Spec.Source, message(err))
 		}
 		return nil, status.Errorf(codes.NotFound,
 			"source LogicalVolume %s no longer exists", lv.Spec.Source)
