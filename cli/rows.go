@@ -253,11 +253,19 @@ func suspensionText(lv *topolvmv1.LogicalVolume) string {
 	return strings.Join(reasons, separator)
 }
 
+// isCopying reports whether the data of another volume is being copied to a volume, which the node agent reports with
+// this code. Errors of a copy have other codes.
+func isCopying(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Spec.Source != "" && lv.Status.VolumeID == "" && lv.Status.Code == codes.Aborted
+}
+
 func stateOf(lv *topolvmv1.LogicalVolume) (VolumeState, string) {
 	condition := lv.Annotations[v1alpha1.ConditionAnnotation]
 	switch {
 	case lv.DeletionTimestamp != nil:
 		return VolumeDeleting, cmp.Or(lv.Status.Message, condition)
+	case isCopying(lv):
+		return VolumeCopying, lv.Status.Message
 	case lv.Status.Code != codes.OK:
 		return VolumeFailed, cmp.Or(lv.Status.Message, lv.Status.Code.String())
 	case condition != "":

@@ -235,6 +235,7 @@ type VolumeState string
 // The states of a volume. If several apply, the first in this order is the state.
 const (
 	VolumeDeleting  VolumeState = "Deleting"
+	VolumeCopying   VolumeState = "Copying"
 	VolumeFailed    VolumeState = "Failed"
 	VolumeAbnormal  VolumeState = "Abnormal"
 	VolumeSuspended VolumeState = "Suspended"
@@ -253,11 +254,11 @@ type Volume struct {
 	Node string `json:"node"`
 	// deviceClass is the device class. It is empty if the LogicalVolume does not name it.
 	DeviceClass string `json:"deviceClass,omitempty"`
-	// state is Deleting, Failed (the last request failed), Abnormal (something is wrong with the volume), Suspended
-	// (new Pods do not get it), Pending (not created yet), Expanding, Unclaimed (nothing refers to the volume) or
-	// Ready.
+	// state is Deleting, Copying (the data of its source is being copied), Failed (the last request failed), Abnormal
+	// (something is wrong with the volume), Suspended (new Pods do not get it), Pending (not created yet), Expanding,
+	// Unclaimed (nothing refers to the volume) or Ready.
 	State VolumeState `json:"state"`
-	// message says what is wrong.
+	// message says what is wrong, or how much is copied.
 	Message string `json:"message,omitempty"`
 	// size is the requested size.
 	Size resource.Quantity `json:"size"`

@@ -387,7 +387,7 @@ func volumeProblems(volumes []topolvmv1.LogicalVolume) []Problem {
 		lv := &volumes[i]
 		at := Problem{Node: lv.Spec.NodeName, DeviceClass: lv.Spec.DeviceClass,
 			Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Object: "LogicalVolume " + lv.Name}
-		if lv.Status.Code != codes.OK {
+		if lv.Status.Code != codes.OK && !isCopying(lv) {
 			problems = append(problems, newProblem(reasonVolumeFailed,
 				cmp.Or(lv.Status.Message, lv.Status.Code.String()), at))
 		}

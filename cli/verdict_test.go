@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -169,11 +170,33 @@ func TestEachDocumentedActionIsInTheTable(t *testing.T) {
 	}
 }
 
+// copiedVolume is a volume to which the data of a snapshot is copied, with a code in its status.
+func copiedVolume(code codes.Code) *topolvmv1.LogicalVolume {
+	lv := volume("pvc-9", "worker-1", "vg1", "shop/copy")
+	lv.Spec.Source = "snapshot-1"
+	lv.Status = topolvmv1.LogicalVolumeStatus{Code: code, Message: "the data of snapshot-1 is copied from node worker-2: 3 " +
+		"of 12 MiB (25 %)"}
+	return lv
+}
+
+// TestACopyInProgressIsNoProblem, unless the node agent reports an error.
+func TestACopyInProgressIsNoProblem(t *testing.T) {
+	for code, want := range map[codes.Code]int{codes.Aborted: 0, codes.Unavailable: 1, codes.NotFound: 1} {
+		if got := volumeProblems([]topolvmv1.LogicalVolume{*copiedVolume(code)}); len(got) != want {
+			t.Errorf("%s: problems %+v", code, got)
+		}
+	}
+	if got := newVolume(copiedVolume(codes.Aborted)); !strings.Contains(got.Message, "3 of 12 MiB") {
+		t.Errorf("message %q", got.Message)
+	}
+}
+
 func TestStateOfVolumes(t *testing.T) {
 	tests := map[VolumeState]func(*topolvmv1.LogicalVolume){
 		VolumeReady:     func(*topolvmv1.LogicalVolume) {},
 		VolumePending:   func(lv *topolvmv1.LogicalVolume) { lv.Status = topolvmv1.LogicalVolumeStatus{} },
 		VolumeFailed:    func(lv *topolvmv1.LogicalVolume) { *lv = *failedVolume() },
+		VolumeCopying:   func(lv *topolvmv1.LogicalVolume) { *lv = *copiedVolume(codes.Aborted) },
 		VolumeExpanding: func(lv *topolvmv1.LogicalVolume) { lv.Spec.Size = resource.MustParse("30Gi") },
 		VolumeDeleting:  func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = ptr.To(metav1.NewTime(now)) },
 		VolumeUnclaimed: func(lv *topolvmv1.LogicalVolume) { lv.Annotations[v1alpha1.UnclaimedAnnotation] = "true" },
