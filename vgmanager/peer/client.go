@@ -76,7 +76,7 @@ func (c *Client) request(ctx context.Context, target, what string, query url.Val
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: check that the node is running, and its vg-manager Pod", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, errors.Join(refusal(response), response.Body.Close())
