@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 )
@@ -175,7 +176,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	}
 	agent := logicalvolume.New(logicalvolume.Options{
 		Client: server.Client, Live: server.Client, Node: "n1", Cluster: "c", Volumes: noRemoval{t: t},
-		Eraser: erase.New(ctx), Recorder: events.NewFakeRecorder(10),
+		Eraser: erase.New(ctx), Copier: copies.New(ctx), Recorder: events.NewFakeRecorder(10),
 	})
 	for range 2 {
 		if _, err := agent.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}}); err == nil {

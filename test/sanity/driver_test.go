@@ -5,6 +5,7 @@ package sanity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -30,6 +31,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
@@ -93,6 +95,11 @@ func newManager(t *testing.T, cluster *env.Env, options cache.Options) ctrl.Mana
 	return manager
 }
 
+// noOtherNode is returned for the agent of any node: there is only this one, with one device class for each suite.
+func noOtherNode(_ context.Context, node string) (copies.Source, error) {
+	return nil, fmt.Errorf("no node agent of %s", node)
+}
+
 // newPodCgroups returns the cgroups of a node without Pods, because no kubelet creates some on this node.
 func newPodCgroups(t *testing.T, dir string) *cgroup.Pods {
 	t.Helper()
@@ -114,7 +121,8 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		Eraser: erase.New(ctx), SupportsLimits: service.SupportsLimits, Removed: service.Removed,
+		Eraser: erase.New(ctx), Copier: copies.New(ctx), SourceOn: noOtherNode,
+		SupportsLimits: service.SupportsLimits, Removed: service.Removed,
 		Recorder: manager.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(service, manager.GetClient())

@@ -109,6 +109,7 @@ func letsIn(ctx context.Context) {
 		{"vg-manager", 8443, []where{outsider, neighbor, console}, nil},
 		{"vg-manager", 8081, nil, []where{outsider, neighbor, console}},
 		{"vg-manager", lvmv1alpha1.AgentPort, nil, []where{outsider, neighbor, console}},
+		{"vg-manager", lvmv1alpha1.PeerPort, nil, []where{outsider, neighbor, console}},
 		{consoleplugin.Name, 9443, []where{console}, []where{outsider, neighbor}},
 	} {
 		address := podsOf(ctx, c.name)[0].Status.PodIP
@@ -128,7 +129,8 @@ func letsOut(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)
 	target := addressOf(ctx, outsider)
-	agent := podsOf(ctx, "vg-manager")[0].Status.PodIP
+	agents := podsOf(ctx, "vg-manager")
+	agent := agents[len(agents)-1].Status.PodIP
 	for name, want := range map[string]string{"lvms-operator": passes, "vg-manager": passes,
 		consoleplugin.Name: dropped} {
 		from := joined(ctx, podsOf(ctx, name)[0])
@@ -139,6 +141,9 @@ func letsOut(ctx context.Context) {
 			expect(ctx, passes, "the operator connects to a node agent",
 				func() string { return attempt(ctx, from, agent, lvmv1alpha1.AgentPort) })
 		}
+		expect(ctx, map[bool]string{true: passes, false: dropped}[name == "vg-manager"],
+			name+" connects to the port of a node agent for other agents",
+			func() string { return attempt(ctx, from, agent, lvmv1alpha1.PeerPort) })
 	}
 }
 

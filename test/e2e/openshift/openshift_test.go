@@ -161,7 +161,7 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 					continue
 				}
 				for _, port := range pod.Spec.Containers[0].Ports {
-					if port.Name != "healthz" && port.Name != "agent" {
+					if !slices.Contains([]string{"healthz", "agent", "peer"}, port.Name) {
 						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, c.Lab,
 							fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
 					}
