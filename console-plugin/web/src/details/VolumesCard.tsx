@@ -59,6 +59,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
   const snapshots = volumes.filter((v) => v.kind === 'snapshot').length;
   const notes = ({ volume: v, problems, orphan }: TreeRow): string[] => [
     ...(orphan ? [t('The source {{source}} no longer exists', { source: v.source ?? '' })] : v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []),
+    ...(v.copying === undefined ? [] : [t('The volume is being copied') + (v.copying && `: ${v.copying}`)]),
     ...(problems ? [t('{{count}} snapshots or clones with problems', { count: problems })] : []),
     ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : []),
   ];

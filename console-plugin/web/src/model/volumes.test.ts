@@ -26,6 +26,12 @@ it('tells what is wrong, and those first', () => {
     ['b', 'lost a part'], ['c', 'Orphaned: no PersistentVolume, snapshot or claim refers to this volume. It is not deleted automatically.'], ['d', 'no space'], ['e', 'The volume is being created.'], ['f', 'The volume is being deleted.'], ['a'],
   ]);
 });
+it('a copy in progress is no problem, and an error of it is', () => {
+  const copy = (code: number, more: LogicalVolume['status'] = {}) => lv('c', { source: 's' }, {}, { code, message: '3 of 12 MiB', ...more });
+  const list = volumesOf([copy(10), copy(14), copy(10, { volumeID: 'c' }), lv('c', {}, {}, { code: 10, message: '3 of 12 MiB' })], []);
+  expect(list.map((v) => [v.copying, ...v.problems.map(inEnglish)]).sort()).toEqual([[undefined, '3 of 12 MiB'], [undefined, '3 of 12 MiB'], [undefined, '3 of 12 MiB'], ['3 of 12 MiB']].sort());
+  expect(volumesOf([{ ...copy(10), metadata: { name: 'c', deletionTimestamp: 'x' } }], [])[0]?.copying).toBeUndefined();
+});
 it('one without a device class is of the default one', () => {
   const [fast, safe] = [{ name: 'fast', default: true }, { name: 'safe' }];
   expect(classOf(lv('a', { deviceClass: '' }), withClasses(newCluster('ns'), [safe, fast]))).toBe('fast');

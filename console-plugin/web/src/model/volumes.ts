@@ -19,6 +19,8 @@ export interface Volume {
   source?: string;
   snapshots: number;
   problems: Message[];
+  /** How much of the data of its source is copied, while it is being copied. */
+  copying?: string;
   /** Why new Pods do not get it. */
   suspension?: Suspension;
   lv: LogicalVolume;
@@ -48,7 +50,7 @@ export function volumesOf(volumes: LogicalVolume[], persistentVolumes: Persisten
         lv, namespace, claim, name: lv.metadata.name ?? lv.spec.name, node: lv.spec.nodeName, kind: lv.spec.accessType === 'ro' && lv.spec.source ? 'snapshot' : 'volume',
         size: bytesOf(lv.status?.currentSize ?? lv.spec.size), persistentVolume: pv?.metadata.name, phase: pv?.status?.phase,
         source: lv.spec.source && (source ? purposeOf(source, undefined).filter(Boolean).join('/') || lv.spec.source : lv.spec.source),
-        snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv), suspension: suspensionOf(lv),
+        snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv), copying: copyingOf(lv), suspension: suspensionOf(lv),
       };
     })
     .sort((a, b) => Number(b.problems.length > 0) - Number(a.problems.length > 0) || Number(!!b.suspension) - Number(!!a.suspension) || (a.namespace ?? '').localeCompare(b.namespace ?? '') || (a.claim ?? a.name).localeCompare(b.claim ?? b.name));
@@ -60,12 +62,19 @@ function purposeOf(lv: LogicalVolume, pv: PersistentVolume | undefined): [string
   return namespace && name ? [namespace, name] : [undefined, undefined];
 }
 
+/** The code of gRPC with which a node agent reports the progress of a copy. Errors of a copy have other codes. */
+const ABORTED = 10;
+
+/** How much of the data of its source is copied to a volume, or undefined if it is not being copied. */
+export const copyingOf = ({ spec, status, metadata }: LogicalVolume): string | undefined =>
+  spec.source && !status?.volumeID && status?.code === ABORTED && !metadata.deletionTimestamp ? status.message : undefined;
+
 function problemsOf(lv: LogicalVolume): Message[] {
   const { annotations = {}, deletionTimestamp } = lv.metadata;
   const condition = annotations[CONDITION_ANNOTATION];
   return [
     ...(condition ? [msg('{{text}}', { text: condition })] : []),
-    ...(lv.status?.code ? [msg('{{text}}', { text: lv.status.message || String(lv.status.code) })] : []),
+    ...(lv.status?.code && copyingOf(lv) === undefined ? [msg('{{text}}', { text: lv.status.message || String(lv.status.code) })] : []),
     ...(annotations[UNCLAIMED_ANNOTATION] === 'true' ? [msg('Orphaned: no PersistentVolume, snapshot or claim refers to this volume. It is not deleted automatically.')] : []),
     ...(deletionTimestamp ? [msg('The volume is being deleted.')] : !lv.status?.volumeID && !lv.status?.code ? [msg('The volume is being created.')] : []),
   ];

@@ -14,7 +14,7 @@ import { limitsOf } from '../model/iolimits';
 import { membersOf, type Member } from '../model/members';
 import { disksOf, disksQuery, type Disk } from '../model/placement';
 import { formatBytes } from '../model/quantity';
-import { classOf, volumesOf, type Volume } from '../model/volumes';
+import { classOf, copyingOf, volumesOf, type Volume } from '../model/volumes';
 import { classPath, nodePath, persistentVolumePath } from '../paths';
 import { SuspendedVolume, useSuspensionDetails } from '../suspension/SuspendedLabel';
 import { useForbidden, VolumeAction, WhyForbidden, type Chosen } from '../suspension/VolumeAction';
@@ -39,13 +39,27 @@ export default function ClaimTab({ obj }: { obj?: Claim }) {
       <Stack hasGutter>
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('PersistentVolumes'), persistentVolume]]} />
-        {!volumeName && <Alert isInline variant="info" data-test="unbound" title={t('The claim has no volume yet')} >{t('The volume is created when a Pod uses the claim, or immediately if the volume binding mode of the StorageClass is Immediate. For its status, see the events of the claim.')}</Alert>}
+        {!volumeName && obj && <Unbound claim={obj} />}
         {volumeName && !persistentVolume.loaded && !persistentVolume.error && <Loading />}
         {persistentVolume.loaded && !persistentVolume.error && !pv && <Alert isInline variant="warning" data-test="no-pv" title={t('PersistentVolume {{name}} does not exist', { name: volumeName ?? '' })} />}
         {pv && !ours && <Alert isInline variant="info" data-test="not-ours" title={t('The volume is not managed by LVM Storage')}>{pv.spec.csi ? t('Its CSI driver is {{driver}}.', { driver: pv.spec.csi.driver }) : t('It has no CSI driver.')}</Alert>}
         {pv && ours && namespace && obj && <Known namespace={namespace} claim={obj} pv={pv} />}
       </Stack>
     </PageSection>
+  );
+}
+
+/** A claim without a volume. The LogicalVolume that is created for it has the name that its PersistentVolume will have. */
+export function Unbound({ claim }: { claim: Claim }) {
+  const { t } = useT();
+  const created = useLogicalVolume(claim.metadata.uid && `pvc-${claim.metadata.uid}`);
+  const copying = created.data && copyingOf(created.data);
+  if (copying !== undefined) return <Alert isInline variant="info" data-test="copying" title={t('The volume is being copied')}>{copying}</Alert>;
+  return (
+    <>
+      <ReadErrors reads={[[t('LogicalVolumes'), created]]} />
+      <Alert isInline variant="info" data-test="unbound" title={t('The claim has no volume yet')} >{t('The volume is created when a Pod uses the claim, or immediately if the volume binding mode of the StorageClass is Immediate. For its status, see the events of the claim.')}</Alert>
+    </>
   );
 }
 

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Device, LogicalVolume, NodeStatus } from '../api/types';
 import { DeviceTable } from '../components/DeviceTable';
 import type { Watched } from '../kube/watch';
+import { Unbound } from './ClaimTab';
 import { SlotsCard } from './SlotsCard';
 import { SnapshotsCard } from './SnapshotsCard';
 import { UseCard } from './UseCard';
@@ -14,7 +15,9 @@ const i18n = createInstance();
 void i18n.use(initReactI18next).init({ lng: 'en', resources: {}, nsSeparator: '~', keySeparator: false, interpolation: { escapeValue: false }, react: { useSuspense: false } });
 
 let volumes: Watched<LogicalVolume[]>;
-vi.mock('../kube/watch', async (original) => ({ ...(await original<object>()), useLogicalVolumes: () => volumes }));
+let created: Watched<LogicalVolume | undefined>;
+let named: string | undefined;
+vi.mock('../kube/watch', async (original) => ({ ...(await original<object>()), useLogicalVolumes: () => volumes, useLogicalVolume: (name: string) => (named = name, created) }));
 
 class Observer {
   observe = () => undefined;
@@ -33,6 +36,24 @@ const text = (id: string) => document.querySelector(`[data-test="${id}"]`)?.text
 
 const lv = (name: string, more: Partial<LogicalVolume['spec']> = {}, claim = ''): LogicalVolume => ({
   metadata: { name, annotations: claim ? { 'lvm.topolvm.io/claim': claim } : {} }, spec: { name, nodeName: 'a', size: '1Gi', deviceClass: 'vg1', ...more }, status: { volumeID: name, currentSize: '1Gi' },
+});
+
+describe('a claim without a volume', () => {
+  const claim = { metadata: { name: 'data', uid: 'u1' } };
+  it('says how much is copied', () => {
+    created = { data: { ...lv('pvc-u1', { source: 's' }), status: { code: 10, message: 'the data is copied: 3 of 12 MiB (25 %)' } }, loaded: true };
+    show(<Unbound claim={claim} />);
+    expect([text('copying'), text('unbound'), named]).toEqual([expect.stringContaining('The volume is being copiedthe data is copied: 3 of 12 MiB (25 %)'), '', 'pvc-u1']);
+  });
+  it('refers to the events if nothing is copied, and says what could not be read', () => {
+    created = { data: undefined, loaded: true };
+    show(<Unbound claim={claim} />);
+    expect([text('copying'), text('unbound'), text('read-error')]).toEqual(['', expect.stringContaining('events of the claim'), '']);
+    cleanup();
+    created = { data: undefined, loaded: true, error: 'forbidden' };
+    show(<Unbound claim={claim} />);
+    expect(text('read-error')).toContain('forbidden');
+  });
 });
 
 describe('the slots of a node', () => {
