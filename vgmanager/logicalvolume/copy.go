@@ -57,7 +57,7 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return r.created(ctx, lv, found.GetSizeBytes())
 	}
 	progress, err := r.copyData(ctx, lv, source)
-	if errors.Is(err, volumecopy.ErrDiffers) {
+	if errors.Is(err, volumecopy.ErrDiffers) || errors.Is(err, lvmd.ErrUnfinished) {
 		err = r.copyAgain(ctx, lv, err)
 	}
 	if err != nil {
@@ -117,7 +117,8 @@ func (r *Reconciler) copyData(ctx context.Context, lv, source *topolvmv1.Logical
 	})
 }
 
-// copyAgain removes a logical volume that differs from its source, so that the next attempt creates another one.
+// copyAgain removes a logical volume that differs from its source, or that its pool does not have, so that the next
+// attempt creates another one.
 func (r *Reconciler) copyAgain(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) error {
 	if err := r.disown(ctx, lv); err != nil {
 		return err

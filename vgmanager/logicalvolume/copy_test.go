@@ -169,10 +169,18 @@ func TestWhatACopyCannotDo(t *testing.T) {
 
 // TestACopyThatDiffersIsMadeAgain: the logical volume is removed, and nothing of it is used.
 func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
+	for name, failed := range map[string]error{"it differs": volumecopy.ErrDiffers,
+		"the pool does not have the volume": lvmd.ErrUnfinished} {
+		t.Run(name, func(t *testing.T) { copiesAgain(t, failed) })
+	}
+}
+
+func copiesAgain(t *testing.T, failed error) {
+	t.Helper()
 	w := newWorld(t)
 	w.sourceElsewhere()
 	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
-	w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+	w.copier.err = fmt.Errorf("x: %w", failed)
 	if _, err := w.once(w.agent(), "b"); err == nil {
 		t.Error("no error")
 	}

@@ -39,7 +39,9 @@ type Device struct {
 
 // Device returns the device of a volume. It activates the volume if necessary.
 //
-// Codes: NotFound, Unavailable, FailedPrecondition (another device has the name), and the codes of codeTable.
+// The error wraps ErrUnfinished if the pool of a thin volume does not have it, because the command that created it was
+// interrupted. Codes: NotFound, Unavailable, Aborted (ErrUnfinished), FailedPrecondition (another device has the name),
+// and the codes of codeTable.
 func (e *Engine) Device(ctx context.Context, class, name string) (*Device, error) {
 	var found *Device
 	err := e.upkeep(ctx, class, name, func(l classView) (err error) {
@@ -57,6 +59,14 @@ func (e *Engine) deviceIn(ctx context.Context, l classView, lv *lvm.LV) (*Device
 	}
 	if e.kernel == nil {
 		return d, nil
+	}
+	missing, err := e.notInPool(ctx, l, lv)
+	if err != nil {
+		return nil, err
+	}
+	if missing {
+		return nil, &codedError{code: codes.Aborted, err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, lv.Name,
+			ErrUnfinished)}
 	}
 	device, err := e.activeDevice(ctx, l, lv)
 	var inactive *activationError

@@ -1,13 +1,16 @@
 package lvmd
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
 
@@ -96,5 +99,40 @@ func TestTheDeviceOfACopy(t *testing.T) {
 	k.device.Number = ""
 	if _, err := e.Device(t.Context(), "thick", "a"); err == nil {
 		t.Error("a device that cannot be activated: no error")
+	}
+}
+
+// TestTheDeviceOfAThinVolumeThatItsPoolDoesNotHave does not exist: the volume must be created again. If that is not
+// known, nothing is said about it.
+func TestTheDeviceOfAThinVolumeThatItsPoolDoesNotHave(t *testing.T) {
+	running := devicemapper.ThinPool{Mode: devicemapper.ModeReadWrite, TransactionID: 8, TotalData: 1, TotalMetadata: 1}
+	for name, test := range map[string]struct {
+		kernel     kernel
+		unfinished bool
+	}{
+		"the pool has no such volume":       {kernel{pool: running}, true},
+		"the pool has the volume":           {kernel{pool: withTransaction(running, 9)}, false},
+		"the state of the pool is not read": {kernel{err: errors.New("no answer")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, fake := newEngine(t)
+			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "volume", DeviceClass: "thin", SizeBytes: mib,
+				Tags: []string{TagNew, CopyingTag}})
+			must(t, err)
+			e.lvm = &interrupted{Fake: fake, volume: "volume", volumeNumber: 8, poolNumber: 9}
+			e.kernel = &test.kernel
+			for range 2 {
+				if _, err = e.Device(t.Context(), "thin", "volume"); err == nil || errors.Is(err, ErrUnfinished) != test.unfinished {
+					t.Errorf("got %v, want ErrUnfinished: %t", err, test.unfinished)
+				}
+			}
+			if !test.unfinished {
+				return
+			}
+			must(t, e.Discard(t.Context(), "thin", "volume"))
+			if _, err = e.Device(t.Context(), "thin", "volume"); status.Code(err) != codes.NotFound {
+				t.Errorf("discarded: %v", err)
+			}
+		})
 	}
 }
