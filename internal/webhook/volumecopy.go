@@ -15,6 +15,6 @@ func bandwidthPossible(config *lvmv1alpha1.VolumeCopyConfig) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "volumeCopy", "bandwidthLimit"),
-		config.BandwidthLimit.String(), "must be a number of bytes per second of at least 1Mi: use a quantity like 100Mi, "+
-			"or remove it for no limit")}
+		config.BandwidthLimit.String(), "must be a number of bytes per second of at least 1Mi: use a quantity like "+
+			"100Mi, or remove it for no limit")}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
-// Bandwidth limits how fast the agent reads snapshots for all copies together. A change of the limit applies to the next
-// piece of each copy. It is safe for concurrent use.
+// Bandwidth limits how fast the agent reads snapshots for all copies together. A change of the limit applies to the
+// next piece of each copy. It is safe for concurrent use.
 type Bandwidth struct {
 	groups    client.Reader
 	namespace string
@@ -25,8 +25,8 @@ func NewBandwidth(groups client.Reader, namespace string) *Bandwidth {
 	return &Bandwidth{groups: groups, namespace: namespace, limiter: rate.NewLimiter(rate.Inf, volumecopy.MaxPiece)}
 }
 
-// Wait waits until a number of bytes, at most volumecopy.MaxPiece, can be read. It returns the error of ctx, or an error
-// if the limit cannot be read.
+// Wait waits until a number of bytes, at most volumecopy.MaxPiece, can be read. It returns the error of ctx, or an
+// error if the limit cannot be read.
 func (b *Bandwidth) Wait(ctx context.Context, bytes int) error {
 	limit, err := b.limit(ctx)
 	if err != nil {

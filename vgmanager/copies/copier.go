@@ -116,8 +116,8 @@ func (c *Copier) Copy(ctx context.Context, source Source, target Target, record 
 	return progress, err
 }
 
-// Stop stops to copy a volume, and waits until its device is closed, or until ctx ends. It does nothing if the volume is
-// not being copied.
+// Stop stops to copy a volume, and waits until its device is closed, or until ctx ends. It does nothing if the volume
+// is not being copied.
 func (c *Copier) Stop(ctx context.Context, key string) error {
 	if err := c.jobs.Stop(ctx, key); err != nil {
 		return fmt.Errorf("the copy of %s: %w", key, err)

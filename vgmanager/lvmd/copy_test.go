@@ -105,7 +105,8 @@ func TestTheDeviceOfACopy(t *testing.T) {
 // TestTheDeviceOfAThinVolumeThatItsPoolDoesNotHave does not exist: the volume must be created again. If that is not
 // known, nothing is said about it.
 func TestTheDeviceOfAThinVolumeThatItsPoolDoesNotHave(t *testing.T) {
-	running := devicemapper.ThinPool{Mode: devicemapper.ModeReadWrite, TransactionID: 8, TotalData: 1, TotalMetadata: 1}
+	running := devicemapper.ThinPool{Mode: devicemapper.ModeReadWrite, TransactionID: 8, TotalData: 1,
+		TotalMetadata: 1}
 	for name, test := range map[string]struct {
 		kernel     kernel
 		unfinished bool
@@ -116,13 +117,14 @@ func TestTheDeviceOfAThinVolumeThatItsPoolDoesNotHave(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, fake := newEngine(t)
-			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "volume", DeviceClass: "thin", SizeBytes: mib,
-				Tags: []string{TagNew, CopyingTag}})
+			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "volume", DeviceClass: "thin",
+				SizeBytes: mib, Tags: []string{TagNew, CopyingTag}})
 			must(t, err)
 			e.lvm = &interrupted{Fake: fake, volume: "volume", volumeNumber: 8, poolNumber: 9}
 			e.kernel = &test.kernel
 			for range 2 {
-				if _, err = e.Device(t.Context(), "thin", "volume"); err == nil || errors.Is(err, ErrUnfinished) != test.unfinished {
+				_, err = e.Device(t.Context(), "thin", "volume")
+				if err == nil || errors.Is(err, ErrUnfinished) != test.unfinished {
 					t.Errorf("got %v, want ErrUnfinished: %t", err, test.unfinished)
 				}
 			}

@@ -38,7 +38,8 @@ const (
 	stopLimit   = 5 * time.Second
 	maxHeader   = 16 << 10
 	contentType = "application/vnd.lvms.copy"
-	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for each.
+	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for
+	// each.
 	sizeHeader    = "Lvms-Volume-Size"
 	contentHeader = "Lvms-Volume-Content"
 )

@@ -55,8 +55,8 @@ const (
 	// in the rest.
 	ContentZeroChunks
 	// ContentBase is an earlier copy. A stream has what is different, and the rest stays. In a pool that does not set
-	// new chunks to zero, the copy must have been written as ContentUnknown, and Chunk must be 0 in both calls: then all
-	// chunks are provided, and none of them is freed.
+	// new chunks to zero, the copy must have been written as ContentUnknown, and Chunk must be 0 in both calls: then
+	// all chunks are provided, and none of them is freed.
 	ContentBase
 )
 

@@ -88,7 +88,8 @@ const preparationPrefix = "copy-"
 
 // prepareCopy sets the source of a copy for which a node was selected. If the copy cannot be a snapshot of the source,
 // and the source can change, prepareCopy creates a snapshot of it first.
-func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.LogicalVolume, source *copySource) error {
+func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.LogicalVolume,
+	source *copySource) error {
 	if source == nil {
 		return nil
 	}
