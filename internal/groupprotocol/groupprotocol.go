@@ -1,12 +1,14 @@
 // Package groupprotocol decides how the operator and the nodes of a group snapshot act together. It is pure: it reads
 // and writes nothing, and has no clock.
 //
-// The operator has one Request for a group, and each node has one State. A node suspends its volumes when the operator
-// has seen that all nodes are prepared, takes the snapshots, and reports Held. When the operator has seen that all
-// nodes are Held, it requests the release. A node that sees this request while its volumes are still suspended reports
-// Taken. So the volumes of all nodes were suspended when the release was written, although each node resumes its
-// volumes at its own time limit, and no two clocks are compared. Only when all nodes are Taken does the operator let
-// them keep the snapshots. Up to then, any failure starts the next attempt, or ends the group; after it, there is none.
+// The operator has one Request for a group, and each node has one State. When the operator has seen that all nodes are
+// prepared, they lock their volume groups, do everything that they can do before a suspension, and report Locked. When
+// it has seen that all nodes are Locked, they suspend their volumes, take the snapshots, and report Held. When it has
+// seen that all nodes are Held, it requests the release. A node that sees this request while its volumes are still
+// suspended reports Taken. So the volumes of all nodes were suspended when the release was written, although each node
+// resumes its volumes at its own time limit, and no two clocks are compared. Only when all nodes are Taken does the
+// operator let them keep the snapshots. Up to then, any failure starts the next attempt, or ends the group; after it,
+// there is none.
 //
 // An observation may be out of date: the number of the attempt tells the nodes' states of an earlier attempt from those
 // of this one. Neither an operator nor a node has to remember anything but its request or state, except that a node
@@ -25,6 +27,8 @@ type Phase string
 const (
 	// Prepare: create the pending snapshots.
 	Prepare Phase = "Prepare"
+	// Lock: lock the volume groups, and do everything that does not need suspended volumes.
+	Lock Phase = "Lock"
 	// Suspend: suspend the volumes, and take the snapshots.
 	Suspend Phase = "Suspend"
 	// Release: confirm that the volumes are still suspended, and resume them.
@@ -37,21 +41,26 @@ const (
 const (
 	// Prepared: the pending snapshots exist.
 	Prepared Phase = "Prepared"
+	// Locked: the volume groups are locked, and the next thing to do is to suspend the volumes.
+	Locked Phase = "Locked"
 	// Held: the volumes are suspended, and the snapshots have their data.
 	Held Phase = "Held"
 	// Taken: the volumes were still suspended when the release was seen. They are resumed.
 	Taken Phase = "Taken"
 	// Usable: the snapshots are usable.
 	Usable Phase = "Usable"
-	// Failed: the node cannot take part in this attempt. Its volumes are not suspended.
+	// Failed: the node cannot take part in this attempt. Its volumes are not suspended, and nothing is locked.
 	Failed Phase = "Failed"
 )
 
 // reached is what a node reports when it has done what the operator requests.
-var reached = map[Phase]Phase{Prepare: Prepared, Suspend: Held, Release: Taken, Keep: Usable}
+var reached = map[Phase]Phase{Prepare: Prepared, Lock: Locked, Suspend: Held, Release: Taken, Keep: Usable}
 
 // following is the phase that the operator requests next.
-var following = map[Phase]Phase{Prepare: Suspend, Suspend: Release, Release: Keep}
+var following = map[Phase]Phase{Prepare: Lock, Lock: Suspend, Suspend: Release, Release: Keep}
+
+// order has the place of each requested phase.
+var order = map[Phase]int{Prepare: 1, Lock: 2, Suspend: 3, Release: 4, Keep: 5}
 
 // Request is what the operator requests of all nodes of a group.
 type Request struct {
@@ -68,8 +77,11 @@ type State struct {
 	Phase   Phase `json:"phase"`
 	// Reason says why the node has failed.
 	Reason string `json:"reason,omitempty"`
-	// Suspended is how long volumes were suspended, for Taken and Failed.
+	// Suspended is how long volumes were suspended, for Taken and Failed. Freezing is the part of it until all of them
+	// were suspended, and Waited the part in which the node waited for the other nodes.
 	Suspended time.Duration `json:"suspended,omitempty"`
+	Freezing  time.Duration `json:"freezing,omitempty"`
+	Waited    time.Duration `json:"waited,omitempty"`
 }
 
 // Outcome is what became of a group.
@@ -128,7 +140,8 @@ const (
 	Nothing Action = iota
 	// DoPrepare: create the pending snapshots, then report Prepared.
 	DoPrepare
-	// DoTake: suspend the volumes, take the snapshots, report Held, and wait for IsReleased.
+	// DoTake: lock the volume groups, report Locked, and then follow the requests with Follow: at Suspend, suspend the
+	// volumes, take the snapshots and report Held; at Release, confirm the suspension and report Taken.
 	DoTake
 	// DoKeep: make the snapshots usable, then report Usable.
 	DoKeep
@@ -137,11 +150,11 @@ const (
 )
 
 // Act returns what a node does about a request, which may be out of date. s is what it has reported. holding: this
-// process holds the volumes now, for s.
+// process has locked the volume groups now, for s.
 func Act(r Request, s State, holding bool) Action {
 	switch {
 	case r.Attempt < s.Attempt, holding:
-		return Nothing // the request is out of date, or IsReleased decides
+		return Nothing // the request is out of date, or Follow decides
 	case s.Attempt == r.Attempt && s.Phase == Failed:
 		return Nothing
 	}
@@ -154,7 +167,7 @@ func Act(r Request, s State, holding bool) Action {
 		if s.Phase == Prepared {
 			return Nothing
 		}
-	case Suspend:
+	case Lock:
 		if ours && s.Phase == Prepared {
 			return DoTake
 		}
@@ -163,21 +176,19 @@ func Act(r Request, s State, holding bool) Action {
 			return DoKeep
 		}
 	}
-	// The request can be older than the state, but a node that is Held and does not hold was ended in between.
+	// The request can be older than the state, but a node that is Locked or Held and holds nothing was ended since.
 	if ours && (s.Phase == Taken || s.Phase == Usable) {
 		return Nothing
 	}
 	return DoFail
 }
 
-// IsReleased returns whether a node that holds its volumes for an attempt ends this, and whether it may report Taken
-// if the kernel confirms that all are still suspended.
-func IsReleased(r Request, attempt int) (ended, released bool) {
-	switch {
-	case r.Attempt < attempt, r.Attempt == attempt && (r.Phase == Prepare || r.Phase == Suspend):
-		return false, false
-	case r.Attempt == attempt && r.Phase == Release:
-		return true, true
+// Follow is for a node that is Locked or Held for an attempt, and waits for a phase, Suspend or Release. ended is
+// whether the wait is over. goOn is whether all nodes of the group have reached the phase before it; otherwise another
+// node has failed. A node reports Taken only if the kernel says that its volumes are still suspended.
+func Follow(r Request, attempt int, phase Phase) (ended, goOn bool) {
+	if r.Attempt < attempt || r.Attempt == attempt && order[r.Phase] < order[phase] {
+		return false, false // the request is out of date
 	}
-	return true, false
+	return true, r.Attempt == attempt && r.Phase == phase
 }

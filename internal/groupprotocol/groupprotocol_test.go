@@ -13,20 +13,23 @@ func TestNext(t *testing.T) {
 		want    Request
 		outcome Outcome
 	}{
-		"no nodes":      {request(1, Prepare), nil, request(1, Prepare), Pending},
-		"nothing yet":   {request(1, Prepare), []State{{}, {}}, request(1, Prepare), Pending},
-		"one prepared":  {request(1, Prepare), []State{{1, Prepared, "", 0}, {}}, request(1, Prepare), Pending},
-		"all prepared":  {request(1, Prepare), []State{{1, Prepared, "", 0}}, request(1, Suspend), Advanced},
-		"all held":      {request(1, Suspend), []State{{1, Held, "", 0}}, request(1, Release), Advanced},
-		"all taken":     {request(1, Release), []State{{1, Taken, "", 0}}, request(1, Keep), Advanced},
-		"all usable":    {request(1, Keep), []State{{1, Usable, "", 0}}, request(1, Keep), Complete},
-		"earlier":       {request(2, Suspend), []State{{1, Held, "", 0}}, request(2, Suspend), Pending},
-		"later":         {request(1, Suspend), []State{{2, Held, "", 0}}, request(1, Suspend), Pending},
-		"failed before": {request(2, Suspend), []State{{1, Failed, "", 0}}, request(2, Suspend), Pending},
-		"failed": {request(1, Suspend), []State{{1, Held, "", 0}, {1, Failed, "", 0}}, request(2, Prepare),
+		"no nodes":     {request(1, Prepare), nil, request(1, Prepare), Pending},
+		"nothing yet":  {request(1, Prepare), []State{{}, {}}, request(1, Prepare), Pending},
+		"one prepared": {request(1, Prepare), []State{{1, Prepared, "", 0, 0, 0}, {}}, request(1, Prepare), Pending},
+		"all prepared": {request(1, Prepare), []State{{1, Prepared, "", 0, 0, 0}}, request(1, Lock), Advanced},
+		"one locked": {request(1, Lock), []State{{1, Locked, "", 0, 0, 0}, {1, Prepared, "", 0, 0, 0}},
+			request(1, Lock), Pending},
+		"all locked":    {request(1, Lock), []State{{1, Locked, "", 0, 0, 0}}, request(1, Suspend), Advanced},
+		"all held":      {request(1, Suspend), []State{{1, Held, "", 0, 0, 0}}, request(1, Release), Advanced},
+		"all taken":     {request(1, Release), []State{{1, Taken, "", 0, 0, 0}}, request(1, Keep), Advanced},
+		"all usable":    {request(1, Keep), []State{{1, Usable, "", 0, 0, 0}}, request(1, Keep), Complete},
+		"earlier":       {request(2, Suspend), []State{{1, Held, "", 0, 0, 0}}, request(2, Suspend), Pending},
+		"later":         {request(1, Suspend), []State{{2, Held, "", 0, 0, 0}}, request(1, Suspend), Pending},
+		"failed before": {request(2, Suspend), []State{{1, Failed, "", 0, 0, 0}}, request(2, Suspend), Pending},
+		"failed": {request(1, Suspend), []State{{1, Held, "", 0, 0, 0}, {1, Failed, "", 0, 0, 0}}, request(2, Prepare),
 			Failure},
-		"failed too late": {request(1, Keep), []State{{1, Usable, "", 0}, {1, Failed, "", 0}}, request(1, Keep),
-			Pending},
+		"failed too late": {request(1, Keep), []State{{1, Usable, "", 0, 0, 0}, {1, Failed, "", 0, 0, 0}},
+			request(1, Keep), Pending},
 	} {
 		if got, outcome := Next(test.request, test.states); got != test.want || outcome != test.outcome {
 			t.Errorf("%s: got %+v, %d, want %+v, %d", name, got, outcome, test.want, test.outcome)
@@ -42,20 +45,24 @@ func TestAct(t *testing.T) {
 		want    Action
 	}{
 		"first":                {Request{1, Prepare, 0}, State{}, false, DoPrepare},
-		"prepared":             {Request{1, Prepare, 0}, State{1, Prepared, "", 0}, false, Nothing},
-		"suspend":              {Request{1, Suspend, 0}, State{1, Prepared, "", 0}, false, DoTake},
-		"holding":              {Request{1, Suspend, 0}, State{1, Held, "", 0}, true, Nothing},
-		"was ended":            {Request{1, Suspend, 0}, State{1, Held, "", 0}, false, DoFail},
-		"was ended, released":  {Request{1, Release, 0}, State{1, Held, "", 0}, false, DoFail},
-		"ended while taking":   {Request{1, Prepare, 0}, State{1, Held, "", 0}, false, DoFail},
-		"taken":                {Request{1, Release, 0}, State{1, Taken, "", 0}, false, Nothing},
-		"keep":                 {Request{1, Keep, 0}, State{1, Taken, "", 0}, false, DoKeep},
-		"usable":               {Request{1, Keep, 0}, State{1, Usable, "", 0}, false, Nothing},
+		"prepared":             {Request{1, Prepare, 0}, State{1, Prepared, "", 0, 0, 0}, false, Nothing},
+		"lock":                 {Request{1, Lock, 0}, State{1, Prepared, "", 0, 0, 0}, false, DoTake},
+		"locked":               {Request{1, Lock, 0}, State{1, Locked, "", 0, 0, 0}, true, Nothing},
+		"suspend":              {Request{1, Suspend, 0}, State{1, Locked, "", 0, 0, 0}, true, Nothing},
+		"never locked":         {Request{1, Suspend, 0}, State{1, Prepared, "", 0, 0, 0}, false, DoFail},
+		"ended while locked":   {Request{1, Lock, 0}, State{1, Locked, "", 0, 0, 0}, false, DoFail},
+		"holding":              {Request{1, Suspend, 0}, State{1, Held, "", 0, 0, 0}, true, Nothing},
+		"was ended":            {Request{1, Suspend, 0}, State{1, Held, "", 0, 0, 0}, false, DoFail},
+		"was ended, released":  {Request{1, Release, 0}, State{1, Held, "", 0, 0, 0}, false, DoFail},
+		"ended while taking":   {Request{1, Prepare, 0}, State{1, Held, "", 0, 0, 0}, false, DoFail},
+		"taken":                {Request{1, Release, 0}, State{1, Taken, "", 0, 0, 0}, false, Nothing},
+		"keep":                 {Request{1, Keep, 0}, State{1, Taken, "", 0, 0, 0}, false, DoKeep},
+		"usable":               {Request{1, Keep, 0}, State{1, Usable, "", 0, 0, 0}, false, Nothing},
 		"not prepared":         {Request{1, Suspend, 0}, State{}, false, DoFail},
-		"failed":               {Request{1, Suspend, 0}, State{1, Failed, "", 0}, false, Nothing},
-		"next attempt":         {Request{2, Prepare, 0}, State{1, Failed, "", 0}, false, DoPrepare},
-		"next while holding":   {Request{2, Prepare, 0}, State{1, Held, "", 0}, true, Nothing},
-		"an outdated request":  {Request{1, Suspend, 0}, State{2, Prepared, "", 0}, false, Nothing},
+		"failed":               {Request{1, Suspend, 0}, State{1, Failed, "", 0, 0, 0}, false, Nothing},
+		"next attempt":         {Request{2, Prepare, 0}, State{1, Failed, "", 0, 0, 0}, false, DoPrepare},
+		"next while holding":   {Request{2, Prepare, 0}, State{1, Held, "", 0, 0, 0}, true, Nothing},
+		"an outdated request":  {Request{1, Suspend, 0}, State{2, Prepared, "", 0, 0, 0}, false, Nothing},
 		"keep without a state": {Request{1, Keep, 0}, State{}, false, DoFail},
 	} {
 		if got := Act(test.request, test.state, test.holding); got != test.want {
@@ -64,8 +71,11 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// nodes is the number of nodes of the model.
-const nodes = 2
+// nodes and maxAttempts are the numbers of nodes and of attempts of the model.
+const (
+	nodes       = 2
+	maxAttempts = 2
+)
 
 // system is a state of the model: an operator and nodes, whose observations of each other can be out of date.
 type system struct {
@@ -77,8 +87,8 @@ type system struct {
 
 type modelNode struct {
 	state State
-	// holding: a process holds the volumes, or waits for the release and does not know that they were resumed.
-	// suspended: they are suspended.
+	// holding: a process has locked the volume groups, or waits for the release and does not know that the volumes were
+	// resumed. suspended: they are suspended.
 	holding, suspended bool
 	// together: the volumes of all nodes were suspended for the same attempt at one moment of this suspension. taken is
 	// its value for the snapshots.
@@ -90,6 +100,8 @@ type modelNode struct {
 type rules struct {
 	next func(Request, []State) (Request, Outcome)
 	act  func(Request, State, bool) Action
+	// follow is Follow.
+	follow func(Request, int, Phase) (bool, bool)
 	// confirm: a node asks the kernel before it reports Taken.
 	confirm bool
 }
@@ -101,7 +113,7 @@ func (s system) moves(r rules) []system {
 		next := s
 		change(&next)
 		next.mark()
-		if next != s && next.request.Attempt <= 2 {
+		if next != s && next.request.Attempt <= maxAttempts {
 			all = append(all, next)
 		}
 	}
@@ -142,29 +154,41 @@ func (n *modelNode) fail() {
 
 func (n *modelNode) step(request Request, r rules) {
 	if n.holding {
-		if n.state.Phase != Held {
-			n.state = State{Attempt: n.attempt, Phase: Held}
-			return
-		}
-		ended, released := IsReleased(request, n.attempt)
-		switch {
-		case ended && released && (n.suspended || !r.confirm):
-			n.state, n.taken = State{Attempt: n.attempt, Phase: Taken}, n.together
-			n.holding, n.suspended = false, false
-		case ended:
-			n.fail()
-		}
+		n.follow(request, r)
 		return
 	}
 	switch r.act(request, n.state, false) {
 	case DoPrepare:
 		n.state = State{Attempt: request.Attempt, Phase: Prepared}
 	case DoTake:
-		n.holding, n.suspended, n.together, n.attempt = true, true, false, request.Attempt
+		n.holding, n.together, n.attempt = true, false, request.Attempt
+		n.state = State{Attempt: n.attempt, Phase: Locked}
 	case DoKeep:
 		n.state.Phase = Usable
 	case DoFail:
 		n.state = State{Attempt: request.Attempt, Phase: Failed}
+	}
+}
+
+// follow is a step of a node that has locked its volume groups. It reports Held in another step than it suspends.
+func (n *modelNode) follow(request Request, r rules) {
+	if n.state.Phase == Locked {
+		switch ended, goOn := r.follow(request, n.attempt, Suspend); {
+		case n.suspended:
+			n.state = State{Attempt: n.attempt, Phase: Held}
+		case ended && goOn:
+			n.suspended = true
+		case ended:
+			n.fail()
+		}
+		return
+	}
+	switch ended, goOn := r.follow(request, n.attempt, Release); {
+	case ended && goOn && (n.suspended || !r.confirm):
+		n.state, n.taken = State{Attempt: n.attempt, Phase: Taken}, n.together
+		n.holding, n.suspended = false, false
+	case ended:
+		n.fail()
 	}
 }
 
@@ -217,7 +241,7 @@ func explore(r rules) (found *system, after map[system][]system) {
 // TestNoGroupIsTorn visits every order of events of two attempts of two nodes: observations that are out of date, time
 // limits that expire, and agents that are killed, at any moment. It also checks that a complete group can be reached.
 func TestNoGroupIsTorn(t *testing.T) {
-	found, after := explore(rules{Next, Act, true})
+	found, after := explore(rules{Next, Act, Follow, true})
 	if found != nil {
 		t.Fatalf("torn: %+v", *found)
 	}
@@ -236,21 +260,21 @@ func TestNoGroupIsTorn(t *testing.T) {
 // TestTheModelFindsATornGroup breaks each rule on which the result depends.
 func TestTheModelFindsATornGroup(t *testing.T) {
 	for name, r := range map[string]rules{
-		"no confirmation": {Next, Act, false},
+		"no confirmation": {Next, Act, Follow, false},
 		"kept when held": {func(r Request, states []State) (Request, Outcome) {
 			next, outcome := Next(r, states)
 			if next.Phase == Release {
 				next.Phase = Keep
 			}
 			return next, outcome
-		}, Act, true},
+		}, Act, Follow, true},
 		"released by one node": {func(r Request, states []State) (Request, Outcome) {
 			if next, outcome := Next(r, states[:1]); next.Phase == Release {
 				return next, outcome
 			}
 			return Next(r, states)
-		}, Act, true},
-		"states of earlier attempts": {func(r Request, states []State) (Request, Outcome) {
+		}, Act, Follow, true},
+		"attempts do not count": {func(r Request, states []State) (Request, Outcome) {
 			var all []State
 			for _, s := range states {
 				if s.Phase != Failed {
@@ -259,7 +283,10 @@ func TestTheModelFindsATornGroup(t *testing.T) {
 				all = append(all, s)
 			}
 			return Next(r, all)
-		}, Act, true},
+		}, Act, func(r Request, attempt int, phase Phase) (bool, bool) {
+			r.Attempt = attempt
+			return Follow(r, attempt, phase)
+		}, true},
 	} {
 		if found, after := explore(r); found == nil {
 			t.Errorf("%s: no torn group in %d states", name, len(after))
@@ -278,14 +305,29 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-func TestIsReleased(t *testing.T) {
-	for request, want := range map[Request][2]bool{
-		{Attempt: 2, Phase: Suspend}: {false, false}, {Attempt: 2, Phase: Prepare}: {false, false},
-		{Attempt: 2, Phase: Release}: {true, true}, {Attempt: 3, Phase: Prepare}: {true, false},
-		{Attempt: 1, Phase: Release}: {false, false}, {Attempt: 2, Phase: Keep}: {true, false},
+func TestFollow(t *testing.T) {
+	for _, test := range []struct {
+		request     Request
+		phase       Phase
+		ended, goOn bool
+	}{
+		{Request{2, Prepare, 0}, Suspend, false, false},
+		{Request{2, Lock, 0}, Suspend, false, false},
+		{Request{2, Suspend, 0}, Suspend, true, true},
+		{Request{2, Release, 0}, Suspend, true, false},
+		{Request{2, Keep, 0}, Suspend, true, false},
+		{Request{1, Suspend, 0}, Suspend, false, false},
+		{Request{3, Suspend, 0}, Suspend, true, false},
+		{Request{2, Prepare, 0}, Release, false, false},
+		{Request{2, Lock, 0}, Release, false, false},
+		{Request{2, Suspend, 0}, Release, false, false},
+		{Request{2, Release, 0}, Release, true, true},
+		{Request{2, Keep, 0}, Release, true, false},
+		{Request{1, Release, 0}, Release, false, false},
+		{Request{3, Prepare, 0}, Release, true, false},
 	} {
-		if ended, released := IsReleased(request, 2); [2]bool{ended, released} != want {
-			t.Errorf("%+v: got %t, %t", request, ended, released)
+		if ended, goOn := Follow(test.request, 2, test.phase); ended != test.ended || goOn != test.goOn {
+			t.Errorf("%+v for %s: got %t, %t", test.request, test.phase, ended, goOn)
 		}
 	}
 }

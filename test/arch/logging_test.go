@@ -24,7 +24,7 @@ var logKeys = []string{
 	"version", "vg",
 	// calls and results
 	"action", "address", "cause", "code", "driver", "dropped", "finalizers", "from", "platform", "socket", "to", "took",
-	"volume", "attempt", "phase", "suspended",
+	"volume", "attempt", "phase", "suspended", "freezing", "waited",
 }
 
 // logFolders are the folders of the programs that run in a cluster.

@@ -10,10 +10,14 @@
 //     suspended.
 //  2. The thin devices of the pending snapshots are deleted from their pool. LVM's metadata does not change.
 //  3. The journal records what is about to be suspended, and a watchdog process starts.
-//  4. The sources are suspended by name, with their file systems frozen.
-//  5. The kernel creates the thin devices again, with the same IDs, as snapshots of the suspended sources.
-//  6. The node keeps them suspended until it is released, which it is when all nodes of the group are at this point.
-//  7. The kernel confirms that all are still suspended, and they are resumed in reverse order.
+//  4. The node continues when all nodes of the group are at this point.
+//  5. The sources are suspended, with their file systems frozen.
+//  6. The kernel creates the thin devices again, with the same IDs, as snapshots of the suspended sources.
+//  7. The node keeps them suspended until all nodes of the group are at this point.
+//  8. The kernel confirms that all are still suspended, and they are resumed.
+//
+// While volumes are suspended, this process only calls the kernel and waits for the other nodes: it starts no program,
+// and reads and writes no file.
 //
 // Volumes never stay suspended for longer than the limit of the request, whoever fails: this process resumes them at
 // the limit; the watchdog resumes them when this process ends, or does not act in time; and the next agent resumes what
@@ -45,6 +49,8 @@ const (
 	MaxMembers = groupprotocol.MaxVolumes
 	// MaxLimit is the maximum of Request.Limit.
 	MaxLimit = 10 * time.Second
+	// lockedLimit is how long a node with locked volume groups, and nothing suspended, waits for the other nodes.
+	lockedLimit = 10 * time.Second
 )
 
 // ErrNotHeld: not all volumes of the group were suspended at one moment. Nothing of the group may be kept.
@@ -102,10 +108,35 @@ type Kernel interface {
 	DeleteThin(pool string, id uint64) error
 }
 
-// Watch starts a process that resumes devices when the caller ends, or after a time limit. The process holds the locks.
-// stop ends it and waits for its end.
-type Watch func(ctx context.Context, devices []string, limit time.Duration, locks []*os.File) (stop func() error,
-	err error)
+// Watch starts a process that resumes devices when the caller ends, or after a time limit that begins with Signal. The
+// process holds the locks.
+type Watch func(ctx context.Context, devices []string, limit time.Duration, locks []*os.File) (Watchdog, error)
+
+// Watchdog is a process that watches suspended devices.
+type Watchdog interface {
+	// Signal begins the time limit. It returns an error if the process has ended.
+	Signal() error
+	// Stop ends the process and waits for its end.
+	Stop() error
+}
+
+// Others are the other nodes of a group. Each function is called when this node has reached a point, and returns nil
+// when all nodes have reached it.
+type Others struct {
+	// Locked: the volume groups are locked, and all is ready for the suspension. Its context ends after 10 s.
+	Locked func(ctx context.Context) error
+	// Held: the volumes are suspended, and the snapshots are taken. Its context ends at the limit of the request.
+	Held func(ctx context.Context) error
+}
+
+// Times are how long volumes were suspended.
+type Times struct {
+	// Suspended is the time from the request of the first suspension to the end of the last one.
+	Suspended time.Duration
+	// Freezing is the part of Suspended until all volumes of the node were suspended, in which file systems are frozen.
+	// Waited is the part in which the node had its snapshots, and waited for the other nodes.
+	Freezing, Waited time.Duration
+}
 
 // Node creates the snapshots of groups on this node, one group at a time.
 type Node struct {
@@ -125,32 +156,30 @@ func New(l LVM, pools Pools, kernel Kernel, watch Watch, path string) *Node {
 }
 
 // Take gives the pending snapshots of a request the data of one moment, and returns how long volumes were suspended.
-// release is called when this is done, while the volumes are suspended; it returns nil when all nodes of the group have
-// reached this point. Its context ends at the limit of the request. The snapshots are part of the group only if Take
-// returns nil on every node.
+// The snapshots are part of the group only if Take returns nil on every node.
 //
 // A repeated call takes the snapshots again. After an error the volumes are resumed, unless the error says otherwise.
 // If the kernel does not complete a request, Take returns only when it does: the other volumes are resumed before.
-func (n *Node) Take(ctx context.Context, r Request, release func(ctx context.Context) error) (time.Duration, error) {
+func (n *Node) Take(ctx context.Context, r Request, others Others) (Times, error) {
 	if r.Limit <= 0 || r.Limit > MaxLimit {
-		return 0, fmt.Errorf("group snapshot %s: the limit of the suspension is %s, want at most %s", r.Name, r.Limit,
-			MaxLimit)
+		return Times{}, fmt.Errorf("group snapshot %s: the limit of the suspension is %s, want at most %s",
+			r.Name, r.Limit, MaxLimit)
 	}
 	select {
 	case n.turn <- struct{}{}:
 		defer func() { <-n.turn }()
 	case <-ctx.Done():
-		return 0, fmt.Errorf("group snapshot %s: another group snapshot of this node is in progress: %w", r.Name,
+		return Times{}, fmt.Errorf("group snapshot %s: another group snapshot of this node is in progress: %w", r.Name,
 			ctx.Err())
 	}
 	groups := map[string][]Pair{}
 	for _, p := range r.Pairs {
 		groups[p.VG] = append(groups[p.VG], p)
 	}
-	var took time.Duration
+	var took Times
 	locked := map[string]Locked{}
 	err := n.lockAll(ctx, r.Name, slices.Sorted(maps.Keys(groups)), locked, func() (err error) {
-		took, err = n.take(ctx, r, groups, locked, release)
+		took, err = n.take(ctx, r, groups, locked, others)
 		return err
 	})
 	if err != nil {
@@ -173,24 +202,24 @@ func (n *Node) lockAll(ctx context.Context, name string, vgs []string, locked ma
 
 // take runs with all volume groups locked.
 func (n *Node) take(ctx context.Context, r Request, groups map[string][]Pair, locked map[string]Locked,
-	release func(context.Context) error) (time.Duration, error) {
+	others Others) (Times, error) {
 	if err := n.journal.absent(); err != nil {
-		return 0, err
+		return Times{}, err
 	}
 	members, err := n.plan(ctx, groups, locked)
 	if err != nil {
-		return 0, err
+		return Times{}, err
 	}
 	for _, m := range members {
 		if err := n.kernel.DeleteThin(m.Pool, m.SnapshotID); err != nil &&
 			!errors.Is(err, devicemapper.ErrNoThinDevice) {
-			return 0, fmt.Errorf("prepare snapshot %s/%s: %w", m.VG, m.Snapshot, err)
+			return Times{}, fmt.Errorf("prepare snapshot %s/%s: %w", m.VG, m.Snapshot, err)
 		}
 	}
-	return n.guarded(ctx, r.Limit, members, locked, release)
+	return n.guarded(ctx, r.Limit, members, locked, others)
 }
 
-// plan reads LVM's metadata and the kernel, and returns the members of the group in the order of their suspension.
+// plan reads LVM's metadata and the kernel, and returns the members of the group.
 func (n *Node) plan(ctx context.Context, groups map[string][]Pair, locked map[string]Locked) ([]Member,
 	error) {
 	var members []Member

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -149,12 +150,18 @@ func (k *node) DeleteThin(_ string, id uint64) error {
 	return nil
 }
 
-func (k *node) watchdog(context.Context, []string, time.Duration, []*os.File) (func() error, error) {
+func (k *node) watchdog(context.Context, []string, time.Duration, []*os.File) (Watchdog, error) {
 	if err := k.call("watch"); err != nil {
 		return nil, err
 	}
-	return func() error { return k.call("unwatch") }, nil
+	return watcher{k}, nil
 }
+
+// watcher is a watchdog.
+type watcher struct{ k *node }
+
+func (w watcher) Signal() error { return w.k.call("signal") }
+func (w watcher) Stop() error   { return w.k.call("unwatch") }
 
 func (k *node) recorded() []string {
 	k.mu.Lock()
@@ -175,7 +182,19 @@ func (k *node) write(version int) {
 	}
 }
 
-func released(context.Context) error { return nil }
+func nothing(context.Context) error { return nil }
+
+// alone are the other nodes of a group that has none.
+var alone = Others{Locked: nothing, Held: nothing}
+
+// whenHeld are other nodes that need f until they have their snapshots.
+func whenHeld(f func(context.Context) error) Others { return Others{Locked: nothing, Held: f} }
+
+// recordedOthers are other nodes whose calls are recorded.
+func (k *node) recordedOthers() Others {
+	return Others{Locked: func(context.Context) error { return k.call("locked") },
+		Held: func(context.Context) error { return k.call("held") }}
+}
 
 func request(pairs []Pair) Request { return Request{Name: "g", Pairs: pairs, Limit: time.Second} }
 
@@ -184,18 +203,25 @@ func TestAGroupIsTaken(t *testing.T) {
 	n := k.start(t)
 	k.write(1)
 	for round := range 2 {
-		_, err := n.Take(t.Context(), request(pairs), func(context.Context) error {
+		others := k.recordedOthers()
+		held := others.Held
+		others.Held = func(ctx context.Context) error {
 			k.write(2) // has no effect
-			return k.call("release")
-		})
+			return held(ctx)
+		}
+		_, err := n.Take(t.Context(), request(pairs), others)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []string{"lock vg1", "volumes", "pool", "state LVM-v0", "state LVM-v1", "delete 101", "delete 102",
-			"watch",
-			"suspend LVM-v0", "suspend LVM-v1", "snap 101 1", "snap 102 2", "release", "state LVM-v0", "state LVM-v1",
-			"resume LVM-v1", "resume LVM-v0", "unwatch"}
-		if diff := cmp.Diff(want, k.recorded()); diff != "" {
+			"watch", "locked", "state LVM-v0", "state LVM-v1", "signal",
+			"suspend LVM-v0", "suspend LVM-v1", "snap 101 1", "snap 102 2", "held", "state LVM-v0", "state LVM-v1",
+			"resume LVM-v0", "resume LVM-v1", "unwatch"}
+		// The devices are suspended and resumed at the same time.
+		got := k.recorded()
+		slices.Sort(got[12:14])
+		slices.Sort(got[19:21])
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("round %d (-want +got):\n%s", round, diff)
 		}
 		if k.thin[101] != 1 || k.thin[102] != 1 {
@@ -219,17 +245,17 @@ func (k *node) atRest(t *testing.T, n *Node) {
 // TestEveryFailureResumesTheVolumes fails each call of a group snapshot in turn.
 func TestEveryFailureResumesTheVolumes(t *testing.T) {
 	for _, call := range []string{"lock vg1", "volumes", "pool", "state LVM-v1", "delete 102", "watch",
-		"suspend LVM-v0", "suspend LVM-v1", "snap 101 1", "snap 102 2", "release", "unwatch"} {
+		"locked", "signal", "suspend LVM-v0", "suspend LVM-v1", "snap 101 1", "snap 102 2", "held", "unwatch"} {
 		t.Run(call, func(t *testing.T) {
 			k, pairs := newNode(2)
 			n := k.start(t)
 			k.fails[call] = 1
-			_, err := n.Take(t.Context(), request(pairs), func(context.Context) error { return k.call("release") })
+			_, err := n.Take(t.Context(), request(pairs), k.recordedOthers())
 			if !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "group snapshot g") {
 				t.Errorf("got %v", err)
 			}
 			k.atRest(t, n)
-			if _, err := n.Take(t.Context(), request(pairs), released); err != nil {
+			if _, err := n.Take(t.Context(), request(pairs), alone); err != nil {
 				t.Errorf("again: %v", err)
 			}
 			k.atRest(t, n)
@@ -256,7 +282,7 @@ func TestAGroupIsRefusedBeforeAnythingChanges(t *testing.T) {
 			r := request(pairs)
 			change(k, &r)
 			before := len(k.suspended)
-			if _, err := k.start(t).Take(t.Context(), r, released); err == nil {
+			if _, err := k.start(t).Take(t.Context(), r, alone); err == nil {
 				t.Error("it succeeds")
 			}
 			for _, call := range k.recorded() {
@@ -276,15 +302,53 @@ func TestTheLimitEndsASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, pairs := newNode(2)
 		n := k.start(t)
-		took, err := n.Take(t.Context(), request(pairs), func(ctx context.Context) error {
+		took, err := n.Take(t.Context(), request(pairs), whenHeld(func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
-		})
-		if !errors.Is(err, ErrNotHeld) || took != time.Second {
-			t.Errorf("after %s: got %v", took, err)
+		}))
+		if !errors.Is(err, ErrNotHeld) || took != (Times{Suspended: time.Second, Waited: time.Second}) {
+			t.Errorf("after %+v: got %v", took, err)
 		}
 		k.atRest(t, n)
 	})
+}
+
+// TestNothingIsSuspendedForNodesThatAreNotReady: the node waits with locked volume groups, for a limited time.
+func TestNothingIsSuspendedForNodesThatAreNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, pairs := newNode(2)
+		n := k.start(t)
+		begun := time.Now()
+		took, err := n.Take(t.Context(), request(pairs), Others{Locked: func(ctx context.Context) error {
+			if !k.locked[vg] {
+				t.Error("a command of LVM can run")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}, Held: func(context.Context) error { return k.call("held") }})
+		if !errors.Is(err, ErrNotHeld) || took != (Times{}) || time.Since(begun) != lockedLimit {
+			t.Errorf("after %s: got %+v, %v", time.Since(begun), took, err)
+		}
+		for _, call := range k.recorded() {
+			if verb, _, _ := strings.Cut(call, " "); verb == "suspend" || verb == "snap" || verb == "signal" {
+				t.Errorf("got the call %s", call)
+			}
+		}
+		k.atRest(t, n)
+	})
+}
+
+// TestAVolumeThatIsSuspendedByOthersBeforeTheGroup is not resumed: this would end somebody else's suspension.
+func TestAVolumeThatIsSuspendedByOthersBeforeTheGroup(t *testing.T) {
+	k, pairs := newNode(2)
+	n := k.start(t)
+	_, err := n.Take(t.Context(), request(pairs), Others{Locked: func(context.Context) error {
+		return k.Suspend("LVM-v1")
+	}, Held: nothing})
+	if err == nil || !strings.Contains(err.Error(), "vg1/v1 is suspended") || !k.suspended["LVM-v1"] ||
+		k.suspended["LVM-v0"] {
+		t.Errorf("got %v, suspended: %v", err, k.suspended)
+	}
 }
 
 // TestAHangingKernelDoesNotKeepOthersSuspended: a file system that cannot be frozen, and a pool that does not respond.
@@ -297,7 +361,7 @@ func TestAHangingKernelDoesNotKeepOthersSuspended(t *testing.T) {
 				k.hangs[call] = make(chan struct{})
 				ended := make(chan error, 1)
 				go func() {
-					_, err := n.Take(t.Context(), request(pairs), released)
+					_, err := n.Take(t.Context(), request(pairs), alone)
 					ended <- err
 				}()
 				time.Sleep(time.Second + time.Millisecond)
@@ -335,7 +399,8 @@ func TestAVolumeThatWasResumedIsNoMember(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, pairs := newNode(2)
 			n := k.start(t)
-			_, err := n.Take(t.Context(), request(pairs), func(context.Context) error { return test.resume(k) })
+			held := func(context.Context) error { return test.resume(k) }
+			_, err := n.Take(t.Context(), request(pairs), whenHeld(held))
 			if !errors.Is(err, ErrNotHeld) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v", err)
 			}
@@ -350,12 +415,12 @@ func TestADeviceThatCannotBeResumed(t *testing.T) {
 		k, pairs := newNode(2)
 		n := k.start(t)
 		k.fails["resume LVM-v0"] = resumeAttempts
-		_, err := n.Take(t.Context(), request(pairs), released)
+		_, err := n.Take(t.Context(), request(pairs), alone)
 		if !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "may still be suspended") ||
 			!k.suspended["LVM-v0"] || k.suspended["LVM-v1"] {
 			t.Errorf("got %v, suspended: %v", err, k.suspended)
 		}
-		if _, err := n.Take(t.Context(), request(pairs), released); err == nil {
+		if _, err := n.Take(t.Context(), request(pairs), alone); err == nil {
 			t.Error("a group is taken")
 		}
 		k.fails["resume LVM-v0"] = resumeAttempts - 1
@@ -371,15 +436,15 @@ func TestADeviceThatCannotBeResumed(t *testing.T) {
 func TestOneGroupIsTakenAtATime(t *testing.T) {
 	k, pairs := newNode(1)
 	n := k.start(t)
-	_, err := n.Take(t.Context(), request(pairs), func(ctx context.Context) error {
+	_, err := n.Take(t.Context(), request(pairs), whenHeld(func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err := n.Take(ctx, request(pairs), released)
+		_, err := n.Take(ctx, request(pairs), alone)
 		if !errors.Is(err, context.Canceled) || !errors.Is(n.Recover(ctx), context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		return nil
-	})
+	}))
 	if err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -22,8 +22,8 @@ const (
 
 // guarded suspends the members with a journal and a watchdog. The journal stays if a device may still be suspended.
 func (n *Node) guarded(ctx context.Context, limit time.Duration, members []Member, locked map[string]Locked,
-	release func(context.Context) error) (took time.Duration, err error) {
-	h := &hold{kernel: n.kernel, members: members}
+	others Others) (Times, error) {
+	h := &hold{kernel: n.kernel, members: members, now: n.now}
 	var devices []string
 	record := map[string][]string{}
 	for _, m := range members {
@@ -37,75 +37,134 @@ func (n *Node) guarded(ctx context.Context, limit time.Duration, members []Membe
 		locks = append(locks, e.Lock)
 	}
 	if err := n.journal.write(record); err != nil {
-		return 0, err
+		return Times{}, err
 	}
-	stop, err := n.watch(ctx, devices, limit+watchMargin, locks)
+	watchdog, err := n.watch(ctx, devices, limit+watchMargin, locks)
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("start the watchdog of the suspension: %w", err), n.journal.remove())
+		return Times{}, errors.Join(fmt.Errorf("start the watchdog of the suspension: %w", err), n.journal.remove())
+	}
+	if err := n.awaitLocked(ctx, members, others, watchdog); err != nil {
+		return Times{}, errors.Join(err, watchdog.Stop(), n.journal.remove())
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	begun := n.now()
-	err = h.run(limited, release)
+	err = h.run(limited, others)
 	resumed := h.resumeAll()
-	took = n.now().Sub(begun)
+	took := h.times
+	took.Suspended = n.now().Sub(begun)
 	resumed = errors.Join(resumed, h.settle())
 	if resumed == nil {
-		return took, errors.Join(err, stop(), n.journal.remove())
+		return took, errors.Join(err, watchdog.Stop(), n.journal.remove())
 	}
 	return took, errors.Join(err, fmt.Errorf("volumes may still be suspended; the watchdog and the next node agent "+
-		"resume them; or on the node: dmsetup resume -u UUID: %w", resumed), stop())
+		"resume them; or on the node: dmsetup resume -u UUID: %w", resumed), watchdog.Stop())
+}
+
+// awaitLocked returns nil when all nodes of the group are ready, the states of the sources are still those of the plan,
+// and the watchdog runs.
+func (n *Node) awaitLocked(ctx context.Context, members []Member, others Others, watchdog Watchdog) error {
+	limited, cancel := context.WithTimeout(ctx, lockedLimit)
+	defer cancel()
+	if err := others.Locked(limited); err != nil {
+		return fmt.Errorf("%w: not all nodes of the group were ready in time: %w", ErrNotHeld, err)
+	}
+	if err := n.checkStates(members); err != nil {
+		return err
+	}
+	return watchdog.Signal()
 }
 
 // hold is one suspension of the members of a group.
 type hold struct {
 	kernel  Kernel
 	members []Member
-	// suspended are the devices that were suspended, in this order.
+	now     func() time.Time
+	times   Times
+	// suspended are the devices that were suspended.
 	suspended []string
-	// late is a request to the kernel that was not complete in time, or nil. lateDevice is the device that it suspends,
-	// if it does.
-	late       chan error
-	lateDevice string
+	// late are the requests to the kernel that were not complete in time, and calls their results.
+	late  int
+	calls chan call
 }
 
-// run suspends the members, creates their snapshots and waits for the release. It does not resume.
-func (h *hold) run(ctx context.Context, release func(context.Context) error) error {
-	for _, m := range h.members {
-		if m.Device == "" {
-			continue
-		}
-		if err := h.within(ctx, m.Device, func() error { return h.kernel.Suspend(m.Device) }); err != nil {
-			return fmt.Errorf("suspend volume %s/%s: %w", m.VG, m.Source, err)
-		}
-		h.suspended = append(h.suspended, m.Device)
+// call is the result of a request to the kernel. device is the device that it suspends, if it does.
+type call struct {
+	device string
+	err    error
+}
+
+// run suspends the members, creates their snapshots and waits for the other nodes. It does not resume.
+func (h *hold) run(ctx context.Context, others Others) error {
+	begun := h.now()
+	err := h.suspendAll(ctx)
+	h.times.Freezing = h.now().Sub(begun)
+	if err != nil {
+		return err
 	}
 	for _, m := range h.members {
-		err := h.within(ctx, "", func() error { return h.kernel.CreateThinSnapshot(m.Pool, m.SnapshotID, m.SourceID) })
+		err := h.within(ctx, "create snapshot "+m.VG+"/"+m.Snapshot+" of "+m.Source, []func() call{func() call {
+			return call{err: h.kernel.CreateThinSnapshot(m.Pool, m.SnapshotID, m.SourceID)}
+		}})
 		if err != nil {
-			return fmt.Errorf("create snapshot %s/%s of %s: %w", m.VG, m.Snapshot, m.Source, err)
+			return err
 		}
 	}
-	if err := release(ctx); err != nil {
-		return fmt.Errorf("%w: not all nodes of the group were ready in time: %w", ErrNotHeld, err)
+	begun = h.now()
+	err = others.Held(ctx)
+	h.times.Waited = h.now().Sub(begun)
+	if err != nil {
+		return fmt.Errorf("%w: not all nodes of the group had their snapshots in time: %w", ErrNotHeld, err)
 	}
 	return h.confirm()
 }
 
-// within calls the kernel, and returns at the end of ctx even if the call does not. Such a call stays in late.
-func (h *hold) within(ctx context.Context, device string, call func() error) error {
+// suspendAll suspends all members at the same time: a thin pool writes its metadata once for several flushes.
+func (h *hold) suspendAll(ctx context.Context) error {
+	var requests []func() call
+	for _, m := range h.members {
+		if m.Device == "" {
+			continue
+		}
+		requests = append(requests, func() call {
+			err := h.kernel.Suspend(m.Device)
+			if err != nil {
+				err = fmt.Errorf("volume %s/%s: %w", m.VG, m.Source, err)
+			}
+			return call{m.Device, err}
+		})
+	}
+	return h.within(ctx, "suspend the volumes", requests)
+}
+
+// within sends requests to the kernel, and returns at the end of ctx even if the kernel has not completed them. Those
+// stay in late.
+func (h *hold) within(ctx context.Context, what string, requests []func() call) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, err)
+		return fmt.Errorf("%s: %w: %w", what, ErrNotHeld, err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- call() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		h.late, h.lateDevice = done, device
-		return fmt.Errorf("%w: the kernel has not completed it in time: %w", ErrNotHeld, ctx.Err())
+	h.calls = make(chan call, len(requests))
+	for _, request := range requests {
+		go func() { h.calls <- request() }()
 	}
+	var errs []error
+	for done := range requests {
+		select {
+		case c := <-h.calls:
+			errs = append(errs, c.err)
+			if c.err == nil && c.device != "" {
+				h.suspended = append(h.suspended, c.device)
+			}
+		case <-ctx.Done():
+			h.late = len(requests) - done
+			return fmt.Errorf("%s: %w: the kernel has not completed it in time: %w", what, ErrNotHeld,
+				errors.Join(append(errs, ctx.Err())...))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // confirm returns an error if a member is no longer suspended. It runs after the release, so each member that is still
@@ -127,25 +186,28 @@ func (h *hold) confirm() error {
 	return nil
 }
 
-// resumeAll resumes what was suspended, in reverse order. It tries every device.
+// resumeAll resumes what was suspended. It tries all devices at the same time, so that none waits for another one that
+// cannot be resumed at once.
 func (h *hold) resumeAll() error {
-	var errs []error
-	for _, device := range slices.Backward(h.suspended) {
-		errs = append(errs, resume(h.kernel, device))
+	errs := make([]error, len(h.suspended))
+	var wait sync.WaitGroup
+	for i, device := range h.suspended {
+		wait.Go(func() { errs[i] = resume(h.kernel, device) })
 	}
+	wait.Wait()
 	return errors.Join(errs...)
 }
 
-// settle waits for a request to the kernel that was late, and resumes the device that it has suspended.
+// settle waits for the requests to the kernel that were late, and resumes the devices that they have suspended, each as
+// soon as it is.
 func (h *hold) settle() error {
-	if h.late == nil {
-		return nil
+	var errs []error
+	for range h.late {
+		if c := <-h.calls; c.err == nil && c.device != "" { // a suspension that failed has no effect
+			errs = append(errs, resume(h.kernel, c.device))
+		}
 	}
-	err := <-h.late
-	if h.lateDevice == "" || err != nil {
-		return nil // a suspension that failed has no effect
-	}
-	return resume(h.kernel, h.lateDevice)
+	return errors.Join(errs...)
 }
 
 // resume resumes a device, and repeats it after an error. A device that no longer exists is not suspended.

@@ -1,7 +1,6 @@
 package groupsnapshot
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -13,8 +12,8 @@ import (
 
 // TestTheNextAgentResumesTheVolumes ends an agent at each of its calls: the next one finds the journal.
 func TestTheNextAgentResumesTheVolumes(t *testing.T) {
-	for _, call := range []string{"watch", "suspend LVM-v0", "suspend LVM-v1", "snap 101 1", "snap 102 2", "release",
-		"resume LVM-v1", "resume LVM-v0", "unwatch"} {
+	for _, call := range []string{"watch", "locked", "signal", "suspend LVM-v0", "suspend LVM-v1",
+		"snap 101 1", "snap 102 2", "held", "resume LVM-v1", "resume LVM-v0", "unwatch"} {
 		t.Run(call, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, pairs := newNode(2)
@@ -25,7 +24,7 @@ func TestTheNextAgentResumesTheVolumes(t *testing.T) {
 				go func() {
 					defer close(first)
 					_, _ = k.startAt(path).Take(t.Context(), Request{Name: "g", Pairs: pairs, Limit: MaxLimit},
-						func(context.Context) error { return k.call("release") })
+						k.recordedOthers())
 				}()
 				synctest.Wait()
 				next, _ := newNode(2)
@@ -66,7 +65,7 @@ func TestAJournalThatCannotBeReadIsAnError(t *testing.T) {
 			if err := n.Recover(t.Context()); err == nil {
 				t.Errorf("%.5q is read", content)
 			}
-			if _, err := n.Take(t.Context(), request(pairs), released); err == nil {
+			if _, err := n.Take(t.Context(), request(pairs), alone); err == nil {
 				t.Errorf("%.5q: a group is taken", content)
 			}
 		}

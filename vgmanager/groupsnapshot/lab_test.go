@@ -49,11 +49,11 @@ func TestMain(m *testing.M) {
 	case os.Getenv(holdVariable) != "":
 		n := newAgent(lvm.New(nodelvm.New()), os.Getenv(holdVariable))
 		_, err := n.Take(context.Background(), Request{Name: "killed", Pairs: labPairs(), Limit: MaxLimit},
-			func(ctx context.Context) error {
+			whenHeld(func(ctx context.Context) error {
 				fmt.Println("held")
 				<-ctx.Done()
 				return ctx.Err()
-			})
+			}))
 		fmt.Println(err)
 	default:
 		os.Exit(m.Run())
@@ -258,15 +258,14 @@ func TestLabAGroupIsOfOneMoment(t *testing.T) {
 	for round := range rounds {
 		b.prepare(true)
 		var during []uint64
-		took, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: MaxLimit},
-			func(context.Context) error { return nil })
+		took, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: MaxLimit}, alone)
 		b.ok(err)
 		b.atRest()
 		b.keep()
 		if during = b.versions("s"); isTorn(during) || during[0] == 0 {
 			t.Errorf("round %d: the snapshots are of several moments: %v", round, during)
 		}
-		t.Logf("round %d: %d volumes were suspended for %s: %v", round, members, took, during)
+		t.Logf("round %d: %d volumes were suspended for %s: %v", round, members, took.Suspended, during)
 		b.drop()
 	}
 	b.run("udevadm", "settle")
@@ -322,8 +321,7 @@ func TestLabFileSystemsAreFrozen(t *testing.T) {
 	}()
 	for range 3 {
 		b.prepare(false)
-		_, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: MaxLimit},
-			func(context.Context) error { return nil })
+		_, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: MaxLimit}, alone)
 		b.ok(err)
 		b.keep()
 		var numbers []int
@@ -354,7 +352,7 @@ func TestLabLVMWaitsForAGroup(t *testing.T) {
 	b.prepare(true)
 	const once = "global/wait_for_locks=0"
 	_, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: MaxLimit},
-		func(context.Context) error {
+		whenHeld(func(context.Context) error {
 			for _, args := range [][]string{{"lvchange", "--config", once, "--addtag", "x", labGroup + "/v0"},
 				{"lvcreate", "--config", once, "-s", "-n", "other", labGroup + "/v0"}} {
 				if out, err := b.try(args[0], args[1:]...); err == nil || !strings.Contains(out, "lock") {
@@ -362,7 +360,7 @@ func TestLabLVMWaitsForAGroup(t *testing.T) {
 				}
 			}
 			return nil
-		})
+		}))
 	b.ok(err)
 	b.run("lvchange", "--config", once, "--addtag", "x", labGroup+"/v0")
 	b.keep()
@@ -377,11 +375,11 @@ func TestLabNothingIsKeptOverTheLimit(t *testing.T) {
 	for range 2 {
 		b.prepare(true)
 		took, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: 200 * time.Millisecond},
-			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+			whenHeld(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
 		if !errors.Is(err, ErrNotHeld) {
 			t.Errorf("got %v", err)
 		}
-		t.Logf("the volumes were suspended for %s", took)
+		t.Logf("the volumes were suspended for %s", took.Suspended)
 		b.atRest()
 		b.drop()
 	}

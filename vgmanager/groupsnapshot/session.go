@@ -14,7 +14,7 @@ const reportLimit = 10 * time.Second
 
 // Taker takes the snapshots of a group on this node. It is a *Node.
 type Taker interface {
-	Take(ctx context.Context, r Request, release func(ctx context.Context) error) (time.Duration, error)
+	Take(ctx context.Context, r Request, others Others) (Times, error)
 }
 
 // Volumes creates pending snapshots and makes them usable. Both can be repeated.
@@ -65,40 +65,46 @@ func (s *Session) Act(ctx context.Context, r groupprotocol.Request, state groupp
 func (s *Session) prepare(ctx context.Context, r groupprotocol.Request) error {
 	for _, p := range s.Pairs {
 		if err := s.Volumes.Prepare(ctx, p); err != nil {
-			return s.report(ctx, failed(r.Attempt, 0, fmt.Errorf("create pending snapshot %s/%s of %s: %w", p.VG,
+			return s.report(ctx, failed(r.Attempt, Times{}, fmt.Errorf("create pending snapshot %s/%s of %s: %w", p.VG,
 				p.Snapshot, p.Source, err)))
 		}
 	}
 	return s.report(ctx, groupprotocol.State{Attempt: r.Attempt, Phase: groupprotocol.Prepared})
 }
 
-// take holds the volumes until the release, or the time limit.
+// take locks the volume groups, and suspends the volumes when the other nodes have done so, too.
 func (s *Session) take(ctx context.Context, r groupprotocol.Request) error {
 	request := Request{Name: s.Name, Pairs: s.Pairs, Limit: r.Limit}
-	took, err := s.Taker.Take(ctx, request, func(ctx context.Context) error {
-		held := groupprotocol.State{Attempt: r.Attempt, Phase: groupprotocol.Held}
-		if err := s.Link.Report(ctx, held); err != nil {
-			return fmt.Errorf("report that the volumes are suspended: %w", err)
-		}
-		return s.awaitRelease(ctx, r.Attempt)
+	took, err := s.Taker.Take(ctx, request, Others{
+		Locked: func(ctx context.Context) error {
+			return s.reach(ctx, r.Attempt, groupprotocol.Locked, groupprotocol.Suspend)
+		},
+		Held: func(ctx context.Context) error {
+			return s.reach(ctx, r.Attempt, groupprotocol.Held, groupprotocol.Release)
+		},
 	})
 	if err != nil {
 		return s.report(ctx, failed(r.Attempt, took, err))
 	}
-	return s.report(ctx, groupprotocol.State{Attempt: r.Attempt, Phase: groupprotocol.Taken, Suspended: took})
+	return s.report(ctx, groupprotocol.State{Attempt: r.Attempt, Phase: groupprotocol.Taken,
+		Suspended: took.Suspended, Freezing: took.Freezing, Waited: took.Waited})
 }
 
-// awaitRelease returns nil when the operator has requested the release of the attempt.
-func (s *Session) awaitRelease(ctx context.Context, attempt int) error {
-	released := false
+// reach reports the phase that this node has reached, and returns nil when the operator has requested the next one of
+// the attempt.
+func (s *Session) reach(ctx context.Context, attempt int, reached, next groupprotocol.Phase) error {
+	if err := s.Link.Report(ctx, groupprotocol.State{Attempt: attempt, Phase: reached}); err != nil {
+		return fmt.Errorf("report phase %s: %w", reached, err)
+	}
+	goOn := false
 	err := s.Link.Watch(ctx, func(r groupprotocol.Request) (ended bool) {
-		ended, released = groupprotocol.IsReleased(r, attempt)
+		ended, goOn = groupprotocol.Follow(r, attempt, next)
 		return ended
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the other nodes of the group: %w", err)
 	}
-	if !released {
+	if !goOn {
 		return errors.New("another node of the group has failed")
 	}
 	return nil
@@ -114,8 +120,9 @@ func (s *Session) keep(ctx context.Context, r groupprotocol.Request) error {
 	return s.report(ctx, groupprotocol.State{Attempt: r.Attempt, Phase: groupprotocol.Usable})
 }
 
-func failed(attempt int, took time.Duration, err error) groupprotocol.State {
-	return groupprotocol.State{Attempt: attempt, Phase: groupprotocol.Failed, Reason: err.Error(), Suspended: took}
+func failed(attempt int, took Times, err error) groupprotocol.State {
+	return groupprotocol.State{Attempt: attempt, Phase: groupprotocol.Failed, Reason: err.Error(),
+		Suspended: took.Suspended, Freezing: took.Freezing, Waited: took.Waited}
 }
 
 // report records a state, also if the context has ended: then an agent that stops says so before it does.

@@ -74,9 +74,11 @@ func asked(attempt int, phase groupprotocol.Phase) groupprotocol.Request {
 
 func TestASessionFollowsTheOperator(t *testing.T) {
 	s, o, n := newSession(t)
+	o.requests <- asked(1, groupprotocol.Lock) // out of date
+	o.requests <- asked(1, groupprotocol.Suspend)
 	o.requests <- asked(1, groupprotocol.Suspend) // out of date
 	o.requests <- asked(1, groupprotocol.Release)
-	for _, phase := range []groupprotocol.Phase{groupprotocol.Prepare, groupprotocol.Suspend, groupprotocol.Release,
+	for _, phase := range []groupprotocol.Phase{groupprotocol.Prepare, groupprotocol.Lock, groupprotocol.Release,
 		groupprotocol.Keep} {
 		for range 2 {
 			if err := s.Act(t.Context(), asked(1, phase), o.last()); err != nil {
@@ -84,13 +86,15 @@ func TestASessionFollowsTheOperator(t *testing.T) {
 			}
 		}
 	}
-	want := []groupprotocol.Phase{groupprotocol.Prepared, groupprotocol.Held, groupprotocol.Taken, groupprotocol.Usable}
+	want := []groupprotocol.Phase{groupprotocol.Prepared, groupprotocol.Locked, groupprotocol.Held,
+		groupprotocol.Taken, groupprotocol.Usable}
 	if diff := cmp.Diff(want, o.phases()); diff != "" {
 		t.Error(diff)
 	}
 	o.k.atRest(t, n)
 	calls := strings.Join(o.k.recorded(), ",")
-	for _, part := range []string{"snap 102 2,report Held,state LVM-v0", "unwatch,report Taken", "keep s0,keep s1"} {
+	for _, part := range []string{"watch,report Locked,state LVM-v0", "snap 102 2,report Held,state LVM-v0",
+		"unwatch,report Taken", "keep s0,keep s1"} {
 		if !strings.Contains(calls, part) {
 			t.Errorf("got the calls %s, want %s", calls, part)
 		}
@@ -104,17 +108,24 @@ func TestASessionThatFails(t *testing.T) {
 		want   string
 	}{
 		"prepare":       {func(o *operator) { o.k.fails["prepare s1"] = 1 }, "pending snapshot vg1/s1 of v1"},
-		"suspend":       {func(o *operator) { o.k.fails["suspend LVM-v1"] = 1 }, "suspend volume vg1/v1"},
-		"report":        {func(o *operator) { o.k.fails["report Held"] = 1 }, "report that the volumes are suspended"},
+		"suspend":       {func(o *operator) { o.k.fails["suspend LVM-v1"] = 1 }, "suspend the volumes: volume vg1/v1"},
+		"first report":  {func(o *operator) { o.k.fails["report Locked"] = 1 }, "report phase Locked"},
+		"report":        {func(o *operator) { o.k.fails["report Held"] = 1 }, "report phase Held"},
 		"other node":    {func(o *operator) { o.requests <- asked(2, groupprotocol.Prepare) }, "another node"},
 		"no release":    {func(*operator) {}, "wait for the other nodes"},
 		"early release": {func(o *operator) { o.requests <- asked(0, groupprotocol.Release) }, "wait for the other"},
+		"not locked": {func(o *operator) {
+			<-o.requests
+			o.requests <- asked(2, groupprotocol.Prepare)
+		}, "not all nodes of the group were ready"},
+		"never locked": {func(o *operator) { <-o.requests }, "not all nodes of the group were ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, o, n := newSession(t)
+				o.requests <- asked(1, groupprotocol.Suspend)
 				test.change(o)
-				for _, phase := range []groupprotocol.Phase{groupprotocol.Prepare, groupprotocol.Suspend} {
+				for _, phase := range []groupprotocol.Phase{groupprotocol.Prepare, groupprotocol.Lock} {
 					if err := s.Act(t.Context(), asked(1, phase), o.last()); err != nil {
 						t.Fatal(err)
 					}
@@ -132,12 +143,13 @@ func TestASessionThatFails(t *testing.T) {
 // TestALostReportFailsTheAttempt: the API server still has Held, and the snapshots may not be kept.
 func TestALostReportFailsTheAttempt(t *testing.T) {
 	s, o, n := newSession(t)
+	o.requests <- asked(1, groupprotocol.Suspend)
 	o.requests <- asked(1, groupprotocol.Release)
 	if err := s.Act(t.Context(), asked(1, groupprotocol.Prepare), o.last()); err != nil {
 		t.Fatal(err)
 	}
 	o.k.fails["report Taken"] = 1
-	if err := s.Act(t.Context(), asked(1, groupprotocol.Suspend), o.last()); !errors.Is(err, errFailed) {
+	if err := s.Act(t.Context(), asked(1, groupprotocol.Lock), o.last()); !errors.Is(err, errFailed) {
 		t.Errorf("got %v", err)
 	}
 	o.k.atRest(t, n)
@@ -146,7 +158,8 @@ func TestALostReportFailsTheAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []groupprotocol.Phase{groupprotocol.Prepared, groupprotocol.Held, groupprotocol.Failed}
+	want := []groupprotocol.Phase{groupprotocol.Prepared, groupprotocol.Locked, groupprotocol.Held,
+		groupprotocol.Failed}
 	if diff := cmp.Diff(want, o.phases()); diff != "" {
 		t.Error(diff)
 	}
@@ -174,13 +187,15 @@ func TestKeepIsRepeated(t *testing.T) {
 func TestAnAgentThatStopsSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, o, n := newSession(t)
+		o.requests <- asked(1, groupprotocol.Suspend)
 		o.states = []groupprotocol.State{{Attempt: 1, Phase: groupprotocol.Prepared}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if err := s.Act(ctx, asked(1, groupprotocol.Suspend), o.last()); err != nil {
+		if err := s.Act(ctx, asked(1, groupprotocol.Lock), o.last()); err != nil {
 			t.Fatal(err)
 		}
-		if got := o.last(); got.Phase != groupprotocol.Failed || got.Suspended != time.Millisecond {
+		if got := o.last(); got.Phase != groupprotocol.Failed || got.Suspended != time.Millisecond ||
+			got.Waited != time.Millisecond {
 			t.Errorf("got %+v", got)
 		}
 		o.k.atRest(t, n)

@@ -31,13 +31,13 @@ const (
 // WatchWith returns a Watch that runs the command of WatchdogCommand in a process of its own. program is the absolute
 // path of lvms.
 func WatchWith(programs *host.Local, program string) Watch {
-	return func(_ context.Context, devices []string, limit time.Duration, locks []*os.File) (func() error, error) {
+	return func(_ context.Context, devices []string, limit time.Duration, locks []*os.File) (Watchdog, error) {
 		args := append([]string{watchdogCommand, "--limit", limit.String(), "--"}, devices...)
 		companion, err := programs.StartCompanion(locks, program, args...)
 		if err != nil {
 			return nil, err
 		}
-		return companion.Stop, nil
+		return companion, nil
 	}
 }
 
@@ -45,8 +45,9 @@ func WatchWith(programs *host.Local, program string) Watch {
 //
 // The watchdog leaves the cgroup of its container, because the container runtime kills the processes in it when the
 // agent ends, and it ignores the signals that end a process. It resumes the devices when its stdin ends, or at the time
-// limit, and then once a second until its stdin ends: the kernel may complete a suspension late. The kernel closes the
-// stdin of the watchdog only after the last thread of the agent has left the kernel, so nothing is suspended later.
+// limit after the first byte in its stdin, and then once a second until its stdin ends: the kernel may complete a
+// suspension late. The kernel closes the stdin of the watchdog only after the last thread of the agent has left the
+// kernel, so nothing is suspended later.
 // Until the watchdog ends, it holds the locks of LVM that it has inherited.
 func WatchdogCommand() *cobra.Command {
 	var limit time.Duration
@@ -62,7 +63,8 @@ func WatchdogCommand() *cobra.Command {
 			return watch(c.InOrStdin(), c.OutOrStdout(), devicemapper.NewChanger(), devices, limit)
 		},
 	}
-	command.Flags().DurationVar(&limit, "limit", 0, "time after which the devices are resumed in any case")
+	command.Flags().DurationVar(&limit, "limit", 0,
+		"time after the first byte in stdin after which the devices are resumed in any case")
 	return command
 }
 
@@ -82,27 +84,35 @@ func leaveCgroup(root string) error {
 	return nil
 }
 
-// watch resumes the devices when stdin ends and, if it does not, after the limit and once a second.
+// watch resumes the devices when stdin ends and, if it does not, once a second after the limit, which begins with the
+// first byte in stdin.
 func watch(stdin io.Reader, stdout io.Writer, kernel Kernel, devices []string, limit time.Duration) error {
-	ended := make(chan struct{})
+	begun, ended := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = io.Copy(io.Discard, stdin)
+		if _, err := io.ReadFull(stdin, make([]byte, 1)); err == nil {
+			begun <- struct{}{}
+			_, _ = io.Copy(io.Discard, stdin)
+		}
 	}()
 	if _, err := fmt.Fprintln(stdout, host.Ready); err != nil {
 		return err
 	}
 	last := time.NewTimer(watchEnd)
 	defer last.Stop()
-	for wait := limit; ; wait = watchInterval {
+	var next <-chan time.Time
+	for {
 		select {
+		case <-begun:
+			next = time.After(limit)
 		case <-ended:
 			return resumeSuspended(kernel, devices)
 		case <-last.C:
 			return errors.Join(errors.New("the node agent has neither resumed the devices nor ended"),
 				resumeSuspended(kernel, devices))
-		case <-time.After(wait):
+		case <-next:
 			_ = resumeSuspended(kernel, devices) // again after a second
+			next = time.After(watchInterval)
 		}
 	}
 }

@@ -62,6 +62,12 @@ func TestTheWatchdogResumesAtItsLimit(t *testing.T) {
 		read, write := io.Pipe()
 		ended := make(chan error, 1)
 		go func() { ended <- watch(read, io.Discard, k, watched, time.Minute) }()
+		time.Sleep(2 * time.Minute) // the volume groups are locked, and nothing is suspended yet
+		synctest.Wait()
+		if !k.isSuspended() {
+			t.Error("resumed before the limit has begun")
+		}
+		_, _ = write.Write([]byte{'\n'})
 		time.Sleep(time.Minute - 1)
 		synctest.Wait()
 		if !k.isSuspended() {

@@ -25,7 +25,7 @@ const (
 // own. Its stdin ends when this process ends, however it ends, or calls Stop.
 type Companion struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	stderr *bounded
 	ended  chan error
 }
@@ -73,6 +73,14 @@ func startCompanion(files []*os.File, limit time.Duration, name string, args []s
 	}
 	_ = c.cmd.Process.Kill()
 	return nil, c.failure(errors.Join(errors.New("it was not ready in time or has ended"), <-c.ended, stdin.Close()))
+}
+
+// Signal writes a byte to the stdin of the program. It returns an error if the program has ended.
+func (c *Companion) Signal() error {
+	if _, err := c.stdin.Write([]byte{'\n'}); err != nil {
+		return fmt.Errorf("signal %s: %w", c.cmd.Path, err)
+	}
+	return nil
 }
 
 // Stop ends the program by the end of its stdin, and returns an error if it failed. It kills a program that does not

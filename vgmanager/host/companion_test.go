@@ -30,6 +30,37 @@ func TestACompanionRunsUntilItsStdinEnds(t *testing.T) {
 	}
 }
 
+func TestACompanionIsSignaled(t *testing.T) {
+	read := filepath.Join(t.TempDir(), "read")
+	file, err := os.Create(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewLocal().StartCompanion([]*os.File{file}, script(t, "echo ready\ncat >&3"))
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := c.Signal(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(read); err != nil || string(got) != "\n\n" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	ended, err := NewLocal().StartCompanion(nil, script(t, "echo ready"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-ended.ended
+	if err := ended.Signal(); err == nil {
+		t.Error("a program that has ended was signaled")
+	}
+}
+
 func TestACompanionThatFailsIsAnError(t *testing.T) {
 	c, err := NewLocal().StartCompanion(nil, script(t, "echo ready; cat; echo 'it broke' >&2; exit 5"))
 	if err != nil {

@@ -54,8 +54,8 @@ type GroupEngine interface {
 }
 
 // GroupReconciler acts on the requests of the CSI controller for group snapshots, on the one LogicalVolume of each
-// group on this node that has the request. It writes the state to the same object, and the status to all LogicalVolumes of
-// the group when their snapshots are usable.
+// group on this node that has the request. It writes the state to the same object, and the status to all LogicalVolumes
+// of the group when their snapshots are usable.
 type GroupReconciler struct {
 	volumes *Reconciler
 	engine  GroupEngine
@@ -283,7 +283,7 @@ func (l groupLink) Report(ctx context.Context, s groupprotocol.State) error {
 	}
 	if s.Phase == groupprotocol.Failed || s.Phase == groupprotocol.Taken {
 		log.FromContext(ctx).Info("reported the state of a group snapshot", "phase", s.Phase, "attempt", s.Attempt,
-			"cause", s.Reason, "suspended", s.Suspended)
+			"cause", s.Reason, "suspended", s.Suspended, "freezing", s.Freezing, "waited", s.Waited)
 	}
 	return nil
 }

@@ -31,18 +31,26 @@ type groupNode struct {
 	// taken are the requests to take snapshots. during is called while the volumes are suspended, before the release.
 	taken  []groupsnapshot.Request
 	during func(n *groupNode)
+	// locked is called while the volume groups are locked.
+	locked func(n *groupNode)
 	// recovers are the results of attempts to resume what was left suspended.
 	recovers []error
 }
 
 // Take calls release like a node that has taken the snapshots.
 func (n *groupNode) Take(ctx context.Context, r groupsnapshot.Request,
-	release func(context.Context) error) (time.Duration, error) {
+	others groupsnapshot.Others) (groupsnapshot.Times, error) {
 	n.taken = append(n.taken, r)
+	if n.locked != nil {
+		n.locked(n)
+	}
+	if err := others.Locked(ctx); err != nil {
+		return groupsnapshot.Times{}, err
+	}
 	if n.during != nil {
 		n.during(n)
 	}
-	return time.Millisecond, release(ctx)
+	return groupsnapshot.Times{Suspended: time.Millisecond}, others.Held(ctx)
 }
 
 func (n *groupNode) Recover(context.Context) error {
@@ -157,8 +165,9 @@ func TestAGroupIsTakenPhaseByPhase(t *testing.T) {
 		}
 	}
 
+	n.locked = func(n *groupNode) { n.request(1, groupprotocol.Suspend) }
 	n.during = func(n *groupNode) { n.request(1, groupprotocol.Release) }
-	n.request(1, groupprotocol.Suspend)
+	n.request(1, groupprotocol.Lock)
 	n.actTo(1, groupprotocol.Taken, "")
 	want := []groupsnapshot.Pair{{VG: "thin", Source: string(n.get("a").UID), Snapshot: "uid-s1"},
 		{VG: "thin", Source: string(n.get("b").UID), Snapshot: "uid-s2"}}
@@ -229,15 +238,17 @@ func TestAPartOfAGroupThatFails(t *testing.T) {
 
 // TestAnAgentThatEndsWhileVolumesAreSuspended: the next one does not know whether they were all suspended together.
 func TestAnAgentThatEndsWhileVolumesAreSuspended(t *testing.T) {
-	for _, phase := range []groupprotocol.Phase{groupprotocol.Suspend, groupprotocol.Release} {
-		n := newGroupNode(t)
-		n.request(1, groupprotocol.Prepare)
-		n.must(n.act())
-		n.annotate(v1alpha1.GroupStateAnnotation, `{"attempt":1,"phase":"Held"}`)
-		n.request(1, phase)
-		n.actTo(1, groupprotocol.Failed, "has ended while")
-		if len(n.taken) > 0 {
-			t.Errorf("%s: got %+v", phase, n.taken)
+	for _, state := range []groupprotocol.Phase{groupprotocol.Locked, groupprotocol.Held} {
+		for _, phase := range []groupprotocol.Phase{groupprotocol.Lock, groupprotocol.Suspend, groupprotocol.Release} {
+			n := newGroupNode(t)
+			n.request(1, groupprotocol.Prepare)
+			n.must(n.act())
+			n.annotate(v1alpha1.GroupStateAnnotation, fmt.Sprintf(`{"attempt":1,"phase":%q}`, state))
+			n.request(1, phase)
+			n.actTo(1, groupprotocol.Failed, "has ended while")
+			if len(n.taken) > 0 {
+				t.Errorf("%s in %s: got %+v", state, phase, n.taken)
+			}
 		}
 	}
 }
@@ -247,8 +258,9 @@ func TestARequestThatEndsTheSuspension(t *testing.T) {
 	n := newGroupNode(t)
 	n.request(1, groupprotocol.Prepare)
 	n.must(n.act())
+	n.locked = func(n *groupNode) { n.request(1, groupprotocol.Suspend) }
 	n.during = func(n *groupNode) { n.request(2, groupprotocol.Prepare) }
-	n.request(1, groupprotocol.Suspend)
+	n.request(1, groupprotocol.Lock)
 	n.must(n.act())
 	got, err := service.GroupStateOf(n.get("s1"))
 	if err != nil || got.Attempt != 1 || got.Phase != groupprotocol.Failed {
@@ -256,8 +268,9 @@ func TestARequestThatEndsTheSuspension(t *testing.T) {
 	}
 	n.actTo(2, groupprotocol.Prepared, "")
 
+	n.locked = func(n *groupNode) { n.request(2, groupprotocol.Suspend) }
 	n.during = func(n *groupNode) { n.must(n.api.Delete(n.Context(), n.get("s1"))) }
-	n.request(2, groupprotocol.Suspend)
+	n.request(2, groupprotocol.Lock)
 	n.must(n.act())
 	if got, err := service.GroupStateOf(n.get("s1")); err != nil || got.Phase != groupprotocol.Failed {
 		t.Errorf("got %+v, %v", got, err)

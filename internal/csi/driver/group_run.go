@@ -118,8 +118,9 @@ type run struct {
 	leaders []*leader
 	joined  *waiter
 	states  []groupprotocol.State
-	// suspended is the longest time for which a node has suspended its volumes.
-	suspended time.Duration
+	// suspended is the longest time for which a node has suspended its volumes. freezing and waited are the longest
+	// parts of it, of any node.
+	suspended, freezing, waited time.Duration
 }
 
 // complete takes the snapshots of a group whose LogicalVolumes exist.
@@ -196,7 +197,7 @@ func (r *run) await(waiting context.Context, request groupprotocol.Request) (gro
 	switch request.Phase {
 	case groupprotocol.Prepare:
 		limit = touchLimit
-	case groupprotocol.Suspend, groupprotocol.Release:
+	case groupprotocol.Lock, groupprotocol.Suspend, groupprotocol.Release:
 		limit = request.Limit + suspendMargin
 	}
 	ctx, cancel := context.WithTimeout(waiting, limit)
@@ -220,7 +221,8 @@ func (r *run) await(waiting context.Context, request groupprotocol.Request) (gro
 			return request, groupprotocol.Pending, status.Errorf(codes.DeadlineExceeded,
 				"%s is not complete yet: nodes have not reached phase %s", r.group, request.Phase)
 		case request.Phase == groupprotocol.Prepare && len(silent) > 0,
-			request.Phase == groupprotocol.Suspend, request.Phase == groupprotocol.Release:
+			request.Phase == groupprotocol.Lock, request.Phase == groupprotocol.Suspend,
+			request.Phase == groupprotocol.Release:
 			return groupprotocol.Retry(request), groupprotocol.Failure, nil
 		}
 		ctx, cancel = context.WithCancel(waiting) // all nodes have begun
@@ -249,6 +251,8 @@ func (r *run) observe(ctx context.Context) error {
 		}
 		r.states = append(r.states, state)
 		r.suspended = max(r.suspended, state.Suspended)
+		r.freezing = max(r.freezing, state.Freezing)
+		r.waited = max(r.waited, state.Waited)
 		l.lv = now
 	}
 	return nil
@@ -286,12 +290,18 @@ func (r *run) reason() string {
 	return strings.Join(reasons, "; ")
 }
 
-// send writes a request to the leaders, the first one first.
+// send writes a request to the leaders, the first one first. Suspend and Release are written to all leaders at once,
+// because volumes are suspended meanwhile: they decide nothing. If another operator has requested the next attempt of
+// the first leader, no node can become Taken in the next attempt because of them, and in this attempt all nodes were
+// Locked, or Held, when they were written.
 func (r *run) send(ctx context.Context, request groupprotocol.Request) error {
-	if err := r.write(ctx, r.leaders[0], request); err != nil {
-		return err
+	others := r.leaders
+	if request.Phase != groupprotocol.Suspend && request.Phase != groupprotocol.Release {
+		if err := r.write(ctx, r.leaders[0], request); err != nil {
+			return err
+		}
+		others = r.leaders[1:]
 	}
-	others := r.leaders[1:]
 	errs := make([]error, len(others))
 	var wait sync.WaitGroup
 	for i, l := range others {
@@ -358,7 +368,8 @@ func (r *run) fail(ctx, waiting context.Context, next groupprotocol.Request, rea
 
 func (r *run) logTaken(ctx context.Context) {
 	log.FromContext(ctx).Info("took a group snapshot", "group", r.id, "attempt", r.leaders[0].request.Attempt,
-		"volumes", len(r.members), "nodes", len(r.leaders), "suspended", r.suspended.String())
+		"volumes", len(r.members), "nodes", len(r.leaders), "suspended", r.suspended.String(), "freezing",
+		r.freezing.String(), "waited", r.waited.String())
 }
 
 // settle removes the annotations of a complete group that only its creation needed, those of the first leader last.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,10 +36,12 @@ type groupWorld struct {
 	older map[string]bool
 	// failing returns why a node fails in a phase of an attempt, or "".
 	failing func(node string, r groupprotocol.Request) string
-	// held are the leaders whose volumes are suspended, by name.
+	// held are the leaders whose volume groups are locked or whose volumes are suspended, by name.
 	held map[string]bool
 	// attempts is the last attempt that a node has seen.
 	attempts int
+	// mu orders the agents: requests of two nodes can be written at the same time.
+	mu sync.Mutex
 	// process is the group controller service that runs.
 	process *GroupServer
 }
@@ -53,7 +56,11 @@ func newGroupWorld(t *testing.T) *groupWorld {
 		w.must(err)
 		w.ids = append(w.ids, response.GetVolume().GetVolumeId())
 	}
-	w.agent = w.member
+	w.agent = func(lv *topolvmv1.LogicalVolume) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.member(lv)
+	}
 	return w
 }
 
@@ -90,8 +97,12 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 	state, err := service.GroupStateOf(lv)
 	w.must(err)
 	if w.held[lv.Name] {
-		if ended, released := groupprotocol.IsReleased(request.Request, state.Attempt); ended && released {
-			w.report(lv, request, groupprotocol.Taken)
+		next, done := groupprotocol.Suspend, groupprotocol.Held
+		if state.Phase == groupprotocol.Held {
+			next, done = groupprotocol.Release, groupprotocol.Taken
+		}
+		if ended, goOn := groupprotocol.Follow(request.Request, state.Attempt, next); ended && goOn {
+			w.report(lv, request, done)
 		} else if ended { // it fails in its attempt, and then sees the request of the next one
 			request.Attempt = state.Attempt
 			w.report(lv, request, groupprotocol.Failed)
@@ -108,7 +119,7 @@ func (w *groupWorld) member(lv *topolvmv1.LogicalVolume) {
 		}
 		w.report(w.get(lv.Name), request, groupprotocol.Prepared)
 	case groupprotocol.DoTake:
-		w.report(lv, request, groupprotocol.Held)
+		w.report(lv, request, groupprotocol.Locked)
 	case groupprotocol.DoKeep:
 		w.allTaken(request.Attempt)
 		for _, name := range request.Members {
@@ -149,7 +160,7 @@ func (w *groupWorld) report(lv *topolvmv1.LogicalVolume, r *service.GroupRequest
 	if state.Reason = w.failing(lv.Spec.NodeName, r.Request); state.Reason != "" {
 		state.Phase = groupprotocol.Failed
 	}
-	w.held[lv.Name] = state.Phase == groupprotocol.Held
+	w.held[lv.Name] = state.Phase == groupprotocol.Locked || state.Phase == groupprotocol.Held
 	text, err := json.Marshal(state)
 	w.must(err)
 	lv.Annotations[v1alpha1.GroupStateAnnotation] = string(text)
@@ -167,6 +178,9 @@ func (w *groupWorld) expire() {
 		if lv := w.get(name); held && lv != nil {
 			request, err := service.GroupRequestOf(lv)
 			w.must(err)
+			state, err := service.GroupStateOf(lv)
+			w.must(err)
+			request.Attempt = state.Attempt
 			w.report(lv, request, groupprotocol.Failed)
 		}
 	}
@@ -327,7 +341,7 @@ func TestGroupSnapshotsThatAreRefused(t *testing.T) {
 
 // TestAnAttemptThatFailsIsRepeated: the next attempt succeeds, in the same call.
 func TestAnAttemptThatFailsIsRepeated(t *testing.T) {
-	for _, phase := range []groupprotocol.Phase{groupprotocol.Suspend, groupprotocol.Release} {
+	for _, phase := range []groupprotocol.Phase{groupprotocol.Lock, groupprotocol.Suspend, groupprotocol.Release} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newGroupWorld(t)
 			w.failing = func(node string, r groupprotocol.Request) string {
@@ -347,8 +361,8 @@ func TestAnAttemptThatFailsIsRepeated(t *testing.T) {
 func TestANodeThatIsSilentWhileVolumesAreSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newGroupWorld(t)
-		w.failing = func(_ string, r groupprotocol.Request) string {
-			w.older["node2"] = r.Phase == groupprotocol.Suspend || w.older["node2"]
+		w.failing = func(node string, r groupprotocol.Request) string {
+			w.older["node2"] = node == "node2" && r.Phase == groupprotocol.Suspend || w.older["node2"]
 			return ""
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -407,8 +421,8 @@ func TestACallThatEndsWhileVolumesAreSuspended(t *testing.T) {
 		w := newGroupWorld(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
-		w.failing = func(_ string, r groupprotocol.Request) string {
-			w.older["node2"] = r.Phase == groupprotocol.Suspend
+		w.failing = func(node string, r groupprotocol.Request) string {
+			w.older["node2"] = node == "node2" && r.Phase == groupprotocol.Suspend || w.older["node2"]
 			return ""
 		}
 		_, err := w.groups().CreateVolumeGroupSnapshot(ctx, &csi.CreateVolumeGroupSnapshotRequest{
