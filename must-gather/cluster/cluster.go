@@ -134,7 +134,10 @@ func (c *Collector) Objects(ctx context.Context) Inventory {
 		}
 		c.compatible(ctx, namespace)
 	}
-	c.users(ctx, at("storageclasses"), at("persistentvolumes"), at("volumesnapshotcontents"), seen.Namespaces)
+	c.users(ctx, at("storageclasses"), at("persistentvolumes"), seen.Namespaces)
+	c.snapshots(ctx, "snapshot.storage.k8s.io", "volumesnapshots", "VolumeSnapshot", at("volumesnapshotcontents"))
+	c.snapshots(ctx, "groupsnapshot.storage.k8s.io", "volumegroupsnapshots", "VolumeGroupSnapshot",
+		at("volumegroupsnapshotcontents"))
 	return seen
 }
 

@@ -159,6 +159,11 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 		!strings.Contains(string(secrets), "tls.crt: Q0VSVA==") {
 		t.Errorf("secrets: %s, %v", secrets, err)
 	}
+	groups, err := os.ReadFile(filepath.Join(root, "namespaces", "user", "groupsnapshot.storage.k8s.io",
+		"volumegroupsnapshots.yaml"))
+	if err != nil || !strings.Contains(string(groups), "name: before") || strings.Contains(string(groups), "ebs") {
+		t.Errorf("group snapshots: %s, %v", groups, err)
+	}
 	var table []byte
 	if table, err = os.ReadFile(filepath.Join(root, "namespaces", env.Namespace, "oc_output",
 		"lvmcluster")); err != nil || !strings.HasPrefix(string(table), "NAME") ||

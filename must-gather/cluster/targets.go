@@ -32,6 +32,8 @@ var clusterScoped = []target{
 	{group: "storage.k8s.io", resource: "volumeattributesclasses"},
 	{group: "snapshot.storage.k8s.io", resource: "volumesnapshotclasses"},
 	{group: "snapshot.storage.k8s.io", resource: "volumesnapshotcontents", keep: drives("spec", "driver")},
+	{group: "groupsnapshot.storage.k8s.io", resource: "volumegroupsnapshotclasses"},
+	{group: "groupsnapshot.storage.k8s.io", resource: "volumegroupsnapshotcontents", keep: drives("spec", "driver")},
 	{group: "admissionregistration.k8s.io", resource: "validatingwebhookconfigurations", keep: named("lvms")},
 	{group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", keep: named("lvms")},
 	{group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicybindings", keep: named("lvms")},
@@ -98,7 +100,8 @@ func named(prefixes ...string) func(*unstructured.Unstructured) bool {
 // definitions returns the target with the definitions of all custom resources that are collected: a reader of the
 // archive, such as omc, knows a custom resource only by its definition.
 func definitions() target {
-	collected := sets.New("volumesnapshots.snapshot.storage.k8s.io")
+	collected := sets.New("volumesnapshots.snapshot.storage.k8s.io",
+		"volumegroupsnapshots.groupsnapshot.storage.k8s.io")
 	for _, t := range slices.Concat(clusterScoped, ours) {
 		collected.Insert(t.resource + "." + t.group)
 	}

@@ -19,15 +19,11 @@ const maxNamespaces = 200
 
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
-// users collects what belongs to our volumes in other namespaces: claims, snapshots, the Pods that use the claims, and
-// their events.
-func (c *Collector) users(ctx context.Context, classes, volumes, contents []unstructured.Unstructured, own []string) {
+// users collects what belongs to our volumes in other namespaces: claims, the Pods that use them, and their events.
+func (c *Collector) users(ctx context.Context, classes, volumes []unstructured.Unstructured, own []string) {
 	defer c.out.Step("claims and their Pods")()
 	ofOurs := claimsOf(classes, volumes)
 	claims := c.kept(ctx, target{resource: "persistentvolumeclaims", list: true, keep: ofOurs}, own)
-	c.kept(ctx, target{group: "snapshot.storage.k8s.io", resource: "volumesnapshots", list: true,
-		keep: snapshotsOf(contents)}, nil)
-
 	byNamespace := map[string]sets.Set[string]{}
 	pending := sets.New[string]()
 	for i := range claims {
@@ -104,16 +100,18 @@ func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.U
 	}
 }
 
-func snapshotsOf(contents []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
+// snapshots collects the VolumeSnapshots or VolumeGroupSnapshots whose content is one of ours, or whose class has a
+// name of ours. The names of their fields contain kind.
+func (c *Collector) snapshots(ctx context.Context, group, resource, kind string, contents []unstructured.Unstructured) {
 	bound := sets.New[string]()
 	for i := range contents {
 		bound.Insert(contents[i].GetName())
 	}
-	return func(o *unstructured.Unstructured) bool {
-		content, _, _ := unstructured.NestedString(o.Object, "status", "boundVolumeSnapshotContentName")
-		class, _, _ := unstructured.NestedString(o.Object, "spec", "volumeSnapshotClassName")
+	c.kept(ctx, target{group: group, resource: resource, list: true, keep: func(o *unstructured.Unstructured) bool {
+		content, _, _ := unstructured.NestedString(o.Object, "status", "bound"+kind+"ContentName")
+		class, _, _ := unstructured.NestedString(o.Object, "spec", "v"+kind[1:]+"ClassName")
 		return bound.Has(content) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix)
-	}
+	}}, nil)
 }
 
 func mounts(pod *unstructured.Unstructured, claims sets.Set[string]) bool {
