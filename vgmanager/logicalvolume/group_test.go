@@ -337,3 +337,25 @@ func TestSuspendedVolumesAreResumedAtTheStart(t *testing.T) {
 		n.must(n.groups().resume(ended))
 	})
 }
+
+// TestAnEncryptedMemberIsTagged: its snapshot has the blocks of the encryption, also if the annotation of the object was
+// lost. A volume whose encryption cannot be read gets no snapshot.
+func TestAnEncryptedMemberIsTagged(t *testing.T) {
+	n := newGroupNode(t)
+	n.must(n.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: string(n.get("a").UID),
+		Add: []string{"lvms.encryption=luks2"}}))
+	n.fake.Fail("Report", lvm.ErrBusy)
+	n.request(1, groupprotocol.Prepare)
+	n.actTo(1, groupprotocol.Failed, "")
+	n.fake.Fail("Report", nil)
+	if got := n.pending(); len(got) > 0 {
+		t.Errorf("after a failed read: got %q", got)
+	}
+	n.request(2, groupprotocol.Prepare)
+	n.actTo(2, groupprotocol.Prepared, "")
+	for name, want := range map[string]bool{"uid-s1": true, "uid-s2": false} {
+		if got := slices.Contains(n.tags("thin", name), "lvms.encryption=luks2"); got != want {
+			t.Errorf("%s: is tagged as encrypted: %t, want %t", name, got, want)
+		}
+	}
+}

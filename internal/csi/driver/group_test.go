@@ -274,6 +274,26 @@ func TestAGroupSnapshotIsCreatedOnceAndDeleted(t *testing.T) {
 	wantCode(t, "get what was deleted", err, codes.NotFound)
 }
 
+// TestAnEncryptedMemberIsMarked: a snapshot of a group is encrypted as its source, and the others are not.
+func TestAnEncryptedMemberIsMarked(t *testing.T) {
+	w := newGroupWorld(t)
+	source := w.get("pvc-1")
+	setEncryption(source, v1alpha1.EncryptionLUKS2)
+	w.update(source)
+	for range 2 {
+		got, err := w.create(w.ids...)
+		w.must(err)
+		w.isComplete(got, w.ids)
+	}
+	for _, name := range []string{"pvc-0", "pvc-1", "pvc-2"} {
+		member := w.get(memberName(groupID("groupsnapshot-1"), name))
+		want := w.get(name).Annotations[v1alpha1.EncryptionAnnotation]
+		if got := member.Annotations[v1alpha1.EncryptionAnnotation]; got != want {
+			t.Errorf("the snapshot of %s has the encryption %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestGroupSnapshotsThatAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(w *groupWorld)
