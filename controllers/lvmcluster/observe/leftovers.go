@@ -132,9 +132,11 @@ func newUnusedVolumes() unusedVolumes {
 		contents: map[string]sets.Set[string]{}}
 }
 
-// addLogicalVolume adds a LogicalVolume that was created and is not being deleted.
+// addLogicalVolume adds a LogicalVolume that was created and is not being deleted. The snapshots of a group that is not
+// complete are being created: their VolumeSnapshotContents exist only after all of them.
 func (u unusedVolumes) addLogicalVolume(volume *topolvmv1.LogicalVolume) {
-	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() {
+	if volume.Status.VolumeID != "" && volume.DeletionTimestamp.IsZero() &&
+		volume.Annotations[lvmv1alpha1.GroupPendingAnnotation] == "" {
 		u.byHandle[volume.Status.VolumeID] = Leftover{LogicalVolume: volume.Name, Node: volume.Spec.NodeName}
 	}
 }

@@ -110,6 +110,8 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 	deleting.DeletionTimestamp, deleting.Finalizers = ptr.To(metav1.Now()), []string{"topolvm.io/logicalvolume"}
 	pending := logicalVolumeOf("pvc-1")
 	pending.Status.VolumeID = ""
+	grouped := logicalVolumeOf("snapshot-1")
+	metav1.SetMetaDataAnnotation(&grouped.ObjectMeta, lvmv1alpha1.GroupPendingAnnotation, "group-1")
 	imported := persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased)
 	imported.Name = "imported"
 	removed := retainedContent("c1", "1", "id-snapshot-1")
@@ -165,6 +167,7 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("2", "", "id-snapshot-1")}},
 		"a snapshot that is being created": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("1", "", "")}},
+		"a snapshot of a group that is not complete": {snapshots: true, objects: []client.Object{grouped}},
 		"a retained snapshot": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"),
 				snapshotOf("2")},
