@@ -127,6 +127,12 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	deleted := claim == nil && service.ClaimOf(request.GetParameters()) != ""
+	if deleted && source != nil {
+		if err := s.endCopy(ctx, desired, source); err != nil {
+			return nil, err
+		}
+	}
 	invalid := setSpread(desired, claim)
 	lv, err := s.ensureVolume(ctx, desired, func(present *topolvmv1.LogicalVolume) error {
 		if present == nil && invalid != nil {
@@ -134,6 +140,9 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 		}
 		if err := s.place(ctx, desired, present, source, request, claim); err != nil {
 			return err
+		}
+		if deleted && source.isElsewhere(desired) {
+			return source.claimDeleted(desired)
 		}
 		return s.prepareCopy(ctx, desired, source)
 	})

@@ -128,3 +128,25 @@ func (s *ControllerServer) dropPreparation(ctx context.Context, lv *topolvmv1.Lo
 			err.Error())
 	}
 }
+
+// endCopy deletes a copy that is not complete, because its claim was deleted, and returns an error for the call then.
+// Otherwise the provisioner would repeat the call until all data is copied, and delete the volume only then.
+func (s *ControllerServer) endCopy(ctx context.Context, desired *topolvmv1.LogicalVolume, source *copySource) error {
+	present, err := s.live(ctx, desired.Name)
+	if err != nil || present == nil || present.Status.VolumeID != "" || !source.isElsewhere(present) {
+		return err
+	}
+	waiting, cancel := withResponseMargin(ctx)
+	defer cancel()
+	if err := s.withdraw(waiting, present); err != nil {
+		return err
+	}
+	s.dropPreparation(ctx, present)
+	return source.claimDeleted(desired)
+}
+
+// claimDeleted is the error for a copy whose claim was deleted. The provisioner does not repeat a call with this code.
+func (c *copySource) claimDeleted(desired *topolvmv1.LogicalVolume) error {
+	return status.Errorf(codes.NotFound, "claim %s does not exist: the data of %s is not copied for it",
+		desired.Annotations[v1alpha1.ClaimAnnotation], c.lv.Name)
+}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -179,5 +180,69 @@ func TestASnapshotForACopyThatCannotBeDeleted(t *testing.T) {
 	c.must(err)
 	if c.get("copy-pvc-2") == nil {
 		t.Error("the snapshot is gone")
+	}
+}
+
+// interrupted calls CreateVolume, which ends when the agent has begun to copy.
+func (w withSource) interrupted(request *csi.CreateVolumeRequest) *topolvmv1.LogicalVolume {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	w.agent = func(lv *topolvmv1.LogicalVolume) {
+		if lv.Name != "pvc-2" {
+			w.serve(lv)
+			return
+		}
+		if lv.Status.Code != codes.Aborted {
+			w.refuse(codes.Aborted)(lv)
+			cancel()
+		}
+	}
+	_, err := w.server.CreateVolume(ctx, request)
+	wantCode(w.T, "the agent copies", err, codes.Canceled)
+	return w.get("pvc-2")
+}
+
+// TestACopyEndsWithItsClaim: otherwise the provisioner would go on until all data is copied.
+func TestACopyEndsWithItsClaim(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "node1")
+	request := copyOf("pvc-2", w.volume, 80*mebi, "node1", "node2")
+	lv := w.interrupted(request)
+	if lv == nil || lv.Spec.NodeName != "node1" {
+		t.Fatalf("got %+v", lv)
+	}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	w.must(w.api.Delete(t.Context(), claim))
+	w.mu.Lock()
+	w.fail["delete"] = errors.New("timeout")
+	w.mu.Unlock()
+	_, err := w.server.CreateVolume(t.Context(), request)
+	wantCode(t, "it is not deleted yet", err, codes.Unavailable)
+	w.mu.Lock()
+	delete(w.fail, "delete")
+	w.mu.Unlock()
+	for range 2 {
+		_, err := w.server.CreateVolume(t.Context(), request)
+		wantCode(t, "the claim was deleted", err, codes.NotFound)
+		request = copyOf("pvc-2", w.volume, 80*mebi, "node1")
+		if w.get("pvc-2") != nil || w.get("copy-pvc-2") != nil {
+			t.Error("something remains")
+		}
+	}
+}
+
+// TestACompleteCopyOfADeletedClaimIsFound, so that the provisioner can delete it.
+func TestACompleteCopyOfADeletedClaimIsFound(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "node1")
+	request := copyOf("pvc-2", w.volume, 80*mebi, "node1", "node2")
+	lv := w.interrupted(request)
+	w.serve(lv)
+	w.agent = w.serve
+	w.must(w.api.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "data"}}))
+	response, err := w.server.CreateVolume(t.Context(), request)
+	w.must(err)
+	if response.GetVolume().GetVolumeId() != string(lv.UID) || w.get("copy-pvc-2") != nil {
+		t.Errorf("got %+v, want volume %s", response.GetVolume(), lv.UID)
 	}
 }

@@ -22,9 +22,9 @@ import (
 
 // place selects the node of a volume. If the scheduler has selected a node for the claim, place selects that one.
 // Otherwise place selects the node with the most capacity among the nodes in the request, or among all nodes. The node
-// of the source of a copy (nil if the volume is empty) precedes others as copySource says. If an earlier call has already requested the volume from a node (present, nil if none),
-// that node remains selected if it is still allowed, because it may create the volume at any moment. claim is nil if
-// the request has none.
+// of the source of a copy (nil if the volume is empty) precedes others as copySource says. If an earlier call has already
+// requested the volume from a node (present, nil if none), that node remains selected if it is still allowed, because it
+// may create the volume at any moment. claim is nil if the request has none, or if it was deleted.
 func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume, source *copySource,
 	request *csi.CreateVolumeRequest, claim *corev1.PersistentVolumeClaim) error {
 	allowed, err := allowedNodes(source, request.GetAccessibilityRequirements())
@@ -55,12 +55,15 @@ func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv
 func (s *ControllerServer) selectNode(ctx context.Context, desired, present *topolvmv1.LogicalVolume,
 	source *copySource, allowed []string, claim *corev1.PersistentVolumeClaim, others neighbors) error {
 	node := ""
+	remains := present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName))
 	switch {
-	case source.mustStay(), claim == nil && source.prefers(allowed):
+	case source.mustStay(), claim == nil && source.prefers(allowed) && !remains:
 		node = source.node()
+	case claim == nil && source != nil && remains:
+		node = present.Spec.NodeName
 	case isScheduled(claim) && len(allowed) > 0:
 		node = allowed[0]
-	case present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)):
+	case remains:
 		node = present.Spec.NodeName
 	default:
 		if source.prefers(allowed) && others.nodes[source.node()] == "" {
