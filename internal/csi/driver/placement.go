@@ -22,9 +22,9 @@ import (
 
 // place selects the node of a volume. If the scheduler has selected a node for the claim, place selects that one.
 // Otherwise place selects the node with the most capacity among the nodes in the request, or among all nodes. The node
-// of the source of a copy (nil if the volume is empty) precedes others as copySource says. If an earlier call has already
-// requested the volume from a node (present, nil if none), that node remains selected if it is still allowed, because it
-// may create the volume at any moment. claim is nil if the request has none, or if it was deleted.
+// of the source of a copy (nil if the volume is empty) precedes others as copySource says. If an earlier call has
+// already requested the volume from a node (present, nil if none), that node remains selected if it is still allowed,
+// because it may create the volume at any moment. claim is nil if the request has none, or if it was deleted.
 func (s *ControllerServer) place(ctx context.Context, desired, present *topolvmv1.LogicalVolume, source *copySource,
 	request *csi.CreateVolumeRequest, claim *corev1.PersistentVolumeClaim) error {
 	allowed, err := allowedNodes(source, request.GetAccessibilityRequirements())
@@ -93,9 +93,9 @@ func allowedNodes(source *copySource, requirement *csi.TopologyRequirement) ([]s
 	requisite := nodesOf(requirement.GetRequisite())
 	if source.mustStay() {
 		if len(requisite) > 0 && !slices.Contains(requisite, source.node()) {
-			return nil, status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and its StorageClass has %s "+
-				"%s, so it can only be on node %s", source.lv.Name, v1alpha1.SourcePlacementParameter, v1alpha1.SourceNodeOnly,
-				source.node())
+			return nil, status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and its StorageClass has "+
+				"%s %s, so it can only be on node %s", source.lv.Name, v1alpha1.SourcePlacementParameter,
+				v1alpha1.SourceNodeOnly, source.node())
 		}
 		return []string{source.node()}, nil
 	}
