@@ -169,6 +169,10 @@ bench-node: packages ## Measure the node agent on a lab node: idle processes and
 bench-volumes: packages ## Compare volume operations with bare LVM and with TopoLVM's lvmd, on a lab node.
 	@hack/bench-volumes
 
+.PHONY: bench-copies
+bench-copies: packages ## Compare the restore of a snapshot on another node with dd over TCP, between two lab nodes, and measure the memory of the agents.
+	@hack/bench-copies
+
 .PHONY: bench-io
 bench-io: packages ## Compare I/O to volumes with the raw devices, with fio, on a lab node.
 	@hack/bench-io

@@ -1,7 +1,7 @@
 // Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
 // reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes, and
-// the start of a Pod with a new claim. Machines are shared and noisy: if possible, times are ratios; counts of
-// processes and API calls are exact.
+// the start of a Pod with a new claim; or copies of a volume to another node. Machines are shared and noisy: if
+// possible, times are ratios; counts of processes and API calls are exact.
 package main
 
 import (
@@ -46,6 +46,8 @@ func main() {
 	rest := flag.Duration("rest", 10*time.Minute, "how long the idle node is measured")
 	burst := flag.Bool("burst", false,
 		"measure only 50 claims that are created at once on two nodes, and the start of a Pod with a new claim")
+	copied := flag.Bool("copies", false,
+		"measure only copies of a volume to another node, and the memory of the agents")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -54,6 +56,9 @@ func main() {
 	measure := func() error { return run(ctx, *image, *rest) }
 	if *burst {
 		measure = func() error { return runBurst(ctx, *image) }
+	}
+	if *copied {
+		measure = func() error { return runCopies(ctx, *image) }
 	}
 	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
