@@ -174,8 +174,8 @@ func TestEachDocumentedActionIsInTheTable(t *testing.T) {
 func copiedVolume(code codes.Code) *topolvmv1.LogicalVolume {
 	lv := volume("pvc-9", "worker-1", "vg1", "shop/copy")
 	lv.Spec.Source = "snapshot-1"
-	lv.Status = topolvmv1.LogicalVolumeStatus{Code: code, Message: "the data of snapshot-1 is copied from node worker-2: 3 " +
-		"of 12 MiB (25 %)"}
+	lv.Status = topolvmv1.LogicalVolumeStatus{Code: code, Message: "the data of snapshot-1 is copied from node " +
+		"worker-2: 3 of 12 MiB (25 %)"}
 	return lv
 }
 

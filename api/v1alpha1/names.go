@@ -58,12 +58,12 @@ const (
 	DeviceClassParameter = "topolvm.io/device-class"
 	// OptionClassParameter is the StorageClass parameter that names a class of lvcreate options.
 	OptionClassParameter = "topolvm.io/lvcreate-option-class"
-	// SourcePlacementParameter is the StorageClass parameter that says on which nodes a copy of a snapshot or volume can
-	// be: SourceNodeOnly, PreferSourceNode (the default), or SourceAnyNode.
+	// SourcePlacementParameter is the StorageClass parameter that says on which nodes a copy of a snapshot or volume
+	// can be: SourceNodeOnly, PreferSourceNode (the default), or SourceAnyNode.
 	SourcePlacementParameter = "lvm.topolvm.io/source-placement"
-	// SourceNodeOnly: on the node of the source. PreferSourceNode: there if it has enough capacity, unless the scheduler
-	// has selected another node. SourceAnyNode: on the node with the most capacity, unless the scheduler has selected
-	// one.
+	// SourceNodeOnly: on the node of the source. PreferSourceNode: there if it has enough capacity, unless the
+	// scheduler has selected another node. SourceAnyNode: on the node with the most capacity, unless the scheduler has
+	// selected one.
 	SourceNodeOnly   = "source-node-only"
 	PreferSourceNode = "prefer-source-node"
 	SourceAnyNode    = "any"
@@ -123,9 +123,9 @@ const (
 	ErasedTagPrefix = "lvms.erased="
 	// ClaimAnnotation on a LogicalVolume names what it was made for, as NAMESPACE/NAME.
 	ClaimAnnotation = "lvm.topolvm.io/claim"
-	// CopyOfAnnotation on a LogicalVolume names the LogicalVolume of which it is a copy, if its source is a snapshot that
-	// was created for the copy. CopyForAnnotation on that snapshot names the copy. The operator deletes the snapshot when
-	// the copy is complete or does not exist.
+	// CopyOfAnnotation on a LogicalVolume names the LogicalVolume of which it is a copy, if its source is a snapshot
+	// that was created for the copy. CopyForAnnotation on that snapshot names the copy. The operator deletes the
+	// snapshot when the copy is complete or does not exist.
 	CopyOfAnnotation  = "lvm.topolvm.io/copy-of"
 	CopyForAnnotation = "lvm.topolvm.io/copy-for"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.

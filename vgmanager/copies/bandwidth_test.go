@@ -42,9 +42,10 @@ func TestTheLowestBandwidthLimitApplies(t *testing.T) {
 		objects []client.Object
 		want    rate.Limit
 	}{
-		"no group":            {want: rate.Inf},
-		"no limit":            {objects: []client.Object{limited("vg1", ""), other}, want: rate.Inf},
-		"being changed":       {objects: []client.Object{limited("vg1", "20Mi"), limited("vg2", "10Mi"), other}, want: 10 << 20},
+		"no group": {want: rate.Inf},
+		"no limit": {objects: []client.Object{limited("vg1", ""), other}, want: rate.Inf},
+		"being changed": {objects: []client.Object{limited("vg1", "20Mi"), limited("vg2", "10Mi"), other},
+			want: 10 << 20},
 		"being set":           {objects: []client.Object{limited("vg1", ""), limited("vg2", "10Mi")}, want: 10 << 20},
 		"below the minimum":   {objects: []client.Object{limited("vg1", "0")}, want: 1 << 20},
 		"below zero":          {objects: []client.Object{limited("vg1", "-5Gi")}, want: 1 << 20},

@@ -25,7 +25,8 @@ import (
 
 func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolume {
 	return &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:   topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Source: source, AccessType: access, DeviceClass: "vg1"},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Source: source, AccessType: access,
+			DeviceClass: "vg1"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
 }
 
@@ -81,9 +82,11 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 		change  func(target, source *topolvmv1.LogicalVolume)
 		want    error
 	}{
-		"another node":   {node: "node3", change: nothing, want: peer.ErrForbidden},
-		"no such object": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Name = "other" }, want: peer.ErrForbidden},
-		"not a copy":     {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "" }, want: peer.ErrForbidden},
+		"another node": {node: "node3", change: nothing, want: peer.ErrForbidden},
+		"no such object": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Name = "other" },
+			want: peer.ErrForbidden},
+		"not a copy": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "" },
+			want: peer.ErrForbidden},
 		"it is complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "id2" },
 			want: peer.ErrForbidden},
 		"it is deleted": {change: func(target, _ *topolvmv1.LogicalVolume) {
@@ -117,7 +120,7 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 				t.Fatalf("opened %+v", opened)
 			}
 			for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
-				if errors.Is(err, known) != (tt.want == known) {
+				if errors.Is(err, known) != errors.Is(tt.want, known) {
 					t.Errorf("%v, want %v", err, tt.want)
 				}
 			}
@@ -189,7 +192,7 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 				return true
 			})
 			if got != tt.want || (failed != nil) != (tt.fails != nil) ||
-				tt.fails != nil && tt.fails != errAny && !errors.Is(failed, tt.fails) {
+				tt.fails != nil && !errors.Is(tt.fails, errAny) && !errors.Is(failed, tt.fails) {
 				t.Errorf("%d ranges, %v, want %d, %v", got, failed, tt.want, tt.fails)
 			}
 		})

@@ -106,8 +106,8 @@ func (h header) check(reserved uint16) error {
 		valid = false
 	}
 	if !valid {
-		return fmt.Errorf("%w: a record has the kind %d, the encoding %d and %d bytes for %d bytes at offset %d, which "+
-			"this version does not know", ErrDamaged, h.kind, h.encoding, h.stored, h.length, h.offset)
+		return fmt.Errorf("%w: a record has the kind %d, the encoding %d and %d bytes for %d bytes at offset %d, "+
+			"which this version does not know", ErrDamaged, h.kind, h.encoding, h.stored, h.length, h.offset)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (j *Jobs) Do(ctx context.Context, key string, work func(ctx context.Context
 	}
 }
 
-// Stop cancels the job with this key, and waits until it has ended, or until ctx ends. It does nothing if there is none.
+// Stop cancels the job with this key, and waits until it has ended, or until ctx ends. It does nothing if there is
+// none.
 func (j *Jobs) Stop(ctx context.Context, key string) error {
 	j.mu.Lock()
 	current := j.open[key]

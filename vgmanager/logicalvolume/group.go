@@ -147,7 +147,7 @@ func (g *GroupReconciler) members(ctx context.Context, leader *topolvmv1.Logical
 	for _, member := range request.Members {
 		lv := &topolvmv1.LogicalVolume{}
 		if err := g.volumes.Live.Get(ctx, client.ObjectKey{Name: member}, lv); err != nil {
-			return nil, nil, fmt.Errorf("read LogicalVolume %s of the group: %v", member, err)
+			return nil, nil, fmt.Errorf("read LogicalVolume %s of the group: %w", member, err)
 		}
 		if err := g.belongs(lv, leader); err != nil {
 			return nil, nil, err

@@ -338,8 +338,8 @@ func TestSuspendedVolumesAreResumedAtTheStart(t *testing.T) {
 	})
 }
 
-// TestAnEncryptedMemberIsTagged: its snapshot has the blocks of the encryption, also if the annotation of the object was
-// lost. A volume whose encryption cannot be read gets no snapshot.
+// TestAnEncryptedMemberIsTagged: its snapshot has the blocks of the encryption, also if the annotation of the object
+// was lost. A volume whose encryption cannot be read gets no snapshot.
 func TestAnEncryptedMemberIsTagged(t *testing.T) {
 	n := newGroupNode(t)
 	n.must(n.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: string(n.get("a").UID),

@@ -66,8 +66,9 @@ func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume
 			r.Node, erased)
 	}
 	if lvmd.IsCopying(found.GetTags()) {
-		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume or "+
-			"snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume, r.Node)
+		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume "+
+			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
+			r.Node)
 	}
 	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
 	if len(add)+len(remove) > 0 {

@@ -84,7 +84,8 @@ func importAtEveryPoint(t *testing.T, newWorld func(*testing.T) *world) {
 func TestAnImportedVolumeIsStillEncrypted(t *testing.T) {
 	w := newWorld(t)
 	w.orphaned("orphan")
-	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "orphan", Add: []string{"lvms.encryption=luks2"}}))
+	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "orphan",
+		Add: []string{"lvms.encryption=luks2"}}))
 	w.importing("pvc-1", "orphan")
 	for range 2 {
 		w.must(w.run(w.agent(), "pvc-1"))

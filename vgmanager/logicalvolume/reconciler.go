@@ -268,9 +268,8 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return 0, err
 	}
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID, AccessType: lv.Spec.AccessType,
-		SizeBytes: bytes,
-		Tags:      tags,
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID,
+		AccessType: lv.Spec.AccessType, SizeBytes: bytes, Tags: tags,
 	})
 	return response.GetSnapshot().GetSizeBytes(), err
 }

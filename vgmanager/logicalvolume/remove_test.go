@@ -72,7 +72,8 @@ func (w *world) agentThatErases(method string) *Reconciler {
 	w.must(engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick,
 		EraseOnDelete: method}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
-		Eraser: w.eraser, Copier: w.copier, SourceOn: w.copier.sourceOn, Removed: w.forget, Recorder: events.NewFakeRecorder(100)})
+		Eraser: w.eraser, Copier: w.copier, SourceOn: w.copier.sourceOn, Removed: w.forget,
+		Recorder: events.NewFakeRecorder(100)})
 }
 
 // deleting returns a world with a used thick volume whose object is deleted, and its eraser.

@@ -151,8 +151,8 @@ func (e *Engine) activeDevice(ctx context.Context, l classView, lv *lvm.LV) (dev
 		return device, status.Errorf(codes.Unavailable, "%v", err)
 	}
 	if want := "LVM-" + strings.ReplaceAll(l.vg.UUID+lv.UUID, "-", ""); device.UUID != want {
-		return device, status.Errorf(codes.FailedPrecondition, "the device of logical volume %s/%s has the UUID %s, not "+
-			"%s: another volume group with this name is active", l.vg.Name, lv.Name, device.UUID, want)
+		return device, status.Errorf(codes.FailedPrecondition, "the device of logical volume %s/%s has the UUID %s, "+
+			"not %s: another volume group with this name is active", l.vg.Name, lv.Name, device.UUID, want)
 	}
 	return device, nil
 }

@@ -270,7 +270,7 @@ func TestWhoMayNotHaveACopy(t *testing.T) {
 			continue
 		}
 		for _, known := range []error{ErrForbidden, ErrGone, errNone} {
-			if errors.Is(err, known) != (known == c.want) {
+			if errors.Is(err, known) != errors.Is(c.want, known) {
 				t.Errorf("%s: %v, want %v", name, err, c.want)
 			}
 		}

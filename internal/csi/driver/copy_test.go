@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and a claim. selected is the node
-// that the scheduler has selected for the claim.
+// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and a claim. selected is the
+// node that the scheduler has selected for the claim.
 type withSource struct {
 	*cluster
 	volume, snapshot string

@@ -127,8 +127,8 @@ func (s *GroupServer) createGroup(ctx context.Context, id string,
 	g := &group{id: id, name: request.GetName(), members: present}
 	if g.isKept() {
 		if len(present) != len(request.GetSourceVolumeIds()) {
-			return nil, status.Errorf(codes.Internal, "group snapshot %s had a snapshot of each of the %d volumes, but "+
-				"only %d are left: delete it, and create another one", g.name, len(request.GetSourceVolumeIds()),
+			return nil, status.Errorf(codes.Internal, "group snapshot %s had a snapshot of each of the %d volumes, "+
+				"but only %d are left: delete it, and create another one", g.name, len(request.GetSourceVolumeIds()),
 				len(present))
 		}
 	} else if err := s.ensureMembers(ctx, g, request); err != nil {
@@ -213,8 +213,8 @@ func (s *GroupServer) known(ctx context.Context, id string, snapshots []string) 
 	}
 	for _, lv := range members {
 		if len(snapshots) > 0 && lv.Status.VolumeID != "" && !slices.Contains(snapshots, lv.Status.VolumeID) {
-			return nil, status.Errorf(codes.InvalidArgument, "snapshot_ids does not have snapshot %s of group snapshot "+
-				"%s", lv.Status.VolumeID, id)
+			return nil, status.Errorf(codes.InvalidArgument, "snapshot_ids does not have snapshot %s of group "+
+				"snapshot %s", lv.Status.VolumeID, id)
 		}
 	}
 	for _, snapshot := range snapshots {

@@ -163,8 +163,8 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 	return nil
 }
 
-// judgePreparation deletes a snapshot that was created for a copy which is complete or does not exist. It remains if the
-// operator is killed, or if the copy was withdrawn.
+// judgePreparation deletes a snapshot that was created for a copy which is complete or does not exist. It remains if
+// the operator is killed, or if the copy was withdrawn.
 func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume, copied string,
 	since map[types.UID]time.Time) (early bool, err error) {
 	first, before := a.since[lv.UID]
@@ -191,7 +191,8 @@ func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVol
 	if apierrors.IsConflict(err) || client.IgnoreNotFound(err) == nil {
 		return false, nil
 	}
-	return false, fmt.Errorf("delete LogicalVolume %s, the snapshot for a copy that needs it no longer: %w", lv.Name, err)
+	return false, fmt.Errorf("delete LogicalVolume %s, the snapshot for a copy that needs it no longer: %w", lv.Name,
+		err)
 }
 
 // unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.

@@ -34,7 +34,8 @@ func restores(ctx SpecContext) {
 // restoresBlocks compares all of a block volume, of which a few parts are written, with copies of its snapshot.
 func restoresBlocks(ctx SpecContext) {
 	const whole = "head -c 134217728 /dev/data | sha256sum"
-	blocks := story.Volume{Namespace: namespace, Name: "blocks", Class: "lvms-vg1", Size: "128Mi", Node: "node1", Block: true}
+	blocks := story.Volume{Namespace: namespace, Name: "blocks", Class: "lvms-vg1", Size: "128Mi",
+		Node: "node1", Block: true}
 	Expect(cluster.Claim(ctx, blocks)).To(Succeed())
 	Expect(cluster.StartPod(ctx, blocks, blocks.Name)).To(Succeed())
 	sumOf := func(v story.Volume) string {
@@ -43,8 +44,8 @@ func restoresBlocks(ctx SpecContext) {
 		return out
 	}
 	_, err := cluster.Shell(ctx, namespace, blocks.Name, "for i in 0 1 7 300 301 2047 9999 32767; do dd if=/dev/urandom "+
-		"of=/dev/data bs=4096 count=1 seek=$i conv=notrunc 2>/dev/null || exit 1; done; dd if=/dev/urandom of=/dev/data bs=1M "+
-		"count=5 seek=60 conv=notrunc,fsync 2>/dev/null")
+		"of=/dev/data bs=4096 count=1 seek=$i conv=notrunc 2>/dev/null || exit 1; done; dd if=/dev/urandom "+
+		"of=/dev/data bs=1M count=5 seek=60 conv=notrunc,fsync 2>/dev/null")
 	Expect(err).NotTo(HaveOccurred())
 	want := sumOf(blocks)
 	Expect(cluster.Snapshot(ctx, blocks, "block-snap")).To(Succeed())
@@ -77,7 +78,8 @@ func refusesThick(ctx SpecContext) {
 	thick := story.Volume{Namespace: namespace, Name: "thick", Class: "lvms-thick", Size: "100Mi", Node: "node1"}
 	Expect(cluster.Claim(ctx, thick)).To(Succeed())
 	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
-	v := story.Volume{Namespace: namespace, Name: "back", Class: "lvms-vg1", Size: "100Mi", Node: "node2", Clone: thick.Name}
+	v := story.Volume{Namespace: namespace, Name: "back", Class: "lvms-vg1", Size: "100Mi", Node: "node2",
+		Clone: thick.Name}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.CreatePod(ctx, v, v.Name)).To(Succeed())
 	Eventually(events(ctx, v)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
