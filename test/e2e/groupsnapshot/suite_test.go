@@ -23,7 +23,17 @@ func TestGroupSnapshots(t *testing.T) { suite.Run(t, "Group snapshots") }
 const (
 	namespace = "default"
 	class     = "lvms-vg1"
+	// secretClaim is the claim with an encrypted volume.
+	secretClaim = "secret"
 )
+
+// classOf returns the StorageClass of a claim.
+func classOf(claim string) string {
+	if claim == secretClaim {
+		return "encrypted"
+	}
+	return class
+}
 
 const classes = `
 apiVersion: lvm.topolvm.io/v1alpha1
@@ -40,6 +50,18 @@ spec:
     - name: thick
       fstype: ext4
       deviceSelector: {paths: [/dev/ubdc]}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: encrypted}
+provisioner: topolvm.io
+parameters:
+  topolvm.io/device-class: vg1
+  csi.storage.k8s.io/fstype: xfs
+  lvm.topolvm.io/encryption: luks2
+  csi.storage.k8s.io/node-stage-secret-name: lvms-key
+  csi.storage.k8s.io/node-stage-secret-namespace: default
+volumeBindingMode: WaitForFirstConsumer
 `
 
 var _ = Describe("Group snapshots", Label("long"), Ordered, func() {
@@ -55,9 +77,12 @@ var _ = Describe("Group snapshots", Label("long"), Ordered, func() {
 	It("is of one moment for two volumes of a node", takesGroupOfOneNode, NodeTimeout(15*time.Minute))
 	It("is of one moment for two volumes of two nodes", takesGroupOfTwoNodes, NodeTimeout(20*time.Minute))
 	It("survives the death of a node agent", survivesDeadAgent, NodeTimeout(15*time.Minute))
+	It("survives the death of the operator", survivesDeadOperator, NodeTimeout(20*time.Minute))
+	It("is of one moment for an encrypted and a plain volume", takesEncryptedVolumes, NodeTimeout(15*time.Minute))
 	It("refuses thick volumes", refusesThickVolumes, NodeTimeout(10*time.Minute))
-	It("suspends ten volumes of two nodes for less than half a second", suspendsBriefly, NodeTimeout(20*time.Minute))
-	It("is removed with its VolumeGroupSnapshot", removesGroups, NodeTimeout(10*time.Minute))
+	It("suspends ten volumes of two nodes for a part of the time of the group", suspendsBriefly,
+		NodeTimeout(20*time.Minute))
+	It("is removed with its VolumeGroupSnapshot", removesGroups, NodeTimeout(20*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
