@@ -231,14 +231,21 @@ func (d *demo) expand(ctx context.Context) (string, error) {
 	return fmt.Sprintf("the Pod sees %d MiB", size>>20), err
 }
 
+// restore restores the snapshot on its node, where it is there at once. The disk of the other node fails later.
 func (d *demo) restore(ctx context.Context) (string, error) {
-	if err := d.cluster.Claim(ctx, restored); err != nil {
+	reader := &corev1.Pod{}
+	if err := d.cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: readerPod}, reader); err != nil {
 		return "", err
 	}
-	if err := d.cluster.StartPod(ctx, restored, restoredPod); err != nil {
+	v := restored
+	v.Node = reader.Spec.NodeName
+	if err := d.cluster.Claim(ctx, v); err != nil {
 		return "", err
 	}
-	return d.same(ctx, restored, restoredPod)
+	if err := d.cluster.StartPod(ctx, v, restoredPod); err != nil {
+		return "", err
+	}
+	return d.same(ctx, v, restoredPod)
 }
 
 // show prints the present objects.

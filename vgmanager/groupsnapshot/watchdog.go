@@ -64,7 +64,7 @@ func WatchdogCommand() *cobra.Command {
 		},
 	}
 	command.Flags().DurationVar(&limit, "limit", 0,
-		"time after the first byte in stdin after which the devices are resumed in any case")
+		"time from the first byte of stdin until the devices are resumed in any case")
 	return command
 }
 

@@ -33,7 +33,7 @@ func (c Command) ReadsOnly() bool {
 // quiet are parts of commands that may have no output.
 var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "get lvmrec", "dmesg", "udevadm settle",
 	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since",
-	"describe resourcequota"}
+	"describe resourcequota", "get volumegroupsnapshot"}
 
 // refused are commands that fail here, with their expected output: containers that were never restarted have no
 // previous log, and the exit code of smartctl says that a virtual disk reports no health.
@@ -232,6 +232,9 @@ var elsewhere = map[string][2]string{
 
 	"kubectl lvms label NODE DEVICE tier=fast": labels,
 	"kubectl lvms volumes -o wide":             wideVolumes,
+
+	"kubectl get snapshotmetadataservices.cbt.storage.k8s.io topolvm.io -o yaml": {"test/e2e/backup/backup_test.go",
+		`"get", published, "topolvm.io"`},
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,

@@ -350,16 +350,81 @@ func suspendsBriefly(ctx SpecContext) {
 	nothingIsSuspended(ctx)
 }
 
-// removesGroups deletes all groups. Their logical volumes are removed, and nothing of a failed attempt is left.
+// removesGroups deletes all groups. Their logical volumes are removed from both nodes, and nothing of a failed attempt
+// is left. A claim that was restored from a member stays.
 func removesGroups(ctx SpecContext) {
+	takeGroup(ctx, "source", "two")
+	survivor := story.Volume{Namespace: namespace, Name: "survivor", Class: class, Size: "400Mi",
+		Snapshot: snapshotsOf(ctx, "source")["d"]}
+	Expect(cluster.Claim(ctx, survivor)).To(Succeed())
+	Expect(cluster.StartPod(ctx, survivor, "survivor")).To(Succeed())
+	before, err := cluster.Shell(ctx, namespace, "survivor", "cat /data/number")
+	Expect(err).NotTo(HaveOccurred())
+	members := groupMembers(ctx)
+	for _, node := range []string{"node1", "node2"} {
+		Expect(members).To(ContainElement(HavePrefix(node+" ")), "%v", members)
+	}
+	By("deleting groups that are being created")
+	for i, delay := range []time.Duration{0, time.Second} {
+		createGroup(ctx, fmt.Sprint("withdrawn-", i), "two")
+		time.Sleep(delay)
+		cluster.Run(ctx, "delete", "volumegroupsnapshot", fmt.Sprint("withdrawn-", i), "--wait=false")
+	}
+	By("deleting all groups")
+	deleteGroups(ctx)
+	nothingIsSuspended(ctx)
+	Expect(cluster.Shell(ctx, namespace, "survivor", "cat /data/number")).To(Equal(before))
+	Expect(cluster.StopPod(ctx, namespace, "survivor")).To(Succeed())
+}
+
+// groupMembers returns the node and the logical volume of each snapshot of a group.
+func groupMembers(ctx SpecContext) []string {
+	GinkgoHelper()
+	out := cluster.Run(ctx, "get", "logicalvolumes.topolvm.io", "-l", "lvm.topolvm.io/group-snapshot", "-o",
+		`jsonpath={range .items[*]}{.spec.nodeName} {.status.volumeID}{"\n"}{end}`)
+	return strings.Split(strings.TrimSpace(out), "\n")
+}
+
+// deleteGroups deletes all groups, and checks that no object and no logical volume of a snapshot is left.
+func deleteGroups(ctx SpecContext) {
+	GinkgoHelper()
+	members := groupMembers(ctx)
 	cluster.Run(ctx, "delete", "volumegroupsnapshots", "--all", "--timeout=5m")
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "logicalvolumes.topolvm.io", "-l", "lvm.topolvm.io/group-snapshot", "-o",
 			"name") +
 			cluster.Run(ctx, "get", "volumegroupsnapshotcontents,volumesnapshotcontents,volumesnapshots", "-o", "name")
-	}).WithContext(ctx).WithTimeout(12 * time.Minute).Should(BeEmpty(), "the snapshot-controller repeats with delays")
+	}).WithContext(ctx).WithTimeout(12*time.Minute).Should(BeEmpty(), "the snapshot-controller repeats with delays")
 	for _, node := range []string{"node1", "node2"} {
+		left := strings.Fields(cluster.OnNode(ctx, node, "/bin/sh", "-c", "lvs --noheadings -o lv_name"))
+		Expect(left).NotTo(BeEmpty(), node)
+		for _, member := range members {
+			Expect(left).NotTo(ContainElement(strings.TrimPrefix(member, node+" ")), node)
+		}
 		Expect(cluster.OnNode(ctx, node, "/bin/sh", "-c",
 			"lvs --noheadings -o lv_name,lv_tags -S tags=lvms.group.pending")).To(BeEmpty(), node)
+	}
+}
+
+// keepsTheClusterOfAGroup deletes the claims and the LVMCluster: this one stays until the group is deleted.
+func keepsTheClusterOfAGroup(ctx SpecContext) {
+	takeGroup(ctx, "last", "two")
+	cluster.Run(ctx, "delete", "pods,pvc", "--all", "--timeout=4m")
+	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", story.OperatorNamespace, "--wait=false")
+	message := func() string {
+		return cluster.Run(ctx, "get", "lvmcluster", "my-lvmcluster", "-n", story.OperatorNamespace, "-o",
+			`jsonpath={.status.conditions[?(@.type=="ResourcesAvailable")].message}`)
+	}
+	Eventually(message).WithContext(ctx).WithTimeout(4 * time.Minute).Should(MatchRegexp(
+		`the storage is still in use by 2 LogicalVolumes: snapshot-.* on node node[12]`))
+	Expect(message()).NotTo(ContainSubstring("must be deleted manually"))
+	Expect(ready(ctx, "last")).To(Equal("true"))
+	Expect(groupMembers(ctx)).To(HaveLen(2))
+	cluster.Run(ctx, "delete", "volumegroupsnapshot", "last", "--timeout=3m")
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "lvmclusters", "-A", "-o", "name")
+	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeEmpty())
+	for _, node := range []string{"node1", "node2"} {
+		Expect(cluster.OnNode(ctx, node, "/bin/sh", "-c", "vgs --noheadings -o vg_name")).To(BeEmpty(), node)
 	}
 }

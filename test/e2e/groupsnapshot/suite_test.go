@@ -83,6 +83,7 @@ var _ = Describe("Group snapshots", Label("long"), Ordered, func() {
 	It("suspends ten volumes of two nodes for a part of the time of the group", suspendsBriefly,
 		NodeTimeout(20*time.Minute))
 	It("is removed with its VolumeGroupSnapshot", removesGroups, NodeTimeout(20*time.Minute))
+	It("keeps an LVMCluster from being removed", keepsTheClusterOfAGroup, NodeTimeout(12*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
