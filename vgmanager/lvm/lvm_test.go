@@ -78,6 +78,7 @@ func TestCommands(t *testing.T) {
 		"lvremove --yes vg1/a":        func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
 		"lvremove vg1/pool":           func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
 		"lvchange --activate y vg1/a": func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
+		"lvrename vg1 a b":            func(l *LVM) error { return l.LVRename(ctx, "vg1", "a", "b") },
 		"lvchange --addtag x --addtag y --deltag z vg1/a": func(l *LVM) error {
 			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"},
 				Remove: []string{"z"}})

@@ -365,3 +365,12 @@ func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
 		vg: o.VG, effect: tagged(o), args: append(args, fullName(o.VG, o.Name)), whole: true, named: true,
 	})
 }
+
+// LVRename renames an active or inactive logical volume in one commit of LVM's metadata. Its snapshots stay. It returns
+// ErrExists if the group has a logical volume with the new name, and ErrMissingPV if the group misses a physical volume
+// whose loss is not accepted (AcceptLoss).
+func (l *LVM) LVRename(ctx context.Context, vg, name, to string) error {
+	return l.apply(ctx, "rename logical volume "+fullName(vg, name)+" to "+to, command{
+		vg: vg, args: []string{"lvrename", vg, name, to}, whole: true,
+	})
+}

@@ -46,6 +46,7 @@ type LVM interface {
 	LVAllowActivation(ctx context.Context, vg, name string) error
 	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
+	LVRename(ctx context.Context, vg, name, to string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
@@ -112,6 +113,7 @@ func Contract(t *testing.T, b Bench) {
 		{"LVM allocates on the named disks, and keeps stripes", contractPlacement},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
+		{"a volume in use is renamed, and its snapshot stays", contractRenameVolume},
 		{"a snapshot stays inactive until its activation is allowed", contractSkippedActivation},
 		{"what is remembered after a change is what a new report says", contractView},
 		{"a volume that its pool has is not lost", contractNotLost},
@@ -426,6 +428,27 @@ func contractActivation(t *testing.T, b Bench) {
 			t.Errorf("got %+v", lv)
 		}
 	}
+}
+
+func contractRenameVolume(t *testing.T, b Bench) {
+	ctx := t.Context()
+	l := b.LVM
+	_, vg := look(t, b)
+	before := *vg.LV("thin")
+	want(t, l.LVRename(ctx, contractGroup, "nosuch", "other"), lvm.ErrNotFound)
+	want(t, l.LVRename(ctx, contractGroup, "thin", "thick"), lvm.ErrExists)
+	ok(t, l.LVRename(ctx, contractGroup, "thin", "other"))
+	want(t, l.LVRename(ctx, contractGroup, "thin", "other"), lvm.ErrNotFound)
+	_, vg = look(t, b)
+	lv := vg.LV("other")
+	if lv == nil || vg.LV("thin") != nil || lv.UUID != before.UUID || !lv.Attr.Active() || lv.Minor != before.Minor ||
+		lv.Path != "/dev/contract/other" || !slices.Equal(lv.Tags, before.Tags) {
+		t.Errorf("got %+v, was %+v", lv, before)
+	}
+	if snap := vg.LV("snap"); snap == nil || snap.Origin != "other" {
+		t.Errorf("got the snapshot %+v", snap)
+	}
+	ok(t, l.LVRename(ctx, contractGroup, "other", "thin"))
 }
 
 // contractView changes volumes of a group with named devices, and compares the cached report with a new one.

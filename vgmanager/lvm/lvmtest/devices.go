@@ -346,6 +346,7 @@ func contractReplace(t *testing.T, b Bench) {
 	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
 	want(t, l.LVRepair(ctx, contractGroup, "plain"), lvm.ErrInvalid)
 	want(t, l.LVRepair(ctx, contractGroup, "mirror"), lvm.ErrNoSpace)
+	want(t, l.LVRename(ctx, contractGroup, "plain", "other"), lvm.ErrMissingPV)
 	commits := map[string]func() error{
 		"VGChangeTags": func() error {
 			return l.VGChangeTags(ctx,

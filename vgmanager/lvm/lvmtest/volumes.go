@@ -516,3 +516,33 @@ func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
 	v.Tags = retag(v.Tags, o.Add, o.Remove)
 	return nil
 }
+
+// LVRename implements lvm.LVM.
+func (f *Fake) LVRename(_ context.Context, vg, name, to string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeWhole("LVRename", vg)
+	if err != nil {
+		return err
+	}
+	v := g.lvs[name]
+	switch {
+	case v == nil:
+		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	case g.lvs[to] != nil:
+		return fmt.Errorf("logical volume %s/%s: %w", vg, to, lvm.ErrExists)
+	}
+	f.save(g, vg)
+	delete(g.lvs, name)
+	g.lvs[to] = v
+	v.Name = to
+	if v.Path != "" {
+		v.Path = "/dev/" + vg + "/" + to
+	}
+	for _, other := range g.lvs {
+		if other.Origin == name {
+			other.Origin = to
+		}
+	}
+	return nil
+}
