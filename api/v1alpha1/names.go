@@ -120,6 +120,9 @@ const (
 	// VolumeMove. BaseTagPrefix precedes that of the snapshot whose data the target has completely.
 	CopyOfTagPrefix = "lvms.copy-of="
 	BaseTagPrefix   = "lvms.base="
+	// SparseTag is the LVM tag of the target of a VolumeMove that was created in a thin pool that sets new chunks to zero:
+	// what was not written reads as zeros. Without it, all chunks are provided.
+	SparseTag = "lvms.sparse"
 	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced: it is not staged,
 	// published, expanded, checked or trimmed.
 	FencedTagPrefix = "lvms.fenced="

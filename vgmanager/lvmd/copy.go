@@ -31,10 +31,11 @@ type Device struct {
 	// ReadOnly: nothing changes the data.
 	ReadOnly bool
 	// ThinPool is the pool of a thin volume, or "". Chunk is the size of its chunks in bytes. PoolZeroes: it sets new
-	// chunks to zero.
-	ThinPool   string
-	Chunk      int64
-	PoolZeroes bool
+	// chunks to zero. IgnoresDiscards: the volume cannot give chunks back.
+	ThinPool        string
+	Chunk           int64
+	PoolZeroes      bool
+	IgnoresDiscards bool
 }
 
 // Device returns the device of a volume. It activates the volume if necessary.
@@ -56,6 +57,7 @@ func (e *Engine) deviceIn(ctx context.Context, l classView, lv *lvm.LV) (*Device
 		Tags: slices.Clone(lv.Tags), ReadOnly: lv.Attr.ReadOnly()}
 	if l.pool != nil && lv.PoolName == l.pool.Name {
 		d.ThinPool, d.Chunk, d.PoolZeroes = l.pool.Name, int64(l.pool.ChunkSize), l.pool.Zeroes
+		d.IgnoresDiscards = l.pool.Discards == lvm.DiscardsIgnore
 	}
 	if e.kernel == nil {
 		return d, nil

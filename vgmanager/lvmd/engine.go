@@ -51,6 +51,7 @@ type Changer interface {
 	LVAllowActivation(ctx context.Context, vg, name string) error
 	LVRefresh(ctx context.Context, vg, name string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
+	LVRename(ctx context.Context, vg, name, to string) error
 }
 
 // LVM is the part of lvm.LVM that the engine uses.

@@ -92,6 +92,12 @@ func (e *Engine) createIn(ctx context.Context, l classView,
 		}
 		return response, err
 	}
+	return e.createNew(ctx, l, in, size, options)
+}
+
+// createNew creates a volume that does not exist.
+func (e *Engine) createNew(ctx context.Context, l classView, in *proto.CreateLVRequest, size lvm.Bytes,
+	options []string) (*proto.CreateLVResponse, error) {
 	if err := l.admitNamespace(in.GetTags(), size); err != nil {
 		return nil, err
 	}
@@ -289,6 +295,11 @@ func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRe
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size <= lv.Size {
 		return int64(lv.Size), e.reload(ctx, l, lv)
+	}
+	if move := FencedBy(lv.Tags); move != "" {
+		return 0, status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is moved to "+
+			"another node by the VolumeMove with the UID %s: it is extended there, or here after the VolumeMove is "+
+			"deleted", l.vg.Name, lv.Name, move)
 	}
 	if err := l.admitNamespace(lv.Tags, size-lv.Size); err != nil {
 		return 0, err
