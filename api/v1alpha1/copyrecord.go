@@ -10,8 +10,8 @@ import (
 //
 // +kubebuilder:object:generate=false
 type CopyRecord struct {
-	// Source and Base are the names of the LogicalVolumes of the snapshots: the round copies the differences from Base to
-	// Source. Without Base, it copies everything.
+	// Source and Base are the names of the LogicalVolumes of the snapshots: the round copies the differences from Base
+	// to Source. Without Base, it copies everything.
 	Source string `json:"source"`
 	Base   string `json:"base,omitempty"`
 	// CopiedBytes and ComparedBytes say up to which byte of SizeBytes, the size of the source, the round has copied and
@@ -19,7 +19,7 @@ type CopyRecord struct {
 	CopiedBytes   uint64 `json:"copiedBytes"`
 	ComparedBytes uint64 `json:"comparedBytes"`
 	SizeBytes     uint64 `json:"sizeBytes"`
-	// SentBytes is how much data the source has sent in this round.
+	// SentBytes is how many bytes the source has sent in this round, compressed and without checksums.
 	SentBytes uint64 `json:"sentBytes"`
 	// Seconds is how long the round has taken. SentBytes and Seconds begin at zero when the node agent starts again.
 	Seconds float64 `json:"seconds"`

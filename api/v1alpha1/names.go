@@ -120,8 +120,8 @@ const (
 	// VolumeMove. BaseTagPrefix precedes that of the snapshot whose data the target has completely.
 	CopyOfTagPrefix = "lvms.copy-of="
 	BaseTagPrefix   = "lvms.base="
-	// SparseTag is the LVM tag of the target of a VolumeMove that was created in a thin pool that sets new chunks to zero:
-	// what was not written reads as zeros. Without it, all chunks are provided.
+	// SparseTag is the LVM tag of the target of a VolumeMove that was created in a thin pool that sets new chunks to
+	// zero: what was not written reads as zeros. Without it, all chunks are provided.
 	SparseTag = "lvms.sparse"
 	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced: it is not staged,
 	// published, expanded, checked or trimmed.
@@ -138,20 +138,20 @@ const (
 	// snapshot when the copy is complete or does not exist.
 	CopyOfAnnotation  = "lvm.topolvm.io/copy-of"
 	CopyForAnnotation = "lvm.topolvm.io/copy-for"
-	// MoveAnnotation on a LogicalVolume that was created for a VolumeMove has the UID of the VolumeMove. Agents can change
-	// none of this group of annotations, except where stated.
+	// MoveAnnotation on a LogicalVolume that was created for a VolumeMove has the UID of the VolumeMove. Agents can
+	// change none of this group of annotations, except where stated.
 	MoveAnnotation = "lvm.topolvm.io/move"
-	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can use
-	// the volume on its present node. FencedAnnotation has this UID when that is so, and FenceErrorAnnotation says why it
-	// is not so. The node agent writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
+	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
+	// use the volume on its present node. FencedAnnotation has this UID when that is so, and FenceErrorAnnotation says
+	// why it is not so. The node agent writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"
-	// MoveVolumeAnnotation on the target of a VolumeMove has the volume ID of the volume that is moved, which is the name
-	// of the target's logical volume too. The target has no volume ID.
+	// MoveVolumeAnnotation on the target of a VolumeMove has the volume ID of the volume that is moved, which is the
+	// name of the target's logical volume too. The target has no volume ID.
 	MoveVolumeAnnotation = "lvm.topolvm.io/move-volume"
-	// CopyBaseAnnotation on the target names the LogicalVolume of the snapshot that it has, so that only the differences
-	// to its source are copied. It is absent or empty in the first round.
+	// CopyBaseAnnotation on the target names the LogicalVolume of the snapshot that it has, so that only the
+	// differences to its source are copied. It is absent or empty in the first round.
 	CopyBaseAnnotation = "lvm.topolvm.io/copy-base"
 	// CopiedAnnotation on the target has the CopyRecord of the present round, as JSON. The node agent writes it.
 	CopiedAnnotation = "lvm.topolvm.io/copied"
@@ -159,8 +159,9 @@ const (
 	// volume the node agent of the new node makes that of the volume. The node agent removes the annotation then.
 	AdoptAnnotation = "lvm.topolvm.io/adopt"
 	// RetireAnnotation on a LogicalVolume has the volume ID of a volume that was moved and the UID of the VolumeMove,
-	// separated by "/". The node agent renames the logical volume that the volume had on this node, and gives it to this
-	// object. RetiredSource is spec.source of such an object, so that an agent without moves creates no volume for it.
+	// separated by "/". The node agent renames the logical volume that the volume had on this node, and gives it to
+	// this object. RetiredSource is spec.source of such an object, so that an agent without moves creates no volume for
+	// it.
 	RetireAnnotation = "lvm.topolvm.io/retire"
 	RetiredSource    = "moved"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.

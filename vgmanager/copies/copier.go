@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +28,8 @@ var ErrUnsuitable = errors.New("the logical volume does not fit its source")
 
 // Source sends the data for a target. peer.Client implements it.
 type Source interface {
-	Data(ctx context.Context, target string, from uint64) (*peer.Stream, error)
-	Sums(ctx context.Context, target string) (*peer.Stream, error)
+	Data(ctx context.Context, r peer.Request) (*peer.Stream, error)
+	Sums(ctx context.Context, r peer.Request) (*peer.Stream, error)
 }
 
 // Target is a new logical volume.
@@ -45,10 +46,14 @@ type Target struct {
 	PoolZeroes bool
 	// Done is how much was copied and recorded before, in bytes.
 	Done uint64
+	// Round is set if the volume is copied to in rounds.
+	Round *Round
 }
 
 func (t Target) content() volumecopy.Content {
 	switch {
+	case t.Round != nil:
+		return t.Round.content()
 	case t.Chunk == 0:
 		return volumecopy.ContentUnknown
 	case t.PoolZeroes:
@@ -65,9 +70,15 @@ type Progress struct {
 	// Copied and Compared are how many bytes of the source were copied, and compared after that. Size is the size of
 	// the source, 0 if it is not known yet. Parts that are not allocated count too.
 	Copied, Compared, Size uint64
+	// Sent is how many bytes the source has sent since the copy began or continued, compressed and without checksums.
+	// Took is the time since then.
+	Sent uint64
+	Took time.Duration
 	// Finished: the target has all data of the source. Content are the tags of the source that describe it.
 	Finished bool
 	Content  []string
+
+	begun time.Time
 }
 
 // device is an open target.
@@ -101,7 +112,7 @@ func (c *Copier) Running(key string) bool { return c.jobs.Running(key) }
 // target must be created again, peer.ErrGone, peer.ErrForbidden or ErrUnsuitable.
 func (c *Copier) Copy(ctx context.Context, source Source, target Target, record Record) (Progress, error) {
 	ended, err := c.jobs.Do(ctx, target.Key, func(ctx context.Context) error {
-		c.set(target.Key, Progress{Copied: target.Done})
+		c.set(target.Key, Progress{Copied: target.Done, begun: time.Now()})
 		err := c.copy(ctx, source, target, record)
 		if err != nil {
 			return fmt.Errorf("copy the data for logical volume %s: %w", target.Name, err)
@@ -141,7 +152,7 @@ func (c *Copier) copy(ctx context.Context, source Source, t Target, record Recor
 // receive writes the data of the source to the device. It asks for it also if all of it was recorded before, because
 // the answer has the tags of the source.
 func (c *Copier) receive(ctx context.Context, source Source, t Target, d device, record Record) error {
-	stream, err := source.Data(ctx, t.Object, t.Done)
+	stream, err := source.Data(ctx, t.request())
 	if err != nil {
 		return err
 	}
@@ -149,21 +160,33 @@ func (c *Copier) receive(ctx context.Context, source Source, t Target, d device,
 	if stream.Size > t.Device.Size {
 		return fmt.Errorf("%w: it has %d bytes, the source has %d", ErrUnsuitable, t.Device.Size, stream.Size)
 	}
-	c.set(t.Key, Progress{Copied: t.Done, Size: stream.Size, Content: stream.Content})
-	return volumecopy.Receive(ctx, stream, volumecopy.Target{
-		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.Chunk, From: t.Done, SaveInterval: c.recordEvery,
-		Save:     func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
-		Progress: func(offset uint64) { c.change(t.Key, func(p *Progress) { p.Copied = offset }) },
+	if err := t.checkBase(stream.BaseSize); err != nil {
+		return err
+	}
+	c.change(t.Key, func(p *Progress) { p.Size, p.Content = stream.Size, stream.Content })
+	counted := &counter{Reader: stream}
+	err = volumecopy.Receive(ctx, counted, volumecopy.Target{
+		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.chunk(), NewFrom: t.newFrom(stream.BaseSize),
+		From: t.Done, SaveInterval: c.recordEvery,
+		Save: func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
+		Progress: func(offset uint64) {
+			c.change(t.Key, func(p *Progress) { p.Copied, p.Sent = offset, counted.bytes })
+		},
 	})
+	c.change(t.Key, func(p *Progress) { p.Sent = counted.bytes })
+	return err
 }
 
 // compare compares the device with the checksums of the source.
 func (c *Copier) compare(ctx context.Context, source Source, t Target, d device) error {
-	sums, err := source.Sums(ctx, t.Object)
+	sums, err := source.Sums(ctx, t.request())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sums.Close() }()
+	if err := t.checkBase(sums.BaseSize); err != nil {
+		return err
+	}
 	return volumecopy.Verify(ctx, sums, d, c.get(t.Key).Size, func(offset uint64) {
 		c.change(t.Key, func(p *Progress) { p.Compared = offset })
 	})
@@ -172,7 +195,15 @@ func (c *Copier) compare(ctx context.Context, source Source, t Target, d device)
 func (c *Copier) get(key string) Progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.progress[key]
+	return c.progress[key].timed()
+}
+
+// timed returns the progress with the time that the copy has taken.
+func (p Progress) timed() Progress {
+	if !p.begun.IsZero() {
+		p.Took = time.Since(p.begun)
+	}
+	return p
 }
 
 func (c *Copier) set(key string, p Progress) { c.change(key, func(old *Progress) { *old = p }) }
@@ -189,7 +220,7 @@ func (c *Copier) change(key string, change func(*Progress)) {
 func (c *Copier) take(key string) Progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.progress[key]
+	p := c.progress[key].timed()
 	delete(c.progress, key)
 	return p
 }

@@ -59,26 +59,46 @@ type source struct {
 
 	mu   sync.Mutex
 	from []uint64
+	// baseSize is the size of the base in the answers. changed are the parts that are sent if a base is requested.
+	baseSize uint64
+	changed  []volumecopy.Range
+	requests []peer.Request
 }
 
-func (s *source) Data(ctx context.Context, target string, from uint64) (*peer.Stream, error) {
+func (s *source) Data(ctx context.Context, r peer.Request) (*peer.Stream, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	s.mu.Lock()
-	s.from = append(s.from, from)
+	s.from = append(s.from, r.From)
+	s.requests = append(s.requests, r)
 	s.mu.Unlock()
-	if target != "object" {
-		return nil, fmt.Errorf("target is %q", target)
+	if r.Target != "object" {
+		return nil, fmt.Errorf("target is %q", r.Target)
 	}
-	return s.stream(ctx, s.content, from, volumecopy.Send)
+	return s.stream(ctx, s.content, r, volumecopy.Send)
 }
 
-func (s *source) Sums(ctx context.Context, _ string) (*peer.Stream, error) {
-	return s.stream(ctx, s.sums, 0, volumecopy.SendSums)
+func (s *source) Sums(ctx context.Context, r peer.Request) (*peer.Stream, error) {
+	r.From = 0
+	return s.stream(ctx, s.sums, r, volumecopy.SendSums)
 }
 
-func (s *source) stream(ctx context.Context, content []byte, from uint64,
+// ranges sends the changed parts if a base is requested.
+func (s *source) ranges(r peer.Request) volumecopy.Ranges {
+	if r.Base == "" {
+		return volumecopy.Whole(uint64(len(s.content)))
+	}
+	return func(_ context.Context, _ uint64, yield func(volumecopy.Range, error) bool) {
+		for _, part := range s.changed {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *source) stream(ctx context.Context, content []byte, r peer.Request,
 	send func(context.Context, io.Writer, volumecopy.Source) error) (*peer.Stream, error) {
 	reader, writer := io.Pipe()
 	go func() {
@@ -89,9 +109,10 @@ func (s *source) stream(ctx context.Context, content []byte, from uint64,
 			}
 		}
 		writer.CloseWithError(send(ctx, writer, volumecopy.Source{Device: bytes.NewReader(content),
-			Size: uint64(len(content)), Ranges: volumecopy.Whole(uint64(len(content))), From: from}))
+			Size: uint64(len(content)), Ranges: s.ranges(r), From: r.From}))
 	}()
-	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), Content: []string{"lvms.formatted=xfs"}}, nil
+	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), BaseSize: s.baseSize,
+		Content: []string{"lvms.formatted=xfs"}}, nil
 }
 
 func newSource() *source {

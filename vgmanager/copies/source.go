@@ -41,15 +41,18 @@ type Sender struct {
 
 // Open is a peer.Open. The API server says which node may have which snapshot: the spec of the LogicalVolume of the
 // target names its source, and no node agent can write it.
-func (s *Sender) Open(ctx context.Context, node, target string) (*peer.Opened, error) {
-	wanted, err := s.get(ctx, target, peer.ErrForbidden)
+func (s *Sender) Open(ctx context.Context, node string, r peer.Request) (*peer.Opened, error) {
+	wanted, err := s.get(ctx, r.Target, peer.ErrForbidden)
 	if err != nil {
 		return nil, err
 	}
 	if wanted.Spec.NodeName != node || wanted.Spec.Source == "" || wanted.Status.VolumeID != "" ||
 		!wanted.DeletionTimestamp.IsZero() {
-		return nil, fmt.Errorf("LogicalVolume %s is not a copy that is being created on node %s: %w", target, node,
+		return nil, fmt.Errorf("LogicalVolume %s is not a copy that is being created on node %s: %w", r.Target, node,
 			peer.ErrForbidden)
+	}
+	if err := checkRound(wanted, r); err != nil {
+		return nil, err
 	}
 	source, err := s.get(ctx, wanted.Spec.Source, peer.ErrGone)
 	if err != nil {
@@ -58,6 +61,19 @@ func (s *Sender) Open(ctx context.Context, node, target string) (*peer.Opened, e
 	if err := s.check(source); err != nil {
 		return nil, err
 	}
+	found, err := s.device(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	base, err := s.base(ctx, r.Base, source)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(source.Name, found, base)
+}
+
+// device returns the device of a snapshot.
+func (s *Sender) device(ctx context.Context, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
 	found, err := s.Volumes.Device(ctx, source.Spec.DeviceClass, source.Status.VolumeID)
 	if status.Code(err) == codes.NotFound {
 		err = errors.Join(err, peer.ErrGone)
@@ -69,7 +85,7 @@ func (s *Sender) Open(ctx context.Context, node, target string) (*peer.Opened, e
 		return nil, fmt.Errorf("source %s: logical volume %s/%s is not a read-only thin snapshot: %w", source.Name,
 			found.VolumeGroup, found.Name, peer.ErrGone)
 	}
-	return s.open(source.Name, found)
+	return found, nil
 }
 
 // get reads a LogicalVolume. absent is wrapped if it does not exist.
@@ -104,25 +120,33 @@ func (s *Sender) check(source *topolvmv1.LogicalVolume) error {
 // accessSnapshot is the access type of a snapshot.
 const accessSnapshot = "ro"
 
-func (s *Sender) open(object string, found *lvmd.Device) (*peer.Opened, error) {
+// open opens a snapshot. base is nil to send all of it.
+func (s *Sender) open(object string, found, base *lvmd.Device) (*peer.Opened, error) {
 	id := volumecopy.Identity{Path: found.Path, Number: found.Number, Size: uint64(found.Size)}
 	opened, err := volumecopy.OpenSource(id)
 	if err != nil {
 		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
 	}
+	q := changedblocks.Query{VG: found.VolumeGroup, Target: found.Name, Encrypted: true}
+	baseSize := uint64(0)
+	if base != nil {
+		q.Base, baseSize = base.Name, uint64(base.Size)
+	}
 	return &peer.Opened{
-		Source:  volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: s.ranges(found)},
-		Content: lvmd.Inherited(found.Tags),
-		Close:   opened.Close,
+		Source:   volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: s.ranges(q, id.Size)},
+		BaseSize: baseSize,
+		Content:  lvmd.Inherited(found.Tags),
+		Close:    opened.Close,
 	}, nil
 }
 
-// ranges returns what is allocated in a snapshot. It reads a page when it is needed.
-func (s *Sender) ranges(found *lvmd.Device) volumecopy.Ranges {
+// ranges returns what is allocated in a snapshot, or differs from its base. It reads a page when it is needed.
+func (s *Sender) ranges(q changedblocks.Query, size uint64) volumecopy.Ranges {
 	return func(ctx context.Context, from uint64, yield func(volumecopy.Range, error) bool) {
-		q := changedblocks.Query{VG: found.VolumeGroup, Target: found.Name, Offset: from, Encrypted: true}
+		q := q
+		q.Offset = from
 		for {
-			page, err := s.page(ctx, q, uint64(found.Size))
+			page, err := s.page(ctx, q, size)
 			if err != nil {
 				yield(volumecopy.Range{}, err)
 				return

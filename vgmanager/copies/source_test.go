@@ -46,7 +46,8 @@ func (v volumes) Device(_ context.Context, class, name string) (*lvmd.Device, er
 }
 
 // world is an API server with a copy "target" on node2 of the snapshot "snap" on node1.
-func world(t *testing.T, failing error, change func(target, source *topolvmv1.LogicalVolume)) *Sender {
+func world(t *testing.T, failing error, change func(target, source *topolvmv1.LogicalVolume),
+	others ...*topolvmv1.LogicalVolume) *Sender {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -58,6 +59,9 @@ func world(t *testing.T, failing error, change func(target, source *topolvmv1.Lo
 	objects := []client.Object{source}
 	if target.Name != "" {
 		objects = append(objects, target)
+	}
+	for _, other := range others {
+		objects = append(objects, other)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
@@ -115,7 +119,7 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 			if tt.node != "" {
 				node = tt.node
 			}
-			opened, err := s.Open(t.Context(), node, "target")
+			opened, err := s.Open(t.Context(), node, peer.Request{Target: "target"})
 			if err == nil {
 				t.Fatalf("opened %+v", opened)
 			}
@@ -135,13 +139,14 @@ func TestAVolumeThatIsNotAThinSnapshotIsNotSent(t *testing.T) {
 	} {
 		s := world(t, nil, nothing)
 		s.Volumes = volumes{"id1": d}
-		if _, err := s.Open(t.Context(), "node2", "target"); !errors.Is(err, peer.ErrGone) {
+		if _, err := s.Open(t.Context(), "node2", peer.Request{Target: "target"}); !errors.Is(err, peer.ErrGone) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := world(t, nil, nothing)
 	s.Volumes = volumes(nil)
-	if _, err := s.Open(t.Context(), "node2", "target"); !errors.Is(err, errLVM) || errors.Is(err, peer.ErrGone) {
+	_, err := s.Open(t.Context(), "node2", peer.Request{Target: "target"})
+	if !errors.Is(err, errLVM) || errors.Is(err, peer.ErrGone) {
 		t.Errorf("LVM cannot be read: %v", err)
 	}
 }
@@ -164,7 +169,6 @@ func (p pages) Read(_ context.Context, q changedblocks.Query) (*changedblocks.Pa
 }
 
 func TestTheRangesOfASnapshot(t *testing.T) {
-	found := &lvmd.Device{VolumeGroup: "vg1", Name: "id1", Size: 100}
 	first := &changedblocks.Page{Size: 100, Ranges: []changedblocks.Range{{Offset: 0, Length: 10}}, Next: 10}
 	for name, tt := range map[string]struct {
 		pages map[uint64]*changedblocks.Page
@@ -183,7 +187,7 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 			s := &Sender{Allocations: pages{t: t, pages: tt.pages, err: tt.err}}
 			got := 0
 			var failed error
-			s.ranges(found)(t.Context(), 0, func(_ volumecopy.Range, err error) bool {
+			s.ranges(changedblocks.Query{VG: "vg1", Target: "id1", Encrypted: true}, 100)(t.Context(), 0, func(_ volumecopy.Range, err error) bool {
 				if err != nil {
 					failed = err
 				} else {

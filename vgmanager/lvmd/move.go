@@ -20,7 +20,7 @@ import (
 // This file has the logical volumes of moves to another node. That of the target is copied to in rounds: each round
 // brings it from one snapshot of the source to the next one. It has the name of the volume that is moved, so only its
 // tags say whose it is:
-//   - lvms.uid= of the target's object and lvms.copying, until Adopt replaces them by those of the volume, in one commit;
+//   - lvms.uid= of the target's object and lvms.copying, until Adopt replaces them by those of the volume;
 //   - lvms.copy-of= the source of the round in progress, and lvms.copied= the bytes that it has;
 //   - lvms.base= the snapshot whose data it has, or from which the round in progress began.
 
@@ -317,8 +317,8 @@ func (e *Engine) Retire(ctx context.Context, r Retirement) (size int64, err erro
 		size = int64(lv.Size)
 		done := slices.Contains(lv.Tags, uidTags+r.NewName)
 		if move := FencedBy(lv.Tags); move != r.Move && !(renamed && done) {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove with the "+
-				"UID %s, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove with "+
+				"the UID %s, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
 		}
 		if !renamed {
 			if err := e.lvm.LVRename(ctx, l.vg.Name, r.Name, r.NewName); err != nil {

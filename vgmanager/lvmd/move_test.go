@@ -209,8 +209,8 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	wantCode(t, "no volume", err, codes.NotFound)
 	create := func(name string, tags ...string) {
 		t.Helper()
-		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name, VirtualSize: lvm.Bytes(12 * mib),
-			Tags: append(tags, "lvms.uid=v", "lvms.pv=pvc-1", "lvms.formatted=xfs")}))
+		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name,
+			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.uid=v", "lvms.pv=pvc-1", "lvms.formatted=xfs")}))
 	}
 	create(moved)
 	for _, move := range []string{"", "another"} {

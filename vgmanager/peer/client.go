@@ -37,18 +37,32 @@ type Stream struct {
 	io.ReadCloser
 	// Size is the size of the source in bytes.
 	Size uint64
+	// BaseSize is the size of the base in bytes, 0 without one.
+	BaseSize uint64
 	// Content are the tags of the source that describe its content, as the source says.
 	Content []string
 }
 
 // Data returns the data for a target from an offset on. The caller closes it.
-func (c *Client) Data(ctx context.Context, target string, from uint64) (*Stream, error) {
-	return c.get(ctx, target, "data", url.Values{"from": {strconv.FormatUint(from, 10)}})
+func (c *Client) Data(ctx context.Context, r Request) (*Stream, error) {
+	query := r.query()
+	query.Set("from", strconv.FormatUint(r.From, 10))
+	return c.get(ctx, r.Target, "data", query)
 }
 
-// Sums returns the checksums of the data for a target. The caller closes it.
-func (c *Client) Sums(ctx context.Context, target string) (*Stream, error) {
-	return c.get(ctx, target, "sums", nil)
+// Sums returns the checksums of all of the data for a target. The caller closes it.
+func (c *Client) Sums(ctx context.Context, r Request) (*Stream, error) {
+	return c.get(ctx, r.Target, "sums", r.query())
+}
+
+func (r Request) query() url.Values {
+	query := url.Values{}
+	for key, value := range map[string]string{"source": r.Source, "base": r.Base} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	return query
 }
 
 // get returns the answer to a request. An error wraps ErrForbidden or ErrGone if the source says so.
@@ -85,7 +99,14 @@ func (c *Client) request(ctx context.Context, target, what string, query url.Val
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the answer has no size: %w", err), response.Body.Close())
 	}
-	return &Stream{ReadCloser: response.Body, Size: size, Content: response.Header.Values(contentHeader)}, nil
+	base := uint64(0)
+	if text := response.Header.Get(baseSizeHeader); text != "" {
+		if base, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, errors.Join(fmt.Errorf("the size of the base: %w", err), response.Body.Close())
+		}
+	}
+	return &Stream{ReadCloser: response.Body, Size: size, BaseSize: base,
+		Content: response.Header.Values(contentHeader)}, nil
 }
 
 func refusal(response *http.Response) error {

@@ -93,7 +93,8 @@ func (s *source) ReadAt(p []byte, offset int64) (int, error) {
 	return bytes.NewReader(s.content).ReadAt(p, offset)
 }
 
-func (s *source) open(_ context.Context, node, target string) (*Opened, error) {
+func (s *source) open(_ context.Context, node string, r Request) (*Opened, error) {
+	target := r.Target
 	switch {
 	case target == "lost":
 		return nil, fmt.Errorf("%w: its thin pool is damaged", ErrGone)
@@ -104,9 +105,10 @@ func (s *source) open(_ context.Context, node, target string) (*Opened, error) {
 	}
 	s.opened.Add(1)
 	return &Opened{
-		Source:  volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
-		Content: []string{"lvms.formatted=xfs", "lvms.new"},
-		Close:   func() error { s.closed.Add(1); return nil },
+		Source:   volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
+		BaseSize: baseSizes[r.Source+"-"+r.Base],
+		Content:  []string{"lvms.formatted=xfs", "lvms.new"},
+		Close:    func() error { s.closed.Add(1); return nil },
 	}, nil
 }
 
@@ -169,7 +171,7 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	from := newSource()
 	address, stop := start(t, s, from.open)
 	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
-	stream, err := client.Data(t.Context(), "copy1", 0)
+	stream, err := client.Data(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	if !bytes.Equal(m.content, from.content) || saved != volumeSize {
 		t.Fatalf("the copy differs, or %d bytes are saved", saved)
 	}
-	sums, err := client.Sums(t.Context(), "copy1")
+	sums, err := client.Sums(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +221,7 @@ func TestACopyContinues(t *testing.T) {
 	}
 	address, _ := start(t, s, from.open)
 	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
-	stream, err := client.Data(t.Context(), "copy1", 0)
+	stream, err := client.Data(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func TestACopyContinues(t *testing.T) {
 	}
 	broken.Store(false)
 	begin.Store(-1)
-	if stream, err = client.Data(t.Context(), "copy1", saved); err != nil {
+	if stream, err = client.Data(t.Context(), Request{Target: "copy1", From: saved}); err != nil {
 		t.Fatal(err)
 	}
 	if err := receive(t, stream, m, saved, &saved); err != nil {
@@ -263,7 +265,7 @@ func TestWhoMayNotHaveACopy(t *testing.T) {
 		"another site":   {credentials: newSite(t).agent(t, "node2"), node: "node1", target: "copy1", want: nil},
 	} {
 		client := &Client{Node: c.node, Address: address, Credentials: c.credentials}
-		stream, err := client.Data(t.Context(), c.target, 0)
+		stream, err := client.Data(t.Context(), Request{Target: c.target})
 		if err == nil {
 			_ = stream.Close()
 			t.Errorf("%s: no error", name)
@@ -282,7 +284,7 @@ func TestAnOffsetBehindTheEnd(t *testing.T) {
 	from := newSource()
 	address, _ := start(t, s, from.open)
 	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
-	_, err := client.Data(t.Context(), "copy1", volumeSize+1)
+	_, err := client.Data(t.Context(), Request{Target: "copy1", From: volumeSize + 1})
 	if err == nil || !strings.Contains(err.Error(), http.StatusText(http.StatusBadRequest)) {
 		t.Errorf("%v, want 400", err)
 	}
@@ -308,7 +310,7 @@ func TestFewStreamsAtOnce(t *testing.T) {
 	answers := make(chan error, maxStreams)
 	for range maxStreams {
 		go func() {
-			stream, err := client.Data(ctx, "copy1", 0)
+			stream, err := client.Data(ctx, Request{Target: "copy1"})
 			if err == nil {
 				_, err = io.Copy(io.Discard, stream)
 				_ = stream.Close()
@@ -319,7 +321,7 @@ func TestFewStreamsAtOnce(t *testing.T) {
 	for range maxStreams {
 		<-entered
 	}
-	if _, err := client.Data(t.Context(), "copy1", 0); err == nil ||
+	if _, err := client.Data(t.Context(), Request{Target: "copy1"}); err == nil ||
 		!strings.Contains(err.Error(), "already sends 8 volumes") {
 		t.Errorf("%v, want a refusal", err)
 	}
@@ -338,7 +340,7 @@ func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
 	from := newSource()
 	address, _ := start(t, s, from.open)
 	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
-	sums, err := client.Sums(t.Context(), "copy1")
+	sums, err := client.Sums(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,11 +350,39 @@ func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
 		t.Errorf("%v, want ErrDiffers", err)
 	}
 	_ = sums.Close()
-	if sums, err = client.Sums(t.Context(), "copy1"); err != nil {
+	if sums, err = client.Sums(t.Context(), Request{Target: "copy1"}); err != nil {
 		t.Fatal(err)
 	}
 	var saved uint64
 	if err := receive(t, sums, m, 0, &saved); !errors.Is(err, copystream.ErrDamaged) || saved > 8<<20 {
 		t.Errorf("sums as data: %v, want ErrDamaged", err)
+	}
+}
+
+// baseSizes are the sizes of the bases by SOURCE-BASE.
+var baseSizes = map[string]uint64{"s2-s1": volumeSize / 2}
+
+// TestARequestNamesTheSnapshotsOfItsRound, for the data and the checksums.
+func TestARequestNamesTheSnapshotsOfItsRound(t *testing.T) {
+	s := newSite(t)
+	address, _ := start(t, s, newSource().open)
+	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	for _, get := range []func(context.Context, Request) (*Stream, error){client.Data, client.Sums} {
+		for r, want := range map[Request]uint64{
+			{Target: "copy1", Source: "s2", Base: "s1"}: volumeSize / 2,
+			{Target: "copy1", Source: "s2"}:             0,
+			{Target: "copy1"}:                           0,
+		} {
+			stream, err := get(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stream.BaseSize != want || stream.Size != volumeSize {
+				t.Errorf("%+v: a base of %d bytes, want %d", r, stream.BaseSize, want)
+			}
+			if err := stream.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -5,6 +5,9 @@
 //
 //	GET /v1/copies/TARGET/data?from=OFFSET   the data from an offset on, as package copystream
 //	GET /v1/copies/TARGET/sums               the checksums of all of it
+//
+// For the target of a move, which is copied to in rounds, the parameters source and base name the snapshots of the round
+// that the caller has begun: it gets only the differences to the base, and nothing of another round.
 package peer
 
 import (
@@ -39,9 +42,10 @@ const (
 	maxHeader   = 16 << 10
 	contentType = "application/vnd.lvms.copy"
 	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for
-	// each.
-	sizeHeader    = "Lvms-Volume-Size"
-	contentHeader = "Lvms-Volume-Content"
+	// each. baseSizeHeader has the size of the base, if there is one.
+	sizeHeader     = "Lvms-Volume-Size"
+	contentHeader  = "Lvms-Volume-Content"
+	baseSizeHeader = "Lvms-Base-Size"
 )
 
 // Errors that Open wraps. Any other error can go away, so the client repeats its request.
@@ -55,13 +59,26 @@ var (
 // Opened is a source that is open until it is closed.
 type Opened struct {
 	volumecopy.Source
+	// BaseSize is the size of the base in bytes, 0 without one.
+	BaseSize uint64
 	// Content are the tags of the volume that describe its content.
 	Content []string
 	Close   func() error
 }
 
-// Open returns the source of a target for the agent of a node, if the cluster wants this copy.
-type Open func(ctx context.Context, node, target string) (*Opened, error)
+// Request is what the agent of a target asks for.
+type Request struct {
+	// Target is the name of its LogicalVolume.
+	Target string
+	// Source and Base are the LogicalVolumes of the snapshots of the round that the agent has begun, if the target is
+	// copied to in rounds. Without Base, it gets all data of Source.
+	Source, Base string
+	// From is the byte from which on it needs the data.
+	From uint64
+}
+
+// Open returns the source of a target for the agent of a node, if the cluster wants this copy. It ignores From.
+type Open func(ctx context.Context, node string, r Request) (*Opened, error)
 
 // Options configure a Server.
 type Options struct {
@@ -159,6 +176,9 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 		}()
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set(sizeHeader, strconv.FormatUint(opened.Size, 10))
+		if opened.BaseSize > 0 {
+			w.Header().Set(baseSizeHeader, strconv.FormatUint(opened.BaseSize, 10))
+		}
 		for _, tag := range opened.Content {
 			w.Header().Add(contentHeader, tag)
 		}
@@ -172,10 +192,11 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 
 // open authorizes a request, and returns its source.
 func (s *Server) open(r *http.Request) (*Opened, error) {
-	from := uint64(0)
-	if text := r.URL.Query().Get("from"); text != "" {
+	query := r.URL.Query()
+	request := Request{Target: r.PathValue("target"), Source: query.Get("source"), Base: query.Get("base")}
+	if text := query.Get("from"); text != "" {
 		var err error
-		if from, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if request.From, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return nil, fmt.Errorf("%w: from is %q, must be a number of bytes", errBadRequest, text)
 		}
 	}
@@ -186,15 +207,15 @@ func (s *Server) open(r *http.Request) (*Opened, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
 	}
-	opened, err := s.Open(r.Context(), node, r.PathValue("target"))
+	opened, err := s.Open(r.Context(), node, request)
 	if err != nil {
-		return nil, fmt.Errorf("copy of %s for node %s: %w", r.PathValue("target"), node, err)
+		return nil, fmt.Errorf("copy of %s for node %s: %w", request.Target, node, err)
 	}
-	if from > opened.Size {
-		return nil, errors.Join(fmt.Errorf("%w: from is %d, the volume has %d bytes", errBadRequest, from, opened.Size),
-			opened.Close())
+	if request.From > opened.Size {
+		return nil, errors.Join(fmt.Errorf("%w: from is %d, the volume has %d bytes", errBadRequest, request.From,
+			opened.Size), opened.Close())
 	}
-	opened.From = from
+	opened.From = request.From
 	return opened, nil
 }
 

@@ -33,6 +33,9 @@ type Target struct {
 	Content Content
 	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume.
 	Chunk uint64
+	// NewFrom is for ContentBase: from this byte on, the target has anything, because it was extended after the earlier
+	// copy. 0: nowhere.
+	NewFrom uint64
 	// From is the byte up to which an earlier call has written everything (Save).
 	From uint64
 	// SaveInterval is the number of bytes of the volume after which what was written is flushed and saved.
@@ -56,7 +59,7 @@ const (
 	ContentZeroChunks
 	// ContentBase is an earlier copy. A stream has what is different, and the rest stays. In a pool that does not set
 	// new chunks to zero, the copy must have been written as ContentUnknown, and Chunk must be 0 in both calls: then
-	// all chunks are provided, and none of them is freed.
+	// all chunks are provided, and none of them is freed. Behind NewFrom, what is not in the stream reads as zeros.
 	ContentBase
 )
 
@@ -151,7 +154,12 @@ func (w *writing) fill(offset uint64) error {
 // toZero returns what must be set to zero between the end of the last data and the begin of the next.
 func (w *writing) toZero(filled, offset uint64) []Range {
 	switch w.Content {
-	case ContentZeros, ContentBase:
+	case ContentZeros:
+		return nil
+	case ContentBase:
+		if from := max(filled, w.NewFrom); w.NewFrom > 0 && from < offset {
+			return []Range{{Offset: from, Length: offset - from}}
+		}
 		return nil
 	case ContentUnknown:
 		return []Range{{Offset: filled, Length: offset - filled}}

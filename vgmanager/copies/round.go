@@ -1,0 +1,123 @@
+package copies
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+)
+
+// Round is one of several copies to the same volume: each brings it from one snapshot of the source to the next one.
+type Round struct {
+	// Source and Base are the LogicalVolumes of the snapshots. The target has the data of Base, and gets the differences.
+	// Without Base, it gets all data.
+	Source, Base string
+	// Sparse: the target was created in a thin pool that sets new chunks to zero, and still does. Otherwise all its
+	// chunks are provided by the copy without Base.
+	Sparse bool
+	// KeepChunks: the pool ignores discards, so that zeros are written instead.
+	KeepChunks bool
+}
+
+func (r *Round) content() volumecopy.Content {
+	switch {
+	case r.Base != "":
+		return volumecopy.ContentBase
+	case r.Sparse:
+		return volumecopy.ContentZeros
+	}
+	return volumecopy.ContentUnknown
+}
+
+// chunk returns the size of the chunks that the copy can free, or 0 if it cannot.
+func (t Target) chunk() uint64 {
+	if t.Round != nil && (!t.Round.Sparse || t.Round.KeepChunks) {
+		return 0
+	}
+	return t.Chunk
+}
+
+// newFrom returns from which byte on the target has anything, because it was extended after the round before.
+func (t Target) newFrom(baseSize uint64) uint64 {
+	if t.Round == nil || t.Round.Sparse {
+		return 0
+	}
+	return baseSize
+}
+
+func (t Target) request() peer.Request {
+	r := peer.Request{Target: t.Object, From: t.Done}
+	if t.Round != nil {
+		r.Source, r.Base = t.Round.Source, t.Round.Base
+	}
+	return r
+}
+
+// checkBase returns an error if a stream has not the differences that were requested: the agent of the source is of a
+// version without rounds.
+func (t Target) checkBase(baseSize uint64) error {
+	if wanted := t.Round != nil && t.Round.Base != ""; wanted != (baseSize > 0) {
+		return fmt.Errorf("the differences to %q were requested, and the answer has a base of %d bytes: update the node "+
+			"agent of the source", t.request().Base, baseSize)
+	}
+	return nil
+}
+
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	bytes uint64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += uint64(n)
+	return n, err
+}
+
+// checkRound returns an error unless a request is for the present round of a target. An agent that has read the target
+// before it changed would take the differences to one snapshot for those to another one. Only the operator writes the
+// source and the base of a target.
+func checkRound(target *topolvmv1.LogicalVolume, r peer.Request) error {
+	base := target.Annotations[v1alpha1.CopyBaseAnnotation]
+	switch {
+	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "" && r.Source+r.Base == "":
+		return nil
+	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "":
+		return fmt.Errorf("LogicalVolume %s is not the target of a move, so it has no rounds: %w", target.Name,
+			peer.ErrForbidden)
+	case r.Source != target.Spec.Source:
+		return fmt.Errorf("the source of LogicalVolume %s is %s, and %q was requested: try again", target.Name,
+			target.Spec.Source, r.Source)
+	case r.Base != "" && r.Base != base:
+		return fmt.Errorf("the base of LogicalVolume %s is %q, and %q was requested: try again", target.Name, base, r.Base)
+	}
+	return nil
+}
+
+// base returns the device of the base of a round, or nil without one. It returns an error unless the base is a snapshot
+// of the same volume as the source: the differences between snapshots of other volumes are no data of this one.
+func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
+	if name == "" {
+		return nil, nil
+	}
+	base, err := s.get(ctx, name, peer.ErrGone)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(base); err != nil {
+		return nil, err
+	}
+	if base.Spec.Source == "" || base.Spec.Source != source.Spec.Source ||
+		base.Spec.DeviceClass != source.Spec.DeviceClass || base.UID == source.UID {
+		return nil, fmt.Errorf("base %s is not an earlier snapshot of the volume of %s: %w", name, source.Name,
+			peer.ErrForbidden)
+	}
+	return s.device(ctx, base)
+}
