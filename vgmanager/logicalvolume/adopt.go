@@ -36,7 +36,8 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 	adopted := 0
 	for _, v := range volumes {
 		owner := owners[v.Name]
-		if owner == nil || slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
+		// The logical volume of a target of a move gets the tags of the volume when all its data is there.
+		if owner == nil || lvmd.IsCopying(v.Tags) || slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
 			slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
 			continue
 		}

@@ -6,6 +6,7 @@
 package logicalvolume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,7 @@ type Volumes interface {
 	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
 	Copied(ctx context.Context, class, name string, done int64) error
 	CompleteCopy(ctx context.Context, class, name string, content []string) error
+	Moves
 }
 
 // Options configures a Reconciler.
@@ -155,19 +157,21 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) && !marked {
+	if (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || isMoved(lv)) && !marked {
 		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
 		// in this reconcile is not outdated.
 		now := &topolvmv1.LogicalVolume{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() {
+		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() || !r.ours(now) {
 			return ctrl.Result{}, nil // the cache will be updated
 		}
 		lv = now
 	}
 	switch {
+	case isMoved(lv):
+		return r.move(ctx, lv)
 	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		return r.refused(ctx, lv)
 	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
@@ -312,10 +316,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*
 
 // name returns the name of the logical volume of an object.
 func name(lv *topolvmv1.LogicalVolume) string {
-	if lv.Status.VolumeID != "" {
-		return lv.Status.VolumeID
-	}
-	return string(lv.UID)
+	return cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.MoveVolumeAnnotation], string(lv.UID))
 }
 
 // tagsOf returns the tags that identify the owner of a logical volume on a disk.

@@ -171,6 +171,10 @@ func (c commands) LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error {
 	return c.w.around("lvchange", func() error { return c.LVM.LVChangeTags(ctx, o) })
 }
 
+func (c commands) LVRename(ctx context.Context, vg, name, to string) error {
+	return c.w.around("lvrename", func() error { return c.LVM.LVRename(ctx, vg, name, to) })
+}
+
 // ask creates an object like the CSI controller.
 func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
 	w.Helper()

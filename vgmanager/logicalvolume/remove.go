@@ -37,6 +37,12 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		r.grouping.Lock()
 		defer r.grouping.Unlock()
 	}
+	if isTarget(lv) {
+		return r.removeTarget(ctx, lv)
+	}
+	if done, err := r.retireBeforeRemoval(ctx, lv); done || err != nil {
+		return ctrl.Result{}, err
+	}
 	progress, err := r.eraseAndRemove(ctx, lv)
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {
 		r.events.Emit(lv, removeFailed, r.Node, message(err))
@@ -91,6 +97,10 @@ func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 	if err := r.Removed(name(lv)); err != nil {
 		return fmt.Errorf("logical volume %s was removed: %w", name(lv), err)
 	}
+	return r.removeFinalizer(ctx, lv)
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
 	before := lv.DeepCopy()
 	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)

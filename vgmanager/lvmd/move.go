@@ -195,7 +195,8 @@ func isOwnerTag(tag string) bool {
 	return slices.ContainsFunc(ownerTags, func(prefix string) bool { return strings.HasPrefix(tag, prefix) })
 }
 
-// exclusively runs step with a new report while no volume is created, extended or removed.
+// exclusively runs step with a new report while no volume is created, extended or removed. Like RemoveLV, it returns
+// FailedPrecondition if the class is not known, because the volume may exist.
 func (e *Engine) exclusively(ctx context.Context, class, name string, step func(l classView) error) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -204,6 +205,10 @@ func (e *Engine) exclusively(ctx context.Context, class, name string, step func(
 		return err
 	}
 	defer e.admitting.leave()
+	if _, known := e.classes.Load().find(class); !known {
+		return status.Errorf(codes.FailedPrecondition, "device class %q is not set up on this node, so it is unknown "+
+			"whether logical volume %s exists", class, name)
+	}
 	return e.attempt(ctx, class, e.lvm.Report, step)
 }
 

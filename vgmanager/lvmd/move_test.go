@@ -175,6 +175,7 @@ func TestATargetIsRemoved(t *testing.T) {
 	must(t, e.AbandonTarget(ctx, "thin", moved, "t"))
 	must(t, e.RemoveTarget(ctx, "thin", moved, "t"))
 	wantCode(t, "twice", e.RemoveTarget(ctx, "thin", moved, "t"), codes.NotFound)
+	wantCode(t, "an unknown class", e.RemoveTarget(ctx, "nosuch", moved, "t"), codes.FailedPrecondition)
 	report, err := fake.Report(ctx)
 	must(t, err)
 	if report.VG("thin").LV(moved) != nil {
