@@ -291,7 +291,7 @@ func addVolumeGroups(
 		LVM: volumes, Devices: devices, Classes: engine, Eraser: fileSystems.eraser,
 		Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
 		FileSystems: fileSystems,
-		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local),
+		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local, engine.TagsOf),
 		StateDir:    stateDir,
 		IsBlank:     thinmeta.IsBlank,
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
@@ -362,9 +362,11 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(node, mgr.GetClient())
+	fences := csinode.NewFenceReconciler(node, mgr.GetClient(), devicemapper.New())
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr),
 		logicalvolume.NewGroups(volumes, engine, parts.taker).SetupWithManager(mgr), limits.SetupWithManager(mgr),
+		fences.SetupWithManager(mgr),
 		mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}

@@ -27,13 +27,17 @@ type Checker struct {
 	locks    *service.Locks
 	disks    disks
 	programs fsck.Programs
+	tags     Tags
 	// replayDir is the mount point where logs are replayed. It must not be visible outside the container of the agent.
 	replayDir string
 }
 
+// Tags reads the tags of a logical volume. The TagsOf of lvmd.Engine is one.
+type Tags func(ctx context.Context, vg, name string) ([]string, error)
+
 // NewChecker returns the Checker of a node. locks are those of its node service.
-func NewChecker(node string, locks *service.Locks, programs CheckPrograms) *Checker {
-	return &Checker{node: node, locks: locks, disks: nodeDisks{programs: programs}, programs: programs,
+func NewChecker(node string, locks *service.Locks, programs CheckPrograms, tags Tags) *Checker {
+	return &Checker{node: node, locks: locks, disks: nodeDisks{programs: programs}, programs: programs, tags: tags,
 		replayDir: filepath.Join(os.TempDir(), "lvms-replay")}
 }
 
@@ -150,6 +154,9 @@ func (c *Checker) alone(ctx context.Context, v fsck.Volume, kind string, work fu
 			v.Device, c.node, number, v.Name, numberIn(v))
 	}
 	if err := c.unused(v); err != nil {
+		return err
+	}
+	if err := c.unmoved(ctx, v); err != nil {
 		return err
 	}
 	found, err := c.Identify(ctx, v)

@@ -63,6 +63,7 @@ func (b *bench) newChecker(kind string) (*Checker, *fakeFsck) {
 	b.host.found = content{kind, true}
 	programs := &fakeFsck{host: b.host, broken: true, dirty: kind == "xfs"}
 	return &Checker{node: "node1", locks: b.server.locks, disks: b.host, programs: programs,
+		tags:      func(context.Context, string, string) ([]string, error) { return nil, nil },
 		replayDir: filepath.Join(b.TempDir(), "replay")}, programs
 }
 

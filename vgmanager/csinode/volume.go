@@ -95,6 +95,10 @@ func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 	if err != nil {
 		return v, err
 	}
+	if reason := movedReason(v.lv.GetTags()); reason != "" {
+		return v, status.Errorf(codes.FailedPrecondition, "volume %s (claim %s) on node %s is not used: %s", id,
+			s.ClaimOf(ctx, id), s.Node, reason)
+	}
 	if !isActive(v.lv) {
 		if err := s.Volumes.ActivateLV(ctx, v.class, id); err != nil {
 			return v, fmt.Errorf("activate volume %s on node %s: %w", id, s.Node, err)

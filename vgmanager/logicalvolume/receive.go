@@ -189,7 +189,7 @@ func (r *Reconciler) copyRound(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	}
 	complete(record, progress.Size)
 	log.FromContext(ctx).Info("copied a round of a move", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv), "source",
-		lv.Spec.Source, "base", round.Base, "size", progress.Sent, "took", progress.Took.String())
+		lv.Spec.Source, "from", round.Base, "size", progress.Sent, "took", progress.Took.String())
 	return 0, nil
 }
 

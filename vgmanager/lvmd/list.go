@@ -83,6 +83,20 @@ func (e *Engine) Tagged(ctx context.Context, class, tag string) ([]*proto.Logica
 	return found, err
 }
 
+// TagsOf returns the tags of a volume by its volume group. The report can be as old as viewAge, and has every change of
+// this process.
+func (e *Engine) TagsOf(ctx context.Context, vg, name string) ([]string, error) {
+	report, err := e.view(ctx)
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	group := report.VG(vg)
+	if group == nil || group.LV(name) == nil {
+		return nil, status.Errorf(codes.NotFound, "logical volume %s/%s not found", vg, name)
+	}
+	return slices.Clone(group.LV(name).Tags), nil
+}
+
 // Exists returns true if any available volume group of the node has a volume with this name, in any class.
 func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	report, err := e.lvm.Report(ctx)

@@ -89,7 +89,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	options.FileSystems = csinode.NewFileSystems(nodeName)
 	l.locks = &service.Locks{}
 	options.Eraser = erase.New(l.Context())
-	options.Checker = csinode.NewChecker(nodeName, l.locks, l.programs)
+	options.Checker = csinode.NewChecker(nodeName, l.locks, l.programs, l.engine.TagsOf)
 	l.agent = New(options)
 }
 

@@ -1,0 +1,331 @@
+package csinode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
+)
+
+// fakeDevices is the mapped device of the logical volume.
+type fakeDevices struct {
+	open int
+	err  error
+	// after is called after each read.
+	after func()
+}
+
+func (f *fakeDevices) Volume(_ context.Context, vg, lv string) (devicemapper.Device, error) {
+	if vg != "vg1" || lv != id {
+		return devicemapper.Device{}, fmt.Errorf("another device: %s/%s", vg, lv)
+	}
+	d := devicemapper.Device{Number: "254:7", Open: f.open}
+	if f.after != nil {
+		f.after()
+	}
+	return d, f.err
+}
+
+type fenceBench struct {
+	*bench
+	devices *fakeDevices
+}
+
+// newFenceBench returns a bench whose volume has these annotations.
+func newFenceBench(t *testing.T, pairs ...string) *fenceBench {
+	b := &fenceBench{newBench(t), &fakeDevices{}}
+	b.set(pairs...)
+	return b
+}
+
+// set changes annotations like the operator. An empty value removes one.
+func (b *fenceBench) set(pairs ...string) {
+	b.Helper()
+	lv := b.object()
+	for i := 0; i < len(pairs); i += 2 {
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, pairs[i], pairs[i+1])
+		if pairs[i+1] == "" {
+			delete(lv.Annotations, pairs[i])
+		}
+	}
+	if err := b.api.Update(b.Context(), lv); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *fenceBench) object() *topolvmv1.LogicalVolume {
+	b.Helper()
+	lv := &topolvmv1.LogicalVolume{}
+	if err := b.api.Get(b.Context(), client.ObjectKey{Name: "pvc-1"}, lv); err != nil {
+		b.Fatal(err)
+	}
+	return lv
+}
+
+func (b *fenceBench) reconciler() *FenceReconciler {
+	return NewFenceReconciler(b.server, b.api, b.devices)
+}
+
+func (b *fenceBench) reconcile() (ctrl.Result, error) {
+	return b.reconciler().Reconcile(b.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}})
+}
+
+// fencedFor returns the moves that the tags of the logical volume name.
+func (b *fenceBench) fencedFor() string {
+	return strings.ReplaceAll(strings.Join(fenceTags(b.volumes.lv.GetTags()), " "), v1alpha1.FencedTagPrefix, "")
+}
+
+// see checks for which move the volume is fenced, on the disk and for the operator, and what the error says.
+func (b *fenceBench) see(what, tag, annotation, says string) {
+	b.Helper()
+	a := b.object().Annotations
+	if got := b.fencedFor(); got != tag || a[v1alpha1.FencedAnnotation] != annotation {
+		b.Errorf("%s: fenced for %q, and %q is written, want %q and %q", what, got, a[v1alpha1.FencedAnnotation], tag,
+			annotation)
+	}
+	if got := a[v1alpha1.FenceErrorAnnotation]; (got == "") != (says == "") || !strings.Contains(got, says) {
+		b.Errorf("%s: error %q, want %q", what, got, says)
+	}
+}
+
+// TestAVolumeIsFencedAndUnfenced, with each call repeated.
+func TestAVolumeIsFencedAndUnfenced(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	for range 2 {
+		result, err := b.reconcile()
+		b.wantCode(err, codes.OK)
+		if result != (ctrl.Result{}) {
+			t.Errorf("%+v", result)
+		}
+		b.see("fenced", "m1", "m1", "")
+	}
+	if b.volumes.tagged != 1 {
+		t.Errorf("%d changes of tags", b.volumes.tagged)
+	}
+	// Nothing can use it now.
+	const says = "is being moved to another node by the VolumeMove with the UID m1"
+	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, says, "delete the VolumeMove")
+	b.wantCode(b.publish(true, false), codes.FailedPrecondition, says)
+	_, err := b.server.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target})
+	b.wantCode(err, codes.FailedPrecondition, says)
+	// What ends a use succeeds, because the kubelet repeats it.
+	_, err = b.server.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+	b.wantCode(err, codes.OK)
+	_, err = b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
+		StagingTargetPath: b.staging})
+	b.wantCode(err, codes.OK)
+	// Another move.
+	b.set(v1alpha1.FenceAnnotation, "m2")
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("another move", "m2", "m2", "")
+	b.set(v1alpha1.FenceAnnotation, "")
+	for range 2 {
+		_, err := b.reconcile()
+		b.wantCode(err, codes.OK)
+		b.see("ended", "", "", "")
+	}
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+}
+
+// TestAVolumeInUseIsNotFenced, until it is no longer in use.
+func TestAVolumeInUseIsNotFenced(t *testing.T) {
+	for name, tt := range map[string]struct {
+		use  func(b *fenceBench)
+		says string
+	}{
+		"staged":  {func(b *fenceBench) { b.host.mounts[b.staging] = deviceNumber{254, 7} }, "is mounted at"},
+		"open":    {func(b *fenceBench) { b.devices.open = 2 }, "is open 2 times"},
+		"unknown": {func(b *fenceBench) { b.devices.err = errors.New("no answer") }, "no answer"},
+		"formatting": {func(b *fenceBench) {
+			b.host.records[id] = true
+			b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+		}, "its file system is not complete"},
+		"no mounts": {func(b *fenceBench) { b.host.errors["mountPoints"] = errors.New("no table") }, "no table"},
+		"no report": {func(b *fenceBench) { b.volumes.err = errors.New("exit status 5") }, "exit status 5"},
+		"no tags":   {func(b *fenceBench) { b.volumes.tagErr = errors.New("locked") }, "locked"},
+		"copied to": {func(b *fenceBench) { b.volumes.lv.Tags = []string{v1alpha1.CopyingTag} },
+			"does not have all its data"},
+		"work in progress": {func(b *fenceBench) {
+			if err := b.server.locks.Enter(id); err != nil {
+				b.Fatal(err)
+			}
+		}, "volume 8a6e is in use by another call"},
+		"not a UID": {func(b *fenceBench) { b.set(v1alpha1.FenceAnnotation, "a b") }, "must be the UID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+			tt.use(b)
+			result, err := b.reconcile()
+			b.wantCode(err, codes.OK)
+			if result.RequeueAfter != fenceRetry {
+				t.Errorf("%+v", result)
+			}
+			b.see("in use", "", "", tt.says)
+		})
+	}
+}
+
+// TestAVolumeThatGetsInUseWhileItIsFenced: an administrator opens it between the look and the tag. It is not confirmed.
+func TestAVolumeThatGetsInUseWhileItIsFenced(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b.devices.after = func() { b.devices.open = 1 }
+	_, err := b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("opened", "m1", "", "is open 1 times")
+	b.devices.after = nil
+	b.devices.open = 0
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("closed", "m1", "m1", "")
+}
+
+// TestAnInactiveVolumeIsFenced: it has no mapped device.
+func TestAnInactiveVolumeIsFenced(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b.volumes.lv.Attr = "-wi-------"
+	b.devices.err = devicemapper.ErrNotFound
+	_, err := b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("inactive", "m1", "m1", "")
+}
+
+// TestTheFenceOfAVolumeThatWasMovedStays: the cache still has it on this node.
+func TestTheFenceOfAVolumeThatWasMovedStays(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FencedAnnotation, "m1")
+	b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + "m1"}
+	stale := b.server.Client
+	b.server.Live = interceptor.NewClient(b.api.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
+		c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if err := c.Get(ctx, key, o, options...); err != nil {
+			return err
+		}
+		o.(*topolvmv1.LogicalVolume).Spec.NodeName = "node2"
+		return nil
+	}})
+	_, err := NewFenceReconciler(b.server, stale.(client.Client), b.devices).Reconcile(t.Context(),
+		ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}})
+	b.wantCode(err, codes.OK)
+	b.see("moved", "m1", "m1", "")
+	// Neither does a failed read end it.
+	b.server.Live = interceptor.NewClient(b.api.(client.WithWatch), interceptor.Funcs{Get: func(context.Context,
+		client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("timeout")
+	}})
+	if _, err := b.reconcile(); err == nil {
+		t.Error("no error")
+	}
+	b.see("not read", "m1", "m1", "")
+}
+
+// TestAFenceIsKilledAtEveryPoint: the next process completes what is requested then. At no time, the operator is told
+// about a fence that is not there.
+func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
+	for name, ends := range map[string]bool{"fence": false, "end": true} {
+		t.Run(name, func(t *testing.T) {
+			kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+				b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+				want := "m1"
+				if ends {
+					if _, err := b.reconcile(); err != nil {
+						t.Fatal(err)
+					}
+					b.set(v1alpha1.FenceAnnotation, "")
+					want = ""
+				}
+				b.volumes.points = p
+				api := b.api
+				b.api = interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{Patch: func(ctx context.Context,
+					c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+					return p.Pass(func() error { return c.Patch(ctx, o, patch, options...) }, nil)
+				}})
+				_, _ = b.reconcile()
+				b.api = api
+				p.Restart()
+				told := b.object().Annotations[v1alpha1.FencedAnnotation]
+				if told != "" && b.fencedFor() != told {
+					t.Errorf("the operator is told of the fence %q, the volume has %q", told, b.volumes.lv.GetTags())
+				}
+				for range 2 {
+					_, err := b.reconcile()
+					b.wantCode(err, codes.OK)
+				}
+				b.see("after", want, want, "")
+			})
+		})
+	}
+}
+
+// TestWhichEventsAreFenced: all volumes of this node at the start, then those with a fence.
+func TestWhichEventsAreFenced(t *testing.T) {
+	b := newFenceBench(t)
+	p := b.reconciler().changes()
+	plain := b.object()
+	fenced := b.object()
+	metav1.SetMetaDataAnnotation(&fenced.ObjectMeta, v1alpha1.FenceAnnotation, "m1")
+	other := b.object()
+	other.Spec.NodeName = "node2"
+	for what, got := range map[string][2]bool{
+		"start":           {p.Create(event.CreateEvent{Object: plain}), true},
+		"another node":    {p.Create(event.CreateEvent{Object: other}), false},
+		"fence requested": {p.Update(event.UpdateEvent{ObjectOld: plain, ObjectNew: fenced}), true},
+		"fence ended":     {p.Update(event.UpdateEvent{ObjectOld: fenced, ObjectNew: plain}), true},
+		"no fence":        {p.Update(event.UpdateEvent{ObjectOld: plain, ObjectNew: plain}), false},
+		"moved":           {p.Update(event.UpdateEvent{ObjectOld: fenced, ObjectNew: other}), false},
+		"deleted":         {p.Delete(event.DeleteEvent{Object: fenced}), false},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s: %v", what, got[0])
+		}
+	}
+}
+
+// TestAFileSystemIsNotCheckedDuringAMove, and neither if that is not known.
+func TestAFileSystemIsNotCheckedDuringAMove(t *testing.T) {
+	for _, tt := range []struct {
+		tags []string
+		err  error
+		want error
+	}{
+		{[]string{v1alpha1.FencedTagPrefix + "m1"}, nil, fsck.ErrInUse},
+		{[]string{v1alpha1.CopyingTag}, nil, fsck.ErrInUse},
+		{nil, errLocked, errLocked},
+		{[]string{"lvms.formatted=ext4"}, nil, nil},
+	} {
+		b := newBench(t)
+		c, programs := b.newChecker("ext4")
+		c.tags = func(_ context.Context, vg, name string) ([]string, error) {
+			if vg != "vg1" || name != id {
+				t.Errorf("tags of %s/%s", vg, name)
+			}
+			return tt.tags, tt.err
+		}
+		_, err := c.Repair(t.Context(), checkedVolume, "ext4")
+		if !errors.Is(err, tt.want) || (len(programs.ran) > 0) != (tt.want == nil) {
+			t.Errorf("%q: %v, ran %q", tt.tags, err, programs.ran)
+		}
+	}
+}
+
+var errLocked = errors.New("the volume group is locked")
+
+func TestAVolumeWhoseDataIsBeingCopiedIsNotUsed(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.CopyingTag, v1alpha1.FormattedTagPrefix + "ext4"}
+	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is not complete yet")
+}
