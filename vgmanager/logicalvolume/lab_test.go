@@ -15,7 +15,9 @@ import (
 // TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM. It stops before and after LVM's commands.
 func TestLabKilledAtEveryPoint(t *testing.T) {
 	newWorld := realWorld(t)
-	killAtEveryPoint(t, newWorld, func(point string) bool { return strings.Contains(point, " lv") })
+	ofLVM := func(point string) bool { return strings.Contains(point, " lv") }
+	killAtEveryPoint(t, newWorld, ofLVM)
+	t.Run("move", func(t *testing.T) { moveAtEveryPoint(t, newWorld, ofLVM) })
 	t.Run("import", func(t *testing.T) { importAtEveryPoint(t, newWorld) })
 	t.Run("erase", func(t *testing.T) { eraseOnRealDisks(t, newWorld) })
 }

@@ -36,13 +36,13 @@ type Moves interface {
 
 // Events about moves.
 var (
-	// adoptFailed is a Warning event on the LogicalVolume of a volume that was moved to this node: the node cannot use
-	// the logical volume to which the data was copied. Nothing is created in its place, and the logical volume on the
+	// adoptFailed is a Warning event on the LogicalVolume: the volume was moved to this node, which cannot use the
+	// logical volume to which the data was copied. Nothing is created in its place, and the logical volume on the
 	// earlier node is kept.
 	// What to do: see the error in the note; the agent tries again.
 	adoptFailed = event.Warning("AdoptFailed", "Adopt", "node %s cannot use the copied logical volume %s: %s")
-	// retireFailed is a Warning event on the LogicalVolume that gets the logical volume which a volume had before it
-	// was moved: the node cannot rename it. It takes up space until then.
+	// retireFailed is a Warning event on the LogicalVolume: the node cannot give it the logical volume that a volume
+	// had here before it was moved. The logical volume takes up space until then.
 	// What to do: see the error in the note; the agent tries again.
 	retireFailed = event.Warning("RetireFailed", "Retire",
 		"node %s cannot retire the earlier logical volume %s of a moved volume: %s")

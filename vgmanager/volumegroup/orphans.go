@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -89,8 +90,10 @@ func addPersistentVolume(o plan.Owners, pv *corev1.PersistentVolume) {
 func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {
 	described := fmt.Sprintf("LogicalVolume %s of node %s", lv.Name, lv.Spec.NodeName)
 	// The name of the logical volume is the UID of the object. It is in the status once the volume exists.
+	retired, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
 	for _, volume := range []string{string(lv.UID), lv.Annotations[v1alpha1.ExistingVolumeAnnotation],
-		lv.Annotations[v1alpha1.ImportAnnotation], lv.Status.VolumeID} {
+		lv.Annotations[v1alpha1.ImportAnnotation], lv.Annotations[v1alpha1.MoveVolumeAnnotation], retired,
+		lv.Status.VolumeID} {
 		if volume != "" {
 			o.Of[volume] = described
 		}

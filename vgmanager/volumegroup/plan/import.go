@@ -89,7 +89,7 @@ func importedVolumes(w Desired, s NodeState, vg *lvm.VG) ([]v1alpha1.RecoveryVol
 	skipped := 0
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		if lv.Attr.IsThinPool() || isComplete(w, s.Owners.Volumes[lv.Name]) {
+		if lv.Attr.IsThinPool() || isComplete(w, s.Owners.Volumes[lv.Name]) || moveOf(lv) != "" {
 			continue
 		}
 		volume, problem := importedVolume(w, s, lv)
@@ -164,6 +164,8 @@ func importedVolume(w Desired, s NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume
 		Created:          timeOf(lv.Created), LastMountTime: timeOf(s.LastMounts[lv.Name]),
 	}
 	switch claim := w.Import.Claims[lv.Name]; {
+	case moveOf(lv) != "":
+		return v, moveOf(lv)
 	case claim != "" && owner.Claim != "" && claim != owner.Claim:
 		return v, fmt.Sprintf(
 			"belongs to claim %s (PersistentVolume %s), so it cannot be given to claim %s", owner.Claim,
@@ -176,6 +178,17 @@ func importedVolume(w Desired, s NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume
 		return v, "has no tag with its claim: add the volume to claims, in another LVMRecovery"
 	}
 	return v, ""
+}
+
+// moveOf returns why a logical volume of a move to another node is not imported, or "".
+func moveOf(lv *lvm.LV) string {
+	if move := tagOf(lv, v1alpha1.FencedTagPrefix); move != "" {
+		return "is moved to another node, or was, by the VolumeMove with the UID " + move
+	}
+	if slices.Contains(lv.Tags, v1alpha1.CopyingTag) {
+		return "does not have all data of the volume or snapshot that is copied to it"
+	}
+	return ""
 }
 
 // movedFrom returns the node of a volume's objects if it is not this one, or "".

@@ -64,6 +64,19 @@ func TestNewImportPlan(t *testing.T) {
 			want: []string{"b shop/b pvc-b  "}},
 		"named, and has its objects": {ask: named("a"), edit: func(s *NodeState) { s.Owners.Volumes["a"] = here },
 			says: "has its objects already: LogicalVolume pvc-a, PersistentVolume pvc-a"},
+		"one that is moved to another node": {edit: func(s *NodeState) {
+			s.Owners.Volumes["a"] = there
+			lv := s.Report.VGs[0].LV("a")
+			lv.Tags = append(lv.Tags, "lvms.fenced=m")
+		}, want: []string{"b shop/b pvc-b  "}},
+		"named, and moved": {ask: named("a"), edit: func(s *NodeState) {
+			lv := s.Report.VGs[0].LV("a")
+			lv.Tags = append(lv.Tags, "lvms.fenced=m")
+		}, says: "by the VolumeMove with the UID m"},
+		"named, and copied to": {ask: named("a"), edit: func(s *NodeState) {
+			lv := s.Report.VGs[0].LV("a")
+			lv.Tags = append(lv.Tags, "lvms.copying")
+		}, says: "does not have all data"},
 		"one of the earlier driver": {edit: func(s *NodeState) {
 			s.Owners.Volumes["a"] = VolumeOwner{Earlier: "PersistentVolume pv-1 of the driver x"}
 		}, want: []string{"b shop/b pvc-b  "}},
