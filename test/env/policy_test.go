@@ -51,12 +51,16 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	grouped.Annotations = map[string]string{lvmv1alpha1.GroupPendingAnnotation: "g",
 		lvmv1alpha1.PendingDeletionAnnotation: "group snapshot", lvmv1alpha1.GroupRequestAnnotation: "{}"}
 	grouped.Labels = map[string]string{lvmv1alpha1.GroupLabel: "g"}
+	moved := lv.DeepCopy()
+	moved.Name = "moved"
+	moved.Annotations = map[string]string{lvmv1alpha1.MoveAnnotation: "m", lvmv1alpha1.FenceAnnotation: "m",
+		lvmv1alpha1.CopyBaseAnnotation: "s1", lvmv1alpha1.AdoptAnnotation: "t"}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"},
 		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	recovery := newRecovery("n1")
-	for _, object := range []client.Object{lv, imported, apart, grouped, node, status, group, recovery} {
+	for _, object := range []client.Object{lv, imported, apart, grouped, moved, node, status, group, recovery} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +89,11 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			`{"metadata":{"annotations":{"lvm.topolvm.io/io-limits-in-force":"readIOPS=1"}}}`, false),
 		"state of a group snapshot": patch(grouped,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/group-state":"{}"}}}`, false),
+		"progress of a move": patch(moved,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/fenced":"m","lvm.topolvm.io/copied":"{}"}}}`, false),
+		"end of an adoption": patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":null}}}`, false),
+		"reason why a volume is not fenced": patch(moved,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/fence-error":"in use"}}}`, false),
 		"spread of an imported LogicalVolume": patch(imported, `{"metadata":{"annotations":{"lvm.topolvm.io/spread":`+
 			`"node:required:a/b"},"labels":{"lvm.topolvm.io/spread-group-hash":"0123"}}}`, false),
 		"status of an imported LogicalVolume": patch(imported, `{"status":{"volumeID":"existing"}}`, true),
@@ -115,6 +124,14 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"group of a LogicalVolume": patch(lv, `{"metadata":{"labels":{"lvm.topolvm.io/group-snapshot":"g"}}}`, false),
 		"spread of a LogicalVolume": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:required:a/b"}}}`, false),
+		"fence of a volume":       patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":null}}}`, false),
+		"another fence":           patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":"m"}}}`, false),
+		"base of a round":         patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/copy-base":"s2"}}}`, false),
+		"volume of a target":      patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/move-volume":"x"}}}`, false),
+		"retirement of a volume":  patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/retire":"x/m"}}}`, false),
+		"adoption of a volume":    patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":"t"}}}`, false),
+		"another volume to adopt": patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":"t2"}}}`, false),
+		"move of an object":       patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/move":null}}}`, false),
 		"another spread": patch(apart,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:preferred:a/b"}}}`, false),
 		"no spread": patch(apart, `{"metadata":{"annotations":{"lvm.topolvm.io/spread":null}}}`, false),
@@ -165,7 +182,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	}
 	for _, what := range []string{"finalizer of a LogicalVolume", "I/O limits that are in force",
 		"status of a LogicalVolume", "node status",
-		"status of a recovery", "capacity on the Node", "capacity off the Node"} {
+		"status of a recovery", "capacity on the Node", "capacity off the Node", "progress of a move",
+		"end of an adoption", "reason why a volume is not fenced"} {
 		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
 			if err := allowed[what](c); !denied(err) {
 				t.Errorf("%s from %s: %v", what, name, err)
