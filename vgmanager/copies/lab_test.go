@@ -126,10 +126,6 @@ func issue(t *testing.T, authority *pki.Authority, node string) credentials {
 // serve serves the snapshots of node1, and returns the client of node2.
 func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) *peer.Client {
 	t.Helper()
-	authority, err := pki.NewAuthority(pki.Request{Name: "authority", Now: time.Now(), Validity: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
 	scheme := runtime.NewScheme()
 	if err := topolvmv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -138,7 +134,16 @@ func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) *pee
 	snapshot.Spec.DeviceClass = "from"
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(snapshot,
 		logicalVolume("thick", "node2", "snap", "rw", ""), logicalVolume("thin", "node2", "snap", "rw", "")).Build()
-	sender := &Sender{Live: api, Node: "node1", Volumes: engine, Allocations: reader}
+	return serveOf(t, &Sender{Live: api, Node: "node1", Volumes: engine, Allocations: reader})
+}
+
+// serveOf serves the snapshots of a Sender of node1, and returns the client of node2.
+func serveOf(t *testing.T, sender *Sender) *peer.Client {
+	t.Helper()
+	authority, err := pki.NewAuthority(pki.Request{Name: "authority", Now: time.Now(), Validity: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := peer.NewServer(peer.Options{Address: labAddress, Credentials: issue(t, authority, "node1"),
 		Configure: func(*tls.Config) {}, Open: sender.Open})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,8 +15,8 @@ import (
 
 // Round is one of several copies to the same volume: each brings it from one snapshot of the source to the next one.
 type Round struct {
-	// Source and Base are the LogicalVolumes of the snapshots. The target has the data of Base, and gets the differences.
-	// Without Base, it gets all data.
+	// Source and Base are the LogicalVolumes of the snapshots. The target has the data of Base, and gets the
+	// differences. Without Base, it gets all data.
 	Source, Base string
 	// Sparse: the target was created in a thin pool that sets new chunks to zero, and still does. Otherwise all its
 	// chunks are provided by the copy without Base.
@@ -63,8 +63,8 @@ func (t Target) request() peer.Request {
 // version without rounds.
 func (t Target) checkBase(baseSize uint64) error {
 	if wanted := t.Round != nil && t.Round.Base != ""; wanted != (baseSize > 0) {
-		return fmt.Errorf("the differences to %q were requested, and the answer has a base of %d bytes: update the node "+
-			"agent of the source", t.request().Base, baseSize)
+		return fmt.Errorf("the differences to %q were requested, and the answer has a base of %d bytes: update the "+
+			"node agent of the source", t.request().Base, baseSize)
 	}
 	return nil
 }
@@ -96,7 +96,8 @@ func checkRound(target *topolvmv1.LogicalVolume, r peer.Request) error {
 		return fmt.Errorf("the source of LogicalVolume %s is %s, and %q was requested: try again", target.Name,
 			target.Spec.Source, r.Source)
 	case r.Base != "" && r.Base != base:
-		return fmt.Errorf("the base of LogicalVolume %s is %q, and %q was requested: try again", target.Name, base, r.Base)
+		return fmt.Errorf("the base of LogicalVolume %s is %q, and %q was requested: try again", target.Name, base,
+			r.Base)
 	}
 	return nil
 }

@@ -322,8 +322,8 @@ func (e *Engine) Retire(ctx context.Context, r Retirement) (size int64, err erro
 		size = int64(lv.Size)
 		done := slices.Contains(lv.Tags, uidTags+r.NewName)
 		if move := FencedBy(lv.Tags); move != r.Move && !(renamed && done) {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove with "+
-				"the UID %s, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove "+
+				"with the UID %s, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
 		}
 		if !renamed {
 			if err := e.lvm.LVRename(ctx, l.vg.Name, r.Name, r.NewName); err != nil {

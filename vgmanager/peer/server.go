@@ -6,8 +6,8 @@
 //	GET /v1/copies/TARGET/data?from=OFFSET   the data from an offset on, as package copystream
 //	GET /v1/copies/TARGET/sums               the checksums of all of it
 //
-// For the target of a move, which is copied to in rounds, the parameters source and base name the snapshots of the round
-// that the caller has begun: it gets only the differences to the base, and nothing of another round.
+// For the target of a move, which is copied to in rounds, the parameters source and base name the snapshots of the
+// round that the caller has begun: it gets only the differences to the base, and nothing of another round.
 package peer
 
 import (
