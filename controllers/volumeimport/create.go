@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // job is the import of volumes of a device class to a node. group is the UUID of their volume group.
@@ -210,14 +211,8 @@ func (j *job) newPersistentVolume(ctx context.Context, v v1alpha1.RecoveryVolume
 				Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: v1alpha1.DriverName, VolumeHandle: v.Name, FSType: v.FSType}},
-			NodeAffinity: onNode(j.node),
+			NodeAffinity: relocate.Affinity(j.node),
 		},
 	}
 	return pv, setEncryption(pv, class, claim)
-}
-
-func onNode(node string) *corev1.VolumeNodeAffinity {
-	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{
-			Key: v1alpha1.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // fsTypeParameter is the StorageClass parameter with the file system of volumes (external-provisioner).
@@ -159,7 +160,7 @@ func (t *topolvmController) runs(ctx context.Context) (bool, error) {
 	t.isRead = true
 	t.err = paging.Until(ctx, t.live, &corev1.PodList{}, func(list *corev1.PodList) bool {
 		for i := range list.Items {
-			if pod := &list.Items[i]; runs(pod) && hasTopoLVMController(pod) {
+			if pod := &list.Items[i]; relocate.Runs(pod) && hasTopoLVMController(pod) {
 				t.isRunning = true
 				t.tellThatControllerRuns(ctx, pod)
 				return true

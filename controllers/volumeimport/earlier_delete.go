@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 const (
@@ -135,7 +136,7 @@ func (e *earlierVolumes) podWith(ctx context.Context, pv *corev1.PersistentVolum
 	for i := range pods {
 		pod := &pods[i]
 		isNewer := isOther && !pod.CreationTimestamp.Before(&claim.CreationTimestamp)
-		if runs(pod) && uses(pod, reference.Name) && !isNewer {
+		if relocate.Runs(pod) && relocate.Uses(pod, reference.Name) && !isNewer {
 			return pod, nil
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // deletedWorld has an object of the earlier driver whose logical volume must be deleted.
@@ -91,10 +92,10 @@ func (w *deletedWorld) nodeActs() {
 	w.must(server.Client.List(w.Context(), pvs))
 	for i := range pvs.Items {
 		pv := &pvs.Items[i]
-		if pv.DeletionTimestamp.IsZero() || !slices.Contains(pv.Finalizers, protectionFinalizer) {
+		if pv.DeletionTimestamp.IsZero() || !slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer) {
 			continue
 		}
-		pv.Finalizers = slices.DeleteFunc(pv.Finalizers, func(f string) bool { return f == protectionFinalizer })
+		pv.Finalizers = slices.DeleteFunc(pv.Finalizers, func(f string) bool { return f == relocate.ProtectionFinalizer })
 		w.must(server.Client.Update(w.Context(), pv))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 func releasedVolume() *corev1.PersistentVolume {
@@ -32,7 +33,7 @@ func TestWhichVolumesMustBeDeleted(t *testing.T) {
 		"being deleted": {func(pv *corev1.PersistentVolume) { pv.DeletionTimestamp = ptr.To(metav1.Now()) },
 			true},
 		"deleted": {func(pv *corev1.PersistentVolume) {
-			pv.DeletionTimestamp, pv.Finalizers = ptr.To(metav1.Now()), []string{protectionFinalizer}
+			pv.DeletionTimestamp, pv.Finalizers = ptr.To(metav1.Now()), []string{relocate.ProtectionFinalizer}
 		}, false},
 		"retained": {func(pv *corev1.PersistentVolume) {
 			pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain

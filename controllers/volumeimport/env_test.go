@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -349,7 +350,7 @@ func (w *world) moved(name string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 			StorageClassName: "mine", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: w.name, Name: name,
 				UID: claim.UID, ResourceVersion: claim.ResourceVersion},
-			NodeAffinity: onNode(old),
+			NodeAffinity: relocate.Affinity(old),
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: "topolvm.io", VolumeHandle: lv.Status.VolumeID, FSType: "xfs",
 				VolumeAttributes: map[string]string{"x": "y"}}}}}
@@ -460,7 +461,7 @@ func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
 		"driver": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }, "is for another volume or node"},
 		"handle": {func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "other" },
 			"is for another volume or node"},
-		"node": {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onNode("other") },
+		"node": {func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = relocate.Affinity("other") },
 			"is for another volume or node"},
 		"text": {nil, "invalid character"},
 	} {
@@ -471,7 +472,7 @@ func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
 			lv.Spec.NodeName = w.node()
 			annotation := "x"
 			if test.edit != nil {
-				pv := (&job{Controller: w.ctl, node: w.node()}).onThisNode(before)
+				pv := relocate.PersistentVolume(before, w.node())
 				test.edit(pv)
 				data, err := json.Marshal(pv)
 				w.must(err)

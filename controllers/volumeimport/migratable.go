@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // migrationFacts is what decides whether a PersistentVolume of the earlier driver can be migrated.
@@ -54,7 +55,7 @@ func (m migrations) facts(ctx context.Context, pv *corev1.PersistentVolume) (mig
 		return facts, err
 	}
 	for i := range pods {
-		if runs(&pods[i]) && uses(&pods[i], reference.Name) {
+		if relocate.Runs(&pods[i]) && relocate.Uses(&pods[i], reference.Name) {
 			facts.pod = &pods[i]
 		}
 	}

@@ -11,11 +11,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // migratable returns a PersistentVolume of the earlier driver on a node that can be migrated, with its objects.
 func migratable(name, node string) migrationFacts {
-	affinity := onNode(node)
+	affinity := relocate.Affinity(node)
 	affinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = v1alpha1.EarlierTopologyNodeKey
 	return migrationFacts{
 		pv: &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
@@ -79,7 +80,7 @@ func TestWhyAVolumeIsNotMigrated(t *testing.T) {
 
 func TestThePersistentVolumeForThisDriver(t *testing.T) {
 	old := migratable("pv", "worker-1").pv
-	old.UID, old.Finalizers = "1", []string{protectionFinalizer, "external-provisioner.volume.kubernetes.io/finalizer"}
+	old.UID, old.Finalizers = "1", []string{relocate.ProtectionFinalizer, "external-provisioner.volume.kubernetes.io/finalizer"}
 	old.Annotations = map[string]string{"kept": "yes", v1alpha1.MigrateAnnotation: "true",
 		v1alpha1.MigrationAnnotation:      "x",
 		"pv.kubernetes.io/provisioned-by": v1alpha1.EarlierDriverName}
@@ -88,7 +89,7 @@ func TestThePersistentVolumeForThisDriver(t *testing.T) {
 	pv := (&job{node: "worker-1"}).forThisDriver(old)
 	if pv.Name != "pv" || pv.UID != "" || pv.Spec.CSI.Driver != v1alpha1.DriverName ||
 		pv.Spec.CSI.VolumeHandle != "id-pv" || !isOn(pv, "worker-1") || v1alpha1.NodeOfEarlierVolume(pv) != "" ||
-		slices.Contains(pv.Finalizers, protectionFinalizer) ||
+		slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer) ||
 		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		t.Errorf("got %+v", pv)
 	}

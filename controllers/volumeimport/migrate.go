@@ -24,6 +24,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
@@ -148,7 +149,7 @@ func (m migrations) begin(ctx context.Context, j *job, pv *corev1.PersistentVolu
 
 // forThisDriver returns a PersistentVolume of the earlier driver as it is created for this driver on its node.
 func (j *job) forThisDriver(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
-	migrated := j.onThisNode(pv)
+	migrated := relocate.PersistentVolume(pv, j.node)
 	migrated.Spec.CSI.Driver = v1alpha1.DriverName
 	migrated.Annotations = maps.Clone(migrated.Annotations)
 	delete(migrated.Annotations, v1alpha1.MigrateAnnotation)

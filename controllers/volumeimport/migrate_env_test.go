@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // earlierVolume creates the objects of a volume of the earlier driver on the node NAME-new, with a request to migrate
@@ -147,7 +148,7 @@ func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.Pers
 	pv, lv := w.persistentVolume(before.Name), w.logicalVolume(before.Name)
 	want := before.DeepCopy()
 	want.Spec.CSI.Driver = v1alpha1.DriverName
-	want.Spec.NodeAffinity = onNode(w.node())
+	want.Spec.NodeAffinity = relocate.Affinity(w.node())
 	want.Spec.ClaimRef.ResourceVersion = ""
 	if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("got another PersistentVolume: %s %+v", diff, pv.ObjectMeta)

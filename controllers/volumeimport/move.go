@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -15,10 +14,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
-
-// protectionFinalizer keeps a bound PersistentVolume (Kubernetes, controller pv-protection).
-const protectionFinalizer = "kubernetes.io/pv-protection"
 
 // move moves the objects of a volume from another node to this one: the LogicalVolume is changed, also to the device
 // class that has adopted the volume group, and the PersistentVolume is recreated, because its node affinity cannot be
@@ -74,7 +71,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 	before := lv.DeepCopy()
 	lv.Spec.NodeName, lv.Spec.DeviceClass = j.node, j.class
 	if exists && !isOn(pv, j.node) {
-		data, err := json.Marshal(j.onThisNode(pv))
+		data, err := json.Marshal(relocate.PersistentVolume(pv, j.node))
 		if err != nil {
 			return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
 		}
@@ -91,24 +88,6 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 			"move LogicalVolume %s from node %s to node %s: %w", lv.Name, v.FromNode, j.node, err)
 	}
 	return nil
-}
-
-// onThisNode returns a PersistentVolume as it is created on this node.
-func (j *job) onThisNode(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
-	finalizers := slices.DeleteFunc(slices.Clone(pv.Finalizers),
-		func(f string) bool { return f == protectionFinalizer })
-	moved := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Labels: pv.Labels, Annotations: pv.Annotations,
-			Finalizers: finalizers},
-		Spec: *pv.Spec.DeepCopy(),
-	}
-	moved.Spec.NodeAffinity = onNode(j.node)
-	moved.Labels = maps.Clone(moved.Labels)
-	metav1.SetMetaDataLabel(&moved.ObjectMeta, corev1.LabelHostname, j.node)
-	if moved.Spec.ClaimRef != nil {
-		moved.Spec.ClaimRef.ResourceVersion = ""
-	}
-	return moved
 }
 
 // isOn reports whether the node affinity of a PersistentVolume is for a node.
@@ -136,7 +115,7 @@ func (j *job) left(ctx context.Context, v v1alpha1.RecoveryVolume, claim *corev1
 		return err
 	}
 	for i := range pods {
-		if pod := &pods[i]; pod.Spec.NodeName == v.FromNode && runs(pod) && uses(pod, claim.Name) {
+		if pod := &pods[i]; pod.Spec.NodeName == v.FromNode && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
 			return blocked(
 				"volume %s: Pod %s/%s on node %s uses claim %s: delete the Pod", v.Name, pod.Namespace, pod.Name,
 				v.FromNode, v.Claim)
@@ -203,15 +182,4 @@ func (j *job) podsIn(ctx context.Context, namespace string) ([]corev1.Pod, error
 	}
 	j.pods[namespace] = pods
 	return pods, nil
-}
-
-func runs(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-}
-
-func uses(pod *corev1.Pod, claim string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
-			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
-	})
 }

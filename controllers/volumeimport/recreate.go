@@ -149,7 +149,7 @@ func (c *Controller) deleteKept(ctx context.Context, pv *corev1.PersistentVolume
 
 func (m moves) setupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
-		Named("volumemove").
+		Named("volumerecreate").
 		Watches(&topolvmv1.LogicalVolume{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.NewPredicateFuncs(isMoving))).
 		Complete(m)

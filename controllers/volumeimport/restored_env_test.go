@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -35,7 +36,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 		"restored":          {want: "old"},
 		"without-pv":        {noPV: true},
 		"of-another-driver": {pv: func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = "other" }},
-		"on-another-node":   {pv: func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = onNode("other") }},
+		"on-another-node":   {pv: func(pv *corev1.PersistentVolume) { pv.Spec.NodeAffinity = relocate.Affinity("other") }},
 		"with-a-volume":     {lv: func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "x" }},
 		"refused":           {lv: func(lv *topolvmv1.LogicalVolume) { lv.Status.Code = codes.ResourceExhausted }},
 		"not-tried-yet":     {lv: func(lv *topolvmv1.LogicalVolume) { lv.Status.Code = codes.OK }},
@@ -62,7 +63,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 				pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 				pv.Spec = corev1.PersistentVolumeSpec{
 					Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, NodeAffinity: onNode(w.node()),
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, NodeAffinity: relocate.Affinity(w.node()),
 					PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 						Driver: v1alpha1.DriverName, VolumeHandle: "old"}}}
 				if test.pv != nil {

@@ -167,6 +167,7 @@ var rules = []rule{
 	{folder: "internal/podwebhook", ours: []string{"api", "internal/apply", "internal/pki", "internal/servingcert",
 		"internal/upkeep"},
 		never: []string{module + "vgmanager", module + "controllers", module + "internal/csi"}},
+	{folder: "internal/relocate", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/rights", never: []string{module + "api"}},
 	{folder: "internal/scrape", ours: []string{"internal/metric", "internal/version"}, never: []string{module + "api"}},
 	{folder: "internal/servingcert", ours: []string{"internal/pki"}, never: kubernetes},
