@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -189,18 +190,46 @@ func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class strin
 	}
 	best := ""
 	most := int64(0)
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isNotReady(node) || !registered[node.Name] ||
-			len(allowed) > 0 && !slices.Contains(allowed, node.Name) || avoided[node.Name] != "" {
+	for _, c := range Candidates(nodes.Items, registered, pending, class) {
+		if c.Problem != "" || len(allowed) > 0 && !slices.Contains(allowed, c.Node) || avoided[c.Node] != "" {
 			continue
 		}
-		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
-			best = node.Name
-			most = room
+		if c.Room > most {
+			best = c.Node
+			most = c.Room
 		}
 	}
 	return best, most, nil
+}
+
+// Candidate is a node with its free capacity for a device class in bytes. Problem says why no volume is created there
+// now, whatever its size; "" if volumes can be created.
+type Candidate struct {
+	Node    string
+	Room    int64
+	Problem string
+}
+
+// Candidates returns the candidates for a device class, one for each node. registered has the nodes on which a node
+// agent runs, and pending the bytes that are requested and that the capacity of a node does not include yet.
+func Candidates(nodes []corev1.Node, registered map[string]bool, pending map[string]int64, class string) []Candidate {
+	candidates := make([]Candidate, 0, len(nodes))
+	for i := range nodes {
+		node := &nodes[i]
+		c := Candidate{Node: node.Name, Room: CapacityOf(node, class) - pending[node.Name]}
+		switch {
+		case node.Spec.Unschedulable:
+			c.Problem = "is cordoned"
+		case isNotReady(node):
+			c.Problem = "is not ready"
+		case !registered[node.Name]:
+			c.Problem = "has no running node agent"
+		case !Offers(node, class):
+			c.Problem = fmt.Sprintf("does not offer device class %q", class)
+		}
+		candidates = append(candidates, c)
+	}
+	return candidates
 }
 
 // isNotReady reports whether a node is not ready, so that its capacity may be outdated, and it is unlikely to answer
@@ -275,7 +304,15 @@ func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 
 // IsPending reports whether a volume is requested and neither created nor refused yet.
 func IsPending(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !service.IsRefusal(lv.Status.Code)
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !service.IsRefusal(lv.Status.Code) &&
+		!isMoveWithVolume(lv)
+}
+
+// isMoveWithVolume reports whether a LogicalVolume without a volume ID was created for a VolumeMove, and its node has
+// its logical volume nevertheless: the target of a copy that has begun, and the owner of the volume on the earlier node.
+func isMoveWithVolume(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.RetireAnnotation] != "" ||
+		lv.Annotations[v1alpha1.MoveVolumeAnnotation] != "" && lv.Annotations[v1alpha1.CopiedAnnotation] != ""
 }
 
 // IsRefused reports whether the node refused to create a volume.

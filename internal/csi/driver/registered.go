@@ -23,8 +23,13 @@ func IsRegistered(node *storagev1.CSINode) bool {
 
 // registeredNodes returns the names of the nodes on which the driver is registered.
 func (s *ControllerServer) registeredNodes(ctx context.Context) (map[string]bool, error) {
+	return RegisteredNodes(ctx, s.Client)
+}
+
+// RegisteredNodes returns the names of the nodes on which the driver is registered. The reader must be a cache.
+func RegisteredNodes(ctx context.Context, reader client.Reader) (map[string]bool, error) {
 	list := &storagev1.CSINodeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list CSINodes: %v", err)
 	}
 	registered := map[string]bool{}
