@@ -23,6 +23,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&LVMVolumeGroupNodeStatus{}, &LVMVolumeGroupNodeStatusList{},
 		&LVMRecovery{}, &LVMRecoveryList{},
 		&LVMDeviceApproval{}, &LVMDeviceApprovalList{},
+		&VolumeMove{}, &VolumeMoveList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/podwebhook"
@@ -62,6 +63,10 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	imports := volumeimport.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), namespace)
 	imports.EarlierServed = sync.OnceFunc(func() { close(o.earlierServed) })
 	if err := imports.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+		namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {

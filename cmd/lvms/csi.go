@@ -33,7 +33,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		return nil, err
 	}
 	left := unclaimed.New(unclaimed.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: o.found.Snapshots,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: o.namespace, Snapshots: o.found.Snapshots,
 		Recorder: mgr.GetEventRecorder("lvms-operator"),
 	})
 	if err := mgr.Add(left); err != nil {

@@ -30,6 +30,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
+	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/clusterid"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
@@ -357,6 +358,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	objects := lvmcluster.CacheByObject(namespace)
 	maps.Copy(objects, networkpolicies.CacheByObject(namespace))
 	maps.Copy(objects, volumeimport.CacheByObject(namespace))
+	maps.Copy(objects, volumemove.CacheByObject(namespace))
 	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())

@@ -257,7 +257,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 		&internal); err != nil {
 		t.Fatal(err)
 	}
-	created := []string{"LVMCluster", "LVMRecovery", "LVMDeviceApproval"}
+	created := []string{"LVMCluster", "LVMRecovery", "LVMDeviceApproval", "VolumeMove"}
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
 		if hidden := slices.Contains(internal, owned.Name); hidden == slices.Contains(created, owned.Kind) {
 			t.Errorf("%s: hidden from people: %v", owned.Name, hidden)

@@ -16,7 +16,7 @@ import (
 // crds are the CRD files, in the order of the page.
 var crds = []string{"lvm.topolvm.io_lvmclusters.yaml", "lvm.topolvm.io_lvmvolumegroups.yaml",
 	"lvm.topolvm.io_lvmvolumegroupnodestatuses.yaml", "lvm.topolvm.io_lvmrecoveries.yaml",
-	"lvm.topolvm.io_lvmdeviceapprovals.yaml"}
+	"lvm.topolvm.io_lvmdeviceapprovals.yaml", "lvm.topolvm.io_volumemoves.yaml"}
 
 // kubernetesTypes maps names of fields to their Kubernetes types, which Kubernetes documents.
 var kubernetesTypes = map[string]string{

@@ -92,8 +92,9 @@ func (e *Events) Names() map[string]bool {
 }
 
 // eventObjects are the chapters of the page, by the phrases in the comments.
-var eventObjects = []string{"LVMCluster", "LVMVolumeGroup", "LVMVolumeGroupNodeStatus", "LVMRecovery", "LogicalVolume",
-	"PersistentVolumeClaim", "PersistentVolume", "VolumeSnapshotContent", "Node", "Deployment of the operator"}
+var eventObjects = []string{"LVMCluster", "LVMVolumeGroup", "LVMVolumeGroupNodeStatus", "LVMRecovery", "VolumeMove",
+	"LogicalVolume", "PersistentVolumeClaim", "PersistentVolume", "VolumeSnapshotContent", "Node",
+	"Deployment of the operator"}
 
 const eventsIntroduction = `# Events
 

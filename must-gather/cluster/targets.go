@@ -54,6 +54,7 @@ var ours = []target{
 	{group: v1alpha1.GroupVersion.Group, resource: "lvmvolumegroupnodestatuses"},
 	{group: v1alpha1.GroupVersion.Group, resource: "lvmrecoveries"},
 	{group: v1alpha1.GroupVersion.Group, resource: "lvmdeviceapprovals"},
+	{group: v1alpha1.GroupVersion.Group, resource: "volumemoves"},
 	{group: "", resource: "pods", list: true},
 	{group: "", resource: "events", list: true},
 	{group: "apps", resource: "deployments", list: true},

@@ -54,6 +54,9 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may get nodes in all namespaces":                                                              "controllers/volumeimport, TestObjectsMoveWithTheirVolume",
 	"lvms-operator may get lvmrecoveries.lvm.topolvm.io in openshift-lvm-storage":                                volumesAreImported,
 	"lvms-operator may patch lvmrecoveries/status.lvm.topolvm.io in openshift-lvm-storage":                       volumesAreImported,
+	"lvms-operator may get volumemoves.lvm.topolvm.io in openshift-lvm-storage":                                  volumesAreMoved,
+	"lvms-operator may patch volumemoves.lvm.topolvm.io in openshift-lvm-storage":                                volumesAreMoved,
+	"lvms-operator may patch volumemoves/status.lvm.topolvm.io in openshift-lvm-storage":                         volumesAreMoved,
 	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                                  "vgmanager/volumegroup, wipes on nodes that are gone",
 	"lvms-operator may update secrets lvms-agent-ca in openshift-lvm-storage":                                    "internal/agentca, TestARotationIsStored",
 	"lvms-operator may patch lvmvolumegroupnodestatuses/status.lvm.topolvm.io in openshift-lvm-storage": "" +
@@ -96,6 +99,7 @@ const (
 	deletionsAreSaved = "controllers/node, TestARecordOfDeletedVolumesIsExtended"
 	// The test of the package also runs with the operator's permissions.
 	volumesAreImported = "controllers/volumeimport, TestObjectsAreCreatedForVolumes"
+	volumesAreMoved    = "controllers/volumemove, TestAVolumeIsMovedWhilePodsUseIt"
 	volumesAreMigrated = "controllers/volumeimport, TestAVolumeIsMigrated"
 	earlierAreDeleted  = "controllers/volumeimport, TestAReleasedVolumeIsDeleted"
 	earlierAreKept     = "vgmanager/logicalvolume, TestVolumesOfTheEarlierDriverAreNoOrphans"

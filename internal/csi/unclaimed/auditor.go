@@ -45,6 +45,8 @@ type Options struct {
 	// Client writes. Live reads from the API server.
 	Client client.Writer
 	Live   client.Reader
+	// Namespace is that of the operator, which has the VolumeMoves.
+	Namespace string
 	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
 	Recorder  event.Recorder
@@ -98,13 +100,17 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	moves, err := a.moves(ctx)
+	if err != nil {
+		return false, err
+	}
 	since := map[types.UID]time.Time{}
 	var errs []error
 	// A volume whose PersistentVolume is created after the list of PersistentVolumes was read appears unclaimed once.
 	// The settle time prevents the mark.
 	err = paging.Each(ctx, a.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
-			early, err := a.judge(ctx, &list.Items[i], known, since)
+			early, err := a.judgeOne(ctx, &list.Items[i], known, moves, since)
 			again = again || early
 			errs = append(errs, err)
 		}
@@ -114,6 +120,15 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	}
 	a.since = since
 	return again, errors.Join(errs...)
+}
+
+// judgeOne judges a LogicalVolume, with the rules for those of VolumeMoves if it belongs to one.
+func (a *Auditor) judgeOne(ctx context.Context, lv *topolvmv1.LogicalVolume, known, moves map[string]bool,
+	since map[types.UID]time.Time) (early bool, err error) {
+	if early, judged, err := a.judgeMove(ctx, lv, moves, since); judged || err != nil {
+		return early, err
+	}
+	return a.judge(ctx, lv, known, since)
 }
 
 // judge updates the mark of a LogicalVolume and records since when it is unclaimed. early reports whether that is

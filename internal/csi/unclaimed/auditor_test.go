@@ -71,7 +71,7 @@ type setup struct {
 func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 	s := &setup{T: t}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	failing := func(object any) error {
@@ -105,7 +105,7 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 			return w.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	s.Auditor = New(Options{Client: api, Live: api, Snapshots: snapshots, Recorder: &s.events})
+	s.Auditor = New(Options{Client: api, Live: api, Namespace: "operator", Snapshots: snapshots, Recorder: &s.events})
 	return s
 }
 
@@ -250,7 +250,7 @@ func TestAllPagesAreRead(t *testing.T) {
 	if again, err := s.audit(t.Context()); again || err != nil {
 		t.Errorf("got %v, %v", again, err)
 	}
-	if got := strings.Join(asked, " "); got != "PV 500/ PV 500/1 PV 500/2 LV 500/ LV 500/1 LV 500/2" {
+	if got := strings.Join(asked, " "); got != "PV 500/ PV 500/1 PV 500/2 VM 500/ LV 500/ LV 500/1 LV 500/2" {
 		t.Errorf("asked for %q", got)
 	}
 }
@@ -277,6 +277,8 @@ func (r pageReader) List(ctx context.Context, list client.ObjectList, options ..
 		kind, n, l.Items = "PV", len(l.Items), l.Items[at:at+1]
 	case *topolvmv1.LogicalVolumeList:
 		kind, n, l.Items = "LV", len(l.Items), l.Items[at:at+1]
+	case *v1alpha1.VolumeMoveList:
+		kind = "VM"
 	}
 	*r.asked = append(*r.asked, fmt.Sprintf("%s %d/%s", kind, o.Limit, o.Continue))
 	if at+1 < n {

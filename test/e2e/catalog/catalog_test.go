@@ -360,7 +360,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			"delete catalogsource.operators.coreos.com --all -n olm",
 			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io " +
 				"lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io " +
-				"lvmdeviceapprovals.lvm.topolvm.io logicalvolumes.topolvm.io",
+				"lvmdeviceapprovals.lvm.topolvm.io volumemoves.lvm.topolvm.io logicalvolumes.topolvm.io",
 		} {
 			_, err := c.Kubectl(ctx, nil, append(strings.Fields(args), "--timeout=60s")...)
 			Expect(err).NotTo(HaveOccurred())

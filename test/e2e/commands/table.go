@@ -192,7 +192,7 @@ var elsewhere = map[string][2]string{
 	helmIn + "history lvms":           helm,
 	helmIn + "rollback lvms REVISION": helm,
 	"kubectl delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io " +
-		"lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io lvmdeviceapprovals.lvm.topolvm.io logicalvolumes.topolvm.io": helm,
+		"lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io lvmdeviceapprovals.lvm.topolvm.io volumemoves.lvm.topolvm.io logicalvolumes.topolvm.io": helm,
 	"make undeploy CONFIG=config/default NAMESPACE=openshift-storage": {"test/e2e/namespace/story_test.go",
 		"cluster.Undeploy(ctx"},
 	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml": {"test/e2e/catalog/catalog_test.go",
@@ -281,7 +281,7 @@ var notRun = map[string]string{
 	"skopeo copy oci-archive:.cache/image/lvms-operator.tar docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
 	"skopeo copy --all oci-archive:.cache/image/lvms-operator-index.tar " +
 		"docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
-	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io lvmdeviceapprovals.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
+	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io lvmrecoveries.lvm.topolvm.io lvmdeviceapprovals.lvm.topolvm.io volumemoves.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
 }
 
 // listed reports whether a table lists a command.

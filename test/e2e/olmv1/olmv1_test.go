@@ -26,7 +26,7 @@ import (
 // kinds are the CRDs of the bundle.
 var kinds = []string{
 	"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io",
-	"lvmrecoveries.lvm.topolvm.io", "lvmdeviceapprovals.lvm.topolvm.io",
+	"lvmrecoveries.lvm.topolvm.io", "lvmdeviceapprovals.lvm.topolvm.io", "volumemoves.lvm.topolvm.io",
 	"logicalvolumes.topolvm.io",
 }
 

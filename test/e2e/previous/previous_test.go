@@ -300,7 +300,7 @@ func (u *upgrade) removes(ctx SpecContext) {
 	u.base.Run(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")
 	u.base.Run(ctx, "delete", "--timeout=60s", "crd", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
 		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "lvmrecoveries.lvm.topolvm.io",
-		"lvmdeviceapprovals.lvm.topolvm.io", "logicalvolumes.topolvm.io")
+		"lvmdeviceapprovals.lvm.topolvm.io", "volumemoves.lvm.topolvm.io", "logicalvolumes.topolvm.io")
 	Eventually(func() ([]string, error) {
 		after, err := u.Objects(ctx)
 		return olm.LeftOver(u.objects, after), err

@@ -1,0 +1,207 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// VolumeMove moves the thin volume of a claim to another node. The data is copied while Pods use the volume. When no
+// Pod uses it, the volume is switched to the other node. Until then, deleting the VolumeMove leaves the volume on its
+// node. A VolumeMove must be created in the namespace of the operator.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=volumemoves,shortName=vmove
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.claim.namespace`
+// +kubebuilder:printcolumn:name="Claim",type=string,JSONPath=`.spec.claim.name`
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.sourceNode`
+// +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.status.targetNode`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.podCount`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type VolumeMove struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   VolumeMoveSpec   `json:"spec"`
+	Status VolumeMoveStatus `json:"status,omitempty"`
+}
+
+// VolumeMoveList is a list of VolumeMoves.
+//
+// +kubebuilder:object:root=true
+type VolumeMoveList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []VolumeMove `json:"items"`
+}
+
+// VolumeMoveSpec is the requested move.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.nodeName) == has(oldSelf.nodeName)",message="nodeName cannot be changed: create another VolumeMove"
+type VolumeMoveSpec struct {
+	// claim is the PersistentVolumeClaim whose volume is moved.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="claim cannot be changed: create another VolumeMove"
+	Claim VolumeMoveClaim `json:"claim"`
+
+	// nodeName is the node to which the volume is moved. Without it, the operator selects the node with the most free
+	// capacity that the StorageClass and the spread group of the claim allow.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName cannot be changed: create another VolumeMove"
+	NodeName string `json:"nodeName,omitempty"`
+
+	// maxPause is the time for which Pods may have to wait for the volume during the switch, at least 1s. As long as the
+	// changes since the last copy are expected to take longer, they are copied again first. The default is 30s.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="maxPause must be between 1s and 24h"
+	MaxPause *metav1.Duration `json:"maxPause,omitempty"`
+
+	// keepSource is how long the logical volume on the old node is kept after the switch. The default is 24h.
+	// +optional
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8760h')",message="keepSource must be between 0s and 8760h"
+	KeepSource *metav1.Duration `json:"keepSource,omitempty"`
+}
+
+// VolumeMoveClaim names a PersistentVolumeClaim.
+type VolumeMoveClaim struct {
+	// namespace is the namespace of the claim.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace"`
+
+	// name is the name of the claim.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// String returns NAMESPACE/NAME.
+func (c VolumeMoveClaim) String() string { return c.Namespace + "/" + c.Name }
+
+// ConditionMoved is a condition of a VolumeMove: the volume is on the target node. Its reason is the phase.
+const ConditionMoved = "Moved"
+
+// VolumeMovePhase is the progress of a move.
+type VolumeMovePhase string
+
+const (
+	// MovePending sets Moved to False: the copy has not begun, because other moves of these nodes are copied first, or
+	// because of the cause in the message.
+	// What to do: wait, or as the message says.
+	MovePending VolumeMovePhase = "Pending"
+	// MoveCopying sets Moved to False: the data is being copied while Pods can use the volume. What to do: wait.
+	MoveCopying VolumeMovePhase = "Copying"
+	// MoveWaitingForPods sets Moved to False: the target has a recent copy of the data, and Pods on the source node use
+	// the volume.
+	// What to do: end the Pods in `status.pods`, for example with `kubectl drain`, so that they start on the target node.
+	MoveWaitingForPods VolumeMovePhase = "WaitingForPods"
+	// MoveSwitching sets Moved to False: nobody can use the volume while the last changes are copied and the volume is
+	// switched to the target node. What to do: wait, or as the message says.
+	MoveSwitching VolumeMovePhase = "Switching"
+	// MoveKeepingSource sets Moved to True: the volume is on the target node. The logical volume on the old node is kept
+	// until `status.sourceRemovalTime`. What to do: nothing; to have it removed now, delete the VolumeMove.
+	MoveKeepingSource VolumeMovePhase = "KeepingSource"
+	// MoveCompleted sets Moved to True: the volume is on the target node, and the old logical volume is removed.
+	// What to do: nothing; the VolumeMove can be deleted.
+	MoveCompleted VolumeMovePhase = "Completed"
+	// MoveFailed sets Moved to False: the volume cannot be moved, and stays on its node.
+	// What to do: as the message says; then delete the VolumeMove and create another one.
+	MoveFailed VolumeMovePhase = "Failed"
+)
+
+// MaxMovePods is the maximum number of Pods in the status of a VolumeMove.
+const MaxMovePods = 10
+
+// VolumeMoveStatus is the state of a move. The operator writes it.
+type VolumeMoveStatus struct {
+	// phase is the progress: Pending, Copying, WaitingForPods, Switching, KeepingSource, Completed or Failed.
+	// +optional
+	Phase VolumeMovePhase `json:"phase,omitempty"`
+
+	// message says what happens, what the move waits for, or what to do.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// sourceNode is the node from which the volume is moved.
+	// +optional
+	SourceNode string `json:"sourceNode,omitempty"`
+
+	// targetNode is the node to which the volume is moved.
+	// +optional
+	TargetNode string `json:"targetNode,omitempty"`
+
+	// persistentVolume is the PersistentVolume, and the LogicalVolume, of the claim.
+	// +optional
+	PersistentVolume string `json:"persistentVolume,omitempty"`
+
+	// deviceClass is the device class of the volume on both nodes.
+	// +optional
+	DeviceClass string `json:"deviceClass,omitempty"`
+
+	// queuePosition is the place among the moves that wait for the same nodes. The first one is 1.
+	// +optional
+	QueuePosition int32 `json:"queuePosition,omitempty"`
+
+	// round is the number of the present copy. The first one copies all data, others the changes since the previous one.
+	// +optional
+	Round int32 `json:"round,omitempty"`
+
+	// copiedBytes is up to which byte of the volume the present round has copied. Parts without data count too.
+	// +optional
+	CopiedBytes int64 `json:"copiedBytes,omitempty"`
+
+	// totalBytes is the size of the volume.
+	// +optional
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+
+	// lastDeltaBytes is how much data the last complete round has sent.
+	// +optional
+	LastDeltaBytes int64 `json:"lastDeltaBytes,omitempty"`
+
+	// lastDeltaSeconds is how long the last complete round took.
+	// +optional
+	LastDeltaSeconds int64 `json:"lastDeltaSeconds,omitempty"`
+
+	// pods are Pods that use the volume on the source node, as namespace/name, at most 10.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	Pods []string `json:"pods,omitempty"`
+
+	// podCount is the number of these Pods.
+	// +optional
+	PodCount int32 `json:"podCount,omitempty"`
+
+	// startTime is when the copy began.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// switchTime is when the volume was switched to the target node.
+	// +optional
+	SwitchTime *metav1.Time `json:"switchTime,omitempty"`
+
+	// sourceRemovalTime is when the logical volume on the source node is removed.
+	// +optional
+	SourceRemovalTime *metav1.Time `json:"sourceRemovalTime,omitempty"`
+
+	// conditions has Moved: whether the volume is on the target node.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Ended reports whether the operator does nothing more for a move.
+func (m *VolumeMove) Ended() bool {
+	return m.Status.Phase == MoveCompleted || m.Status.Phase == MoveFailed
+}

@@ -1,0 +1,323 @@
+package volumemove
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+)
+
+// maxCopies is the maximum number of moves that copy from a node at once, and to a node.
+const maxCopies = 2
+
+// refusedError is why a volume cannot be moved at all. pendingError is what a move waits for.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+type pendingError struct {
+	message  string
+	position int32
+}
+
+func (e pendingError) Error() string { return e.message }
+
+func refused(format string, args ...any) error { return refusedError(fmt.Sprintf(format, args...)) }
+
+func pending(format string, args ...any) error {
+	return pendingError{message: fmt.Sprintf(format, args...)}
+}
+
+// start are the facts with which a move begins.
+type start struct {
+	class, source, target string
+}
+
+// begin checks whether a volume can be moved, waits for its turn, and selects the target node. It returns a
+// refusedError if the volume cannot be moved, and a pendingError if it cannot be moved now.
+func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
+	if err := s.movable(); err != nil {
+		return start{}, err
+	}
+	class, err := c.classOf(ctx, s)
+	if err != nil {
+		return start{}, err
+	}
+	moves := &v1alpha1.VolumeMoveList{}
+	err = paging.Each(ctx, c.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
+		moves.Items = append(moves.Items, page.Items...)
+	}, client.InNamespace(c.namespace))
+	if err != nil {
+		return start{}, fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	if err := alone(s.move, moves.Items); err != nil {
+		return start{}, err
+	}
+	candidates, err := c.candidates(ctx, s, class, moves.Items)
+	if err != nil {
+		return start{}, err
+	}
+	source := s.volume.Spec.NodeName
+	target, err := choose(candidates, s, class)
+	if err != nil {
+		return start{}, err
+	}
+	if err := turn(s.move, source, target, moves.Items); err != nil {
+		return start{}, err
+	}
+	return start{class: class, source: source, target: target}, nil
+}
+
+// movable returns an error if the volume of the claim cannot be moved, or not now.
+func (s *state) movable() error {
+	claim := s.move.Spec.Claim
+	switch {
+	case s.claim == nil:
+		return pending("claim %s does not exist", claim)
+	case !s.claim.DeletionTimestamp.IsZero():
+		return pending("claim %s is being deleted", claim)
+	case s.claim.Spec.VolumeName == "" || s.pv == nil || s.pv.Spec.ClaimRef == nil ||
+		s.pv.Spec.ClaimRef.UID != s.claim.UID:
+		return pending("claim %s is not bound", claim)
+	case s.pv.Spec.CSI == nil || s.pv.Spec.CSI.Driver != v1alpha1.DriverName:
+		return refused("claim %s has a volume of another driver: PersistentVolume %s is not of %s", claim, s.pv.Name,
+			v1alpha1.DriverName)
+	case s.volume == nil:
+		return pending("PersistentVolume %s of claim %s has no LogicalVolume", s.pv.Name, claim)
+	case !s.volume.DeletionTimestamp.IsZero() || !s.pv.DeletionTimestamp.IsZero():
+		return pending("volume %s of claim %s is being deleted", s.pv.Name, claim)
+	case s.volume.Status.VolumeID == "" || s.volume.Status.VolumeID != s.pv.Spec.CSI.VolumeHandle:
+		return pending("volume %s of claim %s is being created", s.pv.Name, claim)
+	case s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "" ||
+		v1alpha1.NodeOfVolume(s.pv) != s.volume.Spec.NodeName:
+		return pending("the PersistentVolume %s of claim %s is being recreated", s.pv.Name, claim)
+	case s.volume.Annotations[v1alpha1.FenceAnnotation]+s.volume.Annotations[v1alpha1.FencedAnnotation]+
+		s.volume.Annotations[v1alpha1.AdoptAnnotation] != "":
+		return pending("another move of volume %s of claim %s is being undone or completed", s.pv.Name, claim)
+	case s.volume.Annotations[v1alpha1.ConditionAnnotation] != "":
+		return pending("volume %s of claim %s is not healthy: %s", s.pv.Name, claim,
+			s.volume.Annotations[v1alpha1.ConditionAnnotation])
+	case s.move.Spec.NodeName == s.volume.Spec.NodeName:
+		return refused("volume %s of claim %s is on node %s already", s.pv.Name, claim, s.volume.Spec.NodeName)
+	}
+	return nil
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list;watch
+
+// classOf returns the device class of the volume. It must have a thin pool: the copies are made of snapshots.
+func (c *Controller) classOf(ctx context.Context, s *state) (string, error) {
+	clusters := &v1alpha1.LVMClusterList{}
+	if err := c.client.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
+		return "", fmt.Errorf("list LVMClusters: %w", err)
+	}
+	name := s.volume.Spec.DeviceClass
+	for i := range clusters.Items {
+		storage := &clusters.Items[i].Spec.Storage
+		if name == "" {
+			name = storage.DefaultDeviceClass()
+		}
+		for _, class := range storage.DeviceClasses {
+			if class.Name != name {
+				continue
+			}
+			if class.ThinPoolConfig == nil {
+				return "", refused("device class %s of volume %s has no thin pool (thinPoolConfig): only thin volumes can be "+
+					"moved, because the data is copied from snapshots", name, s.volume.Name)
+			}
+			return name, nil
+		}
+	}
+	return "", pending("no LVMCluster has device class %q of volume %s", name, s.volume.Name)
+}
+
+// alone returns an error if another move of the claim has not ended and is older. A move that only keeps the old
+// logical volume does not count.
+func alone(move *v1alpha1.VolumeMove, moves []v1alpha1.VolumeMove) error {
+	for i := range moves {
+		other := &moves[i]
+		if other.UID != move.UID && other.Spec.Claim == move.Spec.Claim && !other.Ended() && isOlder(other, move) &&
+			(other.Status.Phase != v1alpha1.MoveKeepingSource || other.Status.SourceRemovalTime == nil) {
+			return pending("VolumeMove %s moves the volume of claim %s: wait until it has ended, or delete it", other.Name,
+				move.Spec.Claim)
+		}
+	}
+	return nil
+}
+
+func isOlder(a, b *v1alpha1.VolumeMove) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
+}
+
+// turn returns a pendingError with the place in the queue if as many moves copy from the source node or to the target
+// node as may, or if older moves wait for these nodes.
+func turn(move *v1alpha1.VolumeMove, source, target string, moves []v1alpha1.VolumeMove) error {
+	from, to, older := 0, 0, int32(0)
+	for i := range moves {
+		other := &moves[i]
+		copies := other.Status.Phase == v1alpha1.MoveCopying
+		waits := other.Status.Phase == v1alpha1.MovePending && other.Status.QueuePosition > 0 && isOlder(other, move)
+		if other.UID == move.UID || !copies && !waits || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		sameSource := other.Status.SourceNode == source
+		sameTarget := cmp.Or(other.Status.TargetNode, other.Spec.NodeName) == target
+		if sameSource {
+			from++
+		}
+		if sameTarget {
+			to++
+		}
+		if waits && (sameSource || sameTarget) {
+			older++
+		}
+	}
+	if from < maxCopies && to < maxCopies {
+		return nil
+	}
+	return pendingError{position: older + 1, message: fmt.Sprintf(
+		"place %d in the queue: at most %d volumes are copied from node %s, and to node %s, at once", older+1, maxCopies,
+		source, target)}
+}
+
+// candidate is a node to which the volume could be moved.
+type candidate struct {
+	driver.Candidate
+	// neighbor describes a volume of the spread group on the node, or is "".
+	neighbor string
+}
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes;storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmrecoveries,namespace=openshift-lvm-storage,verbs=list;watch
+
+// candidates returns all nodes, with their free capacity, and why the volume cannot be moved to or from them.
+func (c *Controller) candidates(ctx context.Context, s *state, class string,
+	moves []v1alpha1.VolumeMove) ([]candidate, error) {
+	nodes := &corev1.NodeList{}
+	if err := c.client.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("list Nodes: %w", err)
+	}
+	registered, err := driver.RegisteredNodes(ctx, c.client)
+	if err != nil {
+		return nil, err
+	}
+	volumes := &topolvmv1.LogicalVolumeList{}
+	if err := c.client.List(ctx, volumes); err != nil {
+		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
+	}
+	requested := driver.Pending(volumes.Items, class)
+	addMoves(requested, volumes.Items, moves, class)
+	topology, err := c.topologyOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	neighbors, err := c.neighborsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	recovered, err := c.recovered(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	var all []candidate
+	for i, each := range driver.Candidates(nodes.Items, registered, requested, class) {
+		// A cordoned node can be left, but not entered.
+		if each.Node == s.volume.Spec.NodeName && each.Problem == "is cordoned" {
+			each.Problem = ""
+		}
+		switch {
+		case each.Problem != "":
+		case recovered[each.Node] != "":
+			each.Problem = "is being recovered by LVMRecovery " + recovered[each.Node]
+		case each.Node != s.volume.Spec.NodeName && !isAllowed(topology, nodes.Items[i].Labels):
+			each.Problem = fmt.Sprintf("is not in allowedTopologies of StorageClass %s", s.pv.Spec.StorageClassName)
+		}
+		all = append(all, candidate{Candidate: each, neighbor: neighbors[each.Node]})
+	}
+	return all, nil
+}
+
+// addMoves adds the volumes of moves whose targets the cache does not have yet.
+func addMoves(requested map[string]int64, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
+	class string) {
+	known := map[string]bool{}
+	for i := range volumes {
+		known[volumes[i].Name] = true
+	}
+	for i := range moves {
+		m := &moves[i]
+		if m.Status.Phase == v1alpha1.MoveCopying && m.Status.DeviceClass == class && !known[targetName(m)] {
+			requested[m.Status.TargetNode] += m.Status.TotalBytes
+		}
+	}
+}
+
+// topologyOf returns the allowed topologies of the volume's StorageClass; none if every node is allowed.
+func (c *Controller) topologyOf(ctx context.Context, s *state) ([]corev1.TopologySelectorTerm, error) {
+	if s.pv.Spec.StorageClassName == "" {
+		return nil, nil
+	}
+	class, err := get(ctx, c.client, client.ObjectKey{Name: s.pv.Spec.StorageClassName}, newStorageClass())
+	if err != nil || class == nil {
+		return nil, err
+	}
+	return class.AllowedTopologies, nil
+}
+
+// isAllowed reports whether a node with these labels is in one of the terms (core/v1, TopologySelectorTerm).
+func isAllowed(terms []corev1.TopologySelectorTerm, labels map[string]string) bool {
+	return len(terms) == 0 || slices.ContainsFunc(terms, func(term corev1.TopologySelectorTerm) bool {
+		return !slices.ContainsFunc(term.MatchLabelExpressions, func(r corev1.TopologySelectorLabelRequirement) bool {
+			return !slices.Contains(r.Values, labels[r.Key])
+		})
+	})
+}
+
+// neighborsOf returns a description of a volume of another claim of the spread group, for each node that has one.
+func (c *Controller) neighborsOf(ctx context.Context, s *state) (map[string]string, error) {
+	neighbors := map[string]string{}
+	spread, valid := v1alpha1.ParseSpread(s.volume.Annotations[v1alpha1.SpreadAnnotation])
+	if !valid || spread.Scope != v1alpha1.SpreadNode {
+		return neighbors, nil
+	}
+	err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(page *topolvmv1.LogicalVolumeList) {
+		for i := range page.Items {
+			lv := &page.Items[i]
+			other, _ := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
+			claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+			if lv.DeletionTimestamp.IsZero() && other.Group == spread.Group && claim != s.move.Spec.Claim.String() {
+				neighbors[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name, claim)
+			}
+		}
+	}, client.MatchingLabels{v1alpha1.SpreadGroupHashLabel: spread.GroupHash()})
+	if err != nil {
+		return nil, fmt.Errorf("find the volumes of spread group %s: %w", spread.Group, err)
+	}
+	return neighbors, nil
+}
+
+// recovered returns the nodes on which a recovery of a device class is running, with its LVMRecovery.
+func (c *Controller) recovered(ctx context.Context, class string) (map[string]string, error) {
+	list := &v1alpha1.LVMRecoveryList{}
+	if err := c.client.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("list LVMRecoveries: %w", err)
+	}
+	nodes := map[string]string{}
+	for i := range list.Items {
+		r := &list.Items[i]
+		if r.Status.Phase == v1alpha1.RecoveryRunning && r.Spec.DeviceClassName == class {
+			nodes[r.Spec.NodeName] = r.Name
+		}
+	}
+	return nodes, nil
+}

@@ -1,0 +1,227 @@
+// Package volumemove moves volumes between nodes: it is the operator's side of VolumeMoves. The node agents copy the
+// data and close and open volumes; they and the operator coordinate with annotations of LogicalVolumes.
+//
+// The steps are:
+//
+//  1. a snapshot of the volume on the source node, and a copy of it on the target node, while Pods use the volume;
+//  2. more rounds, each with a snapshot and the changes since the previous one, until a round takes less than maxPause;
+//  3. when no Pod uses the volume: the node agent of the source node closes the volume (the fence), and a last round;
+//  4. the switch: one patch of the LogicalVolume, which is on the target node from then on;
+//  5. the logical volume on the source node gets an owner of its own, which is deleted after keepSource.
+//
+// Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
+// action. It does not depend on what it has written to the status, apart from the selected nodes. So it can be killed at
+// any time, and continues. Until the switch, a move is undone by the deletion of what was created for it.
+package volumemove
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+)
+
+// Delays of fences that were withdrawn, before the next one.
+const (
+	firstFenceDelay = 15 * time.Second
+	maxFenceDelay   = 10 * time.Minute
+)
+
+// maxSteps is the maximum number of actions of a call of Reconcile, so that other moves have their turn.
+const maxSteps = 20
+
+// Controller performs VolumeMoves. It is for one goroutine: the limits for copies at once depend on it.
+type Controller struct {
+	client    client.Client
+	live      client.Reader
+	events    *event.Emitter
+	namespace string
+	now       func() time.Time
+
+	mu sync.Mutex
+	// fences are the fences that were withdrawn, of moves that have not ended. A new process begins without.
+	fences map[types.UID]fenceDelay
+}
+
+// fenceDelay is how often a fence was withdrawn, and when the next one may be requested.
+type fenceDelay struct {
+	delay time.Duration
+	until time.Time
+}
+
+// New returns a Controller for the VolumeMoves of a namespace. The client may read from a cache; live must not.
+func New(c client.Client, live client.Reader, recorder event.Recorder, namespace string) *Controller {
+	return &Controller{client: c, live: live, events: event.NewEmitter(recorder), namespace: namespace, now: time.Now,
+		fences: map[types.UID]fenceDelay{}}
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves/status,namespace=openshift-lvm-storage,verbs=patch
+
+// Reconcile performs the next steps of a move, and reports them in the status.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var last step
+	for range maxSteps {
+		move := &v1alpha1.VolumeMove{}
+		if err := c.live.Get(ctx, request.NamespacedName, move); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		if isDone(move) {
+			c.forget(move)
+			return reconcile.Result{}, nil
+		}
+		st, err := c.step(ctx, move)
+		if apierrors.IsConflict(err) {
+			return reconcile.Result{RequeueAfter: soon}, nil
+		}
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if last = st; st.action == wait {
+			return reconcile.Result{RequeueAfter: st.after}, nil
+		}
+	}
+	return reconcile.Result{RequeueAfter: max(last.after, time.Millisecond)}, nil
+}
+
+// isDone reports whether nothing is left to do for a move: it has ended, and what was created for it is deleted.
+func isDone(move *v1alpha1.VolumeMove) bool {
+	has := controllerutil.ContainsFinalizer(move, v1alpha1.VolumeMoveFinalizer)
+	return !has && (move.Ended() || !move.DeletionTimestamp.IsZero())
+}
+
+// step reads the state of a move, performs its next action, and writes the status.
+func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step, error) {
+	before := move.DeepCopy()
+	if move.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(move, v1alpha1.VolumeMoveFinalizer) {
+		err := c.client.Patch(ctx, move, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		if err != nil {
+			return step{}, client.IgnoreNotFound(err)
+		}
+		before = move.DeepCopy()
+	}
+	s, err := c.read(ctx, move)
+	if err != nil {
+		return step{}, err
+	}
+	st := plan(s, c.now(), c.fenceAfter(move.UID))
+	if st.action == begin {
+		if st, err = c.tryBegin(ctx, s); err != nil {
+			return step{}, err
+		}
+	}
+	c.describe(s, st)
+	// The status is written before the finalizer is removed, and after other actions: it reports what was done.
+	if st.action == end {
+		if err := c.report(ctx, before, s); err != nil {
+			return step{}, err
+		}
+		return st, c.act(ctx, s, st)
+	}
+	if err := c.act(ctx, s, st); err != nil {
+		return step{}, err
+	}
+	return st, c.report(ctx, before, s)
+}
+
+// tryBegin begins a move, or returns what it waits for.
+func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
+	s.move.Status.QueuePosition = 0
+	facts, err := c.begin(ctx, s)
+	var no refusedError
+	var later pendingError
+	switch {
+	case errors.As(err, &no):
+		return s.undo(v1alpha1.MoveFailed, no.Error()), nil
+	case errors.As(err, &later):
+		s.move.Status.QueuePosition = later.position
+		if s.volume != nil {
+			s.move.Status.SourceNode = s.volume.Spec.NodeName
+		}
+		return step{phase: v1alpha1.MovePending, message: later.message, after: blocked}, nil
+	case err != nil:
+		return step{}, err
+	}
+	status := &s.move.Status
+	status.SourceNode = facts.source
+	status.TargetNode = facts.target
+	status.DeviceClass = facts.class
+	status.PersistentVolume = s.pv.Name
+	status.TotalBytes = s.volume.Spec.Size.Value()
+	log.FromContext(ctx).Info("begin to move a volume", "lv", s.volume.Status.VolumeID, "claim",
+		s.move.Spec.Claim.String(), "from", facts.source, "to", facts.target)
+	return step{action: begin, phase: v1alpha1.MoveCopying, message: "the copy to node " + facts.target + " begins",
+		after: soon}, nil
+}
+
+// fenceAfter returns when the volume of a move may be fenced again.
+func (c *Controller) fenceAfter(move types.UID) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fences[move].until
+}
+
+// delayFence delays the next fence after one that was withdrawn.
+func (c *Controller) delayFence(move types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delay := min(max(firstFenceDelay, 2*c.fences[move].delay), maxFenceDelay)
+	c.fences[move] = fenceDelay{delay: delay, until: c.now().Add(delay)}
+}
+
+// forget removes what is known of a move that has ended.
+func (c *Controller) forget(move *v1alpha1.VolumeMove) {
+	c.events.Forget(move)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fences, move.UID)
+}
+
+// CacheByObject limits the manager's cache to the operator's namespace.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&v1alpha1.VolumeMove{}: {Namespaces: map[string]cache.Config{namespace: {}}},
+	}
+}
+
+// SetupWithManager starts the controller with the manager. It handles one move at a time.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("volumemove").
+		Watches(&v1alpha1.VolumeMove{}, &handler.EnqueueRequestForObject{}).
+		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.moveOf)).
+		Complete(c)
+}
+
+// moveOf returns the move for which a LogicalVolume was created. The cache has it as long as it is not settled.
+func (c *Controller) moveOf(ctx context.Context, lv client.Object) []reconcile.Request {
+	uid := lv.GetAnnotations()[v1alpha1.MoveAnnotation]
+	if uid == "" {
+		return nil
+	}
+	moves := &v1alpha1.VolumeMoveList{}
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace)); err != nil {
+		return nil // The move is read again after its delay.
+	}
+	for i := range moves.Items {
+		if string(moves.Items[i].UID) == uid {
+			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(&moves.Items[i])}}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package volumemove
+
+import (
+	"fmt"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// This file plans how a move ends: after the switch, or without it.
+
+// undo removes what was created for a move that was not switched. The volume can be used on its node again.
+func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
+	st := step{phase: phase, message: message, after: soon}
+	if s.isFenced() {
+		st.action = unfence
+		return st
+	}
+	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target}, s.snapshots...) {
+		if lv != nil && lv.DeletionTimestamp.IsZero() {
+			st.action = remove
+			st.object = lv
+			return st
+		}
+	}
+	// The nodes remove the logical volumes. The move does not wait for them: a node can be lost.
+	st.action = end
+	return st
+}
+
+// afterSwitch completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
+// The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+func (s *state) afterSwitch(now time.Time) step {
+	st := step{phase: v1alpha1.MoveSwitching, after: soon}
+	switch {
+	case s.old == nil && (s.target != nil || len(s.snapshots) > 0):
+		st.action = createOld
+		st.message = fmt.Sprintf("node %s gives up the volume", s.sourceNode())
+		return st
+	case s.isBeingSwitched():
+		st.message = fmt.Sprintf("node %s takes over the volume", s.targetNode())
+	}
+	for _, snapshot := range s.snapshots {
+		if snapshot.DeletionTimestamp.IsZero() {
+			st.action = remove
+			st.object = snapshot
+			return st
+		}
+	}
+	switch {
+	case s.isBeingSwitched():
+		return st
+	case s.target != nil && s.target.DeletionTimestamp.IsZero():
+		st.action = remove
+		st.object = s.target
+		return st
+	}
+	return s.keep(now)
+}
+
+// isBeingSwitched reports whether the node agent of the target node, or the controller that recreates the
+// PersistentVolume, has something left to do. A volume that no longer exists needs neither.
+func (s *state) isBeingSwitched() bool {
+	return s.volume != nil && (s.volume.Annotations[v1alpha1.AdoptAnnotation] != "" ||
+		s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "")
+}
+
+// keep keeps the old logical volume for keepSource after the switch, and then deletes it.
+func (s *state) keep(now time.Time) step {
+	st := step{phase: v1alpha1.MoveKeepingSource, after: blocked}
+	isDeleted := !s.move.DeletionTimestamp.IsZero()
+	switch {
+	case s.old == nil:
+		return step{action: end, phase: v1alpha1.MoveCompleted,
+			message: fmt.Sprintf("the volume is on node %s", s.targetNode())}
+	case !s.old.DeletionTimestamp.IsZero():
+		st.message = fmt.Sprintf("node %s removes the old logical volume", s.old.Spec.NodeName)
+		if isDeleted {
+			st.action = end
+		}
+	case s.target != nil || len(s.snapshots) > 0:
+		// Without the owner, they would show that it has to be created.
+		st.message = "the snapshots and the copy are being removed"
+	case s.sourceNodeGone:
+		st.action = remove
+		st.object = s.old
+		st.message = fmt.Sprintf("node %s no longer exists, and so does not keep the old logical volume",
+			s.old.Spec.NodeName)
+	case s.old.Status.VolumeID == "":
+		st.message = fmt.Sprintf("node %s has not given up the old logical volume yet", s.old.Spec.NodeName)
+		if why := s.old.Status.Message; why != "" {
+			st.message += ": " + why
+		}
+	case isDeleted || s.volume == nil || !now.Before(s.removalTime()):
+		st.action = remove
+		st.object = s.old
+		st.message = fmt.Sprintf("node %s removes the old logical volume", s.old.Spec.NodeName)
+	default:
+		left := s.removalTime().Sub(now)
+		st.after = min(left, time.Hour)
+		st.message = fmt.Sprintf("the volume is on node %s; the old logical volume on node %s is kept until %s",
+			s.targetNode(), s.old.Spec.NodeName, s.removalTime().UTC().Format(time.RFC3339))
+	}
+	return st
+}
+
+// removalTime returns when the old logical volume is deleted. The owner is created at the switch.
+func (s *state) removalTime() time.Time { return s.old.CreationTimestamp.Add(s.keepSource()) }

@@ -1,0 +1,354 @@
+package volumemove
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const fenceToken = "2026-01-02T03:04:05Z/7"
+
+// copied returns a state whose copy of the given round is complete, and which no Pod uses.
+func copied(round int) *state {
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now), Annotations: map[string]string{}}
+	}
+	size := resource.MustParse("1Gi")
+	s := &state{move: &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u"},
+		Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "n", Name: "data"}},
+		Status: v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: "a", TargetNode: "b",
+			PersistentVolume: "pv"}}}
+	s.claim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "c"},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+	s.pv = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{UID: "c"}, NodeAffinity: relocate.Affinity("a"),
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: "lv"}}}}
+	s.volume = &topolvmv1.LogicalVolume{ObjectMeta: meta("pv"), Spec: topolvmv1.LogicalVolumeSpec{NodeName: "a", Size: size}}
+	s.volume.Status.VolumeID = "lv"
+	s.target = &topolvmv1.LogicalVolume{ObjectMeta: meta("move-u"), Spec: topolvmv1.LogicalVolumeSpec{NodeName: "b",
+		Size: size, Source: snapshotName(s.move, round)}}
+	s.target.Annotations[v1alpha1.MoveVolumeAnnotation] = "lv"
+	s.take(round, "")
+	s.done(1, 4096)
+	return s
+}
+
+// take adds a snapshot that the node has created.
+func (s *state) take(round int, token string) *topolvmv1.LogicalVolume {
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: snapshotName(s.move, round),
+		CreationTimestamp: metav1.NewTime(now), Annotations: map[string]string{v1alpha1.FenceTimeAnnotation: token}},
+		Spec: topolvmv1.LogicalVolumeSpec{NodeName: "a"}}
+	lv.Status.VolumeID = lv.Name
+	s.snapshots = append(s.snapshots, lv)
+	return lv
+}
+
+// done sets the record of a finished round.
+func (s *state) done(seconds float64, sent uint64) {
+	text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.target.Spec.Source, Finished: true, Seconds: seconds,
+		SentBytes: sent, SizeBytes: 1 << 30, Base: "base"})
+	s.target.Annotations[v1alpha1.CopiedAnnotation] = string(text)
+}
+
+func (s *state) close(confirmed bool) {
+	s.volume.Annotations[v1alpha1.FenceAnnotation] = "u"
+	s.volume.Annotations[v1alpha1.FenceTimeAnnotation] = fenceToken
+	if confirmed {
+		s.volume.Annotations[v1alpha1.FencedAnnotation] = "u"
+	}
+}
+
+// TestTheSwitchNeedsEveryCondition: the state of the first case is switched, and each other one lacks something.
+func TestTheSwitchNeedsEveryCondition(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+	}{
+		"complete":                     {func(*state) {}, switchVolume},
+		"a Pod uses it":                {func(s *state) { s.pods = []string{"n/p"} }, unfence},
+		"not confirmed":                {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, wait},
+		"confirmed for another move":   {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait},
+		"not fenced":                   {func(s *state) { s.volume.Annotations = map[string]string{} }, fence},
+		"fenced for another move":      {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
+		"snapshot before the fence":    {func(s *state) { s.snapshots[0].Annotations = nil }, createSnapshot},
+		"snapshot of an earlier fence": {func(s *state) { s.volume.Annotations[v1alpha1.FenceTimeAnnotation] = "x" }, createSnapshot},
+		"no time": {func(s *state) {
+			s.snapshots[0].Annotations = nil
+			delete(s.volume.Annotations, v1alpha1.FenceTimeAnnotation)
+		}, createSnapshot},
+		"round of another snapshot": {func(s *state) {
+			s.target.Spec.Source = snapshotName(s.move, 3)
+			s.take(3, fenceToken)
+		}, wait},
+		"not copied":     {func(s *state) { delete(s.target.Annotations, v1alpha1.CopiedAnnotation) }, wait},
+		"bad record":     {func(s *state) { s.target.Annotations[v1alpha1.CopiedAnnotation] = "{" }, wait},
+		"target deleted": {func(s *state) { s.target.DeletionTimestamp = &metav1.Time{Time: now} }, unfence},
+		"volume deleted": {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, unfence},
+		"pv deleted":     {func(s *state) { s.pv.DeletionTimestamp = &metav1.Time{Time: now} }, unfence},
+		"no pv":          {func(s *state) { s.pv = nil }, unfence},
+		"no claim":       {func(s *state) { s.claim = nil }, unfence},
+		"another claim":  {func(s *state) { s.claim.UID = "other" }, unfence},
+		"pv elsewhere":   {func(s *state) { s.pv.Spec.NodeAffinity = relocate.Affinity("c") }, unfence},
+		"another handle": {func(s *state) { s.pv.Spec.CSI.VolumeHandle = "other" }, unfence},
+		"another target": {func(s *state) { s.target.Annotations[v1alpha1.MoveVolumeAnnotation] = "other" }, unfence},
+		"larger":         {func(s *state) { s.volume.Spec.Size = resource.MustParse("2Gi") }, resizeTarget},
+		"larger than the copy": {func(s *state) {
+			s.volume.Spec.Size = resource.MustParse("2Gi")
+			s.target.Spec.Size = resource.MustParse("2Gi")
+		}, unfence},
+		"older agent":    {func(s *state) { s.target.Status.VolumeID = "x" }, unfence},
+		"refused target": {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence},
+		"undone":         {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, unfence},
+		"failed":         {func(s *state) { s.move.Status.Phase = v1alpha1.MoveFailed }, unfence},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copied(2)
+			s.close(true)
+			s.snapshots[0].Annotations[v1alpha1.FenceTimeAnnotation] = fenceToken
+			test.change(s)
+			if got := plan(s, now, time.Time{}); got.action != test.want {
+				t.Errorf("got the action %d with %q, want %d", got.action, got.message, test.want)
+			}
+		})
+	}
+}
+
+// TestWhatFollowsARound: without a fence.
+func TestWhatFollowsARound(t *testing.T) {
+	refused := func(s *state) {
+		next := s.take(3, "")
+		next.Status.VolumeID = ""
+		next.Status.Code = codes.ResourceExhausted
+	}
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+		phase  v1alpha1.VolumeMovePhase
+	}{
+		"few changes":      {func(*state) {}, fence, v1alpha1.MoveSwitching},
+		"many changes":     {func(s *state) { s.done(31, 1) }, createSnapshot, v1alpha1.MoveCopying},
+		"slow, no changes": {func(s *state) { s.done(31, 0) }, fence, v1alpha1.MoveSwitching},
+		"still closed":     {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait, v1alpha1.MoveCopying},
+		"being expanded": {func(s *state) {
+			size := resource.MustParse("512Mi")
+			s.volume.Status.CurrentSize = &size
+		}, wait, v1alpha1.MoveCopying},
+		"earlier snapshot": {func(s *state) {
+			s.snapshots = nil
+			s.take(1, "")
+			s.take(2, "")
+		}, remove, v1alpha1.MoveCopying},
+		"next snapshot":           {func(s *state) { s.take(3, "") }, copyRound, v1alpha1.MoveCopying},
+		"next snapshot, pending":  {func(s *state) { s.take(3, "").Status.VolumeID = "" }, wait, v1alpha1.MoveCopying},
+		"next snapshot, refused":  {refused, wait, v1alpha1.MoveCopying},
+		"the snapshot is missing": {func(s *state) { s.snapshots = nil }, remove, v1alpha1.MoveFailed},
+		"a Pod, fresh copy":       {func(s *state) { s.pods = []string{"n/p"} }, wait, v1alpha1.MoveWaitingForPods},
+		"a Pod, old copy": {func(s *state) {
+			s.pods = []string{"n/p"}
+			s.snapshots[0].CreationTimestamp = metav1.NewTime(now.Add(-refreshMax))
+		}, createSnapshot, v1alpha1.MoveWaitingForPods},
+		"a Pod, many changes": {func(s *state) {
+			s.pods = []string{"n/p"}
+			s.done(31, 1)
+		}, createSnapshot, v1alpha1.MoveCopying},
+		"a Pod, slow clock": {func(s *state) {
+			s.pods = []string{"n/p"}
+			s.done(31, 1)
+			s.snapshots[0].CreationTimestamp = metav1.NewTime(now.Add(time.Hour))
+		}, createSnapshot, v1alpha1.MoveCopying},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copied(2)
+			test.change(s)
+			if got := plan(s, now, time.Time{}); got.action != test.want || got.phase != test.phase {
+				t.Errorf("got the action %d in phase %s with %q, want %d in %s", got.action, got.phase, got.message, test.want,
+					test.phase)
+			}
+		})
+	}
+	later := copied(2)
+	refused(later)
+	if got := plan(later, now.Add(refusedDelay), time.Time{}); got.action != remove || got.object != later.snapshots[1] {
+		t.Errorf("a refused snapshot is not created again: %+v", got)
+	}
+	if got := plan(copied(2), now, now.Add(time.Second)); got.action != wait {
+		t.Errorf("the volume is fenced before its time: %+v", got)
+	}
+	many := copied(eagerRounds)
+	many.pods = []string{"n/p"}
+	many.done(31, 1)
+	if got := plan(many, now, time.Time{}); got.action != wait || got.phase != v1alpha1.MoveWaitingForPods {
+		t.Errorf("rounds that do not become shorter follow each other for ever: %+v", got)
+	}
+}
+
+// switched returns a state after the switch, before the node agents have acted.
+func switched() *state {
+	s := copied(2)
+	s.volume.Spec.NodeName = "b"
+	s.volume.Annotations[v1alpha1.AdoptAnnotation] = "t"
+	s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] = "{}"
+	return s
+}
+
+func (s *state) giveUp(volumeID string) {
+	s.old = &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "moved-u",
+		CreationTimestamp: metav1.NewTime(now)}, Spec: topolvmv1.LogicalVolumeSpec{NodeName: "a"}}
+	s.old.Status.VolumeID = volumeID
+}
+
+// TestTheOldVolumeIsRemovedLast: and not before the new node has taken over.
+func TestTheOldVolumeIsRemovedLast(t *testing.T) {
+	s := switched()
+	expect := func(at time.Time, want action, phase v1alpha1.VolumeMovePhase, object *topolvmv1.LogicalVolume) {
+		t.Helper()
+		got := plan(s, at, time.Time{})
+		if got.action != want || got.phase != phase || got.object != object {
+			t.Errorf("got the action %d on %v in phase %s with %q, want %d on %v in %s", got.action, got.object, got.phase,
+				got.message, want, object, phase)
+		}
+	}
+	expect(now, createOld, v1alpha1.MoveSwitching, nil)
+	s.giveUp("")
+	late := now.Add(48 * time.Hour)
+	expect(late, remove, v1alpha1.MoveSwitching, s.snapshots[0])
+	s.snapshots = nil
+	expect(late, wait, v1alpha1.MoveSwitching, nil)
+	delete(s.volume.Annotations, v1alpha1.AdoptAnnotation)
+	expect(late, wait, v1alpha1.MoveSwitching, nil)
+	delete(s.volume.Annotations, v1alpha1.MovedVolumeAnnotation)
+	expect(late, remove, v1alpha1.MoveSwitching, s.target)
+	s.target.DeletionTimestamp = &metav1.Time{Time: now}
+	expect(late, wait, v1alpha1.MoveKeepingSource, nil)
+	s.target = nil
+	expect(late, wait, v1alpha1.MoveKeepingSource, nil) // The node has not given it up.
+	s.old.Status.VolumeID = "moved-u"
+	expect(now.Add(23*time.Hour), wait, v1alpha1.MoveKeepingSource, nil)
+	expect(now.Add(24*time.Hour), remove, v1alpha1.MoveKeepingSource, s.old)
+	s.move.Spec.KeepSource = &metav1.Duration{}
+	expect(now, remove, v1alpha1.MoveKeepingSource, s.old)
+	s.move.Spec.KeepSource = nil
+	s.move.DeletionTimestamp = &metav1.Time{Time: now}
+	expect(now, remove, v1alpha1.MoveKeepingSource, s.old)
+	s.old.DeletionTimestamp = &metav1.Time{Time: now}
+	expect(now, end, v1alpha1.MoveKeepingSource, nil)
+	s.move.DeletionTimestamp = nil
+	expect(now, wait, v1alpha1.MoveKeepingSource, nil)
+	s.old = nil
+	expect(now, end, v1alpha1.MoveCompleted, nil)
+}
+
+func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
+	s := switched()
+	s.volume.Annotations = nil
+	s.snapshots = nil
+	s.target = nil
+	s.giveUp("")
+	s.sourceNodeGone = true
+	if got := plan(s, now, time.Time{}); got.action != remove || got.object != s.old {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestMovesHaveTheirTurn(t *testing.T) {
+	move := func(name string, age time.Duration, phase v1alpha1.VolumeMovePhase, source, target string,
+		position int32) v1alpha1.VolumeMove {
+		m := v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		m.UID = "uid-" + m.UID
+		m.Status = v1alpha1.VolumeMoveStatus{Phase: phase, SourceNode: source, TargetNode: target, QueuePosition: position}
+		return m
+	}
+	requests := func(m v1alpha1.VolumeMove, target string) v1alpha1.VolumeMove {
+		m.Spec.NodeName = target
+		return m
+	}
+	mine := move("mine", time.Minute, v1alpha1.MovePending, "", "", 0)
+	mine.UID = "mine"
+	for name, test := range map[string]struct {
+		others []v1alpha1.VolumeMove
+		want   int32
+	}{
+		"alone":      {nil, 0},
+		"one copies": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0)}, 0},
+		"two from the source": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
+			move("b", 0, v1alpha1.MoveCopying, "a", "y", 0)}, 1},
+		"two to the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
+			move("b", 0, v1alpha1.MoveCopying, "y", "b", 0)}, 1},
+		"two that wait for Pods": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0),
+			move("b", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0)}, 0},
+		"of other nodes": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "y", 0),
+			move("b", 0, v1alpha1.MoveCopying, "x", "y", 0)}, 0},
+		"an older one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
+			move("b", time.Hour, v1alpha1.MovePending, "a", "", 1)}, 2},
+		"an older one waits for the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
+			requests(move("b", time.Hour, v1alpha1.MovePending, "y", "", 1), "b")}, 2},
+		"a newer one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
+			move("b", time.Second, v1alpha1.MovePending, "a", "b", 1)}, 0},
+		"an older one lacks capacity": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
+			move("b", time.Hour, v1alpha1.MovePending, "a", "b", 0)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := int32(0)
+			if err := turn(&mine, "a", "b", test.others); err != nil {
+				got = err.(pendingError).position //nolint:errorlint,forcetypeassert // the type is the outcome
+			}
+			if got != test.want {
+				t.Errorf("got place %d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
+// TestTheTargetIsChosen: of the nodes c, d and e for a volume of 1Gi on node a.
+func TestTheTargetIsChosen(t *testing.T) {
+	const gi = int64(1) << 30
+	of := func(node string, room int64, problem, neighbor string) candidate {
+		return candidate{Candidate: driver.Candidate{Node: node, Room: room, Problem: problem}, neighbor: neighbor}
+	}
+	for name, test := range map[string]struct {
+		candidates []candidate
+		spread     string
+		requested  string
+		want, says string
+	}{
+		"most capacity":  {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, want: "d"},
+		"not the source": {candidates: []candidate{of("c", 2*gi, "", "")}, want: "c"},
+		"requested":      {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, requested: "c", want: "c"},
+		"problem":        {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "is cordoned", "")}, want: "c"},
+		"apart": {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "v")},
+			spread: "node:preferred:n/g", want: "c"},
+		"preferred": {candidates: []candidate{of("c", gi/2, "", ""), of("d", 3*gi, "", "v")},
+			spread: "node:preferred:n/g", want: "d"},
+		"required": {candidates: []candidate{of("c", gi/2, "", ""), of("d", 3*gi, "", "volume v")},
+			spread: "node:required:n/g", says: "no node for a volume of 1Gi in device class thin: node c has 512Mi free; " +
+				"node d has volume v of spread group n/g, which requires different nodes"},
+		"none": {says: "there is no other node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copied(1)
+			s.move.Spec.NodeName = test.requested
+			s.volume.Annotations[v1alpha1.SpreadAnnotation] = test.spread
+			got, err := choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
+			said := ""
+			if err != nil {
+				said = err.Error()
+			}
+			if got != test.want || said != test.says {
+				t.Errorf("got node %q and %q, want %q and %q", got, said, test.want, test.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,215 @@
+package volumemove
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
+)
+
+// Prefixes of the names of the LogicalVolumes of a move. The UID of the VolumeMove follows, and for snapshots "-ROUND".
+const (
+	targetPrefix = "move-"
+	oldPrefix    = "moved-"
+)
+
+// state is what the API server has of a move.
+type state struct {
+	move *v1alpha1.VolumeMove
+	// claim, pv and volume are nil if they do not exist.
+	claim  *corev1.PersistentVolumeClaim
+	pv     *corev1.PersistentVolume
+	volume *topolvmv1.LogicalVolume
+	// snapshots are those of the rounds, the oldest first. target is the copy on the target node, and old has the
+	// logical volume on the source node after the switch.
+	snapshots []*topolvmv1.LogicalVolume
+	target    *topolvmv1.LogicalVolume
+	old       *topolvmv1.LogicalVolume
+	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted.
+	pods []string
+	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists.
+	sourceNodeGone bool
+}
+
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims;nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+
+// read reads the state from the API server. The volume is read first: a patch of it with its resource version fails if
+// it has changed since, and all other objects are newer.
+func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*state, error) {
+	s := &state{move: move}
+	claim, err := get(ctx, c.live, client.ObjectKey(move.Spec.Claim), &corev1.PersistentVolumeClaim{})
+	if err != nil {
+		return nil, err
+	}
+	s.claim = claim
+	name := move.Status.PersistentVolume
+	if name == "" && claim != nil {
+		name = claim.Spec.VolumeName
+	}
+	if name != "" {
+		if s.volume, err = get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.readOwn(ctx, s); err != nil {
+		return nil, err
+	}
+	if name != "" {
+		if s.pv, err = get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{}); err != nil {
+			return nil, err
+		}
+	}
+	if s.old != nil {
+		node, err := get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
+		if err != nil {
+			return nil, err
+		}
+		s.sourceNodeGone = node == nil
+	}
+	s.pods, err = c.podsOf(ctx, move.Spec.Claim)
+	return s, err
+}
+
+// readOwn reads the LogicalVolumes that were created for the move.
+func (c *Controller) readOwn(ctx context.Context, s *state) error {
+	err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
+		for i := range list.Items {
+			switch lv := &list.Items[i]; {
+			case lv.Name == targetName(s.move):
+				s.target = lv
+			case lv.Name == oldName(s.move):
+				s.old = lv
+			case roundOf(s.move, lv.Name) > 0:
+				s.snapshots = append(s.snapshots, lv)
+			}
+		}
+	}, client.MatchingLabels{v1alpha1.MoveLabel: string(s.move.UID)})
+	if err != nil {
+		return fmt.Errorf("read the LogicalVolumes of VolumeMove %s: %w", s.move.Name, err)
+	}
+	slices.SortFunc(s.snapshots, func(a, b *topolvmv1.LogicalVolume) int {
+		return roundOf(s.move, a.Name) - roundOf(s.move, b.Name)
+	})
+	return nil
+}
+
+// podsOf returns the Pods that are bound to a node, have not ended, and use a claim.
+func (c *Controller) podsOf(ctx context.Context, claim v1alpha1.VolumeMoveClaim) ([]string, error) {
+	var pods []string
+	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
+		for i := range list.Items {
+			if pod := &list.Items[i]; pod.Spec.NodeName != "" && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
+				pods = append(pods, pod.Namespace+"/"+pod.Name)
+			}
+		}
+	}, client.InNamespace(claim.Namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list the Pods of namespace %s: %w", claim.Namespace, err)
+	}
+	slices.Sort(pods)
+	return pods, nil
+}
+
+// get reads an object. It returns nil if the object does not exist.
+func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object T) (T, error) {
+	var none T
+	err := reader.Get(ctx, key, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read %T %s: %w", object, key, err)
+	}
+	return object, nil
+}
+
+func targetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }
+
+func oldName(m *v1alpha1.VolumeMove) string { return oldPrefix + string(m.UID) }
+
+func snapshotName(m *v1alpha1.VolumeMove, round int) string {
+	return targetName(m) + "-" + strconv.Itoa(round)
+}
+
+// roundOf returns the number of the round of a snapshot of a move, or 0 if the name is not that of one.
+func roundOf(m *v1alpha1.VolumeMove, name string) int {
+	number, is := strings.CutPrefix(name, targetName(m)+"-")
+	round, err := strconv.Atoi(number)
+	if !is || err != nil || round < 1 {
+		return 0
+	}
+	return round
+}
+
+// targetNode returns the node to which the volume is moved, or "" if it is not selected yet.
+func (s *state) targetNode() string {
+	if s.target != nil {
+		return s.target.Spec.NodeName
+	}
+	return s.move.Status.TargetNode
+}
+
+// sourceNode returns the node from which the volume is moved. After the switch, the snapshots and the status have it.
+func (s *state) sourceNode() string {
+	switch {
+	case s.old != nil:
+		return s.old.Spec.NodeName
+	case len(s.snapshots) > 0:
+		return s.snapshots[0].Spec.NodeName
+	}
+	return s.move.Status.SourceNode
+}
+
+// isSwitched reports whether the volume is on the target node.
+func (s *state) isSwitched() bool {
+	return s.old != nil ||
+		s.volume != nil && s.targetNode() != "" && s.volume.Spec.NodeName == s.targetNode()
+}
+
+// isFenced reports whether the operator has requested for this move that nobody can use the volume.
+func (s *state) isFenced() bool {
+	return s.volume != nil && s.volume.Annotations[v1alpha1.FenceAnnotation] == string(s.move.UID)
+}
+
+// isFenceConfirmed reports whether the node agent has confirmed it.
+func (s *state) isFenceConfirmed() bool {
+	return s.isFenced() && s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID)
+}
+
+// isFinal reports whether a snapshot was created under the present fence.
+func (s *state) isFinal(snapshot *topolvmv1.LogicalVolume) bool {
+	fence := s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
+	return s.isFenceConfirmed() && fence != "" && snapshot.Annotations[v1alpha1.FenceTimeAnnotation] == fence
+}
+
+// fenceTime returns when the fence was requested; the zero time if it is not known, so that it is too long ago.
+func (s *state) fenceTime() time.Time {
+	text, _, _ := strings.Cut(s.volume.Annotations[v1alpha1.FenceTimeAnnotation], "/")
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// record returns the record of the present round. It is the zero value if the node agent has not begun the round.
+func (s *state) record() v1alpha1.CopyRecord {
+	record, err := v1alpha1.ParseCopyRecord(s.target.Annotations[v1alpha1.CopiedAnnotation])
+	if err != nil || record.Source != s.target.Spec.Source {
+		return v1alpha1.CopyRecord{Source: s.target.Spec.Source}
+	}
+	return record
+}
