@@ -72,6 +72,14 @@ var actions = map[string]string{
 	// The recovery has ended. It is not a problem.
 	string(v1alpha1.RecoverySucceeded): "",
 
+	string(v1alpha1.MovePending):        "",
+	string(v1alpha1.MoveCopying):        wait,
+	string(v1alpha1.MoveWaitingForPods): "End the Pods that the VolumeMove names, for example with `kubectl drain`.",
+	string(v1alpha1.MoveSwitching):      "",
+	// The volume is on the target node. It is not a problem.
+	string(v1alpha1.MoveKeepingSource): "",
+	string(v1alpha1.MoveCompleted):     "",
+
 	reasonNoCluster: "Create an LVMCluster.",
 	reasonOperatorDown: "Check the Pods of the operator in the namespace and their logs; if the Deployment does not " +
 		"exist, install LVM Storage again.",

@@ -114,6 +114,7 @@ func (e *environment) command() *cobra.Command {
 	root.AddCommand(e.recoveryCommands()...)
 	root.AddCommand(e.deviceCommands()...)
 	root.AddCommand(e.suspendCommands()...)
+	root.AddCommand(e.moveCommands()...)
 	root.AddCommand(e.discoverCommand(), e.initCommand(), e.approveCommand(), e.labelCommand(), e.migrateCommand())
 	return root
 }

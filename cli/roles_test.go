@@ -45,14 +45,15 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	const read = "get list watch"
 	roles := userRoles(t)
 	view := map[string]string{clustersResource: read, nodeStatusesResource: read, recoveriesResource: read,
-		volumesResource: read, approvalsResource: read, deploymentsResource: "get", persistentVolumesResource: read}
+		volumesResource: read, approvalsResource: read, deploymentsResource: "get", persistentVolumesResource: read,
+		movesResource: read}
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
 	edit := map[string]string{clustersResource: "create get list patch update watch",
 		nodeStatusesResource: "get list patch watch", recoveriesResource: "create delete get list patch watch",
 		approvalsResource: read, volumesResource: "get list patch watch", deploymentsResource: "get",
-		persistentVolumesResource: "get list patch watch"}
+		persistentVolumesResource: "get list patch watch", movesResource: "create delete get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}

@@ -140,7 +140,8 @@ var objects = []struct{ words, title, introduction string }{
 		"volumes at risk with their claims."},
 	{"an LVMRecovery", "LVMRecovery", "The agent of the node sets it. The reason is the phase: see " +
 		"[recover from lost disks](../how-to/recover.md)."},
-	{"a VolumeMove", "VolumeMove", "The operator sets it. The reason is the phase."},
+	{"a VolumeMove", "VolumeMove", "The operator sets it. The reason is the phase: see " +
+		"[move volumes](../how-to/move-volumes.md)."},
 	{"the OperatorCondition", "OperatorCondition", "The Operator Lifecycle Manager creates the OperatorCondition in " +
 		"the operator's namespace. Without it, the operator sets no condition."},
 }

@@ -172,6 +172,8 @@ var (
 	takenOver   = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
 	partial     = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
 	labels      = [2]string{"cli/roles_env_test.go", "label worker-1 /dev/sdc tier=fast"}
+	moved       = [2]string{"cli/move_test.go", "func TestMove"}
+	evacuated   = [2]string{"cli/move_test.go", "func TestEvacuate"}
 	wideVolumes = [2]string{"cli/command_test.go", "func TestOutputOfEachCommand"}
 	upgraded    = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
@@ -235,6 +237,13 @@ var elsewhere = map[string][2]string{
 
 	"kubectl get snapshotmetadataservices.cbt.storage.k8s.io topolvm.io -o yaml": {"test/e2e/backup/backup_test.go",
 		`"get", published, "topolvm.io"`},
+	"kubectl lvms move -n shop data --to worker-2 --wait=false":         moved,
+	"kubectl lvms moves -o wide":                                        {"cli/move_test.go", `run(t, c, "moves")`},
+	"kubectl lvms evacuate worker-1 --dry-run":                          evacuated,
+	"kubectl lvms evacuate worker-1":                                    evacuated,
+	"kubectl drain worker-1 --ignore-daemonsets --delete-emptydir-data": evacuated,
+	"kubectl delete volumemove -n openshift-lvm-storage NAME": {"controllers/volumemove/env_test.go",
+		"func TestAMoveIsUndone"},
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+const movesResource = "volumemoves.lvm.topolvm.io"
+
+func (s *source) moves(ctx context.Context) ([]v1alpha1.VolumeMove, error) {
+	return listNamespaced(ctx, s, movesResource, &v1alpha1.VolumeMoveList{},
+		func(page *v1alpha1.VolumeMoveList) []v1alpha1.VolumeMove { return page.Items })
+}
+
+func (e *environment) moveCommands() []*cobra.Command {
+	return []*cobra.Command{e.moveCommand(), e.movesCommand(), e.evacuateCommand()}
+}
+
+func (e *environment) moveCommand() *cobra.Command {
+	w, to := &writing{}, ""
+	command := &cobra.Command{Use: "move CLAIM", Short: "Move the volume of a claim to another node",
+		Long: `Move the thin volume of a claim to another node. It creates a VolumeMove. The data is copied while Pods use
+the volume. When no Pod that is bound to a node uses the claim, the volume is switched to the other node. Until then, you
+can delete the VolumeMove, and the volume stays on its node.
+
+If a VolumeMove of the claim has not ended, the command shows the progress of that one. A claim is NAME in the namespace
+of -n, or NAMESPACE/NAME.`,
+		Example: `  # Move the volume to the node with the most free capacity, and wait
+  kubectl lvms move -n shop data
+
+  # Move it to a node, without waiting
+  kubectl lvms move shop/data --to worker-2 --wait=false`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, args []string) error {
+			if err := w.validate(); err != nil {
+				return err
+			}
+			claims, err := qualifyClaims(args, e.namespace())
+			if err != nil {
+				return err
+			}
+			return e.move(command, w, claims[0], to)
+		}}
+	command.Flags().StringVar(&to, "to", "", "the node to which the volume is moved. Without it, the operator selects "+
+		"one")
+	w.addFlags(command)
+	return command
+}
+
+func (e *environment) move(command *cobra.Command, w *writing, claim, to string) error {
+	ctx, t := command.Context(), e.terminal(command)
+	s, err := e.source("")
+	if err != nil {
+		return err
+	}
+	namespace, err := s.operatorNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	moves, err := s.moves(ctx)
+	if err != nil {
+		return err
+	}
+	move := openMove(moves, claim)
+	switch {
+	case move == nil:
+		move = newMove(namespace, claim, to)
+	case to != "" && move.Spec.NodeName != to:
+		return fmt.Errorf("%w: VolumeMove %s moves the claim %s to node %q: delete it first", errNotPossible, move.Name,
+			claim, cmp.Or(move.Status.TargetNode, move.Spec.NodeName))
+	}
+	if w.isDryRun() {
+		return printMoves(t, move)
+	}
+	if move.Name == "" {
+		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n",
+			claim, cmp.Or(to, "another node"))
+		if err := t.confirm(ctx, w, "Move the volume?"); err != nil {
+			return err
+		}
+		if err := createMove(ctx, s.client, t, move); err != nil {
+			return err
+		}
+	}
+	if !w.wait {
+		return nil
+	}
+	return e.followMove(ctx, s.client, w, t, move)
+}
+
+// operatorNamespace returns the namespace of the LVMCluster, which is that of the operator.
+func (s *source) operatorNamespace(ctx context.Context) (string, error) {
+	clusters, err := s.clusters(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(clusters) == 0:
+		return "", fmt.Errorf("%w: there is no LVMCluster", errNotPossible)
+	}
+	return clusters[0].Namespace, nil
+}
+
+// openMove returns the move of a claim that has not ended and whose volume is not on the target node, or nil.
+func openMove(moves []v1alpha1.VolumeMove, claim string) *v1alpha1.VolumeMove {
+	for i := range moves {
+		m := &moves[i]
+		if m.Spec.Claim.String() == claim && !m.Ended() && m.Status.Phase != v1alpha1.MoveKeepingSource {
+			return m
+		}
+	}
+	return nil
+}
+
+// newMove returns a VolumeMove. The API server gives it a name.
+func newMove(namespace, claim, to string) *v1alpha1.VolumeMove {
+	of, name, _ := strings.Cut(claim, "/")
+	return &v1alpha1.VolumeMove{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "VolumeMove"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: of + "-" + name + "-"},
+		Spec:       v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: of, Name: name}, NodeName: to}}
+}
+
+func createMove(ctx context.Context, c client.Client, t *terminal, move *v1alpha1.VolumeMove) error {
+	claim := move.Spec.Claim.String()
+	if err := c.Create(ctx, move); err != nil {
+		return explainWrite(err, "create", movesResource, "a VolumeMove for the claim "+claim)
+	}
+	fmt.Fprintf(t.out, "VolumeMove %s of the claim %s was created.\n", move.Name, claim)
+	return nil
+}
+
+// printMoves prints VolumeMoves as YAML documents.
+func printMoves(t *terminal, moves ...*v1alpha1.VolumeMove) error {
+	for i, move := range moves {
+		data, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "VolumeMove",
+			"metadata": map[string]any{"namespace": move.Namespace, "generateName": move.GenerateName}, "spec": move.Spec})
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(t.out, "---")
+		}
+		fmt.Fprint(t.out, string(data))
+	}
+	return nil
+}
+
+// followMove shows the progress of a move until the volume is on the target node.
+func (e *environment) followMove(ctx context.Context, c client.Client, w *writing, t *terminal,
+	move *v1alpha1.VolumeMove) error {
+	last := ""
+	err := e.poll(ctx, w, t, func(ctx context.Context) (bool, error) {
+		m := &v1alpha1.VolumeMove{}
+		err := c.Get(ctx, client.ObjectKeyFromObject(move), m)
+		if apierrors.IsNotFound(err) {
+			return false, errFinal{fmt.Errorf("%w: VolumeMove %s was deleted", errNotPossible, move.Name)}
+		}
+		if err != nil {
+			return false, err
+		}
+		if text := progressOfMove(m); text != last {
+			fmt.Fprintln(t.out, text)
+			last = text
+		}
+		switch m.Status.Phase {
+		case v1alpha1.MoveFailed:
+			return false, errFinal{fmt.Errorf("%w: %s", errNotPossible, single(m.Status.Message))}
+		case v1alpha1.MoveKeepingSource, v1alpha1.MoveCompleted:
+			return true, nil
+		}
+		return false, nil
+	})
+	if errors.Is(err, errTimeout) {
+		return fmt.Errorf("%w: VolumeMove %s continues", err, move.Name)
+	}
+	return err
+}
+
+// progressOfMove returns a line about a move.
+func progressOfMove(m *v1alpha1.VolumeMove) string {
+	text := cmp.Or(string(m.Status.Phase), string(v1alpha1.MovePending))
+	if m.Status.Phase == v1alpha1.MoveCopying && m.Status.TotalBytes > 0 {
+		text += fmt.Sprintf(" (round %d, %d%%)", m.Status.Round, percentOf(m.Status.CopiedBytes, m.Status.TotalBytes))
+	}
+	return text + ": " + cmp.Or(single(m.Status.Message), "the operator has not begun")
+}
+
+func percentOf(part, whole int64) int64 {
+	return int64(min(100, float64(part)/float64(whole)*100)) // the product of integers could overflow
+}
+
+// MoveList is the list of moves.
+type MoveList struct {
+	APIVersion string                `json:"apiVersion"`
+	Items      []v1alpha1.VolumeMove `json:"items"`
+}
+
+func (e *environment) movesCommand() *cobra.Command {
+	o := &output{}
+	command := &cobra.Command{Use: "moves", Short: "List the moves of volumes between nodes",
+		Long: `List the VolumeMoves, with their progress, and the Pods that a switch waits for. The oldest is first.`,
+		Example: `  # Which moves wait for Pods?
+  kubectl lvms moves -o wide`,
+		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := o.validate(); err != nil {
+				return err
+			}
+			s, err := e.source(e.namespace())
+			if err != nil {
+				return err
+			}
+			moves, err := s.moves(command.Context())
+			if err != nil {
+				return err
+			}
+			slices.SortFunc(moves, func(a, b v1alpha1.VolumeMove) int {
+				return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+			})
+			printNotes(command.ErrOrStderr(), o, s.notes)
+			return o.print(command.OutOrStdout(), MoveList{APIVersion: OutputVersion, Items: moves}, moveTable(moves))
+		}}
+	o.addFlags(command)
+	return command
+}
+
+func moveTable(moves []v1alpha1.VolumeMove) *metav1.Table {
+	table := newTable([]string{"Claim", "From", "To", "Phase", "Copied", "Pods", "VolumeMove"}, []string{"Message"})
+	for i := range moves {
+		m := &moves[i]
+		copied := ""
+		if m.Status.TotalBytes > 0 && m.Status.Round > 0 {
+			copied = fmt.Sprintf("%d%% of round %d", percentOf(m.Status.CopiedBytes, m.Status.TotalBytes), m.Status.Round)
+		}
+		pods := strings.Join(m.Status.Pods, ",")
+		if more := int(m.Status.PodCount) - len(m.Status.Pods); more > 0 {
+			pods += fmt.Sprintf(" and %d more", more)
+		}
+		addRow(table, m.Spec.Claim.String(), m.Status.SourceNode, cmp.Or(m.Status.TargetNode, m.Spec.NodeName),
+			string(m.Status.Phase), copied, pods, m.Name, single(m.Status.Message))
+	}
+	return table
+}

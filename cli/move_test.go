@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// clientOf returns a client with objects. The status of VolumeMoves is written separately.
+func clientOf(objects ...client.Object) client.Client {
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.VolumeMove{}).Build()
+}
+
+const operatorNamespace = "openshift-lvm-storage"
+
+func clusterWithClasses() *v1alpha1.LVMCluster {
+	c := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: "lvmcluster"}}
+	c.Spec.Storage.DeviceClasses = []v1alpha1.DeviceClass{
+		{Name: "thin", ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}}, {Name: "thick"}}
+	return c
+}
+
+func moveVolume(name, claim, class, size string) *topolvmv1.LogicalVolume {
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Annotations: map[string]string{v1alpha1.ClaimAnnotation: claim}},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "worker-1", DeviceClass: class,
+			Size: resource.MustParse(size)}}
+	lv.Status.VolumeID = "id-" + name
+	return lv
+}
+
+func poolOn(node, free string) *v1alpha1.LVMVolumeGroupNodeStatus {
+	s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: node}}
+	s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "thin", ThinPool: &v1alpha1.ThinPoolStatus{Name: "pool",
+		Size: resource.MustParse("100Gi"), DataPercent: 10, Free: quantity(free)}}}
+	return s
+}
+
+func movesIn(t *testing.T, c client.Client) []v1alpha1.VolumeMove {
+	t.Helper()
+	all := &v1alpha1.VolumeMoveList{}
+	if err := c.List(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	return all.Items
+}
+
+// TestMove: it creates a VolumeMove, and follows it to its end. If it is run again meanwhile, it creates no second one.
+func TestMove(t *testing.T) {
+	c := clientOf(clusterWithClasses())
+	dry := run(t, c, "move", "-n", "shop", "data", "--dry-run")
+	if dry.code != 0 || !strings.Contains(dry.out, "kind: VolumeMove") || !strings.Contains(dry.out, "namespace: shop") ||
+		len(movesIn(t, c)) != 0 {
+		t.Errorf("dry run: %+v", dry)
+	}
+	if got := run(t, c, "move", "shop/data", "--wait=false"); got.code != exitError || len(movesIn(t, c)) != 0 {
+		t.Errorf("without --yes: %+v", got)
+	}
+	for range 2 {
+		if got := run(t, c, "move", "shop/data", "--to", "worker-2", "--yes", "--wait=false"); got.code != 0 {
+			t.Errorf("got %+v", got)
+		}
+	}
+	moves := movesIn(t, c)
+	if len(moves) != 1 || moves[0].Namespace != operatorNamespace || moves[0].Spec.NodeName != "worker-2" ||
+		moves[0].Spec.Claim.String() != "shop/data" {
+		t.Fatalf("got %+v", moves)
+	}
+	if got := run(t, c, "move", "shop/data", "--to", "worker-3", "--yes"); got.code != exitProblems ||
+		!strings.Contains(got.err, "delete it first") {
+		t.Errorf("another node: %+v", got)
+	}
+	set := func(phase v1alpha1.VolumeMovePhase, message string) func() {
+		return func() {
+			m := movesIn(t, c)[0]
+			m.Status.Phase = phase
+			m.Status.Message = message
+			if err := c.Status().Update(t.Context(), &m); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	got := runWith(t, c, "", []func(){set(v1alpha1.MoveWaitingForPods, "ends when shop/p has ended"),
+		set(v1alpha1.MoveKeepingSource, "the volume is on worker-2")}, "move", "shop/data", "--yes")
+	if got.code != 0 || !strings.Contains(got.out, "WaitingForPods: ends when shop/p has ended") ||
+		!strings.Contains(got.out, "KeepingSource: the volume is on worker-2") {
+		t.Errorf("got %+v", got)
+	}
+	if got := run(t, c, "moves"); got.code != 0 || !strings.Contains(got.out, "shop/data") ||
+		!strings.Contains(got.out, "KeepingSource") {
+		t.Errorf("moves: %+v", got)
+	}
+	set(v1alpha1.MoveCompleted, "")()
+	got = runWith(t, c, "", []func(){func() {
+		for _, m := range movesIn(t, c) {
+			if m.Status.Phase == "" {
+				m.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveFailed, Message: "no thin pool"}
+				if err := c.Status().Update(t.Context(), &m); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}}, "move", "shop/data", "--yes")
+	if got.code != exitProblems || !strings.Contains(got.err, "no thin pool") {
+		t.Errorf("a move that fails: %+v", got)
+	}
+}
+
+// TestEvacuate: what can be moved, what stays with the numbers, and the forecast.
+func TestEvacuate(t *testing.T) {
+	snapshot := moveVolume("snapshot-1", "shop/snap", "thin", "1Gi")
+	snapshot.Spec.AccessType = "ro"
+	elsewhere := moveVolume("pvc-9", "shop/elsewhere", "thin", "1Gi")
+	elsewhere.Spec.NodeName = "worker-2"
+	own := moveVolume("move-1-1", "shop/own", "thin", "1Gi")
+	own.Annotations[v1alpha1.MoveAnnotation] = "1"
+	running := newMove(operatorNamespace, "shop/running", "")
+	running.Name = "running"
+	c := clientOf(clusterWithClasses(), moveVolume("pvc-1", "shop/data", "thin", "8Gi"),
+		moveVolume("pvc-2", "shop/more", "thin", "12Gi"), moveVolume("pvc-3", "shop/large", "thin", "60Gi"),
+		moveVolume("pvc-4", "shop/thick", "thick", "1Gi"), moveVolume("pvc-5", "shop/running", "thin", "1Gi"), snapshot,
+		elsewhere, own, running, poolOn("worker-1", "20Gi"), poolOn("worker-2", "50Gi"), poolOn("worker-3", "30Gi"))
+	got := run(t, c, "evacuate", "worker-1", "--dry-run")
+	for _, want := range []string{"Node worker-1: 2 volumes can be moved, 20Gi, with at most 10Gi of data.",
+		"The other nodes have 80Gi free in device class thin.", "At 100Mi for each second, the copies take at most about 1m42s.",
+		"  move  shop/data\n  move  shop/more\n  moves already  shop/running\n",
+		"  stays  shop/large (pvc-3): it has 60Gi, and the other nodes have at most 50Gi free in device class thin\n",
+		"  stays  shop/snap (snapshot-1): it is a snapshot", "  stays  shop/thick (pvc-4): device class thick has no thin pool"} {
+		if !strings.Contains(got.err, want) {
+			t.Errorf("%q is missing in %s", want, got.err)
+		}
+	}
+	if got.code != 0 || strings.Count(got.out, "kind: VolumeMove") != 2 || len(movesIn(t, c)) != 1 {
+		t.Errorf("dry run: %+v", got)
+	}
+	got = run(t, c, "evacuate", "worker-1", "--yes")
+	if got.code != exitProblems || len(movesIn(t, c)) != 3 || !strings.Contains(got.out, "kubectl drain worker-1") {
+		t.Errorf("got %+v", got)
+	}
+	if got = run(t, c, "evacuate", "worker-1", "--yes"); len(movesIn(t, c)) != 3 {
+		t.Errorf("called twice: %+v", got)
+	}
+	if got = run(t, c, "evacuate", "worker-1", "--rate", "0"); got.code != exitError ||
+		!strings.Contains(got.err, "--rate") {
+		t.Errorf("got %+v", got)
+	}
+}
