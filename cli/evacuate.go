@@ -54,11 +54,13 @@ operator selects the nodes; it does not exceed their free capacity.`,
 			}
 			perSecond, err := resource.ParseQuantity(rate)
 			if err != nil || perSecond.Value() <= 0 {
-				return fmt.Errorf("--rate %q is not supported: use bytes for each second above 0, for example 100Mi", rate)
+				return fmt.Errorf("--rate %q is not supported: use bytes for each second above 0, for example 100Mi",
+					rate)
 			}
 			return e.evacuate(command, w, args[0], perSecond.Value())
 		}}
-	command.Flags().StringVar(&rate, "rate", rate, "bytes for each second that are copied from the node, for the forecast")
+	command.Flags().StringVar(&rate, "rate", rate,
+		"bytes for each second that are copied from the node, for the forecast")
 	w.addWriteFlags(command)
 	return command
 }
@@ -99,7 +101,8 @@ func (e *environment) evacuate(command *cobra.Command, w *writing, node string, 
 		return err
 	}
 	fmt.Fprintf(t.out, "See the progress with: kubectl lvms moves\n"+
-		"When the copies wait for Pods, end them with: kubectl drain %s --ignore-daemonsets --delete-emptydir-data\n", node)
+		"When the copies wait for Pods, end them with: kubectl drain %s --ignore-daemonsets --delete-emptydir-data\n",
+		node)
 	if len(plan.stay) > 0 {
 		return fmt.Errorf("%w: %s of node %s cannot be moved", errNotPossible,
 			countOf(len(plan.stay), "volume", "volumes"), node)

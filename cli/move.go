@@ -85,8 +85,8 @@ func (e *environment) move(command *cobra.Command, w *writing, claim, to string)
 		return printMoves(t, move)
 	}
 	if move.Name == "" {
-		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n",
-			claim, cmp.Or(to, "another node"))
+		fmt.Fprintf(t.out,
+			"The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n", claim, cmp.Or(to, "another node"))
 		if err := t.confirm(ctx, w, "Move the volume?"); err != nil {
 			return err
 		}
@@ -145,7 +145,8 @@ func createMove(ctx context.Context, c client.Client, t *terminal, move *v1alpha
 func printMoves(t *terminal, moves ...*v1alpha1.VolumeMove) error {
 	for i, move := range moves {
 		data, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "VolumeMove",
-			"metadata": map[string]any{"namespace": move.Namespace, "generateName": move.GenerateName}, "spec": move.Spec})
+			"metadata": map[string]any{"namespace": move.Namespace, "generateName": move.GenerateName},
+			"spec":     move.Spec})
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,8 @@ func moveTable(moves []v1alpha1.VolumeMove) *metav1.Table {
 		m := &moves[i]
 		copied := ""
 		if m.Status.TotalBytes > 0 && m.Status.Round > 0 {
-			copied = fmt.Sprintf("%d%% of round %d", percentOf(m.Status.CopiedBytes, m.Status.TotalBytes), m.Status.Round)
+			copied = fmt.Sprintf("%d%% of round %d", percentOf(m.Status.CopiedBytes, m.Status.TotalBytes),
+				m.Status.Round)
 		}
 		pods := strings.Join(m.Status.Pods, ",")
 		if more := int(m.Status.PodCount) - len(m.Status.Pods); more > 0 {

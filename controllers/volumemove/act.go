@@ -110,8 +110,8 @@ func (c *Controller) copyRound(ctx context.Context, s *state, snapshot *topolvmv
 	return c.patch(ctx, "start the next round of", s.target, before)
 }
 
-// fence requests that the node agent closes the volume. The resource version makes each fence different from all others:
-// only one patch of a version succeeds, and clocks can be set back.
+// fence requests that the node agent closes the volume. The resource version makes each fence different from all
+// others: only one patch of a version succeeds, and clocks can be set back.
 func (c *Controller) fence(ctx context.Context, s *state) error {
 	before := s.volume.DeepCopy()
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.FenceAnnotation, string(s.move.UID))

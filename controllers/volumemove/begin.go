@@ -131,8 +131,8 @@ func (c *Controller) classOf(ctx context.Context, s *state) (string, error) {
 				continue
 			}
 			if class.ThinPoolConfig == nil {
-				return "", refused("device class %s of volume %s has no thin pool (thinPoolConfig): only thin volumes can be "+
-					"moved, because the data is copied from snapshots", name, s.volume.Name)
+				return "", refused("device class %s of volume %s has no thin pool (thinPoolConfig): only thin volumes "+
+					"can be moved, because the data is copied from snapshots", name, s.volume.Name)
 			}
 			return name, nil
 		}
@@ -147,8 +147,8 @@ func alone(move *v1alpha1.VolumeMove, moves []v1alpha1.VolumeMove) error {
 		other := &moves[i]
 		if other.UID != move.UID && other.Spec.Claim == move.Spec.Claim && !other.Ended() && isOlder(other, move) &&
 			(other.Status.Phase != v1alpha1.MoveKeepingSource || other.Status.SourceRemovalTime == nil) {
-			return pending("VolumeMove %s moves the volume of claim %s: wait until it has ended, or delete it", other.Name,
-				move.Spec.Claim)
+			return pending("VolumeMove %s moves the volume of claim %s: wait until it has ended, or delete it",
+				other.Name, move.Spec.Claim)
 		}
 	}
 	return nil
@@ -185,8 +185,8 @@ func turn(move *v1alpha1.VolumeMove, source, target string, moves []v1alpha1.Vol
 		return nil
 	}
 	return pendingError{position: older + 1, message: fmt.Sprintf(
-		"place %d in the queue: at most %d volumes are copied from node %s, and to node %s, at once", older+1, maxCopies,
-		source, target)}
+		"place %d in the queue: at most %d volumes are copied from node %s, and to node %s, at once", older+1,
+		maxCopies, source, target)}
 }
 
 // candidate is a node to which the volume could be moved.

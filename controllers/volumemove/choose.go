@@ -16,8 +16,8 @@ const maxCandidates = 8
 
 func newStorageClass() *storagev1.StorageClass { return &storagev1.StorageClass{} }
 
-// choose returns the target node: the requested one, or the node with the most free capacity. A node with another volume
-// of the spread group is chosen only if the group does not require different nodes, and no other node has enough
+// choose returns the target node: the requested one, or the node with the most free capacity. A node with another
+// volume of the spread group is chosen only if the group does not require different nodes, and no other node has enough
 // capacity. It returns a pendingError with the numbers of each node if no node is possible.
 func choose(candidates []candidate, s *state, class string) (string, error) {
 	source := s.volume.Spec.NodeName

@@ -197,8 +197,8 @@ func (s *state) nextRound(now, fenceAfter time.Time) step {
 func (s *state) copying(st step, record v1alpha1.CopyRecord) step {
 	st.message = fmt.Sprintf("round %d: node %s copies from node %s", st.round, s.target.Spec.NodeName, s.sourceNode())
 	if s.snapshot(s.target.Spec.Source) == nil {
-		return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: create another "+
-			"VolumeMove", s.target.Spec.Source, s.target.Spec.NodeName))
+		return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: create "+
+			"another VolumeMove", s.target.Spec.Source, s.target.Spec.NodeName))
 	}
 	if st.phase == v1alpha1.MoveSwitching {
 		st.after = soon
@@ -292,7 +292,7 @@ func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha
 // isSettled reports whether the volume has its requested size, and the copy too.
 func (s *state) isSettled(record v1alpha1.CopyRecord) bool {
 	size := s.volume.Spec.Size
-	return s.target.Spec.Size.Cmp(size) == 0 && int64(record.SizeBytes) >= size.Value() && //nolint:gosec // at most 2^63-1
+	return s.target.Spec.Size.Cmp(size) == 0 && toInt64(record.SizeBytes) >= size.Value() &&
 		(s.volume.Status.CurrentSize == nil || s.volume.Status.CurrentSize.Cmp(size) >= 0)
 }
 
