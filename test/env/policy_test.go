@@ -4,6 +4,8 @@ package env
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +127,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"spread of a LogicalVolume": patch(lv,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/spread":"node:required:a/b"}}}`, false),
 		"fence of a volume":       patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":null}}}`, false),
+		"time of a fence":         patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence-time":"x"}}}`, false),
+		"label of a move":         patch(moved, `{"metadata":{"labels":{"lvm.topolvm.io/move":"x"}}}`, false),
 		"another fence":           patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":"m"}}}`, false),
 		"base of a round":         patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/copy-base":"s2"}}}`, false),
 		"volume of a target":      patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/move-volume":"x"}}}`, false),
@@ -180,10 +184,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			t.Fatal("the policies do not hold")
 		}
 	}
-	for _, what := range []string{"finalizer of a LogicalVolume", "I/O limits that are in force",
-		"status of a LogicalVolume", "node status",
-		"status of a recovery", "capacity on the Node", "capacity off the Node", "progress of a move",
-		"end of an adoption", "reason why a volume is not fenced"} {
+	for _, what := range slices.Sorted(maps.Keys(allowed)) {
 		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
 			if err := allowed[what](c); !denied(err) {
 				t.Errorf("%s from %s: %v", what, name, err)
