@@ -40,8 +40,9 @@ func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.E
 		return nil, err
 	}
 	reader := changedblocks.New(volumes, kernel, changedblocks.OpenSnapshot)
-	sender := &copies.Sender{Live: mgr.GetAPIReader(), Node: nodeName, Volumes: engine, Allocations: reader,
-		Wait: copies.NewBandwidth(mgr.GetClient(), namespace).Wait}
+	sender := &copies.Sender{Live: mgr.GetAPIReader(), Node: nodeName, Volumes: engine,
+		Allocations: copies.Remember(reader),
+		Wait:        copies.NewBandwidth(mgr.GetClient(), namespace).Wait}
 	agents := &copies.Agents{Live: mgr.GetAPIReader(), Namespace: namespace, Credentials: certificate}
 	if err := mgr.Add(peer.NewServer(peer.Options{Address: o.peerAddress, Credentials: certificate,
 		Configure: o.profile.Configure, Open: sender.Open})); err != nil {

@@ -82,7 +82,7 @@ func newMove(t *testing.T, zeroes string) *move {
 	target.Annotations = map[string]string{v1alpha1.MoveVolumeAnnotation: movedName}
 	m.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(target).Build()
 	m.source = serveOf(t, &Sender{Live: m.api, Node: "node1", Volumes: m.engine,
-		Allocations: changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot)})
+		Allocations: Remember(changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))})
 	return m
 }
 

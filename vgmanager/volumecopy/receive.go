@@ -63,8 +63,8 @@ const (
 	ContentBase
 )
 
-// Receive writes a stream to a target. What is not in the stream reads as zeros then, or stays with ContentBase. After
-// an error, a call with the offset that was saved last continues.
+// Receive writes a stream to a target. What is not in the stream reads as zeros then, or stays with ContentBase. When it
+// returns, all of it is on stable storage. After an error, a call with the offset that was saved last continues.
 //
 // The copy must not be used before Verify has compared it.
 func Receive(ctx context.Context, from io.Reader, t Target) error {
@@ -219,11 +219,8 @@ func (w *writing) save(ctx context.Context, offset uint64) error {
 	if offset <= w.saved {
 		return nil
 	}
-	if err := w.fill(offset); err != nil {
+	if err := w.flush(offset); err != nil {
 		return err
-	}
-	if err := w.Device.Flush(); err != nil {
-		return fmt.Errorf("flush what was written before offset %d: %w", offset, err)
 	}
 	if err := w.Save(ctx, offset); err != nil {
 		return fmt.Errorf("save that everything before offset %d was written: %w", offset, err)
@@ -232,7 +229,22 @@ func (w *writing) save(ctx context.Context, offset uint64) error {
 	return nil
 }
 
+// flush returns when everything before an offset is as in the source, on stable storage.
+func (w *writing) flush(offset uint64) error {
+	if err := w.fill(offset); err != nil {
+		return err
+	}
+	if err := w.Device.Flush(); err != nil {
+		return fmt.Errorf("flush what was written before offset %d: %w", offset, err)
+	}
+	return nil
+}
+
+// finish flushes the rest. It saves the end only if much was received since the last time.
 func (w *writing) finish(ctx context.Context) error {
 	w.next = w.Size
+	if w.Size-w.saved < w.SaveInterval {
+		return w.flush(w.Size)
+	}
 	return w.save(ctx, w.Size)
 }
