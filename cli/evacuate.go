@@ -152,10 +152,7 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 			}
 		}
 	}
-	thin := map[string]bool{}
-	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		thin[class.Name] = class.ThinPoolConfig != nil
-	}
+	thin := thinClasses(cluster)
 	sizes := map[string]int64{}
 	for i := range volumes {
 		lv := &volumes[i]
@@ -164,16 +161,10 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		}
 		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
-		why := ""
-		switch size := lv.Spec.Size.Value(); {
-		case lv.Spec.AccessType == "ro":
-			why = "it is a snapshot: snapshots stay on their node"
-		case claim == "":
-			why = "its claim is not known"
-		case !lv.DeletionTimestamp.IsZero() || lv.Status.VolumeID == "":
-			why = "it is being created or deleted"
-		case !thin[class]:
-			why = fmt.Sprintf("device class %s has no thin pool", class)
+		size := lv.Spec.Size.Value()
+		why := whyStays(lv, class, thin)
+		switch {
+		case why != "":
 		case openMove(moves, claim) != nil:
 			p.running = append(p.running, claim)
 			continue
@@ -195,6 +186,30 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 	slices.Sort(p.stay)
 	slices.Sort(p.running)
 	return p
+}
+
+// thinClasses returns which device classes have a thin pool.
+func thinClasses(cluster *v1alpha1.LVMCluster) map[string]bool {
+	thin := map[string]bool{}
+	for _, class := range cluster.Spec.Storage.DeviceClasses {
+		thin[class.Name] = class.ThinPoolConfig != nil
+	}
+	return thin
+}
+
+// whyStays returns why a volume of a device class cannot be moved to any node, or "".
+func whyStays(lv *topolvmv1.LogicalVolume, class string, thin map[string]bool) string {
+	switch {
+	case lv.Spec.AccessType == "ro":
+		return "it is a snapshot: snapshots stay on their node"
+	case lv.Annotations[v1alpha1.ClaimAnnotation] == "":
+		return "its claim is not known"
+	case !lv.DeletionTimestamp.IsZero() || lv.Status.VolumeID == "":
+		return "it is being created or deleted"
+	case !thin[class]:
+		return fmt.Sprintf("device class %s has no thin pool", class)
+	}
+	return ""
 }
 
 func amountOf(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }

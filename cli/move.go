@@ -25,7 +25,7 @@ func (s *source) moves(ctx context.Context) ([]v1alpha1.VolumeMove, error) {
 }
 
 func (e *environment) moveCommands() []*cobra.Command {
-	return []*cobra.Command{e.moveCommand(), e.movesCommand(), e.evacuateCommand()}
+	return []*cobra.Command{e.moveCommand(), e.movesCommand(), e.evacuateCommand(), e.balanceCommand()}
 }
 
 func (e *environment) moveCommand() *cobra.Command {

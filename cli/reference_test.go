@@ -48,7 +48,7 @@ devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
 | ` + "`lvmdeviceapprovals.lvm.topolvm.io`" + ` | ` + "`approve`, `init` without `--approve=false`" + ` | create; get, if it exists already |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`status`, `volumes`, `check --claim`, `suspend device`" + `, completion | list, in the cluster |
 | ` + "`logicalvolumes.topolvm.io`" + ` | ` + "`suspend volume`, `resume volume`" + ` | list, patch |
-| ` + "`volumemoves.lvm.topolvm.io`" + ` | ` + "`move`, `moves`, `evacuate`" + ` | list; create, to move; get, to show the progress |
+| ` + "`volumemoves.lvm.topolvm.io`" + ` | ` + "`move`, `moves`, `evacuate`, `balance`" + ` | list; create, to move; get, to show the progress |
 | ` + "`persistentvolumes`" + ` | ` + "`migrate`" + ` | list, patch; get, to show the progress |
 | ` + "`persistentvolumes`" + ` | ` + "`suspend volume`, `resume volume`" + ` | list |
 | ` + "`pods`" + ` | ` + "`suspend`, `resume volume`" + ` | list in the namespaces of the claims, if you may: no ClusterRole of LVM Storage allows it |

@@ -239,6 +239,7 @@ var elsewhere = map[string][2]string{
 		`"get", published, "topolvm.io"`},
 	"kubectl lvms move -n shop data --to worker-2 --wait=false":         moved,
 	"kubectl lvms moves -o wide":                                        {"cli/move_test.go", `run(t, c, "moves")`},
+	"kubectl lvms balance":                                              {"cli/balance_test.go", `run(t, c, "balance")`},
 	"kubectl lvms evacuate worker-1 --dry-run":                          evacuated,
 	"kubectl lvms evacuate worker-1":                                    evacuated,
 	"kubectl drain worker-1 --ignore-daemonsets --delete-emptydir-data": evacuated,

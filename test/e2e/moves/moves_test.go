@@ -38,7 +38,7 @@ func moves(ctx SpecContext) {
 	sum := begin(ctx, v)
 	_, err := cluster.Shell(ctx, namespace, v.Name, writeLines)
 	Expect(err).NotTo(HaveOccurred())
-	lvms(ctx, "move", "-n", namespace, v.Name, "--to", "node2", "--wait=false")
+	lvms(ctx, "move", "-n", namespace, v.Name, "--to", "node2", "--yes", "--wait=false")
 
 	By("waiting for the Pod")
 	move := reach(ctx, v.Name, v1alpha1.MoveWaitingForPods)
@@ -85,7 +85,7 @@ func moves(ctx SpecContext) {
 func undoes(ctx SpecContext) {
 	v := data("undone", "node1")
 	sum := begin(ctx, v)
-	lvms(ctx, "move", "-n", namespace, v.Name, "--wait=false")
+	lvms(ctx, "move", "-n", namespace, v.Name, "--yes", "--wait=false")
 	move := reach(ctx, v.Name, v1alpha1.MoveWaitingForPods)
 	Expect(move.Status.TargetNode).To(Equal("node2"))
 	onlyVolumes(ctx, "node2", 1)
@@ -113,7 +113,7 @@ func isKilled(ctx SpecContext) {
 	v := data("killed", "node1")
 	sum := begin(ctx, v)
 	for i, target := range []string{"node2", "node1"} {
-		lvms(ctx, "move", "-n", namespace, v.Name, "--to", target, "--wait=false")
+		lvms(ctx, "move", "-n", namespace, v.Name, "--to", target, "--yes", "--wait=false")
 		patch(ctx, v.Name, `{"keepSource":"0s"}`)
 		kill(ctx)
 		reach(ctx, v.Name, v1alpha1.MoveWaitingForPods)
@@ -168,7 +168,7 @@ func evacuates(ctx SpecContext) {
 
 	Expect(lvms(ctx, "evacuate", "node1", "--dry-run")).To(ContainSubstring(namespace + "/evacuated"))
 	Expect(moveOf(ctx, v.Name)).To(BeNil())
-	Expect(lvms(ctx, "evacuate", "node1", "--yes", "--wait=false")).To(ContainSubstring("kubectl drain node1"))
+	Expect(lvms(ctx, "evacuate", "node1", "--yes")).To(ContainSubstring("kubectl drain node1"))
 	reach(ctx, v.Name, v1alpha1.MoveWaitingForPods)
 	cluster.Run(ctx, "cordon", "node1")
 	cluster.Run(ctx, "delete", "pods", "-n", namespace, "-l", "app=evacuated")
@@ -196,13 +196,13 @@ func evacuates(ctx SpecContext) {
 func refusesThick(ctx SpecContext) {
 	v := story.Volume{Namespace: namespace, Name: "thick", Class: "lvms-thick", Size: "100Mi", Node: "node1"}
 	sum := begin(ctx, v)
-	lvms(ctx, "move", "-n", namespace, v.Name, "--wait=false")
+	lvms(ctx, "move", "-n", namespace, v.Name, "--yes", "--wait=false")
 	var move *v1alpha1.VolumeMove
 	Eventually(func() v1alpha1.VolumeMovePhase {
 		move = moveOf(ctx, v.Name)
 		return move.Status.Phase
 	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(v1alpha1.MoveFailed))
-	Expect(move.Status.Message).To(ContainSubstring("thick"))
+	Expect(move.Status.Message).To(ContainSubstring("no thin pool"))
 	remove(ctx, v.Name)
 	isOn(ctx, v, sum)
 	removed(ctx, v)
