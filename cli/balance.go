@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// balanceSpread is the difference between the fullest and the emptiest node, in percent of the thin pool, from which
-	// on balance proposes a move, and which a move must improve by.
+	// balanceSpread is the difference between the fullest and the emptiest node from which on a move is proposed, and
+	// balanceGain by how much less full a move must leave the fullest one. Both are in percent of the thin pool.
 	balanceSpread, balanceGain = 5.0, 1.0
 	// maxBalanceMoves is the maximum number of moves for a device class.
 	maxBalanceMoves = 100
@@ -57,11 +57,13 @@ type BalanceMove struct {
 func (e *environment) balanceCommand() *cobra.Command {
 	o := &output{}
 	command := &cobra.Command{Use: "balance", Short: "Show which moves of volumes would even out the nodes",
-		Long: `Show how full the thin pools of the nodes are, and which moves of volumes would even them out. Nothing is moved.
+		Long: `Show how full the thin pools of the nodes are, and which moves of volumes would even them out. Nothing is
+moved.
 
 The measure is the size of the volumes in percent of the thin pool. The data in them can be less, and is known for the
 whole pool only (USED). Snapshots count, and stay on their node. A move is proposed only to a node that has enough free
-capacity for the volume. The list does not know allowedTopologies of a StorageClass, or spread groups; the operator does.`,
+capacity for the volume. The list does not consider allowedTopologies of a StorageClass, and spread groups; the operator
+does.`,
 		Example: `  # Which moves would even out the nodes?
   kubectl lvms balance
 

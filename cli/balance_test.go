@@ -101,8 +101,8 @@ func TestBalanceReport(t *testing.T) {
 	}
 	var report BalanceReport
 	asJSON := run(t, c, "balance", "-o", "json")
-	if err := json.Unmarshal([]byte(asJSON.out), &report); err != nil || len(report.Moves) != 1 || len(report.Nodes) != 2 ||
-		report.Nodes[0].Provisioned != 80<<30 {
+	if err := json.Unmarshal([]byte(asJSON.out), &report); err != nil || len(report.Moves) != 1 ||
+		len(report.Nodes) != 2 || report.Nodes[0].Provisioned != 80<<30 {
 		t.Errorf("%v: %+v", err, report)
 	}
 	if len(movesIn(t, c)) != 0 {

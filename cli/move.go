@@ -32,8 +32,8 @@ func (e *environment) moveCommand() *cobra.Command {
 	w, to := &writing{}, ""
 	command := &cobra.Command{Use: "move CLAIM", Short: "Move the volume of a claim to another node",
 		Long: `Move the thin volume of a claim to another node. It creates a VolumeMove. The data is copied while Pods use
-the volume. When no Pod that is bound to a node uses the claim, the volume is switched to the other node. Until then, you
-can delete the VolumeMove, and the volume stays on its node.
+the volume. When no Pod that is bound to a node uses the claim, the volume is switched to the other node. Until then,
+you can delete the VolumeMove, and the volume stays on its node.
 
 If a VolumeMove of the claim has not ended, the command shows the progress of that one. A claim is NAME in the namespace
 of -n, or NAMESPACE/NAME.`,
@@ -85,8 +85,8 @@ func (e *environment) move(command *cobra.Command, w *writing, claim, to string)
 		return printMoves(t, move)
 	}
 	if move.Name == "" {
-		fmt.Fprintf(t.out,
-			"The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n", claim, cmp.Or(to, "another node"))
+		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n",
+			claim, cmp.Or(to, "another node"))
 		if err := t.confirm(ctx, w, "Move the volume?"); err != nil {
 			return err
 		}

@@ -52,8 +52,8 @@ type VolumeMoveSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName cannot be changed: create another VolumeMove"
 	NodeName string `json:"nodeName,omitempty"`
 
-	// maxPause is the time for which Pods may have to wait for the volume during the switch, at least 1s. As long as the
-	// changes since the last copy are expected to take longer, they are copied again first. The default is 30s.
+	// maxPause is the time for which Pods may have to wait for the volume during the switch, at least 1s. As long as
+	// the changes since the last copy are expected to take longer, they are copied again first. The default is 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
@@ -108,8 +108,8 @@ const (
 	// MoveSwitching sets Moved to False: nobody can use the volume while the last changes are copied and the volume is
 	// switched to the target node. What to do: wait, or as the message says.
 	MoveSwitching VolumeMovePhase = "Switching"
-	// MoveKeepingSource sets Moved to True: the volume is on the target node. The logical volume on the old node is kept
-	// until `status.sourceRemovalTime`. What to do: nothing; to have it removed now, delete the VolumeMove.
+	// MoveKeepingSource sets Moved to True: the volume is on the target node. The logical volume on the old node is
+	// kept until `status.sourceRemovalTime`. What to do: nothing; to have it removed now, delete the VolumeMove.
 	MoveKeepingSource VolumeMovePhase = "KeepingSource"
 	// MoveCompleted sets Moved to True: the volume is on the target node, and the old logical volume is removed.
 	// What to do: nothing; the VolumeMove can be deleted.
@@ -152,7 +152,8 @@ type VolumeMoveStatus struct {
 	// +optional
 	QueuePosition int32 `json:"queuePosition,omitempty"`
 
-	// round is the number of the present copy. The first one copies all data, others the changes since the previous one.
+	// round is the number of the present copy. The first one copies all data, others the changes since the previous
+	// one.
 	// +optional
 	Round int32 `json:"round,omitempty"`
 

@@ -95,7 +95,8 @@ func (w *deletedWorld) nodeActs() {
 		if pv.DeletionTimestamp.IsZero() || !slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer) {
 			continue
 		}
-		pv.Finalizers = slices.DeleteFunc(pv.Finalizers, func(f string) bool { return f == relocate.ProtectionFinalizer })
+		pv.Finalizers = slices.DeleteFunc(pv.Finalizers,
+			func(f string) bool { return f == relocate.ProtectionFinalizer })
 		w.must(server.Client.Update(w.Context(), pv))
 	}
 }

@@ -10,8 +10,8 @@
 //  5. the logical volume on the source node gets an owner of its own, which is deleted after keepSource.
 //
 // Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
-// action. It does not depend on what it has written to the status, apart from the selected nodes. So it can be killed at
-// any time, and continues. Until the switch, a move is undone by the deletion of what was created for it.
+// action. It does not depend on what it has written to the status, apart from the selected nodes. So it can be killed
+// at any time, and continues. Until the switch, a move is undone by the deletion of what was created for it.
 package volumemove
 
 import (

@@ -93,8 +93,8 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 	}
 }
 
-// TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end, with
-// the last write.
+// TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end,
+// with the last write.
 func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) {
 	for n := 1; ; n++ {
 		w := newWorld(t, fmt.Sprintf("kill-%d", n))

@@ -181,7 +181,8 @@ func TestWhatFollowsARound(t *testing.T) {
 	}
 	later := copied(2)
 	refused(later)
-	if got := plan(later, now.Add(refusedDelay), time.Time{}); got.action != remove || got.object != later.snapshots[1] {
+	got := plan(later, now.Add(refusedDelay), time.Time{})
+	if got.action != remove || got.object != later.snapshots[1] {
 		t.Errorf("a refused snapshot is not created again: %+v", got)
 	}
 	if got := plan(copied(2), now, now.Add(time.Second)); got.action != wait {
@@ -266,9 +267,11 @@ func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
 func TestMovesHaveTheirTurn(t *testing.T) {
 	move := func(name string, age time.Duration, phase v1alpha1.VolumeMovePhase, source, target string,
 		position int32) v1alpha1.VolumeMove {
-		m := v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))}}
+		m := v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name,
+			CreationTimestamp: metav1.NewTime(now.Add(-age))}}
 		m.UID = "uid-" + m.UID
-		m.Status = v1alpha1.VolumeMoveStatus{Phase: phase, SourceNode: source, TargetNode: target, QueuePosition: position}
+		m.Status = v1alpha1.VolumeMoveStatus{Phase: phase, SourceNode: source, TargetNode: target,
+			QueuePosition: position}
 		return m
 	}
 	requests := func(m v1alpha1.VolumeMove, target string) v1alpha1.VolumeMove {

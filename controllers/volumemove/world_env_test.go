@@ -161,8 +161,8 @@ func (w *world) volume() {
 // pod creates a Pod with the claim on a node; on none if it is "".
 func (w *world) pod(name, node string) *corev1.Pod {
 	w.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: corev1.PodSpec{NodeName: node,
-		Containers: []corev1.Container{{Name: "c", Image: "i"}},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.name, Name: name}, Spec: corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}},
 		Volumes: []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
 	w.create(pod)

@@ -1,5 +1,5 @@
-// Package relocate has what the objects of a volume need when the volume changes its node: the PersistentVolume as it is
-// recreated, because its node affinity cannot be changed, and the Pods that use its claim.
+// Package relocate has what the objects of a volume need when the volume changes its node: the PersistentVolume as it
+// is recreated, because its node affinity cannot be changed, and the Pods that use its claim.
 package relocate
 
 import (

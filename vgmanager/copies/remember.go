@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// rememberedResults is the maximum number of results that a Remembered has. Each has at most changedblocks.MaxRanges
-	// ranges.
+	// rememberedResults is the maximum number of results that a Remembered has. Each has at most
+	// changedblocks.MaxRanges ranges.
 	rememberedResults = 8
 	// rememberedFor is how long a result is used.
 	rememberedFor = 10 * time.Minute
 )
 
-// Remembered reads what is allocated in a snapshot once for the data and once more only if it is a long list: a
-// snapshot is read-only, so neither what it has nor how it differs from another one changes. A read reserves the
-// metadata snapshot of the pool, which takes three processes. It is safe for concurrent use.
+// Remembered reads what is allocated in a snapshot, or differs from its base, only once, unless the list is long. A
+// snapshot is read-only, so the list does not change. Each read takes three processes, because it reserves the metadata
+// snapshot of the pool. It is safe for concurrent use.
 type Remembered struct {
 	from Allocations
 	now  func() time.Time

@@ -111,7 +111,9 @@ func TestWhichRoundIsSent(t *testing.T) {
 		"another base":     {request: peer.Request{Source: "snap", Base: "other"}},
 		"the source again": {request: peer.Request{Source: "snap", Base: "snap"}},
 		"a base that is not wanted": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(target, _ *topolvmv1.LogicalVolume) { delete(target.Annotations, v1alpha1.CopyBaseAnnotation) }},
+			change: func(target, _ *topolvmv1.LogicalVolume) {
+				delete(target.Annotations, v1alpha1.CopyBaseAnnotation)
+			}},
 		"not the target of a move": {request: peer.Request{Source: "snap", Base: "base"},
 			change: func(target, _ *topolvmv1.LogicalVolume) { target.Annotations = nil }, want: peer.ErrForbidden},
 		"a base of another volume": {request: peer.Request{Source: "snap", Base: "base"},
@@ -151,7 +153,7 @@ func TestWhichRoundIsSent(t *testing.T) {
 				t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
 			}
 			for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
-				if errors.Is(err, known) != (tt.want == known) {
+				if errors.Is(err, known) != errors.Is(tt.want, known) {
 					t.Errorf("%v, want %v", err, tt.want)
 				}
 			}

@@ -124,7 +124,8 @@ func TestAVolumeIsFencedAndUnfenced(t *testing.T) {
 	_, err := b.server.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target})
 	b.wantCode(err, codes.FailedPrecondition, says)
 	// What ends a use succeeds, because the kubelet repeats it.
-	_, err = b.server.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+	_, err = b.server.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id,
+		TargetPath: b.target})
 	b.wantCode(err, codes.OK)
 	_, err = b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
 		StagingTargetPath: b.staging})

@@ -38,7 +38,8 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 		owner := owners[v.Name]
 		// The logical volume of a target of a move gets the tags of the volume when all its data is there.
 		if owner == nil || lvmd.IsCopying(v.Tags) ||
-			slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) && slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
+			slices.Contains(v.Tags, v1alpha1.VolumeUIDTagPrefix+string(owner.UID)) &&
+				slices.Contains(v.Tags, v1alpha1.ClusterTagPrefix+a.Cluster) {
 			continue
 		}
 		if adopted++; adopted > maxAdopted {

@@ -63,8 +63,8 @@ const (
 	ContentBase
 )
 
-// Receive writes a stream to a target. What is not in the stream reads as zeros then, or stays with ContentBase. When it
-// returns, all of it is on stable storage. After an error, a call with the offset that was saved last continues.
+// Receive writes a stream to a target. What is not in the stream reads as zeros then, or stays with ContentBase. When
+// it returns, all of it is on stable storage. After an error, a call with the offset that was saved last continues.
 //
 // The copy must not be used before Verify has compared it.
 func Receive(ctx context.Context, from io.Reader, t Target) error {

@@ -32,8 +32,8 @@ func (v volume) grown(r *rand.Rand, more, chunk int) volume {
 	return after
 }
 
-// TestRoundsOfAVolumeThatGrows: each round brings the copy to the next state, with power failures, in pools that set new
-// chunks to zero and in others, and whether or not chunks can be freed.
+// TestRoundsOfAVolumeThatGrows: each round brings the copy to the next state, with power failures, in pools that set
+// new chunks to zero and in others, and whether or not chunks can be freed.
 func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		garbage byte

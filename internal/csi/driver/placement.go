@@ -309,7 +309,8 @@ func IsPending(lv *topolvmv1.LogicalVolume) bool {
 }
 
 // isMoveWithVolume reports whether a LogicalVolume without a volume ID was created for a VolumeMove, and its node has
-// its logical volume nevertheless: the target of a copy that has begun, and the owner of the volume on the earlier node.
+// its logical volume nevertheless: the target of a copy that has begun, and the owner of the volume on the earlier
+// node.
 func isMoveWithVolume(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Annotations[v1alpha1.RetireAnnotation] != "" ||
 		lv.Annotations[v1alpha1.MoveVolumeAnnotation] != "" && lv.Annotations[v1alpha1.CopiedAnnotation] != ""

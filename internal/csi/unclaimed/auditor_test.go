@@ -71,7 +71,8 @@ type setup struct {
 func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 	s := &setup{T: t}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	failing := func(object any) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// This file cleans up after VolumeMoves that no longer exist, although their finalizer keeps them until they have ended:
-// somebody has removed it. As long as the VolumeMove exists, its controller decides.
+// This file cleans up after VolumeMoves that no longer exist, although their finalizer keeps them until they have
+// ended: somebody has removed it. As long as the VolumeMove exists, its controller decides.
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=list
 
@@ -31,10 +31,10 @@ func (a *Auditor) moves(ctx context.Context) (map[string]bool, error) {
 	return moves, err
 }
 
-// judgeMove deletes a snapshot or target of a VolumeMove that no longer exists, and removes its fence from a volume. The
-// owner of an old logical volume is judged like a volume: it is only marked, because it has data. judged reports whether
-// the other rules do not apply. A VolumeMove that is created after moves was read is known the next time, which is
-// before settleTime ends.
+// judgeMove deletes a snapshot or target of a VolumeMove that no longer exists, and removes its fence from a volume.
+// The owner of an old logical volume is judged like a volume: it is only marked, because it has data. judged reports
+// whether the other rules do not apply. A VolumeMove that is created after moves was read is known the next time, which
+// is before settleTime ends.
 func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, moves map[string]bool,
 	since map[types.UID]time.Time) (early, judged bool, err error) {
 	move := lv.Annotations[v1alpha1.MoveAnnotation]
@@ -62,8 +62,8 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 	if apierrors.IsConflict(err) || client.IgnoreNotFound(err) == nil {
 		return false, true, nil
 	}
-	return false, true, fmt.Errorf("delete LogicalVolume %s of VolumeMove %s, which no longer exists: %w", lv.Name, move,
-		err)
+	return false, true, fmt.Errorf("delete LogicalVolume %s of VolumeMove %s, which no longer exists: %w", lv.Name,
+		move, err)
 }
 
 // unfence removes the fence of a VolumeMove that no longer exists, so that the volume can be used on its node.
@@ -79,7 +79,7 @@ func (a *Auditor) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume, move
 		return fmt.Errorf("remove the fence of VolumeMove %s, which no longer exists, from LogicalVolume %s: %w", move,
 			lv.Name, err)
 	}
-	log.FromContext(ctx).Info("removed the fence of a VolumeMove that no longer exists", "logicalVolume", lv.Name, "node",
-		lv.Spec.NodeName)
+	log.FromContext(ctx).Info("removed the fence of a VolumeMove that no longer exists", "logicalVolume", lv.Name,
+		"node", lv.Spec.NodeName)
 	return nil
 }

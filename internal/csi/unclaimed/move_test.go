@@ -57,7 +57,8 @@ func TestWhatAVolumeMoveLeavesIsDeleted(t *testing.T) {
 			s := newSetup(t, true, objects...)
 			s.fail = tt.fail
 			s.look(0)
-			if err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(tt.lv), &topolvmv1.LogicalVolume{}); err != nil {
+			key := client.ObjectKeyFromObject(tt.lv)
+			if err := s.Live.Get(t.Context(), key, &topolvmv1.LogicalVolume{}); err != nil {
 				t.Errorf("before the settle time: %v", err)
 			}
 			s.look(settleTime)
