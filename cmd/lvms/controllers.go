@@ -65,8 +65,8 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := imports.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		namespace).SetupWithManager(mgr); err != nil {
+	if err := volumemove.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(),
+		mgr.GetEventRecorder("lvms-operator"), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {

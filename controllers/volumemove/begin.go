@@ -212,8 +212,8 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string,
 		return nil, err
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := c.client.List(ctx, volumes); err != nil {
-		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
+	if err := c.active.List(ctx, volumes); err != nil {
+		return nil, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
 	}
 	requested := driver.Pending(volumes.Items, class)
 	addMoves(requested, volumes.Items, moves, class)

@@ -49,6 +49,7 @@ const maxSteps = 20
 type Controller struct {
 	client    client.Client
 	live      client.Reader
+	active    client.Reader
 	events    *event.Emitter
 	namespace string
 	now       func() time.Time
@@ -64,9 +65,10 @@ type fenceDelay struct {
 	until time.Time
 }
 
-// New returns a Controller for the VolumeMoves of a namespace. The client may read from a cache; live must not.
-func New(c client.Client, live client.Reader, recorder event.Recorder, namespace string) *Controller {
-	return &Controller{client: c, live: live, events: event.NewEmitter(recorder), namespace: namespace, now: time.Now,
+// New returns a Controller for the VolumeMoves of a namespace. The client may read from a cache; live must not. active
+// is the cache itself, which has only the LogicalVolumes that are not settled.
+func New(c client.Client, live, active client.Reader, recorder event.Recorder, namespace string) *Controller {
+	return &Controller{client: c, live: live, active: active, events: event.NewEmitter(recorder), namespace: namespace, now: time.Now,
 		fences: map[types.UID]fenceDelay{}}
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -95,9 +96,16 @@ func (w *world) b() string      { return w.name + "-b" }
 func (w *world) pv() string     { return w.name + "-pv" }
 func (w *world) handle() string { return w.name + "-lv" }
 
+// operatorClient lists only what the operator's client lists.
+type operatorClient struct{ client.Client }
+
+func (c operatorClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return (&trim.Client{Client: c.Client}).List(ctx, list, options...)
+}
+
 func (w *world) restart() {
 	w.recorder = events.NewFakeRecorder(1000)
-	w.ctl = New(w.spy, w.spy, w.recorder, env.Namespace)
+	w.ctl = New(operatorClient{w.spy}, w.spy, w.spy, w.recorder, env.Namespace)
 	w.ctl.now = func() time.Time { return w.clock }
 }
 
