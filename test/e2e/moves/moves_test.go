@@ -55,6 +55,10 @@ func moves(ctx SpecContext) {
 	ended := time.Now()
 	move = reach(ctx, v.Name, v1alpha1.MoveKeepingSource)
 	GinkgoWriter.Printf("switched %s after the end of the Pod\n", time.Since(ended).Round(time.Millisecond))
+	Eventually(func() bool {
+		move = moveOf(ctx, v.Name)
+		return move.Status.SourceRemovalTime != nil
+	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeTrue())
 	Expect(move.Status.SourceRemovalTime.Time).To(BeTemporally("~", move.Status.SwitchTime.Add(24*time.Hour), time.Minute))
 	v.Node = "node2"
 	startsOn(ctx, v, sum)
