@@ -85,8 +85,8 @@ func (e *environment) move(command *cobra.Command, w *writing, claim, to string)
 		return printMoves(t, move)
 	}
 	if move.Name == "" {
-		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.\n",
-			claim, cmp.Or(to, "another node"))
+		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, "+
+			"and switched when no Pod does.\n", claim, cmp.Or(to, "another node"))
 		if err := t.confirm(ctx, w, "Move the volume?"); err != nil {
 			return err
 		}

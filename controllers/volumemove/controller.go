@@ -68,8 +68,8 @@ type fenceDelay struct {
 // New returns a Controller for the VolumeMoves of a namespace. The client may read from a cache; live must not. active
 // is the cache itself, which has only the LogicalVolumes that are not settled.
 func New(c client.Client, live, active client.Reader, recorder event.Recorder, namespace string) *Controller {
-	return &Controller{client: c, live: live, active: active, events: event.NewEmitter(recorder), namespace: namespace, now: time.Now,
-		fences: map[types.UID]fenceDelay{}}
+	return &Controller{client: c, live: live, active: active, events: event.NewEmitter(recorder), namespace: namespace,
+		now: time.Now, fences: map[types.UID]fenceDelay{}}
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
