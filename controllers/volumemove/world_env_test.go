@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,10 +30,21 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-var server *env.Env
+// operator has the permissions of the operator.
+var (
+	server   *env.Env
+	operator *rest.Config
+)
 
 func TestMain(m *testing.M) {
-	env.Main(m, func(e *env.Env) { server = e; createCluster(e) })
+	env.Main(m, func(e *env.Env) {
+		server = e
+		createCluster(e)
+		var err error
+		if operator, err = e.AsOperator(env.Namespace); err != nil {
+			panic(err)
+		}
+	})
 }
 
 // createCluster creates the LVMCluster with the device classes of the tests.
@@ -76,9 +88,8 @@ func newWorld(t *testing.T, name string) *world { t.Helper(); return newWorldOf(
 func newWorldOf(t *testing.T, name, class string) *world {
 	t.Helper()
 	w := &world{T: t, name: name, class: class, data: map[string]int{}, clock: time.Now()}
-	config, err := server.AsOperator(env.Namespace)
-	w.must(err)
-	w.spy, err = env.NewSpy(config)
+	var err error
+	w.spy, err = env.NewSpy(operator)
 	w.must(err)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.node(w.a(), "100Gi", true)
