@@ -57,6 +57,9 @@ func Start(crdPaths ...string) (*Env, error) {
 		CRDDirectoryPaths:     append([]string{filepath.Join(repository, "config", "crd")}, crdPaths...),
 		ErrorIfCRDPathMissing: true,
 	}
+	// The data of a test does not have to survive a power failure.
+	server.ControlPlane.Etcd = &envtest.Etcd{}
+	server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
 	config, err := server.Start()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the API server: %w", err), server.Stop())
