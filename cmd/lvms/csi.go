@@ -41,7 +41,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 	}
 	recorder := mgr.GetEventRecorder("lvms-operator")
 	if err := errors.Join(notice.NewClaims(mgr.GetCache(), recorder).SetupWithManager(mgr),
-		notice.NewVolumes(mgr.GetCache(), recorder).SetupWithManager(mgr)); err != nil {
+		notice.NewVolumes(mgr.GetCache(), recorder).SetupWithManager(mgr),
+		notice.NewCopies(mgr.GetCache(), mgr.GetAPIReader(), recorder).SetupWithManager(mgr)); err != nil {
 		return nil, err
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))

@@ -93,7 +93,7 @@ func (e *Events) Names() map[string]bool {
 
 // eventObjects are the chapters of the page, by the phrases in the comments.
 var eventObjects = []string{"LVMCluster", "LVMVolumeGroup", "LVMVolumeGroupNodeStatus", "LVMRecovery", "VolumeMove",
-	"LogicalVolume", "PersistentVolumeClaim", "PersistentVolume", "VolumeSnapshotContent", "Node",
+	"LogicalVolume", "PersistentVolumeClaim", "PersistentVolume", "VolumeSnapshotContent", "Pod", "Node",
 	"Deployment of the operator"}
 
 const eventsIntroduction = `# Events

@@ -131,7 +131,7 @@ var rules = []rule{
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "internal/csi",
 		ours: []string{"api", "internal/bounded", "internal/event", "internal/groupprotocol", "internal/paging",
-			"internal/snapshotref"},
+			"internal/relocate", "internal/snapshotref"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/agentca", ours: []string{"internal/mutualtls", "internal/pki", "internal/servingcert",
 		"internal/upkeep"},

@@ -1,5 +1,6 @@
-// Package notice sends events that automation of upstream LVMS reads: on a claim that no node has enough capacity for,
-// and on a PersistentVolume whose claim reference was removed. It changes nothing.
+// Package notice sends events: on a Pod that waits until data is copied to its volume, and those that automation of
+// upstream LVMS reads, on a claim that no node has enough capacity for, and on a PersistentVolume whose claim reference
+// was removed. It changes nothing.
 package notice
 
 import (

@@ -82,7 +82,7 @@ func refusesThick(ctx SpecContext) {
 		Clone: thick.Name}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.CreatePod(ctx, v, v.Name)).To(Succeed())
-	Eventually(events(ctx, v)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+	Eventually(events(ctx, v, "PersistentVolumeClaim")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
 		ContainSubstring("device class thick is thick: only thin volumes support snapshots"))
 	removed(ctx, v)
 	removed(ctx, thick)
@@ -104,8 +104,10 @@ func continues(ctx SpecContext) {
 
 	By("showing the progress")
 	Expect(volumes(ctx)).To(MatchRegexp(`killed.*Copying.*copied from node node1: [0-9]+ of [0-9]+ MiB`))
-	Eventually(events(ctx, v)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
-		MatchRegexp(`copied from node node1: [0-9]+ of [0-9]+ MiB \([0-9]+ %\)`))
+	for _, kind := range []string{"PersistentVolumeClaim", "Pod"} {
+		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+			MatchRegexp(`copied from node node1: [0-9]+ of [0-9]+ MiB \([0-9]+ %\)`), kind)
+	}
 
 	for _, node := range []string{"node2", "node1"} {
 		By("killing the agent of " + node)

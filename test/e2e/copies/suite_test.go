@@ -143,11 +143,11 @@ func progress(ctx SpecContext, v story.Volume, pattern string) {
 	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(200 * time.Millisecond).Should(MatchRegexp(pattern))
 }
 
-// events returns the messages of the events of a claim.
-func events(ctx SpecContext, v story.Volume) func() string {
+// events returns the messages of the events of a claim, or of the Pod with its name.
+func events(ctx SpecContext, v story.Volume, kind string) func() string {
 	return func() string {
-		return cluster.Run(ctx, "get", "events", "-n", v.Namespace, "--field-selector", "involvedObject.name="+v.Name,
-			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
+		return cluster.Run(ctx, "get", "events", "-n", v.Namespace, "--field-selector",
+			"involvedObject.kind="+kind+",involvedObject.name="+v.Name, "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
 	}
 }
 
