@@ -19,7 +19,7 @@ import (
 const (
 	// atOnce is the number of volumes that are copied to this node at the same time. The others wait.
 	atOnce = 2
-	// recordEvery is after how many bytes the progress is recorded. Recording starts an LVM command.
+	// recordEvery is after how many bytes of data or zeros the progress is recorded. Recording starts an LVM command.
 	recordEvery = 1 << 30
 )
 

@@ -163,7 +163,9 @@ func (m *move) receive(undisturbed bool) Progress {
 		}
 		process, kill := context.WithTimeout(m.Context(), limit)
 		copier := New(process)
-		copier.recordEvery = 4 << 20
+		if !undisturbed {
+			copier.recordEvery = 4 << 20
+		}
 		got, err := copier.Copy(process, m.source, Target{Key: movedName, Name: movedName, Object: "target",
 			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			PoolZeroes: d.PoolZeroes, Done: uint64(round.Copied),

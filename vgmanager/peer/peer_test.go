@@ -183,7 +183,7 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	if err := receive(t, stream, m, 0, &saved); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(m.content, from.content) || saved != volumeSize {
+	if !bytes.Equal(m.content, from.content) || saved == 0 || saved > volumeSize {
 		t.Fatalf("the copy differs, or %d bytes are saved", saved)
 	}
 	sums, err := client.Sums(t.Context(), Request{Target: "copy1"})

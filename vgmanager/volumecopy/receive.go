@@ -38,7 +38,8 @@ type Target struct {
 	NewFrom uint64
 	// From is the byte up to which an earlier call has written everything (Save).
 	From uint64
-	// SaveInterval is the number of bytes of the volume after which what was written is flushed and saved.
+	// SaveInterval is the number of bytes, of data or set to zero, after which what was written is flushed and saved.
+	// Parts of the volume that stay as they are do not count: few changes all over a large volume are not saved.
 	SaveInterval uint64
 	// Save records that everything before an offset is on stable storage.
 	Save func(ctx context.Context, offset uint64) error
@@ -97,6 +98,8 @@ type writing struct {
 	// next is the lowest offset of the next record. What is between filled and next is zero in the source, and may not
 	// be zero in the target yet. Everything before saved is on stable storage.
 	next, filled, saved uint64
+	// unsaved is how many bytes were written or set to zero since the last save.
+	unsaved uint64
 }
 
 func (w *writing) record(ctx context.Context, r copystream.Record) error {
@@ -114,7 +117,7 @@ func (w *writing) record(ctx context.Context, r copystream.Record) error {
 	if w.Progress != nil {
 		w.Progress(w.next)
 	}
-	if w.next-w.saved < w.SaveInterval {
+	if w.unsaved < w.SaveInterval {
 		return nil
 	}
 	return w.save(ctx, w.chunkBefore(w.next))
@@ -134,6 +137,7 @@ func (w *writing) write(r copystream.Record) error {
 		return fmt.Errorf("write %d bytes at offset %d: %w", len(r.Data), r.Offset, err)
 	}
 	w.filled = r.Offset + r.Length
+	w.unsaved += r.Length
 	return nil
 }
 
@@ -185,6 +189,7 @@ func (w *writing) clear(offset, end uint64) error {
 	if err := w.Device.Discard(first, last-first); err != nil {
 		return fmt.Errorf("discard %d bytes at offset %d: %w", last-first, first, err)
 	}
+	w.unsaved += last - first
 	return errors.Join(w.zero(offset, first-offset), w.zero(last, end-last))
 }
 
@@ -195,6 +200,7 @@ func (w *writing) zero(offset, length uint64) error {
 	if err := w.Device.Zero(offset, length); err != nil {
 		return fmt.Errorf("write %d zeros at offset %d: %w", length, offset, err)
 	}
+	w.unsaved += length
 	return nil
 }
 
@@ -225,7 +231,7 @@ func (w *writing) save(ctx context.Context, offset uint64) error {
 	if err := w.Save(ctx, offset); err != nil {
 		return fmt.Errorf("save that everything before offset %d was written: %w", offset, err)
 	}
-	w.saved = offset
+	w.saved, w.unsaved = offset, 0
 	return nil
 }
 
@@ -240,10 +246,13 @@ func (w *writing) flush(offset uint64) error {
 	return nil
 }
 
-// finish flushes the rest. It saves the end only if much was received since the last time.
+// finish flushes the rest. It saves the end only if much was written since the last time.
 func (w *writing) finish(ctx context.Context) error {
 	w.next = w.Size
-	if w.Size-w.saved < w.SaveInterval {
+	if err := w.fill(w.Size); err != nil {
+		return err
+	}
+	if w.unsaved < w.SaveInterval {
 		return w.flush(w.Size)
 	}
 	return w.save(ctx, w.Size)

@@ -2,6 +2,7 @@ package volumecopy
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"testing"
 )
@@ -70,6 +71,47 @@ func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 						t.Fatalf("seed %d, round %d: %v", seed, round, err)
 					}
 				}
+			}
+		})
+	}
+}
+
+// TestAnOffsetIsSavedAfterWhatWasWritten: a few changes all over a large volume are not saved one by one, because each
+// save takes longer than the changes. What was set to zero counts like data.
+func TestAnOffsetIsSavedAfterWhatWasWritten(t *testing.T) {
+	const size = 32 << 20
+	sparse := volume{content: make([]byte, size)}
+	for at := 0; at < size; at += 4 << 20 {
+		sparse.content[at] = 1
+		sparse.ranges = append(sparse.ranges, Range{Offset: uint64(at), Length: block})
+	}
+	cleared := volume{content: make([]byte, size), ranges: []Range{{Length: size}}}
+	full := volume{content: bytes.Repeat([]byte{1}, size), ranges: []Range{{Length: size}}}
+	for name, c := range map[string]struct {
+		v       volume
+		content Content
+		want    int
+	}{
+		"few changes":                       {sparse, ContentBase, 0},
+		"new volume with little data":       {sparse, ContentZeros, 0},
+		"the rest is set to zero":           {sparse, ContentUnknown, 7},
+		"no data":                           {volume{content: make([]byte, size)}, ContentUnknown, 1},
+		"all data changed":                  {full, ContentBase, 8},
+		"all data was discarded":            {cleared, ContentBase, 8},
+		"zeros that the new volume has too": {cleared, ContentZeros, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wire bytes.Buffer
+			if err := Send(t.Context(), &wire, c.v.source(0)); err != nil {
+				t.Fatal(err)
+			}
+			saves := 0
+			if err := Receive(t.Context(), &wire, Target{Device: newMemory(size, 0, 0), Size: size, Content: c.content,
+				SaveInterval: 4 << 20, Save: func(context.Context, uint64) error { saves++; return nil }}); err != nil {
+				t.Fatal(err)
+			}
+			if saves != c.want {
+				t.Errorf("%d saves, want %d", saves, c.want)
 			}
 		})
 	}
