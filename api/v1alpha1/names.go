@@ -158,6 +158,9 @@ const (
 	// AdoptAnnotation on the LogicalVolume that is moved has the UID of the LogicalVolume of the target, whose logical
 	// volume the node agent of the new node makes that of the volume. The node agent removes the annotation then.
 	AdoptAnnotation = "lvm.topolvm.io/adopt"
+	// RecreatedVolumeAnnotation on a claim whose volume was moved has the UID of the PersistentVolume that was
+	// recreated. Without a change of the claim, kube-controller-manager would bind it only with its next resync.
+	RecreatedVolumeAnnotation = "lvm.topolvm.io/recreated-volume"
 	// RetireAnnotation on a LogicalVolume has the volume ID of a volume that was moved and the UID of the VolumeMove,
 	// separated by "/". The node agent renames the logical volume that the volume had on this node, and gives it to
 	// this object. RetiredSource is spec.source of such an object, so that an agent without moves creates no volume for

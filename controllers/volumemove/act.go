@@ -45,6 +45,8 @@ func (c *Controller) act(ctx context.Context, s *state, st step) error {
 		return c.unfence(ctx, s)
 	case switchVolume:
 		return c.switchVolume(ctx, s)
+	case rebind:
+		return c.rebind(ctx, s)
 	case createOld:
 		return c.createOld(ctx, s)
 	case end:
@@ -156,6 +158,20 @@ func (c *Controller) switchVolume(ctx context.Context, s *state) error {
 	log.FromContext(ctx).Info("switched a volume to another node", "lv", s.volume.Status.VolumeID, "claim",
 		s.move.Spec.Claim.String(), "from", before.Spec.NodeName, "to", s.volume.Spec.NodeName)
 	return nil
+}
+
+// rebind changes the claim, so that kube-controller-manager compares it with its PersistentVolume at once. It does so
+// for a claim that changes, and otherwise only periodically, every 15 seconds by default: it looks at a claim when its
+// PersistentVolume is deleted, but not when it is created again (pkg/controller/volume/persistentvolume, Kubernetes).
+func (c *Controller) rebind(ctx context.Context, s *state) error {
+	before := s.claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&s.claim.ObjectMeta, v1alpha1.RecreatedVolumeAnnotation, string(s.pv.UID))
+	err := c.client.Patch(ctx, s.claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("set annotation %s of claim %s: %w", v1alpha1.RecreatedVolumeAnnotation, s.move.Spec.Claim,
+			err)
+	}
+	return err
 }
 
 // createOld creates the owner of the logical volume on the source node.

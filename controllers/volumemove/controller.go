@@ -17,10 +17,13 @@ package volumemove
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -31,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
@@ -53,6 +57,8 @@ type Controller struct {
 	events    *event.Emitter
 	namespace string
 	now       func() time.Time
+	// pods is nil if Pods are only polled.
+	pods *podWatches
 
 	mu sync.Mutex
 	// fences are the fences that were withdrawn, of moves that have not ended. A new process begins without.
@@ -138,7 +144,19 @@ func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step,
 	if err := c.act(ctx, s, st); err != nil {
 		return step{}, err
 	}
+	if st.action == wait && st.phase == v1alpha1.MoveWaitingForPods {
+		c.followPod(s)
+	}
 	return st, c.report(ctx, before, s)
+}
+
+// followPod has the move reconciled when the first of its Pods has ended. The move then waits for the next one.
+func (c *Controller) followPod(s *state) {
+	if c.pods == nil || len(s.pods) == 0 {
+		return
+	}
+	namespace, name, _ := strings.Cut(s.pods[0], "/")
+	c.pods.follow(client.ObjectKeyFromObject(s.move), client.ObjectKey{Namespace: namespace, Name: name}, s.podsVersion)
 }
 
 // tryBegin begins a move, or returns what it waits for.
@@ -203,27 +221,48 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 
 // SetupWithManager starts the controller with the manager. It handles one move at a time.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(),
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("create a client to watch Pods: %w", err)
+	}
+	c.pods = newPodWatches(watching)
+	if err := mgr.Add(c.pods); err != nil {
+		return err
+	}
 	return builder.ControllerManagedBy(mgr).
 		Named("volumemove").
 		Watches(&v1alpha1.VolumeMove{}, &handler.EnqueueRequestForObject{}).
-		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.moveOf)).
+		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
+		WatchesRawSource(source.Channel(c.pods.ended, &handler.EnqueueRequestForObject{})).
 		Complete(c)
 }
 
-// moveOf returns the move for which a LogicalVolume was created. The cache has it as long as it is not settled.
-func (c *Controller) moveOf(ctx context.Context, lv client.Object) []reconcile.Request {
-	uid := lv.GetAnnotations()[v1alpha1.MoveAnnotation]
-	if uid == "" {
-		return nil
-	}
+// movesOf returns the moves of a claim, PersistentVolume or LogicalVolume. The cache has them as long as they are not
+// settled. The last event of a LogicalVolume, when it is settled, no longer has the annotations that tell of the move.
+func (c *Controller) movesOf(ctx context.Context, object client.Object) []reconcile.Request {
 	moves := &v1alpha1.VolumeMoveList{}
-	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace)); err != nil {
-		return nil // The move is read again after its delay.
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // The moves are read again after their delay.
 	}
+	var requests []reconcile.Request
 	for i := range moves.Items {
-		if string(moves.Items[i].UID) == uid {
-			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(&moves.Items[i])}}
+		if move := &moves.Items[i]; !isDone(move) && concerns(move, object) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(move)})
 		}
 	}
-	return nil
+	return requests
+}
+
+// concerns reports whether an object is that of the claim of a move, or was created for the move.
+func concerns(move *v1alpha1.VolumeMove, object client.Object) bool {
+	if _, isClaim := object.(*corev1.PersistentVolumeClaim); isClaim {
+		return client.ObjectKeyFromObject(object) == client.ObjectKey(move.Spec.Claim)
+	}
+	if uid := object.GetAnnotations()[v1alpha1.MoveAnnotation]; uid != "" {
+		return uid == string(move.UID)
+	}
+	return object.GetName() == move.Status.PersistentVolume
 }

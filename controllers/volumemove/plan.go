@@ -34,6 +34,8 @@ const (
 	unfence
 	// switchVolume moves the LogicalVolume of the claim to the target node.
 	switchVolume
+	// rebind has the claim bound to the PersistentVolume that was recreated.
+	rebind
 	// createOld creates the owner of the logical volume on the source node.
 	createOld
 	// end removes the finalizer.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -35,6 +36,11 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 func (s *state) afterSwitch(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
+	case s.isLost() && s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID):
+		st.action = rebind
+		st.message = fmt.Sprintf("claim %s is being bound to its PersistentVolume on node %s", s.move.Spec.Claim,
+			s.targetNode())
+		return st
 	case s.old == nil && (s.target != nil || len(s.snapshots) > 0):
 		st.action = createOld
 		st.message = fmt.Sprintf("node %s gives up the volume", s.sourceNode())
@@ -52,6 +58,10 @@ func (s *state) afterSwitch(now time.Time) step {
 	switch {
 	case s.isBeingSwitched():
 		return st
+	case s.target != nil && s.isLost():
+		st.message = fmt.Sprintf("kube-controller-manager has not bound claim %s to its PersistentVolume yet",
+			s.move.Spec.Claim)
+		return st
 	case s.target != nil && s.target.DeletionTimestamp.IsZero():
 		st.action = remove
 		st.object = s.target
@@ -65,6 +75,15 @@ func (s *state) afterSwitch(now time.Time) step {
 func (s *state) isBeingSwitched() bool {
 	return s.volume != nil && (s.volume.Annotations[v1alpha1.AdoptAnnotation] != "" ||
 		s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "")
+}
+
+// isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
+// exist for a moment, and has accepted the one that was recreated. A Pod cannot use the claim before it is bound again.
+func (s *state) isLost() bool {
+	return s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost && s.claim.DeletionTimestamp.IsZero() &&
+		s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound && s.pv.DeletionTimestamp.IsZero() &&
+		s.claim.Spec.VolumeName == s.pv.Name && s.pv.Spec.ClaimRef != nil && s.pv.Spec.ClaimRef.UID == s.claim.UID &&
+		v1alpha1.NodeOfVolume(s.pv) == s.targetNode()
 }
 
 // keep keeps the old logical volume for keepSource after the switch, and then deletes it.

@@ -252,6 +252,52 @@ func TestTheOldVolumeIsRemovedLast(t *testing.T) {
 	expect(now, end, v1alpha1.MoveCompleted, nil)
 }
 
+// TestALostClaimIsBoundAgain: kube-controller-manager marks the claim as Lost while the PersistentVolume is recreated.
+// The operator changes the claim once for each PersistentVolume, and not before kube-controller-manager knows it.
+func TestALostClaimIsBoundAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+	}{
+		"lost":                  {func(*state) {}, rebind},
+		"bound":                 {func(s *state) { s.claim.Status.Phase = corev1.ClaimBound }, remove},
+		"no claim":              {func(s *state) { s.claim = nil }, remove},
+		"claim deleted":         {func(s *state) { s.claim.DeletionTimestamp = &metav1.Time{Time: now} }, remove},
+		"another claim":         {func(s *state) { s.claim.UID = "other" }, remove},
+		"another volume":        {func(s *state) { s.claim.Spec.VolumeName = "other" }, remove},
+		"no PV":                 {func(s *state) { s.pv = nil }, remove},
+		"PV not known":          {func(s *state) { s.pv.Status.Phase = corev1.VolumePending }, remove},
+		"PV being deleted":      {func(s *state) { s.pv.DeletionTimestamp = &metav1.Time{Time: now} }, remove},
+		"PV on the source node": {func(s *state) { s.pv.Spec.NodeAffinity = relocate.Affinity("a") }, remove},
+		"changed": {func(s *state) {
+			s.claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p2"}
+		}, wait},
+		"changed for an earlier move": {func(s *state) {
+			s.claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p1"}
+		}, rebind},
+		"lost after the end of the switch": {func(s *state) {
+			s.claim.Annotations = map[string]string{v1alpha1.RecreatedVolumeAnnotation: "p2"}
+			s.target = nil
+		}, wait},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := switched()
+			s.snapshots = nil
+			s.volume.Annotations = nil
+			s.giveUp("moved-u")
+			s.claim.Status.Phase = corev1.ClaimLost
+			s.pv.UID = "p2"
+			s.pv.Status.Phase = corev1.VolumeBound
+			s.pv.Spec.NodeAffinity = relocate.Affinity("b")
+			test.change(s)
+			got := plan(s, now, time.Time{})
+			if got.action != test.want || got.action == remove && got.object != s.target {
+				t.Errorf("got the action %d on %v with %q, want %d", got.action, got.object, got.message, test.want)
+			}
+		})
+	}
+}
+
 func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
 	s := switched()
 	s.volume.Annotations = nil

@@ -38,13 +38,16 @@ type state struct {
 	old       *topolvmv1.LogicalVolume
 	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted.
 	pods []string
+	// podsVersion is the resource version of the list of Pods.
+	podsVersion string
 	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists.
 	sourceNodeGone bool
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims;nodes,verbs=get
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 
 // read reads the state from the API server. The volume is read first: a patch of it with its resource version fails if
 // it has changed since, and all other objects are newer.
@@ -79,8 +82,7 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		}
 		s.sourceNodeGone = node == nil
 	}
-	s.pods, err = c.podsOf(ctx, move.Spec.Claim)
-	return s, err
+	return s, c.readPods(ctx, s)
 }
 
 // readOwn reads the LogicalVolumes that were created for the move.
@@ -106,21 +108,22 @@ func (c *Controller) readOwn(ctx context.Context, s *state) error {
 	return nil
 }
 
-// podsOf returns the Pods that are bound to a node, have not ended, and use a claim.
-func (c *Controller) podsOf(ctx context.Context, claim v1alpha1.VolumeMoveClaim) ([]string, error) {
-	var pods []string
+// readPods reads the Pods that are bound to a node, have not ended, and use the claim.
+func (c *Controller) readPods(ctx context.Context, s *state) error {
+	claim := s.move.Spec.Claim
 	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
+		s.podsVersion = list.ResourceVersion // It is the same for all pages.
 		for i := range list.Items {
 			if pod := &list.Items[i]; pod.Spec.NodeName != "" && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
-				pods = append(pods, pod.Namespace+"/"+pod.Name)
+				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
 			}
 		}
 	}, client.InNamespace(claim.Namespace))
 	if err != nil {
-		return nil, fmt.Errorf("list the Pods of namespace %s: %w", claim.Namespace, err)
+		return fmt.Errorf("list the Pods of namespace %s: %w", claim.Namespace, err)
 	}
-	slices.Sort(pods)
-	return pods, nil
+	slices.Sort(s.pods)
+	return nil
 }
 
 // get reads an object. It returns nil if the object does not exist.

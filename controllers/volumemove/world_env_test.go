@@ -240,6 +240,7 @@ func (w *world) own() []topolvmv1.LogicalVolume {
 func (w *world) agents() {
 	w.Helper()
 	w.agentsOfVolume()
+	w.bind()
 	for _, lv := range w.own() {
 		switch {
 		case !lv.DeletionTimestamp.IsZero():
@@ -350,6 +351,9 @@ func (w *world) recreate(lv *topolvmv1.LogicalVolume) {
 	w.must(server.Client.Update(w.Context(), old))
 	w.delete(old)
 	w.create(pv)
+	pv.Status.Phase = corev1.VolumeBound
+	w.must(server.Client.Status().Update(w.Context(), pv))
+	w.setPhase(corev1.ClaimLost)
 	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
 }
 
@@ -405,6 +409,9 @@ func (w *world) wantOn(node string) {
 	if lv.Spec.NodeName != node || v1alpha1.NodeOfVolume(pv) != node || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("the volume is on node %s, its PersistentVolume on %s, want %s", lv.Spec.NodeName,
 			v1alpha1.NodeOfVolume(pv), node)
+	}
+	if claim := w.claim(); claim.Status.Phase == corev1.ClaimLost {
+		w.Error("the claim is lost")
 	}
 	for key := range lv.Annotations {
 		if key != v1alpha1.ClaimAnnotation {

@@ -79,13 +79,20 @@ func IsSettled(object runtime.Object) bool {
 }
 
 // logicalVolumeIsSettled reports whether a LogicalVolume is created, has the requested size and limits, and is not
-// being deleted or moved to another node, and does not belong to a group snapshot that is not complete.
+// being deleted or switched to another node, and does not belong to a group snapshot that is not complete.
 func logicalVolumeIsSettled(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0 &&
-		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" && !v1alpha1.IOLimitsPending(lv.Annotations) &&
-		lv.Annotations[v1alpha1.GroupPendingAnnotation] == ""
+		lv.Annotations[v1alpha1.MovedVolumeAnnotation] == "" && !isBeingSwitched(lv) &&
+		!v1alpha1.IOLimitsPending(lv.Annotations) && lv.Annotations[v1alpha1.GroupPendingAnnotation] == ""
+}
+
+// isBeingSwitched reports whether a LogicalVolume is fenced for a move, or its target node has to adopt its copy. No
+// Pod can use it meanwhile, so the controller of moves must see each change.
+func isBeingSwitched(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.FenceAnnotation]+lv.Annotations[v1alpha1.FencedAnnotation]+
+		lv.Annotations[v1alpha1.AdoptAnnotation] != ""
 }
 
 // claimIsSettled reports whether a claim is bound, has the requested size and VolumeAttributesClass, and has no

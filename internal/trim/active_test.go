@@ -237,6 +237,15 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 		"is being moved": func(v *topolvmv1.LogicalVolume) {
 			v.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: "{}"}
 		},
+		"is to be fenced": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.FenceAnnotation: "uid"}
+		},
+		"is fenced": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.FencedAnnotation: "uid"}
+		},
+		"is adopted": func(v *topolvmv1.LogicalVolume) {
+			v.Annotations = map[string]string{v1alpha1.AdoptAnnotation: "uid"}
+		},
 		"belongs to a group that is not complete": func(v *topolvmv1.LogicalVolume) {
 			v.Annotations = map[string]string{v1alpha1.GroupPendingAnnotation: "g"}
 		},

@@ -54,6 +54,8 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may get nodes in all namespaces":                                                              "controllers/volumeimport, TestObjectsMoveWithTheirVolume",
 	"lvms-operator may get lvmrecoveries.lvm.topolvm.io in openshift-lvm-storage":                                volumesAreImported,
 	"lvms-operator may patch lvmrecoveries/status.lvm.topolvm.io in openshift-lvm-storage":                       volumesAreImported,
+	"lvms-operator may patch persistentvolumeclaims in all namespaces":                                           volumesAreMoved,
+	"lvms-operator may watch pods in all namespaces":                                                             "controllers/volumemove, TestTheEndOfAPodIsReported",
 	"lvms-operator may get volumemoves.lvm.topolvm.io in openshift-lvm-storage":                                  volumesAreMoved,
 	"lvms-operator may patch volumemoves.lvm.topolvm.io in openshift-lvm-storage":                                volumesAreMoved,
 	"lvms-operator may patch volumemoves/status.lvm.topolvm.io in openshift-lvm-storage":                         volumesAreMoved,
