@@ -21,9 +21,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -98,12 +100,39 @@ func (r *FenceReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("fences").
 		For(&topolvmv1.LogicalVolume{}, builder.WithPredicates(r.changes())).
+		WatchesRawSource(source.Channel(r.node.unstaged, handler.EnqueueRequestsFromMapFunc(r.requested))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: fenceWorkers,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				fenceConflict, fenceRetryMax),
 		}).
 		Complete(r)
+}
+
+// reportUnstaged reports that a volume is no longer staged, so that a fence that is requested is set at once: its Pods
+// wait for it. If too many volumes are reported at once, FenceReconciler examines the volume after fenceRetry.
+func (s *NodeServer) reportUnstaged(id string) {
+	lv := &topolvmv1.LogicalVolume{Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
+	select {
+	case s.unstaged <- event.GenericEvent{Object: lv}:
+	default:
+	}
+}
+
+// requested returns the LogicalVolume with the volume ID of an object, if it has a fence.
+func (r *FenceReconciler) requested(ctx context.Context, object client.Object) []reconcile.Request {
+	unstaged, ok := object.(*topolvmv1.LogicalVolume)
+	list := &topolvmv1.LogicalVolumeList{}
+	if !ok || r.client.List(ctx, list, client.UnsafeDisableDeepCopy) != nil {
+		return nil // It is examined again after fenceRetry.
+	}
+	for i := range list.Items {
+		lv := &list.Items[i]
+		if lv.Status.VolumeID == unstaged.Status.VolumeID && r.ours(lv) && hasFence(lv) {
+			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(lv)}}
+		}
+	}
+	return nil
 }
 
 // changes selects the events to reconcile: all volumes at the start, because an agent can have been killed before it

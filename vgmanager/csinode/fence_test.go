@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -293,6 +294,55 @@ func TestWhichEventsAreFenced(t *testing.T) {
 		if got[0] != got[1] {
 			t.Errorf("%s: %v", what, got[0])
 		}
+	}
+}
+
+// TestAFenceIsSetWhenItsVolumeIsUnstaged: the unstage of the volume has it examined at once, if it has a fence, and if
+// that can be read. It does not block if nobody receives it.
+func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	r := b.reconciler()
+	unstage := func() error {
+		_, err := b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id,
+			StagingTargetPath: b.staging})
+		return err
+	}
+	received := func() []ctrl.Request {
+		t.Helper()
+		if len(b.server.unstaged) != 1 {
+			t.Fatalf("%d volumes are reported", len(b.server.unstaged))
+		}
+		return r.requested(t.Context(), (<-b.server.unstaged).Object)
+	}
+	want := []ctrl.Request{{NamespacedName: client.ObjectKey{Name: "pvc-1"}}}
+	for range 2 { // The kubelet repeats calls.
+		b.wantCode(unstage(), codes.OK)
+		if got := received(); !slices.Equal(got, want) {
+			t.Errorf("%v is examined, want %v", got, want)
+		}
+	}
+	b.set(v1alpha1.FenceAnnotation, "")
+	b.wantCode(unstage(), codes.OK)
+	if got := received(); len(got) > 0 {
+		t.Errorf("%v is examined, and has no fence", got)
+	}
+	b.set(v1alpha1.FenceAnnotation, "m1")
+	r.client = interceptor.NewClient(b.api.(client.WithWatch), interceptor.Funcs{List: func(context.Context,
+		client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("timeout")
+	}})
+	b.wantCode(unstage(), codes.OK)
+	if got := received(); len(got) > 0 {
+		t.Errorf("%v is examined after a failed read", got)
+	}
+	for range maxUnstaged + 1 { // It does not block if nobody receives.
+		b.wantCode(unstage(), codes.OK)
+	}
+	if _, err := b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id}); err == nil {
+		t.Error("a call without a path succeeds")
+	}
+	if len(b.server.unstaged) != maxUnstaged {
+		t.Errorf("%d volumes are reported", len(b.server.unstaged))
 	}
 }
 

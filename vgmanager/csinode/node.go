@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
@@ -92,7 +93,12 @@ type NodeServer struct {
 	locks      *service.Locks
 	// limiting is locked while limits are read and applied.
 	limiting sync.Mutex
+	// unstaged has LogicalVolumes with the IDs of volumes that were unstaged. It is full if nobody receives them.
+	unstaged chan event.GenericEvent
 }
+
+// maxUnstaged is the maximum number of volumes that were unstaged since the last one was received.
+const maxUnstaged = 64
 
 // NewNodeServer returns the node service of this node.
 func NewNodeServer(o NodeOptions) *NodeServer {
@@ -111,7 +117,8 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 		o.Keys = SecretKeys{}
 	}
 	return &NodeServer{NodeOptions: o, disks: nodeDisks{programs: o.Programs, stateDir: o.StateDir},
-		containers: luks.New(o.Programs, devicemapper.New()), locks: o.Locks}
+		containers: luks.New(o.Programs, devicemapper.New()), locks: o.Locks,
+		unstaged: make(chan event.GenericEvent, maxUnstaged)}
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.

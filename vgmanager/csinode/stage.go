@@ -323,6 +323,7 @@ func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 			return nil, err
 		}
 	}
+	s.reportUnstaged(id)
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
