@@ -119,9 +119,10 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
 		Live:    manager.GetAPIReader(),
 		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
+	copier := copies.New(ctx)
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		Eraser: erase.New(ctx), Copier: copies.New(ctx), SourceOn: noOtherNode,
+		Eraser: erase.New(ctx), Copier: copier, CopyEnded: copier.Ended(), SourceOn: noOtherNode,
 		SupportsLimits: service.SupportsLimits, Removed: service.Removed,
 		Recorder: manager.GetEventRecorder("vg-manager"),
 	})

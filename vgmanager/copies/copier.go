@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/jobs"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
@@ -21,6 +24,8 @@ const (
 	atOnce = 2
 	// recordEvery is after how many bytes of data or zeros the progress is recorded. Recording starts an LVM command.
 	recordEvery = 1 << 30
+	// maxEnded is the maximum number of volumes whose end is reported and was not received yet.
+	maxEnded = 64
 )
 
 // ErrUnsuitable says that the target cannot have the data of the source.
@@ -79,6 +84,8 @@ type Progress struct {
 	Content  []string
 
 	begun time.Time
+	// left: the last call of Copy has returned before the work ended.
+	left bool
 }
 
 // device is an open target.
@@ -93,6 +100,7 @@ type Copier struct {
 	open func(volumecopy.Identity) (device, error)
 	// recordEvery is the constant, except in tests.
 	recordEvery uint64
+	ended       chan event.GenericEvent
 
 	mu       sync.Mutex
 	progress map[string]Progress
@@ -101,8 +109,13 @@ type Copier struct {
 // New returns a Copier. It stops to copy when ctx ends.
 func New(ctx context.Context) *Copier {
 	return &Copier{jobs: jobs.New(ctx, atOnce), progress: map[string]Progress{}, recordEvery: recordEvery,
-		open: func(id volumecopy.Identity) (device, error) { return volumecopy.OpenTarget(id) }}
+		open:  func(id volumecopy.Identity) (device, error) { return volumecopy.OpenTarget(id) },
+		ended: make(chan event.GenericEvent, maxEnded)}
 }
+
+// Ended has the LogicalVolumes whose work ended after Copy had returned: Copy has their results. If nobody receives
+// them, the latest are left out.
+func (c *Copier) Ended() <-chan event.GenericEvent { return c.ended }
 
 // Running returns true if a volume is being copied, by the key of its target.
 func (c *Copier) Running(key string) bool { return c.jobs.Running(key) }
@@ -111,8 +124,12 @@ func (c *Copier) Running(key string) bool { return c.jobs.Running(key) }
 // ended the work: the next call continues from the Done of its target. The error wraps volumecopy.ErrDiffers if the
 // target must be created again, peer.ErrGone, peer.ErrForbidden or ErrUnsuitable.
 func (c *Copier) Copy(ctx context.Context, source Source, target Target, record Record) (Progress, error) {
+	c.change(target.Key, func(p *Progress) { p.left = false })
 	ended, err := c.jobs.Do(ctx, target.Key, func(ctx context.Context) error {
-		c.set(target.Key, Progress{Copied: target.Done, begun: time.Now()})
+		c.change(target.Key, func(p *Progress) {
+			*p = Progress{Copied: target.Done, begun: time.Now(), left: p.left}
+		})
+		defer c.report(target)
 		err := c.copy(ctx, source, target, record)
 		if err != nil {
 			return fmt.Errorf("copy the data for logical volume %s: %w", target.Name, err)
@@ -120,11 +137,24 @@ func (c *Copier) Copy(ctx context.Context, source Source, target Target, record 
 		return nil
 	})
 	if !ended {
+		c.change(target.Key, func(p *Progress) { p.left = true })
 		return c.get(target.Key), nil
 	}
 	progress := c.take(target.Key)
 	progress.Finished = err == nil
 	return progress, err
+}
+
+// report reports that the work for a target has ended, unless a call of Copy still waits for it.
+func (c *Copier) report(target Target) {
+	if !c.get(target.Key).left {
+		return
+	}
+	select {
+	case c.ended <- event.GenericEvent{Object: &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: target.Object}}}:
+	default:
+	}
 }
 
 // Stop stops to copy a volume, and waits until its device is closed, or until ctx ends. It does nothing if the volume
@@ -205,8 +235,6 @@ func (p Progress) timed() Progress {
 	}
 	return p
 }
-
-func (c *Copier) set(key string, p Progress) { c.change(key, func(old *Progress) { *old = p }) }
 
 func (c *Copier) change(key string, change func(*Progress)) {
 	c.mu.Lock()

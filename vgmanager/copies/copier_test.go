@@ -240,6 +240,42 @@ func TestACopyContinuesInTheBackground(t *testing.T) {
 	}
 }
 
+// TestTheEndOfACopyIsReported: also of one that fails, if no call waits for it. The next call gets the result.
+func TestTheEndOfACopyIsReported(t *testing.T) {
+	for name, failure := range map[string]error{"copied": nil, "the data differs": volumecopy.ErrDiffers} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource()
+			s.hold = make(chan struct{})
+			if failure != nil {
+				s.sums = bytes.Repeat([]byte("tada"), size/4)
+			}
+			c := newCopier(t, &memory{content: make([]byte, size)})
+			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if got, err := c.Copy(short, s, target(), (&records{}).save); err != nil || got.Finished {
+				t.Fatalf("%+v, %v, want a copy that runs", got, err)
+			}
+			if len(c.Ended()) > 0 {
+				t.Error("the end is reported before it")
+			}
+			close(s.hold)
+			if got := (<-c.Ended()).Object.GetName(); got != "object" {
+				t.Errorf("the end of %q is reported", got)
+			}
+			got, err := c.Copy(t.Context(), s, target(), (&records{}).save)
+			if !errors.Is(err, failure) || got.Finished != (failure == nil) {
+				t.Errorf("%+v, %v, want %v", got, err, failure)
+			}
+			if _, err := c.Copy(t.Context(), s, target(), (&records{}).save); !errors.Is(err, failure) {
+				t.Errorf("%v, want %v", err, failure)
+			}
+			if len(c.Ended()) > 0 {
+				t.Error("the end is reported of a copy that a call waited for")
+			}
+		})
+	}
+}
+
 func TestACopyIsStopped(t *testing.T) {
 	m := &memory{content: make([]byte, size)}
 	s := newSource()
