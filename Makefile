@@ -173,6 +173,10 @@ bench-volumes: packages ## Compare volume operations with bare LVM and with Topo
 bench-copies: packages ## Compare the restore of a snapshot on another node with dd over TCP, between two lab nodes, and measure the memory of the agents.
 	@hack/bench-copies
 
+.PHONY: bench-moves
+bench-moves: packages ## Measure how long a workload waits while its volume is moved to another lab node, for volumes of different sizes.
+	@hack/bench-moves
+
 .PHONY: bench-io
 bench-io: packages ## Compare I/O to volumes with the raw devices, with fio, on a lab node.
 	@hack/bench-io

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ const (
 	// copiedMiB is the data in the volume of 1 GiB, in pieces of 1 MiB, one for each 10 MiB.
 	copiedMiB = 102
 	barePort  = 7777
+	// restTime is after which time an agent is at rest: two minutes after its start, it returns to the system what only
+	// the start needs.
+	restTime = 150 * time.Second
 )
 
 var copySource = story.Volume{Namespace: "default", Name: "source", Class: "lvms-" + className, Size: "1Gi",
@@ -47,6 +51,9 @@ func runCopies(ctx context.Context, image string) (err error) {
 	}
 	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
 	if err := b.prepareCopies(ctx, image); err != nil {
+		return err
+	}
+	if err := sleep(ctx, restTime); err != nil {
 		return err
 	}
 	idle, err := b.agentMemory(ctx, func() error { return sleep(ctx, 2*time.Second) })
@@ -87,24 +94,15 @@ func printCopies(bare, object, claim time.Duration, idle, busy []memory) {
 		{"claim created, until it is bound", claim}} {
 		fmt.Printf("| %s | %.1f s | %.2f |\n", row.what, row.took.Seconds(), row.took.Seconds()/bare.Seconds())
 	}
-	fmt.Print("\n| memory of the node agent of | idle: RSS (of it not of files) | while it copies |\n|---|---|---|\n")
-	for i, node := range []string{"the source", "the target"} {
-		fmt.Printf("| %s | %s | %s |\n", node, idle[i], busy[i])
+	fmt.Print("\n| memory of the node agent | RssAnon | RssFile | VmRSS | VmHWM |\n|---|---|---|---|---|\n")
+	for i, node := range []string{"source", "target"} {
+		fmt.Printf("| of the %s, at rest %s |\n| of the %s, while it copies %s |\n", node, idle[i], node, busy[i])
 	}
 }
 
 // prepareCopies installs the operator, and takes a snapshot of a volume with data.
 func (b *bench) prepareCopies(ctx context.Context, image string) error {
-	if err := b.cluster.Install(ctx, image); err != nil {
-		return err
-	}
-	class := v1alpha1.DeviceClass{Name: className, Default: true,
-		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
-		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}}
-	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
-		return err
-	}
-	if err := b.cluster.WaitReady(ctx, "bench"); err != nil {
+	if err := b.installThin(ctx, image); err != nil {
 		return err
 	}
 	immediate := storagev1.VolumeBindingImmediate
@@ -197,17 +195,26 @@ func (b *bench) restore(ctx context.Context, name string) (restored, error) {
 	return r, b.cluster.Unclaim(ctx, v)
 }
 
-// memory is that of a process in KiB: its resident set, and the part of it that is not of files.
-type memory struct{ rss, anonymous int }
+// memoryKeys are the fields of /proc/PID/status that are measured (proc_pid_status(5)).
+var memoryKeys = [...]string{"RssAnon:", "RssFile:", "VmRSS:", "VmHWM:"}
+
+// memory has the maximum of each field in memoryKeys, in KiB.
+type memory [len(memoryKeys)]int
 
 func (m memory) String() string {
-	return fmt.Sprintf("%.1f MiB (%.1f MiB)", float64(m.rss)/1024, float64(m.anonymous)/1024)
+	var text strings.Builder
+	for _, value := range m {
+		fmt.Fprintf(&text, "| %.1f MiB ", float64(value)/1024)
+	}
+	return strings.TrimSpace(text.String())
 }
 
-// agentMemory returns the maximum memory of the agent of each node while something is done.
+// agentMemory returns the maximum memory of the agent of each node while something is done. VmHWM begins with it.
 func (b *bench) agentMemory(ctx context.Context, do func() error) ([]memory, error) {
 	const sample = `rm -f /run/bench-end; pid=$(pgrep -o -f '^/lvms vgmanager') || exit 1
-while [ ! -e /run/bench-end ]; do awk '/^VmRSS|^RssAnon/ {print $1, $2}' /proc/$pid/status || exit 1; sleep 0.1; done`
+echo 5 >/proc/$pid/clear_refs || exit 1
+while [ ! -e /run/bench-end ]; do
+awk '/^VmRSS|^VmHWM|^Rss/ {print $1, $2}' /proc/$pid/status || exit 1; sleep 0.1; done`
 	type result struct {
 		out string
 		err error
@@ -240,12 +247,8 @@ func highest(samples string) memory {
 	for line := range strings.Lines(samples) {
 		key, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		value, err := strconv.Atoi(text)
-		switch {
-		case err != nil:
-		case key == "VmRSS:":
-			most.rss = max(most.rss, value)
-		case key == "RssAnon:":
-			most.anonymous = max(most.anonymous, value)
+		if i := slices.Index(memoryKeys[:], key); err == nil && i >= 0 {
+			most[i] = max(most[i], value)
 		}
 	}
 	return most

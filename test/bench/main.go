@@ -1,7 +1,7 @@
 // Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
 // reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes, and
-// the start of a Pod with a new claim; or copies of a volume to another node. Machines are shared and noisy: if
-// possible, times are ratios; counts of processes and API calls are exact.
+// the start of a Pod with a new claim; or copies of a volume to another node; or moves of volumes to another node.
+// Machines are shared and noisy: if possible, times are ratios; counts of processes and API calls are exact.
 package main
 
 import (
@@ -48,6 +48,8 @@ func main() {
 		"measure only 50 claims that are created at once on two nodes, and the start of a Pod with a new claim")
 	copied := flag.Bool("copies", false,
 		"measure only copies of a volume to another node, and the memory of the agents")
+	moved := flag.Bool("moves", false,
+		"measure only how long a workload waits while its volume is moved to another node")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -59,6 +61,9 @@ func main() {
 	}
 	if *copied {
 		measure = func() error { return runCopies(ctx, *image) }
+	}
+	if *moved {
+		measure = func() error { return runMoves(ctx, *image) }
 	}
 	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
