@@ -7,6 +7,7 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/agentserver"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
@@ -34,15 +35,15 @@ func addCertificate(mgr ctrl.Manager, nodeName, namespace string, o vgmanagerOpt
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
 // returns what finds other agents.
 func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, volumes *lvm.LVM,
-	kernel *devicemapper.Reader, o vgmanagerOptions) (*copies.Agents, error) {
+	kernel *devicemapper.Reader, locks *service.Locks, o vgmanagerOptions) (*copies.Agents, error) {
 	certificate, err := addCertificate(mgr, nodeName, namespace, o)
 	if err != nil {
 		return nil, err
 	}
 	reader := changedblocks.New(volumes, kernel, changedblocks.OpenSnapshot)
 	sender := &copies.Sender{Live: mgr.GetAPIReader(), Node: nodeName, Volumes: engine,
-		Allocations: copies.Remember(reader),
-		Wait:        copies.NewBandwidth(mgr.GetClient(), namespace).Wait}
+		Allocations: copies.Remember(reader), Locks: locks,
+		Wait: copies.NewBandwidth(mgr.GetClient(), namespace).Wait}
 	agents := &copies.Agents{Live: mgr.GetAPIReader(), Namespace: namespace, Credentials: certificate}
 	if err := mgr.Add(peer.NewServer(peer.Options{Address: o.peerAddress, Credentials: certificate,
 		Configure: o.profile.Configure, Open: sender.Open})); err != nil {

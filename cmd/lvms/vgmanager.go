@@ -311,7 +311,7 @@ func addVolumeGroups(
 	}
 	// A change of health also affects capacity and the condition of volumes.
 	watch.monitor.Subscribe(engine.Changed)
-	agents, err := addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, o)
+	agents, err := addAgentServer(mgr, nodeName, namespace, engine, volumes, kernel, fileSystems.locks, o)
 	if err != nil {
 		return volumeParts{}, err
 	}

@@ -144,17 +144,22 @@ func (m *move) snapshot() {
 // It returns the last progress.
 func (m *move) receive(undisturbed bool) Progress {
 	m.Helper()
-	name := fmt.Sprintf("s%d", m.round)
-	m.must(m.engine.EnsureTarget(m.Context(), lvmd.MoveTarget{Class: "thin", Name: movedName, UID: "uid-t",
+	return m.receiveFrom(fmt.Sprintf("s%d", m.round), "thin", undisturbed)
+}
+
+// receiveFrom copies a source to the target in a class.
+func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
+	m.Helper()
+	m.must(m.engine.EnsureTarget(m.Context(), lvmd.MoveTarget{Class: class, Name: movedName, UID: "uid-t",
 		Size: int64(m.size) << 20, Source: name, Tags: []string{"lvms.uid=uid-t", "lvms.pv=target", "lvms.cluster=c"}}))
 	deadline := time.Now().Add(5 * time.Minute)
 	for attempt := 1; ; attempt++ {
-		d, err := m.engine.Device(m.Context(), "thin", movedName)
+		d, err := m.engine.Device(m.Context(), class, movedName)
 		m.must(err)
 		round, err := lvmd.RoundOf(d.Tags)
 		m.must(err)
 		if round.Source == "" {
-			m.must(m.engine.BeginRound(m.Context(), "thin", movedName, "uid-t", name))
+			m.must(m.engine.BeginRound(m.Context(), class, movedName, "uid-t", name))
 			round.Source = name
 		}
 		limit := time.Duration(attempt*attempt) * 60 * time.Millisecond
@@ -171,14 +176,14 @@ func (m *move) receive(undisturbed bool) Progress {
 			PoolZeroes: d.PoolZeroes, Done: uint64(round.Copied),
 			Round: &Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse, KeepChunks: d.IgnoresDiscards}},
 			func(ctx context.Context, done uint64) error {
-				return m.engine.CopiedInRound(ctx, "thin", movedName, "uid-t", int64(done))
+				return m.engine.CopiedInRound(ctx, class, movedName, "uid-t", int64(done))
 			})
 		ended := process.Err() != nil
 		m.must(copier.Stop(m.Context(), movedName)) // as the end of the process does
 		kill()
 		if err == nil && got.Finished {
 			m.attempts = attempt
-			m.must(m.engine.CompleteRound(m.Context(), "thin", movedName, "uid-t", name, got.Content))
+			m.must(m.engine.CompleteRound(m.Context(), class, movedName, "uid-t", name, got.Content))
 			return got
 		}
 		// A program that starts has the open device of the attempt before, until it is executed.

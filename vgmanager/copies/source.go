@@ -21,6 +21,13 @@ import (
 // Volumes are the logical volumes of this node. lvmd.Engine implements it.
 type Volumes interface {
 	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
+	FencedDevice(ctx context.Context, class, name, move string) (*lvmd.Device, error)
+}
+
+// Locks are the volumes for which a call of the node service is in progress. service.Locks implements it.
+type Locks interface {
+	Enter(volume string) error
+	Leave(volume string)
 }
 
 // Allocations reads what is allocated in a thin snapshot. changedblocks.Reader implements it.
@@ -28,13 +35,15 @@ type Allocations interface {
 	Read(ctx context.Context, q changedblocks.Query) (*changedblocks.Page, error)
 }
 
-// Sender opens the snapshots of this node for the agents of targets.
+// Sender opens the snapshots of this node, and fenced thick volumes, for the agents of targets.
 type Sender struct {
 	// Live reads from the API server, because a target was created just now.
 	Live        client.Reader
 	Node        string
 	Volumes     Volumes
 	Allocations Allocations
+	// Locks are those of the node service, under which volumes are fenced.
+	Locks Locks
 	// Wait delays the reading of a number of bytes. It is nil without a limit.
 	Wait func(ctx context.Context, bytes int) error
 }
@@ -57,6 +66,9 @@ func (s *Sender) Open(ctx context.Context, node string, r peer.Request) (*peer.O
 	source, err := s.get(ctx, wanted.Spec.Source, peer.ErrGone)
 	if err != nil {
 		return nil, err
+	}
+	if isMovedVolume(wanted, source) {
+		return s.openFenced(ctx, wanted, r)
 	}
 	if err := s.check(source); err != nil {
 		return nil, err
@@ -122,18 +134,24 @@ const accessSnapshot = "ro"
 
 // open opens a snapshot. base is nil to send all of it.
 func (s *Sender) open(object string, found, base *lvmd.Device) (*peer.Opened, error) {
-	id := volumecopy.Identity{Path: found.Path, Number: found.Number, Size: uint64(found.Size)}
-	opened, err := volumecopy.OpenSource(id)
-	if err != nil {
-		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
-	}
 	q := changedblocks.Query{VG: found.VolumeGroup, Target: found.Name, Encrypted: true}
 	baseSize := uint64(0)
 	if base != nil {
 		q.Base, baseSize = base.Name, uint64(base.Size)
 	}
+	return s.openDevice(object, found, s.ranges(q, uint64(found.Size)), baseSize)
+}
+
+// openDevice opens a logical volume to read the parts of it that ranges returns.
+func (s *Sender) openDevice(object string, found *lvmd.Device, ranges volumecopy.Ranges,
+	baseSize uint64) (*peer.Opened, error) {
+	id := volumecopy.Identity{Path: found.Path, Number: found.Number, Size: uint64(found.Size)}
+	opened, err := volumecopy.OpenSource(id)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
+	}
 	return &peer.Opened{
-		Source:   volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: s.ranges(q, id.Size)},
+		Source:   volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: ranges},
 		BaseSize: baseSize,
 		Content:  lvmd.Inherited(found.Tags),
 		Close:    opened.Close,

@@ -45,6 +45,14 @@ func (v volumes) Device(_ context.Context, class, name string) (*lvmd.Device, er
 	return v[name], nil
 }
 
+func (v volumes) FencedDevice(ctx context.Context, class, name, move string) (*lvmd.Device, error) {
+	d, err := v.Device(ctx, class, name)
+	if err == nil && lvmd.FencedBy(d.Tags) != move {
+		return nil, status.Error(codes.FailedPrecondition, "not fenced")
+	}
+	return d, err
+}
+
 // world is an API server with a copy "target" on node2 of the snapshot "snap" on node1.
 func world(t *testing.T, failing error, change func(target, source *topolvmv1.LogicalVolume),
 	others ...*topolvmv1.LogicalVolume) *Sender {

@@ -192,6 +192,9 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if move == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
 	}
+	if lv.Annotations[v1alpha1.FencedAnnotation] == move {
+		return r.confirm(ctx, lv, move)
+	}
 	if err := r.fence(ctx, lv.Status.VolumeID, move); err != nil {
 		text := status.Convert(err).Message()
 		log.FromContext(ctx).Info("cannot fence a volume", "volume", lv.Status.VolumeID, "cause", text)
@@ -201,6 +204,23 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 		return ctrl.Result{RequeueAfter: fenceRetry}, nil
 	}
 	return ctrl.Result{}, r.write(ctx, lv, move, "")
+}
+
+// confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
+// is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read.
+func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, move string) (ctrl.Result, error) {
+	tags, err := r.fences(ctx, lv)
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Info("cannot read the fence of a volume", "volume", lv.Status.VolumeID, "cause",
+			err.Error())
+		return ctrl.Result{RequeueAfter: fenceRetry}, nil
+	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+move:
+		return ctrl.Result{}, r.write(ctx, lv, move, "")
+	}
+	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program",
+		lv.Status.VolumeID, r.node.Node)
+	return ctrl.Result{RequeueAfter: fenceRetry}, r.write(ctx, lv, "", problem)
 }
 
 // fences returns the tags that fence a volume. A logical volume that does not exist has none.

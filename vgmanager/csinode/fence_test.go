@@ -197,6 +197,42 @@ func TestAVolumeThatGetsInUseWhileItIsFenced(t *testing.T) {
 	b.see("closed", "m1", "m1", "")
 }
 
+// TestAFenceThatIsConfirmedStays while this agent reads the volume, and if the tags cannot be read. If another program
+// has removed the tag, it is no longer confirmed.
+func TestAFenceThatIsConfirmedStays(t *testing.T) {
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	_, err := b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.devices.open = 1
+	for range 2 {
+		result, err := b.reconcile()
+		b.wantCode(err, codes.OK)
+		if result != (ctrl.Result{}) {
+			t.Errorf("open: %+v", result)
+		}
+		b.see("open", "m1", "m1", "")
+	}
+	b.volumes.err = errors.New("exit status 5")
+	result, err := b.reconcile()
+	b.wantCode(err, codes.OK)
+	if result.RequeueAfter != fenceRetry {
+		t.Errorf("not read: %+v", result)
+	}
+	b.see("not read", "m1", "m1", "")
+	b.volumes.err = nil
+	b.volumes.lv.Tags = nil
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("removed", "", "", "was removed from its logical volume")
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("removed, and open", "", "", "is open 1 times")
+	b.devices.open = 0
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("fenced again", "m1", "m1", "")
+}
+
 // TestAnInactiveVolumeIsFenced: it has no mapped device.
 func TestAnInactiveVolumeIsFenced(t *testing.T) {
 	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")

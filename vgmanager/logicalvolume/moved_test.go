@@ -139,6 +139,7 @@ var moveOperations = map[string]moveOperation{
 				w.Errorf("%s: copied %+v", what, last.Round)
 			}
 		}},
+	"copy of a thick volume": thickCopy,
 	"removal of a target": {before: (*world).target,
 		ask:    func(w *world) { w.must(w.api.Delete(w.Context(), w.get("t"))) },
 		object: "t", check: func(w *world, what string) {

@@ -22,8 +22,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
-// receive brings the logical volume of the target of a move to the snapshot that its spec names, and writes the record
-// of this round to an annotation. The spec of the target changes with each round.
+// receive brings the logical volume of the target of a move to the source that its spec names, a snapshot or a fenced
+// thick volume, and writes the record of this round to an annotation. The source of a thin volume changes with each
+// round.
 func (r *Reconciler) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	record := recordOf(lv)
 	again, err := r.receiveRound(ctx, lv, &record)
@@ -101,7 +102,7 @@ func (r *Reconciler) receiveRound(ctx context.Context, lv *topolvmv1.LogicalVolu
 		complete(record, uint64(device.Size))
 		return 0, nil
 	case roundRestart:
-		return r.restart(ctx, lv, round)
+		return r.restart(ctx, lv, device, round)
 	case roundBegin:
 		if err := r.Volumes.BeginRound(ctx, class, name(lv), uid, lv.Spec.Source); err != nil {
 			return 0, err
@@ -150,8 +151,9 @@ func planRound(tags lvmd.Round, source, base string, poolZeroes bool) roundStep 
 	return roundRestart
 }
 
-// restart removes the logical volume of a target. The next call creates another one.
-func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume,
+// restart removes the logical volume of a target. The next call creates another one. A thick one is kept, and all of it
+// is written again: a removed one would leave its data on the disks.
+func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, device *lvmd.Device,
 	round lvmd.Round) (time.Duration, error) {
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
@@ -159,6 +161,10 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	log.FromContext(ctx).Info("copying all data of a volume again", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv),
 		"source", lv.Spec.Source, "cause", fmt.Sprintf("the logical volume has the base %q and parts of %q", round.Base,
 			round.Source))
+	if device.ThinPool == "" && round.Base == "" {
+		return time.Millisecond, r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID),
+			lv.Spec.Source)
+	}
 	return time.Millisecond, r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID))
 }
 
@@ -174,8 +180,8 @@ func (r *Reconciler) copyRound(ctx context.Context, lv *topolvmv1.LogicalVolume,
 		record.Seconds = progress.Took.Seconds()
 	}
 	if errors.Is(err, volumecopy.ErrDiffers) {
-		_, failed := r.restart(ctx, lv, round)
-		return 0, status.Errorf(codes.Aborted, "%v: all data is copied again (%s)", err, removalOf(failed))
+		_, failed := r.restart(ctx, lv, device, round)
+		return 0, status.Errorf(codes.Aborted, "%v: all data is copied again (%s)", err, restartOf(failed))
 	}
 	if err != nil {
 		return 0, codedCopyError(err)
@@ -193,11 +199,11 @@ func (r *Reconciler) copyRound(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	return 0, nil
 }
 
-func removalOf(err error) string {
+func restartOf(err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return "the logical volume was removed"
+	return "from the beginning"
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
@@ -206,7 +212,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, lv *topolvmv1.LogicalVolume
 	source := &topolvmv1.LogicalVolume{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
 	if apierrors.IsNotFound(err) {
-		return copies.Progress{}, status.Errorf(codes.NotFound, "snapshot %s no longer exists", lv.Spec.Source)
+		return copies.Progress{}, status.Errorf(codes.NotFound, "source %s no longer exists", lv.Spec.Source)
 	}
 	if err != nil {
 		return copies.Progress{}, fmt.Errorf("read LogicalVolume %s: %w", lv.Spec.Source, err)

@@ -212,6 +212,26 @@ func (e *Engine) exclusively(ctx context.Context, class, name string, step func(
 	return e.attempt(ctx, class, e.lvm.Report, step)
 }
 
+// FencedDevice returns the device of a volume that is fenced for the VolumeMove with the UID move, so that nothing
+// writes to it. It reads the tags again. It returns FailedPrecondition if the volume is not fenced for this move, and
+// the errors of Device.
+func (e *Engine) FencedDevice(ctx context.Context, class, name, move string) (*Device, error) {
+	var found *Device
+	err := e.exclusively(ctx, class, name, func(l classView) (err error) {
+		lv := l.volume(name)
+		if lv == nil {
+			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+		}
+		if fenced := FencedBy(lv.Tags); fenced != move || move == "" || IsCopying(lv.Tags) {
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove "+
+				"with the UID %q, so it can change while it is copied (fenced for: %q)", l.vg.Name, name, move, fenced)
+		}
+		found, err = e.deviceIn(ctx, l, lv)
+		return err
+	})
+	return found, err
+}
+
 // Adopt makes the logical volume of the target with a UID that of the volume that was moved, in one commit. tags are
 // those of the volume's object. It returns the size in bytes. If that was done before, it only returns the size. It
 // returns FailedPrecondition if the target does not have all data of a snapshot, or its removal has begun.

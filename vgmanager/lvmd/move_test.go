@@ -269,3 +269,37 @@ func TestMovesWhenTheReadFails(t *testing.T) {
 	seeTags(t, "after", fake, moved, "lvms.uid=t", "lvms.pv=move", "lvms.cluster=c", CopyingTag, SparseTag,
 		"lvms.copy-of=s1")
 }
+
+// TestAFencedDevice is returned only for the move for which the volume is fenced, from a new report.
+func TestAFencedDevice(t *testing.T) {
+	e, fake := newEngine(t)
+	ctx := t.Context()
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+	must(t, err)
+	get := func(what, name, move string, code codes.Code) {
+		t.Helper()
+		for range 2 {
+			d, err := e.FencedDevice(ctx, "thick", name, move)
+			wantCode(t, what, err, code)
+			if err == nil && (d.Name != "a" || d.Size != 8*mib || d.ThinPool != "" || d.ReadOnly) {
+				t.Errorf("%s: %+v", what, d)
+			}
+		}
+	}
+	get("not fenced", "a", "m", codes.FailedPrecondition)
+	get("for no move", "a", "", codes.FailedPrecondition)
+	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m"}, nil))
+	get("fenced", "a", "m", codes.OK)
+	get("another move", "a", "n", codes.FailedPrecondition)
+	get("another volume", "b", "m", codes.NotFound)
+	// Another program removes the tag.
+	must(t, fake.LVChangeTags(ctx, lvm.LVTagOptions{VG: "thick", Name: "a", Remove: []string{FencedTagPrefix + "m"}}))
+	get("tag removed", "a", "m", codes.FailedPrecondition)
+	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m", CopyingTag}, nil))
+	get("without its data", "a", "m", codes.FailedPrecondition)
+	must(t, e.TagLV(ctx, "thick", "a", nil, []string{CopyingTag}))
+	fake.Fail("Report", errLVM)
+	if _, err := e.FencedDevice(ctx, "thick", "a", "m"); err == nil || status.Code(err) == codes.NotFound {
+		t.Errorf("the read failed: %v", err)
+	}
+}
