@@ -146,7 +146,7 @@ func newBalance(cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 		size, node := lv.Spec.Size.Value(), b.nodes[lv.Spec.NodeName]
 		node.Provisioned += size
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
-		if whyStays(lv, class, thin) == "" && openMove(moves, claim) == nil &&
+		if thin[class] && whyStays(lv) == "" && openMove(moves, claim) == nil &&
 			lv.Annotations[v1alpha1.MoveAnnotation] == "" {
 			b.volumes[node.Node] = append(b.volumes[node.Node],
 				BalanceMove{DeviceClass: class, Claim: claim, Size: size, From: node.Node})

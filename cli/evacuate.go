@@ -20,26 +20,29 @@ import (
 // evacuation is what evacuate does with the volumes of a node.
 type evacuation struct {
 	node string
-	// moves are the claims whose volumes are moved, sorted.
+	// moves are the claims whose volumes are moved, sorted. thick has those of thick volumes, with their size in bytes.
 	moves []string
+	thick map[string]int64
 	// stay says why other volumes cannot be moved, sorted.
 	stay []string
 	// running are the claims that are being moved already.
 	running []string
-	// size is the size of the volumes that are moved, and allocated the data that is copied, at most, in bytes.
+	// size is the size of the volumes that are moved, and allocated the data of thin ones, at most, in bytes.
 	size, allocated int64
-	// free is the free capacity for each device class on the other nodes.
+	// free is the free capacity for each device class on the other nodes. With redundancy, less of it can be used.
 	free map[string]int64
 }
 
 func (e *environment) evacuateCommand() *cobra.Command {
 	w, rate := &writing{}, "100Mi"
 	command := &cobra.Command{Use: "evacuate NODE", Short: "Move all volumes of a node to other nodes",
-		Long: `Create a VolumeMove for each thin volume of a node, and say which volumes cannot be moved, and why. The data is
-copied while Pods use the volumes. Each volume is switched when no Pod that is bound to a node uses its claim: the next
-step is kubectl drain, which ends the Pods and keeps new ones from the node.
+		Long: `Create a VolumeMove for each volume of a node, and say which volumes cannot be moved, and why. The data of thin
+volumes is copied while Pods use them; that of thick volumes, which have no snapshots, only while no Pod uses them. Each
+volume is switched when no Pod that is bound to a node uses its claim: the next step is kubectl drain, which ends the
+Pods and keeps new ones from the node.
 
-The forecast is for the data that is allocated in the thin pools, with two copies at once, at the rate of --rate. The
+The forecast is for the data that is allocated in the thin pools, with two copies at once, at the rate of --rate. For a
+thick volume, it is how long its Pods cannot start: all of it is copied, and then read again to compare the copy. The
 operator selects the nodes; it does not exceed their free capacity.`,
 		Example: `  # What would be moved, how long would it take, and what would stay?
   kubectl lvms evacuate worker-1 --dry-run
@@ -136,23 +139,27 @@ func (s *source) planEvacuation(ctx context.Context, node string) (*evacuation, 
 // newEvacuation decides what happens to the volumes of a node.
 func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 	statuses []v1alpha1.LVMVolumeGroupNodeStatus, moves []v1alpha1.VolumeMove) *evacuation {
-	p := &evacuation{node: node, free: map[string]int64{}}
+	p := &evacuation{node: node, free: map[string]int64{}, thick: map[string]int64{}}
 	largest := map[string]int64{}
 	used := map[string]int64{}
+	thin := thinClasses(cluster)
 	for i := range statuses {
 		for _, group := range statuses[i].Status.NodeStatus {
-			pool := group.ThinPool
-			switch {
-			case pool == nil:
-			case statuses[i].Name == node:
+			free, pool := group.Free, group.ThinPool
+			switch isThin := thin[group.Name]; {
+			case isThin && pool == nil:
+				continue
+			case isThin && statuses[i].Name == node:
 				used[group.Name] = int64(float64(pool.Size.Value()) / 100 * float64(pool.DataPercent))
-			case pool.Free != nil:
-				p.free[group.Name] += pool.Free.Value()
-				largest[group.Name] = max(largest[group.Name], pool.Free.Value())
+			case isThin:
+				free = pool.Free
+			}
+			if statuses[i].Name != node && free != nil {
+				p.free[group.Name] += free.Value()
+				largest[group.Name] = max(largest[group.Name], free.Value())
 			}
 		}
 	}
-	thin := thinClasses(cluster)
 	sizes := map[string]int64{}
 	for i := range volumes {
 		lv := &volumes[i]
@@ -162,9 +169,12 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
 		size := lv.Spec.Size.Value()
-		why := whyStays(lv, class, thin)
+		isThin, known := thin[class]
+		why := whyStays(lv)
 		switch {
 		case why != "":
+		case !known:
+			why = fmt.Sprintf("the LVMCluster has no device class %q", class)
 		case openMove(moves, claim) != nil:
 			p.running = append(p.running, claim)
 			continue
@@ -174,7 +184,11 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		default:
 			p.moves = append(p.moves, claim)
 			p.size += size
-			sizes[class] += size
+			if isThin {
+				sizes[class] += size
+			} else {
+				p.thick[claim] = size
+			}
 			continue
 		}
 		p.stay = append(p.stay, fmt.Sprintf("%s (%s): %s", cmp.Or(claim, "volume"), lv.Name, why))
@@ -197,8 +211,8 @@ func thinClasses(cluster *v1alpha1.LVMCluster) map[string]bool {
 	return thin
 }
 
-// whyStays returns why a volume of a device class cannot be moved to any node, or "".
-func whyStays(lv *topolvmv1.LogicalVolume, class string, thin map[string]bool) string {
+// whyStays returns why a volume cannot be moved to any node, or "".
+func whyStays(lv *topolvmv1.LogicalVolume) string {
 	switch {
 	case lv.Spec.AccessType == "ro":
 		return "it is a snapshot: snapshots stay on their node"
@@ -206,29 +220,43 @@ func whyStays(lv *topolvmv1.LogicalVolume, class string, thin map[string]bool) s
 		return "its claim is not known"
 	case !lv.DeletionTimestamp.IsZero() || lv.Status.VolumeID == "":
 		return "it is being created or deleted"
-	case !thin[class]:
-		return fmt.Sprintf("device class %s has no thin pool", class)
 	}
 	return ""
 }
+
+// copyTime returns how long bytes take at a rate in bytes for each second, at least a second.
+func copyTime(bytes, rate int64) time.Duration {
+	return max(time.Second, time.Duration(float64(bytes)/float64(rate)*float64(time.Second)).Round(time.Second))
+}
+
+// thickPause returns how long Pods cannot start while a thick volume is moved. All of it is read twice: to copy it, and
+// to compare the copy.
+func thickPause(size, rate int64) time.Duration { return copyTime(size, rate) + copyTime(size, rate) }
 
 func amountOf(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
 
 // text describes the evacuation, with a forecast for a rate in bytes for each second.
 func (p *evacuation) text(rate int64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Node %s: %s can be moved, %s, with at most %s of data.\n", p.node,
+	fmt.Fprintf(&b, "Node %s: %s can be moved, %s. The thin ones have at most %s of data.\n", p.node,
 		countOf(len(p.moves), "volume", "volumes"), amountOf(p.size), amountOf(p.allocated))
 	for _, class := range slices.Sorted(maps.Keys(p.free)) {
 		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(p.free[class]), class)
 	}
 	if p.allocated > 0 {
-		duration := time.Duration(float64(p.allocated) / float64(rate) * float64(time.Second)).Round(time.Second)
-		fmt.Fprintf(&b, "At %s for each second, the copies take at most about %s.\n", amountOf(rate), max(duration,
-			time.Second))
+		fmt.Fprintf(&b, "At %s for each second, the copies of the thin volumes take at most about %s.\n",
+			amountOf(rate), copyTime(p.allocated, rate))
+	}
+	if len(p.thick) > 0 {
+		b.WriteString("Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n")
 	}
 	for _, claim := range p.moves {
-		fmt.Fprintf(&b, "  move  %s\n", claim)
+		fmt.Fprintf(&b, "  move  %s", claim)
+		if size, thick := p.thick[claim]; thick {
+			fmt.Fprintf(&b, ": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(size),
+				thickPause(size, rate), amountOf(rate))
+		}
+		b.WriteString("\n")
 	}
 	for _, claim := range p.running {
 		fmt.Fprintf(&b, "  moves already  %s\n", claim)

@@ -31,9 +31,10 @@ func (e *environment) moveCommands() []*cobra.Command {
 func (e *environment) moveCommand() *cobra.Command {
 	w, to := &writing{}, ""
 	command := &cobra.Command{Use: "move CLAIM", Short: "Move the volume of a claim to another node",
-		Long: `Move the thin volume of a claim to another node. It creates a VolumeMove. The data is copied while Pods use
-the volume. When no Pod that is bound to a node uses the claim, the volume is switched to the other node. Until then,
-you can delete the VolumeMove, and the volume stays on its node.
+		Long: `Move the volume of a claim to another node. It creates a VolumeMove. The data of a thin volume is copied while
+Pods use it. A thick volume has no snapshots: it is copied only while no Pod uses it, and its Pods cannot start until
+that is complete. When no Pod that is bound to a node uses the claim, the volume is switched to the other node. Until
+then, you can delete the VolumeMove, and the volume stays on its node.
 
 If a VolumeMove of the claim has not ended, the command shows the progress of that one. A claim is NAME in the namespace
 of -n, or NAMESPACE/NAME.`,
@@ -85,8 +86,11 @@ func (e *environment) move(command *cobra.Command, w *writing, claim, to string)
 		return printMoves(t, move)
 	}
 	if move.Name == "" {
-		fmt.Fprintf(t.out, "The volume of the claim %s is copied to %s while Pods use it, "+
-			"and switched when no Pod does.\n", claim, cmp.Or(to, "another node"))
+		text, err := s.whatMoveDoes(ctx, claim, cmp.Or(to, "another node"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(t.out, text)
 		if err := t.confirm(ctx, w, "Move the volume?"); err != nil {
 			return err
 		}
@@ -98,6 +102,37 @@ func (e *environment) move(command *cobra.Command, w *writing, claim, to string)
 		return nil
 	}
 	return e.followMove(ctx, s.client, w, t, move)
+}
+
+// moveRate is the assumption for the forecast of a move, in bytes for each second.
+const moveRate = 100 << 20
+
+// whatMoveDoes describes the move of a claim's volume to a node. That of a thick volume has a forecast of the pause.
+func (s *source) whatMoveDoes(ctx context.Context, claim, to string) (string, error) {
+	clusters, err := s.clusters(ctx)
+	if err != nil {
+		return "", err
+	}
+	volumes, err := s.volumes(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range volumes {
+		lv := &volumes[i]
+		if lv.Annotations[v1alpha1.ClaimAnnotation] != claim || lv.Annotations[v1alpha1.MoveAnnotation] != "" ||
+			lv.Spec.AccessType == "ro" {
+			continue
+		}
+		size := lv.Spec.Size.Value()
+		class := cmp.Or(lv.Spec.DeviceClass, clusters[0].Spec.Storage.DefaultDeviceClass())
+		if thin, known := thinClasses(&clusters[0])[class]; known && !thin {
+			return fmt.Sprintf("The volume of the claim %s is thick: it is copied to %s only while no Pod uses it, "+
+				"and its Pods cannot start for about %s at %s for each second. Then it is switched.", claim, to,
+				thickPause(size, moveRate), amountOf(moveRate)), nil
+		}
+	}
+	return fmt.Sprintf("The volume of the claim %s is copied to %s while Pods use it, and switched when no Pod does.",
+		claim, to), nil
 }
 
 // operatorNamespace returns the namespace of the LVMCluster, which is that of the operator.
@@ -192,7 +227,7 @@ func (e *environment) followMove(ctx context.Context, c client.Client, w *writin
 // progressOfMove returns a line about a move.
 func progressOfMove(m *v1alpha1.VolumeMove) string {
 	text := cmp.Or(string(m.Status.Phase), string(v1alpha1.MovePending))
-	if m.Status.Phase == v1alpha1.MoveCopying && m.Status.TotalBytes > 0 {
+	if m.Status.Phase == v1alpha1.MoveCopying && m.Status.TotalBytes > 0 && !m.Status.Thick {
 		text += fmt.Sprintf(" (round %d, %d%%)", m.Status.Round, percentOf(m.Status.CopiedBytes, m.Status.TotalBytes))
 	}
 	return text + ": " + cmp.Or(single(m.Status.Message), "the operator has not begun")

@@ -37,10 +37,11 @@ func moveVolume(name, claim, class, size string) *topolvmv1.LogicalVolume {
 	return lv
 }
 
+// poolOn has the free capacity of a node in the classes thin and thick.
 func poolOn(node, free string) *v1alpha1.LVMVolumeGroupNodeStatus {
 	s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: node}}
 	s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "thin", ThinPool: &v1alpha1.ThinPoolStatus{Name: "pool",
-		Size: resource.MustParse("100Gi"), DataPercent: 10, Free: quantity(free)}}}
+		Size: resource.MustParse("100Gi"), DataPercent: 10, Free: quantity(free)}}, {Name: "thick", Free: quantity("3Gi")}}
 	return s
 }
 
@@ -114,6 +115,23 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// TestMoveOfAThickVolume: it says that the Pods must end first, and how long they cannot start.
+func TestMoveOfAThickVolume(t *testing.T) {
+	own := moveVolume("moved-1", "shop/thick", "thin", "1Gi")
+	own.Annotations[v1alpha1.MoveAnnotation] = "1"
+	c := clientOf(clusterWithClasses(), own, moveVolume("pvc-1", "shop/thick", "thick", "10Gi"),
+		moveVolume("pvc-2", "shop/data", "thin", "10Gi"))
+	got := run(t, c, "move", "shop/thick", "--to", "worker-2", "--yes", "--wait=false")
+	if got.code != 0 || !strings.Contains(got.out, "The volume of the claim shop/thick is thick: it is copied to worker-2 "+
+		"only while no Pod uses it, and its Pods cannot start for about 3m24s at 100Mi for each second.") {
+		t.Errorf("got %+v", got)
+	}
+	got = run(t, c, "move", "shop/data", "--yes", "--wait=false")
+	if got.code != 0 || !strings.Contains(got.out, "is copied to another node while Pods use it") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestEvacuate: what can be moved, what stays with the numbers, and the forecast.
 func TestEvacuate(t *testing.T) {
 	snapshot := moveVolume("snapshot-1", "shop/snap", "thin", "1Gi")
@@ -126,26 +144,32 @@ func TestEvacuate(t *testing.T) {
 	running.Name = "running"
 	c := clientOf(clusterWithClasses(), moveVolume("pvc-1", "shop/data", "thin", "8Gi"),
 		moveVolume("pvc-2", "shop/more", "thin", "12Gi"), moveVolume("pvc-3", "shop/large", "thin", "60Gi"),
-		moveVolume("pvc-4", "shop/thick", "thick", "1Gi"), moveVolume("pvc-5", "shop/running", "thin", "1Gi"), snapshot,
+		moveVolume("pvc-4", "shop/thick", "thick", "1Gi"), moveVolume("pvc-6", "shop/thick-large", "thick", "4Gi"),
+		moveVolume("pvc-7", "shop/unknown", "other", "1Gi"), moveVolume("pvc-5", "shop/running", "thin", "1Gi"), snapshot,
 		elsewhere, own, running, poolOn("worker-1", "20Gi"), poolOn("worker-2", "50Gi"), poolOn("worker-3", "30Gi"))
 	got := run(t, c, "evacuate", "worker-1", "--dry-run")
-	for _, want := range []string{"Node worker-1: 2 volumes can be moved, 20Gi, with at most 10Gi of data.",
-		"The other nodes have 80Gi free in device class thin.", "At 100Mi for each second, the copies take at most about 1m42s.",
-		"  move  shop/data\n  move  shop/more\n  moves already  shop/running\n",
+	for _, want := range []string{"Node worker-1: 3 volumes can be moved, 21Gi. The thin ones have at most 10Gi of data.\n",
+		"The other nodes have 80Gi free in device class thin.", "The other nodes have 6Gi free in device class thick.\n",
+		"At 100Mi for each second, the copies of the thin volumes take at most about 1m42s.\n" +
+			"Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n",
+		"  move  shop/data\n  move  shop/more\n  move  shop/thick: thick, 1Gi, its Pods cannot start for about 20s at 100Mi " +
+			"for each second\n  moves already  shop/running\n",
 		"  stays  shop/large (pvc-3): it has 60Gi, and the other nodes have at most 50Gi free in device class thin\n",
-		"  stays  shop/snap (snapshot-1): it is a snapshot", "  stays  shop/thick (pvc-4): device class thick has no thin pool"} {
+		"  stays  shop/thick-large (pvc-6): it has 4Gi, and the other nodes have at most 3Gi free in device class thick\n",
+		"  stays  shop/unknown (pvc-7): the LVMCluster has no device class \"other\"\n",
+		"  stays  shop/snap (snapshot-1): it is a snapshot"} {
 		if !strings.Contains(got.err, want) {
 			t.Errorf("%q is missing in %s", want, got.err)
 		}
 	}
-	if got.code != 0 || strings.Count(got.out, "kind: VolumeMove") != 2 || len(movesIn(t, c)) != 1 {
+	if got.code != 0 || strings.Count(got.out, "kind: VolumeMove") != 3 || len(movesIn(t, c)) != 1 {
 		t.Errorf("dry run: %+v", got)
 	}
 	got = run(t, c, "evacuate", "worker-1", "--yes")
-	if got.code != exitProblems || len(movesIn(t, c)) != 3 || !strings.Contains(got.out, "kubectl drain worker-1") {
+	if got.code != exitProblems || len(movesIn(t, c)) != 4 || !strings.Contains(got.out, "kubectl drain worker-1") {
 		t.Errorf("got %+v", got)
 	}
-	if got = run(t, c, "evacuate", "worker-1", "--yes"); len(movesIn(t, c)) != 3 {
+	if got = run(t, c, "evacuate", "worker-1", "--yes"); len(movesIn(t, c)) != 4 {
 		t.Errorf("called twice: %+v", got)
 	}
 	if got = run(t, c, "evacuate", "worker-1", "--rate", "0"); got.code != exitError ||

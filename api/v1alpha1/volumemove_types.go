@@ -4,9 +4,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// VolumeMove moves the thin volume of a claim to another node. The data is copied while Pods use the volume. When no
-// Pod uses it, the volume is switched to the other node. Until then, deleting the VolumeMove leaves the volume on its
-// node. A VolumeMove must be created in the namespace of the operator.
+// VolumeMove moves the volume of a claim to another node. The data of a thin volume is copied while Pods use it. A
+// thick volume has no snapshots, so it is copied when no Pod uses it. Then the volume is switched to the other node.
+// Until then, deleting the VolumeMove leaves the volume on its node. A VolumeMove must be created in the namespace of
+// the operator.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -53,7 +54,8 @@ type VolumeMoveSpec struct {
 	NodeName string `json:"nodeName,omitempty"`
 
 	// maxPause is the time for which Pods may have to wait for the volume during the switch, at least 1s. As long as
-	// the changes since the last copy are expected to take longer, they are copied again first. The default is 30s.
+	// the changes since the last copy are expected to take longer, they are copied again first. The default is 30s. It
+	// has no effect on a thick volume, for which Pods wait as long as the copy takes.
 	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
@@ -99,10 +101,12 @@ const (
 	// because of the cause in the message.
 	// What to do: wait, or as the message says.
 	MovePending VolumeMovePhase = "Pending"
-	// MoveCopying sets Moved to False: the data is being copied while Pods can use the volume. What to do: wait.
+	// MoveCopying sets Moved to False: the data is being copied. Pods can use a thin volume meanwhile, and not a thick
+	// one.
+	// What to do: wait; to have a thick volume on its node again at once, delete the VolumeMove.
 	MoveCopying VolumeMovePhase = "Copying"
-	// MoveWaitingForPods sets Moved to False: the target has a recent copy of the data, and Pods on the source node use
-	// the volume.
+	// MoveWaitingForPods sets Moved to False: Pods on the source node use the volume. The target has a recent copy of a
+	// thin volume; a thick volume is copied when the Pods have ended.
 	// What to do: end the Pods in `status.pods`, for example with `kubectl drain`, so that they start on the target node.
 	MoveWaitingForPods VolumeMovePhase = "WaitingForPods"
 	// MoveSwitching sets Moved to False: nobody can use the volume while the last changes are copied and the volume is
@@ -147,6 +151,10 @@ type VolumeMoveStatus struct {
 	// deviceClass is the device class of the volume on both nodes.
 	// +optional
 	DeviceClass string `json:"deviceClass,omitempty"`
+
+	// thick is true if the volume is thick: it is copied only while no Pod uses it.
+	// +optional
+	Thick bool `json:"thick,omitempty"`
 
 	// queuePosition is the place among the moves that wait for the same nodes. The first one is 1.
 	// +optional

@@ -90,10 +90,15 @@ func (c *Controller) createSnapshot(ctx context.Context, s *state, round int) er
 	return c.create(ctx, lv)
 }
 
-// createTarget creates the copy on the target node. Volumes of the spread group keep away from it.
-func (c *Controller) createTarget(ctx context.Context, s *state, snapshot *topolvmv1.LogicalVolume) error {
+// createTarget creates the copy on the target node. Volumes of the spread group keep away from it. The source is a
+// snapshot, or the volume itself if it is thick and fenced: then the target is for the present fence only.
+func (c *Controller) createTarget(ctx context.Context, s *state, source *topolvmv1.LogicalVolume) error {
 	lv := s.newVolume(targetName(s.move), s.move.Status.TargetNode)
-	lv.Spec.Source = snapshot.Name
+	lv.Spec.Source = source.Name
+	if source == s.volume {
+		lv.Spec.Size = s.sizeOfThick()
+		lv.Annotations[v1alpha1.FenceTimeAnnotation] = s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
+	}
 	lv.Spec.AccessType = accessVolume
 	lv.Spec.LvcreateOptionClass = s.volume.Spec.LvcreateOptionClass
 	lv.Annotations[v1alpha1.MoveVolumeAnnotation] = s.volume.Status.VolumeID

@@ -40,6 +40,8 @@ func pending(format string, args ...any) error {
 // start are the facts with which a move begins.
 type start struct {
 	class, source, target string
+	// thick: the volume has no snapshots.
+	thick bool
 }
 
 // begin checks whether a volume can be moved, waits for its turn, and selects the target node. It returns a
@@ -48,7 +50,7 @@ func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
 	if err := s.movable(); err != nil {
 		return start{}, err
 	}
-	class, err := c.classOf(ctx, s)
+	class, thick, err := c.classOf(ctx, s)
 	if err != nil {
 		return start{}, err
 	}
@@ -74,7 +76,7 @@ func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
 	if err := turn(s.move, source, target, moves.Items); err != nil {
 		return start{}, err
 	}
-	return start{class: class, source: source, target: target}, nil
+	return start{class: class, source: source, target: target, thick: thick}, nil
 }
 
 // movable returns an error if the volume of the claim cannot be moved, or not now.
@@ -114,30 +116,25 @@ func (s *state) movable() error {
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list;watch
 
-// classOf returns the device class of the volume. It must have a thin pool: the copies are made of snapshots.
-func (c *Controller) classOf(ctx context.Context, s *state) (string, error) {
+// classOf returns the device class of the volume, and whether its volumes are thick.
+func (c *Controller) classOf(ctx context.Context, s *state) (name string, thick bool, err error) {
 	clusters := &v1alpha1.LVMClusterList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
-		return "", fmt.Errorf("list LVMClusters: %w", err)
+		return "", false, fmt.Errorf("list LVMClusters: %w", err)
 	}
-	name := s.volume.Spec.DeviceClass
+	name = s.volume.Spec.DeviceClass
 	for i := range clusters.Items {
 		storage := &clusters.Items[i].Spec.Storage
 		if name == "" {
 			name = storage.DefaultDeviceClass()
 		}
 		for _, class := range storage.DeviceClasses {
-			if class.Name != name {
-				continue
+			if class.Name == name {
+				return name, class.ThinPoolConfig == nil, nil
 			}
-			if class.ThinPoolConfig == nil {
-				return "", refused("device class %s of volume %s has no thin pool (thinPoolConfig): only thin volumes "+
-					"can be moved, because the data is copied from snapshots", name, s.volume.Name)
-			}
-			return name, nil
 		}
 	}
-	return "", pending("no LVMCluster has device class %q of volume %s", name, s.volume.Name)
+	return "", false, pending("no LVMCluster has device class %q of volume %s", name, s.volume.Name)
 }
 
 // alone returns an error if another move of the claim has not ended and is older. A move that only keeps the old
@@ -247,7 +244,8 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string,
 	return all, nil
 }
 
-// addMoves adds the volumes of moves whose targets the cache does not have yet.
+// addMoves adds the volumes of moves whose targets the cache does not have yet. The target of a thick volume is created
+// when no Pod uses the volume.
 func addMoves(requested map[string]int64, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
 	class string) {
 	known := map[string]bool{}
@@ -256,7 +254,8 @@ func addMoves(requested map[string]int64, volumes []topolvmv1.LogicalVolume, mov
 	}
 	for i := range moves {
 		m := &moves[i]
-		if m.Status.Phase == v1alpha1.MoveCopying && m.Status.DeviceClass == class && !known[targetName(m)] {
+		waits := m.Status.Thick && m.Status.Phase == v1alpha1.MoveWaitingForPods
+		if (waits || m.Status.Phase == v1alpha1.MoveCopying) && m.Status.DeviceClass == class && !known[targetName(m)] {
 			requested[m.Status.TargetNode] += m.Status.TotalBytes
 		}
 	}

@@ -9,6 +9,8 @@
 //  4. the switch: one patch of the LogicalVolume, which is on the target node from then on;
 //  5. the logical volume on the source node gets an owner of its own, which is deleted after keepSource.
 //
+// A thick volume has no snapshots: instead of steps 1 to 3, it is fenced when no Pod uses it, and then copied itself.
+//
 // Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
 // action. It does not depend on what it has written to the status, apart from the selected nodes. So it can be killed
 // at any time, and continues. Until the switch, a move is undone by the deletion of what was created for it.
@@ -181,6 +183,7 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 	status.SourceNode = facts.source
 	status.TargetNode = facts.target
 	status.DeviceClass = facts.class
+	status.Thick = facts.thick
 	status.PersistentVolume = s.pv.Name
 	status.TotalBytes = s.volume.Spec.Size.Value()
 	log.FromContext(ctx).Info("begin to move a volume", "lv", s.volume.Status.VolumeID, "claim",

@@ -3,7 +3,6 @@
 package volumemove
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,9 +94,13 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 
 // TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end,
 // with the last write.
-func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) {
+func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "thin", 15) }
+
+// survivesKills kills the operator at each write of a move, of which there are at least a number.
+func survivesKills(t *testing.T, class string, least int) {
+	t.Helper()
 	for n := 1; ; n++ {
-		w := newWorld(t, fmt.Sprintf("kill-%d", n))
+		w := newWorldOf(t, fmt.Sprintf("kill-%s-%d", class, n), class)
 		w.move.Spec.KeepSource = &metav1.Duration{}
 		w.start()
 		calls := w.stop(n, isWrite)
@@ -116,7 +119,7 @@ func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) {
 			t.Errorf("killed at write %d: left: %v", n, own)
 		}
 		if !killed {
-			if n < 15 {
+			if n < least {
 				t.Errorf("killed at %d writes only", n)
 			}
 			return
@@ -126,10 +129,14 @@ func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) {
 
 // TestAMoveIsUndone: the operator is killed at each write, and the VolumeMove is deleted before it runs again. The
 // volume is on one of the nodes, can be used there, and nothing is left.
-func TestAMoveIsUndone(t *testing.T) {
+func TestAMoveIsUndone(t *testing.T) { isUndone(t, "thin", 8) }
+
+// isUndone deletes a move after each of its writes. The volume is on its node after a number of them at least.
+func isUndone(t *testing.T, class string, least int) {
+	t.Helper()
 	nodes := map[string]int{}
 	for n := 1; ; n++ {
-		w := newWorld(t, fmt.Sprintf("undo-%d", n))
+		w := newWorldOf(t, fmt.Sprintf("undo-%s-%d", class, n), class)
 		w.start()
 		calls := w.stop(n, isWrite)
 		for range 12 {
@@ -146,7 +153,7 @@ func TestAMoveIsUndone(t *testing.T) {
 		w.wantOn(node)
 		nodes[node[len(node)-1:]]++
 		if !killed {
-			if nodes["a"] < 8 || nodes["b"] < 2 {
+			if nodes["a"] < least || nodes["b"] < 2 {
 				t.Errorf("the volume was on these nodes in the end: %v", nodes)
 			}
 			return
@@ -155,9 +162,12 @@ func TestAMoveIsUndone(t *testing.T) {
 }
 
 // TestAFailedReadChangesNothing: each read fails once. The move is completed.
-func TestAFailedReadChangesNothing(t *testing.T) {
+func TestAFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin") }
+
+func failsToRead(t *testing.T, class string) {
+	t.Helper()
 	for n := 1; ; n += 13 {
-		w := newWorld(t, fmt.Sprintf("read-%d", n))
+		w := newWorldOf(t, fmt.Sprintf("read-%s-%d", class, n), class)
 		w.move.Spec.KeepSource = &metav1.Duration{}
 		w.start()
 		reads := 0
@@ -307,13 +317,10 @@ func TestAVolumeThatIsExpandedIsMoved(t *testing.T) {
 // TestMovesThatDoNotBegin: nothing is created, and the message says why and what to do.
 func TestMovesThatDoNotBegin(t *testing.T) {
 	for name, test := range map[string]struct {
-		class string
 		do    func(*world)
 		phase v1alpha1.VolumeMovePhase
 		says  string
 	}{
-		"nothick": {class: "thick", phase: v1alpha1.MoveFailed,
-			says: "device class thick of volume nothick-pv has no thin pool"},
 		"same": {do: func(w *world) { w.move.Spec.NodeName = w.a() }, phase: v1alpha1.MoveFailed,
 			says: "is on node same-a already"},
 		"noclaim": {do: func(w *world) { w.move.Spec.Claim.Name = "other" }, phase: v1alpha1.MovePending,
@@ -353,7 +360,7 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 		}, phase: v1alpha1.MovePending, says: "VolumeMove a-older moves the volume of claim older/data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldOf(t, name, cmp.Or(test.class, "thin"))
+			w := newWorld(t, name)
 			if test.do != nil {
 				test.do(w)
 			}

@@ -21,7 +21,7 @@ const (
 	begin
 	// createSnapshot creates the snapshot of round step.round.
 	createSnapshot
-	// createTarget creates the target as a copy of the snapshot step.snapshot.
+	// createTarget creates the target as a copy of step.snapshot: a snapshot, or the thick volume itself.
 	createTarget
 	// copyRound has the target copy the snapshot step.snapshot.
 	copyRound
@@ -91,7 +91,10 @@ func plan(s *state, now, fenceAfter time.Time) step {
 	if why := s.problem(); why != "" {
 		return s.undo(v1alpha1.MoveFailed, why)
 	}
-	if s.target == nil {
+	switch {
+	case s.move.Status.Thick:
+		return s.thickVolume(now, fenceAfter)
+	case s.target == nil:
 		return s.firstRound(now)
 	}
 	return s.nextRound(now, fenceAfter)
@@ -267,15 +270,7 @@ func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha
 	st.after = soon
 	switch {
 	case !s.isFenceConfirmed():
-		st.message = fmt.Sprintf("node %s closes the volume", s.sourceNode())
-		if why := s.volume.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
-			st.message += ": " + why
-		}
-		if now.Sub(s.fenceTime()) >= fenceTimeout {
-			st.action = unfence
-			st.message = fmt.Sprintf("node %s did not close the volume within %s; the operator tries again: %s",
-				s.sourceNode(), fenceTimeout, s.volume.Annotations[v1alpha1.FenceErrorAnnotation])
-		}
+		return s.awaitFence(st, now)
 	case !s.isFinal(present):
 		st.action = createSnapshot
 		st.round++
@@ -287,6 +282,21 @@ func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha
 	default:
 		st.action = switchVolume
 		st.message = "the volume is switched to node " + s.targetNode()
+	}
+	return st
+}
+
+// awaitFence waits until the node agent confirms a fence, and withdraws the fence after some time.
+func (s *state) awaitFence(st step, now time.Time) step {
+	st.after = soon
+	st.message = fmt.Sprintf("node %s closes the volume", s.sourceNode())
+	if why := s.volume.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
+		st.message += ": " + why
+	}
+	if now.Sub(s.fenceTime()) >= fenceTimeout {
+		st.action = unfence
+		st.message = fmt.Sprintf("node %s did not close the volume within %s; the operator tries again: %s",
+			s.sourceNode(), fenceTimeout, s.volume.Annotations[v1alpha1.FenceErrorAnnotation])
 	}
 	return st
 }
@@ -326,9 +336,8 @@ func refreshDelay(round int) time.Duration {
 	return min(delay, refreshMax)
 }
 
-// beforeFence fences the volume if the last round took less than maxPause. Otherwise it copies the changes once more,
-// unless nothing has changed.
-func (s *state) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
+// fenceDelayed returns what a fence waits for.
+func (s *state) fenceDelayed(st step, now, fenceAfter time.Time) (later step, isDelayed bool) {
 	switch {
 	case s.volume.Annotations[v1alpha1.FencedAnnotation] != "":
 		st.message = fmt.Sprintf("node %s opens the volume again", s.sourceNode())
@@ -339,6 +348,19 @@ func (s *state) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter
 		st.message = fmt.Sprintf("node %s did not close the volume; the operator tries again at %s", s.sourceNode(),
 			fenceAfter.UTC().Format(time.RFC3339))
 		st.after = min(fenceAfter.Sub(now), often)
+	default:
+		return st, false
+	}
+	return st, true
+}
+
+// beforeFence fences the volume if the last round took less than maxPause. Otherwise it copies the changes once more,
+// unless nothing has changed.
+func (s *state) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
+	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
+		return later
+	}
+	switch {
 	case s.seconds(record) > s.maxPause() && (record.SentBytes > 0 || record.Base == ""):
 		st.action = createSnapshot
 		st.round++

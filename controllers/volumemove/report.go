@@ -25,6 +25,11 @@ const maxMessage = 2048
 var podsUseVolume = event.Normal("PodsUseVolume", "Move",
 	"volume of claim %s: node %s has a copy. The volume is switched when these Pods have ended: %s")
 
+// podsUseThickVolume is a Normal event on the VolumeMove: the volume is thick, so it is copied only while no Pod uses
+// it. Its Pods cannot start until the copy is complete.
+var podsUseThickVolume = event.Normal("PodsUseThickVolume", "Move",
+	"the thick volume of claim %s is copied to node %s when these Pods have ended: %s")
+
 // volumeSwitched is a Normal event on the VolumeMove: the volume is on the target node.
 var volumeSwitched = event.Normal("VolumeSwitched", "Move",
 	"the volume of claim %s is on node %s, and no longer on node %s")
@@ -64,14 +69,24 @@ func (c *Controller) describe(s *state, st step) {
 	meta.SetStatusCondition(&status.Conditions, conditionOf(s.move))
 }
 
-// describeRound sets what the status says about the copy.
+// describeRound sets what the status says about the copy. A thick volume has one round, which begins again if its copy
+// is discarded.
 func (s *state) describeRound() {
-	if s.target == nil || s.isSwitched() {
+	if s.isSwitched() {
 		return
 	}
 	status := &s.move.Status
+	if s.target == nil {
+		if status.Thick {
+			status.Round, status.CopiedBytes = 0, 0
+		}
+		return
+	}
 	record := s.record()
 	status.Round = int32(roundOf(s.move, s.target.Spec.Source)) //nolint:gosec // a round takes at least a second
+	if status.Thick {
+		status.Round = 1
+	}
 	status.CopiedBytes = toInt64(record.CopiedBytes)
 	if s.volume != nil {
 		status.TotalBytes = s.volume.Spec.Size.Value()
@@ -124,6 +139,8 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
 	switch {
+	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0 && status.Thick && status.Round == 0:
+		c.events.Emit(move, podsUseThickVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0:
 		c.events.Emit(move, podsUseVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	case before.Status.SwitchTime == nil && status.SwitchTime != nil:

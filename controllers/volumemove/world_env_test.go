@@ -272,6 +272,10 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 	if lv.Spec.Source == "" {
 		w.Fatal("the target has no source")
 	}
+	if lv.Spec.Source == w.pv() {
+		w.agentOfThickTarget(lv)
+		return
+	}
 	base := lv.Annotations[v1alpha1.CopyBaseAnnotation]
 	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
 	if err == nil && old.Source == lv.Spec.Source {

@@ -76,6 +76,14 @@ func TestLabAVolumeIsFencedWhenNothingUsesIt(t *testing.T) {
 			b.awaitFence()
 			b.see("fenced", "m1", "m1", "")
 			b.wantCode(use(), codes.FailedPrecondition, "is being moved to another node")
+			if open, err = os.Open(b.volumes.lv.GetPath()); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcileFence()
+			b.see("fenced, and read", "m1", "m1", "")
+			if err := open.Close(); err != nil {
+				t.Fatal(err)
+			}
 			b.set(v1alpha1.FenceAnnotation, "")
 			b.reconcileFence()
 			b.see("ended", "", "", "")

@@ -195,19 +195,3 @@ func evacuates(ctx SpecContext) {
 	cluster.Run(ctx, "delete", "deployment", "-n", namespace, "evacuated", "--timeout=5m")
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 }
-
-// refusesThick asks for the move of a thick volume.
-func refusesThick(ctx SpecContext) {
-	v := story.Volume{Namespace: namespace, Name: "thick", Class: "lvms-thick", Size: "100Mi", Node: "node1"}
-	sum := begin(ctx, v)
-	lvms(ctx, "move", "-n", namespace, v.Name, "--yes", "--wait=false")
-	var move *v1alpha1.VolumeMove
-	Eventually(func() v1alpha1.VolumeMovePhase {
-		move = moveOf(ctx, v.Name)
-		return move.Status.Phase
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(v1alpha1.MoveFailed))
-	Expect(move.Status.Message).To(ContainSubstring("no thin pool"))
-	remove(ctx, v.Name)
-	isOn(ctx, v, sum)
-	removed(ctx, v)
-}

@@ -1,0 +1,206 @@
+//go:build env
+
+package volumemove
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// agentOfThickTarget copies a thick volume in two calls, the data of the first one. The agent of the source sends it
+// only under the fence for which the target was created.
+func (w *world) agentOfThickTarget(lv *topolvmv1.LogicalVolume) {
+	w.Helper()
+	v := w.theVolume()
+	if lv.Annotations[v1alpha1.CopyBaseAnnotation] != "" {
+		w.Errorf("the target of a thick volume has a base: %v", lv.Annotations)
+	}
+	move, fence := string(w.move.UID), lv.Annotations[v1alpha1.FenceTimeAnnotation]
+	if fence == "" || v.Annotations[v1alpha1.FenceAnnotation] != move ||
+		v.Annotations[v1alpha1.FencedAnnotation] != move || v.Annotations[v1alpha1.FenceTimeAnnotation] != fence {
+		return
+	}
+	old, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	if err == nil && old.Finished {
+		return
+	}
+	size := uint64(v.Status.CurrentSize.Value())
+	record := v1alpha1.CopyRecord{Source: lv.Spec.Source, SizeBytes: size, CopiedBytes: size, Seconds: w.seconds,
+		SentBytes: 4096}
+	if err == nil && old.Source == lv.Spec.Source {
+		record.Finished = true
+		record.ComparedBytes = size
+	} else {
+		w.data[w.b()+"/"+w.handle()] = w.data[w.a()+"/"+w.handle()]
+	}
+	text, err := json.Marshal(record)
+	w.must(err)
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
+	w.must(server.Client.Update(w.Context(), lv))
+}
+
+// TestAThickVolumeIsMovedWhileNoPodUsesIt: nothing is created and nothing is fenced until its Pod has ended.
+func TestAThickVolumeIsMovedWhileNoPodUsesIt(t *testing.T) {
+	w := newWorldOf(t, "stopped", "thick")
+	pod := w.pod("writer", w.a())
+	w.start()
+	w.until(v1alpha1.MoveWaitingForPods)
+	for range 3 {
+		_, err := w.reconcile()
+		w.must(err)
+		w.agents()
+	}
+	status := w.status()
+	if !status.Thick || status.Round != 0 || !slices.Equal(status.Pods, []string{"stopped/writer"}) ||
+		!strings.Contains(status.Message, "a thick volume is copied only while no Pod uses it. To start the copy of 1Gi, "+
+			"which takes about 20s at 100Mi for each second, end: stopped/writer") {
+		t.Errorf("got the status %+v", status)
+	}
+	if own := w.own(); len(own) > 0 || w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+		t.Errorf("the Pod is hindered: %v", own)
+	}
+	if got := w.events(); !strings.Contains(got, "Normal PodsUseThickVolume") || strings.Contains(got, "PodsUseVolume") {
+		t.Errorf("got the events %s", got)
+	}
+	w.write()
+	w.delete(pod)
+	w.until(v1alpha1.MoveCopying)
+	w.until(v1alpha1.MoveKeepingSource)
+	w.agents()
+	w.wantOn(w.b())
+	if got := w.status(); got.Round != 1 || got.TotalBytes != 1<<30 || got.CopiedBytes != 1<<30 {
+		t.Errorf("got the status %+v", got)
+	}
+	w.clock = w.clock.Add(25 * time.Hour)
+	w.until(v1alpha1.MoveCompleted)
+	if own := w.own(); len(own) > 0 {
+		t.Errorf("left: %v", own)
+	}
+}
+
+func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
+	survivesKills(t, "thick", 10)
+}
+
+func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }
+
+func TestAFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick") }
+
+// copyThick runs the move of a thick volume until it is copied in part.
+func (w *world) copyThick() *topolvmv1.LogicalVolume {
+	w.Helper()
+	w.start()
+	for range 60 {
+		_, err := w.reconcile()
+		w.must(err)
+		if target := w.logicalVolume(targetName(w.move)); target != nil &&
+			target.Annotations[v1alpha1.CopiedAnnotation] != "" {
+			return target
+		}
+		w.agents()
+	}
+	w.Fatalf("the copy has not begun: %+v", w.status())
+	return nil
+}
+
+// TestAPodThatStartsDuringTheCopyOfAThickVolume waits: the copy is completed, and the volume is switched when the Pod
+// has ended.
+func TestAPodThatStartsDuringTheCopyOfAThickVolume(t *testing.T) {
+	w := newWorldOf(t, "thickpod", "thick")
+	w.copyThick()
+	pod := w.pod("early", w.a())
+	_, err := w.reconcile()
+	w.must(err)
+	if got := w.status(); got.Phase != v1alpha1.MoveCopying || !strings.Contains(got.Message, "delete the VolumeMove") ||
+		!strings.Contains(got.Message, "cannot start") || !strings.Contains(got.Message, "thickpod/early") {
+		t.Errorf("got the status %+v", got)
+	}
+	w.until(v1alpha1.MoveWaitingForPods)
+	for range 3 {
+		_, err := w.reconcile()
+		w.must(err)
+		w.agents()
+	}
+	lv := w.theVolume()
+	if got := w.status(); lv.Spec.NodeName != w.a() || lv.Annotations[v1alpha1.FencedAnnotation] == "" ||
+		!strings.Contains(got.Message, "Delete these Pods") {
+		t.Errorf("got the status %+v and %v", got, lv.Annotations)
+	}
+	w.delete(pod)
+	w.until(v1alpha1.MoveKeepingSource)
+	w.agents()
+	w.wantOn(w.b())
+}
+
+// TestAThickVolumeIsCopiedAgainIfItWasOpened: the copy of an earlier fence is not used, whatever its record says.
+func TestAThickVolumeIsCopiedAgainIfItWasOpened(t *testing.T) {
+	for name, open := range map[string]func(w *world){
+		"expanded": func(w *world) {
+			lv := w.theVolume()
+			lv.Spec.Size = resource.MustParse("2Gi")
+			w.must(server.Client.Update(w.Context(), lv))
+			_, err := w.reconcile()
+			w.must(err)
+			w.agentsOfVolume()
+			lv = w.theVolume()
+			lv.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
+			w.must(server.Client.Status().Update(w.Context(), lv))
+		},
+		"opened": func(w *world) { // The operator is killed after it has fenced the volume again.
+			lv := w.theVolume()
+			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "2026-01-01T00:00:00Z/1"
+			w.written++
+			w.data[w.a()+"/"+w.handle()] = w.written
+			w.must(server.Client.Update(w.Context(), lv))
+		},
+		"not confirmed": func(w *world) {
+			lv := w.theVolume()
+			delete(lv.Annotations, v1alpha1.FencedAnnotation)
+			w.must(server.Client.Update(w.Context(), lv))
+			w.write()
+			w.busy = true
+			_, err := w.reconcile()
+			w.must(err)
+			w.busy = false
+		},
+		"the copy was deleted": func(w *world) { w.delete(w.logicalVolume(targetName(w.move))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, "opened-"+strings.ReplaceAll(name, " ", "-"), "thick")
+			first := w.copyThick().UID
+			open(w)
+			_, err := w.reconcile()
+			w.must(err)
+			w.agents()
+			w.write()
+			w.clock = w.clock.Add(time.Hour)
+			second := false
+			for range 60 {
+				_, _ = w.reconcile()
+				if target := w.logicalVolume(targetName(w.move)); target != nil && target.UID != first {
+					second = true
+				}
+				if w.status().Phase == v1alpha1.MoveKeepingSource {
+					break
+				}
+				w.agents()
+				w.clock = w.clock.Add(time.Minute)
+			}
+			w.agents()
+			w.wantOn(w.b())
+			if !second {
+				t.Error("the first copy was used")
+			}
+		})
+	}
+}
