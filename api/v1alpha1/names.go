@@ -262,8 +262,9 @@ const (
 	// MoveLabel has the value of MoveAnnotation, so that the operator can select the LogicalVolumes of a VolumeMove.
 	MoveLabel = "lvm.topolvm.io/move"
 	// FenceTimeAnnotation on the LogicalVolume that is moved has the time at which FenceAnnotation was set and the
-	// resource version of the object before that, separated by "/". The snapshot of the last round has a copy of the
-	// value under which it was taken: if they differ, the volume was usable in between.
+	// resource version of the object before that, separated by "/". The snapshot of the last round, and the target
+	// of a thick volume, have a copy of the value under which they were created: if they differ, the volume was usable
+	// in between.
 	FenceTimeAnnotation = "lvm.topolvm.io/fence-time"
 	// NodeStatusFinalizer keeps a node status as long as it tells of a volume group.
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
