@@ -19,7 +19,10 @@ const forecastRate = 100 << 20
 
 // thickVolume continues the move of a thick volume before the switch.
 func (s *state) thickVolume(now, fenceAfter time.Time) step {
-	st := step{phase: v1alpha1.MoveWaitingForPods, after: often}
+	st := step{phase: v1alpha1.MoveCopying, after: often}
+	if len(s.pods) > 0 {
+		st.phase = v1alpha1.MoveWaitingForPods
+	}
 	switch {
 	case s.target == nil && s.isFenced():
 		return s.fencedWithoutCopy(st, now)
@@ -54,7 +57,6 @@ func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 			"takes %s, end: %s", s.volume.Spec.Size.String(), s.forecast(), s.podText())
 		return st
 	}
-	st.phase = v1alpha1.MoveCopying
 	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
 		return later
 	}
@@ -67,11 +69,9 @@ func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 // fencedWithoutCopy creates the target when the node agent has closed the volume. A Pod that comes earlier gets the
 // volume.
 func (s *state) fencedWithoutCopy(st step, now time.Time) step {
-	st.phase = v1alpha1.MoveCopying
 	switch {
 	case len(s.pods) > 0:
 		st.action = unfence
-		st.phase = v1alpha1.MoveWaitingForPods
 		st.message = "Pods use the volume again: " + s.podText()
 	case !s.isFenceConfirmed():
 		return s.awaitFence(st, now)

@@ -45,29 +45,33 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 			withPod(s)
 		}, wait, v1alpha1.MoveCopying},
 		"not confirmed": {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, unfence,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"confirmed for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, unfence,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"fenced again": {func(s *state) { s.volume.Annotations[v1alpha1.FenceTimeAnnotation] = "x" }, unfence,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"no fence time": {func(s *state) {
 			delete(s.volume.Annotations, v1alpha1.FenceTimeAnnotation)
 			delete(s.target.Annotations, v1alpha1.FenceTimeAnnotation)
-		}, unfence, v1alpha1.MoveWaitingForPods},
+		}, unfence, v1alpha1.MoveCopying},
 		"copy of no fence": {func(s *state) { delete(s.target.Annotations, v1alpha1.FenceTimeAnnotation) }, unfence,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
+		"not fenced, a Pod uses it": {func(s *state) {
+			s.volume.Annotations = map[string]string{}
+			withPod(s)
+		}, remove, v1alpha1.MoveWaitingForPods},
 		"not fenced": {func(s *state) { s.volume.Annotations = map[string]string{} }, remove,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"being opened": {func(s *state) { delete(s.volume.Annotations, v1alpha1.FenceAnnotation) }, remove,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"fenced for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, remove,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"copy is deleted": {func(s *state) { s.target.DeletionTimestamp = &metav1.Time{Time: now} }, unfence,
-			v1alpha1.MoveWaitingForPods},
+			v1alpha1.MoveCopying},
 		"copy is deleted, not fenced": {func(s *state) {
 			s.target.DeletionTimestamp = &metav1.Time{Time: now}
 			s.volume.Annotations = map[string]string{}
-		}, wait, v1alpha1.MoveWaitingForPods},
+		}, wait, v1alpha1.MoveCopying},
 		"larger": {func(s *state) { s.volume.Spec.Size = larger }, unfence, v1alpha1.MoveCopying},
 		"larger than the copy": {func(s *state) {
 			s.volume.Spec.Size = larger
