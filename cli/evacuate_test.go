@@ -12,7 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestEvacuationPlans checks the plans in testdata/evacuation.json.
+// TestEvacuationPlans checks the plans in testdata/evacuation.json. The console is tested with the same plans:
+// console-plugin/web/src/model/evacuation.test.ts.
 func TestEvacuationPlans(t *testing.T) {
 	data, err := os.ReadFile("testdata/evacuation.json")
 	if err != nil {

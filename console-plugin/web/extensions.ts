@@ -5,7 +5,7 @@ import type {
 } from '@openshift-console/dynamic-plugin-sdk';
 import { clusterModel, DRIVER, GROUP, VERSION } from './src/api/types';
 import { summaries } from './src/model/alerts';
-import { classRoute, editPath, overviewPath, recoveryRoute, runbookRoute } from './src/paths';
+import { classRoute, editPath, moveRoute, overviewPath, recoveryRoute, runbookRoute } from './src/paths';
 
 /** Set where the API server has the kind, that is, where the operator is installed. */
 const FLAG = 'LVMS_MODEL';
@@ -28,7 +28,8 @@ export const extensions = [
   { type: 'console.page/route', flags, properties: { exact: true, path: overviewPath, component: { $codeRef: 'OverviewPage' } } },
   { type: 'console.page/route', flags, properties: { exact: true, path: editPath, component: { $codeRef: 'WizardPages.EditPage' } } },
   { type: 'console.page/route', flags, properties: { exact: true, path: classRoute, component: { $codeRef: 'ClassPage' } } },
-  { type: 'console.page/route', flags, properties: { exact: true, path: recoveryRoute, component: { $codeRef: 'RecoveryPage' } } },
+  { type: 'console.page/route', flags, properties: { exact: true, path: recoveryRoute, component: { $codeRef: 'ObjectPages.RecoveryPage' } } },
+  { type: 'console.page/route', flags, properties: { exact: true, path: moveRoute, component: { $codeRef: 'ObjectPages.MovePage' } } },
   { type: 'console.page/route', flags, properties: { exact: true, path: runbookRoute, component: { $codeRef: 'RunbookPage' } } },
   { type: 'console.resource/create', flags, properties: { model, component: { $codeRef: 'WizardPages.CreatePage' } } },
   { type: 'console.yaml-template', flags, properties: { model, name: 'default', template: { $codeRef: 'Template.template' } } },

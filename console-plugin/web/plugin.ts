@@ -8,7 +8,7 @@ export const plugin: ConsolePluginBuildMetadata = {
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
     ClassPage: './src/details/ClassPage.tsx',
-    RecoveryPage: './src/recovery/RecoveryPage.tsx',
+    ObjectPages: './src/details/objectPages.ts',
     RunbookPage: './src/runbook/RunbookPage.tsx',
     NodeTab: './src/tabs/NodeTab.tsx',
     ClaimTab: './src/tabs/ClaimTab.tsx',

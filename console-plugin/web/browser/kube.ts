@@ -1,6 +1,6 @@
 // Objects of the cluster as an administrator, the operator and the node agents write them, through the real API server.
 import assert from 'node:assert/strict';
-import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus } from '../src/api/types';
+import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus, VolumeMove } from '../src/api/types';
 
 export const url = process.env['CONSOLE_URL'] ?? '';
 assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
@@ -11,7 +11,7 @@ assert.ok(namespace, 'CONSOLE_NAMESPACE is not set: run `make test-console`, whi
 const GiB = 2 ** 30;
 const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;
 export const paths = {
-  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, recoveries: `${lvm}/lvmrecoveries`, approvals: `${lvm}/lvmdeviceapprovals`, nodes: '/api/kubernetes/api/v1/nodes',
+  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, recoveries: `${lvm}/lvmrecoveries`, approvals: `${lvm}/lvmdeviceapprovals`, moves: `${lvm}/volumemoves`, nodes: '/api/kubernetes/api/v1/nodes',
   events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
   claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
@@ -103,7 +103,7 @@ export async function clean(): Promise<void> {
     const { items } = await request<{ items: PersistentVolume[] }>('GET', path);
     for (const { metadata } of items) await request('PATCH', `${path}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
   }
-  for (const path of [paths.clusters, paths.statuses, paths.recoveries, paths.approvals, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
+  for (const path of [paths.clusters, paths.statuses, paths.recoveries, paths.approvals, paths.moves, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
     await request('DELETE', path);
   }
 }
@@ -132,6 +132,16 @@ export async function makeRecovery(name: string, spec: Partial<LVMRecovery['spec
 
 /** What the node agent writes into a recovery. */
 export const plan = (name: string, status: LVMRecovery['status']): Promise<unknown> => request('PATCH', `${paths.recoveries}/${name}/status`, { status }, merge);
+
+/** A move as somebody asks for it, with what the operator says to it. The claim is NAMESPACE/NAME. */
+export async function makeMove(name: string, claim: string, status?: VolumeMove['status'], nodeName?: string): Promise<void> {
+  const [space, purpose] = claim.split('/');
+  await request('POST', paths.moves, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'VolumeMove', metadata: { name, namespace }, spec: { claim: { namespace: space, name: purpose }, nodeName } });
+  if (status) await moved(name, status);
+}
+
+/** What the operator writes into a move. */
+export const moved = (name: string, status: VolumeMove['status']): Promise<unknown> => request('PATCH', `${paths.moves}/${name}/status`, { status }, merge);
 
 /** A claim in the namespace default, which has a volume where one is named. */
 export async function makeClaim(name: string, volumeName?: string): Promise<void> {

@@ -9,13 +9,13 @@ const out = '../dist/plugin';
 const snapshot = 'manifest.snapshot.json';
 /** Compressed bytes. What the overview loads is measured in the browser (browser/overview.test.ts); here, all but what other pages alone load. */
 // The charts are 120 kB: PatternFly draws them with Victory, which has no smaller part. They are loaded after the page, when one is shown.
-// The page of a device class has the I/O, the ranking and the tree of volumes, in six languages.
-const limits = { initial: 275_000, all: 670_000, legacy: 500_000 };
+// The page of a device class has the I/O, the ranking and the tree of volumes, in six languages. The moves of volumes are 14 kB.
+const limits = { initial: 275_000, all: 680_000, legacy: 500_000 };
 
 const files = readdirSync(out);
 const size = (name: string): number => readFileSync(join(out, `${name}.gz`)).length;
 const scripts = files.filter((f) => f.endsWith('.js'));
-const later = /exposed-(?!OverviewPage)|Wizard_index|yaml_browser|NumberInput|ClipboardCopy|DescriptionList|Radio|ExpandableSection|Modal|CodeBlock|Breadcrumb|_Form_|HelperText|TextInput|Checkbox|marked|copy-icon|check-icon|react-charts|victory|charts_|lodash__baseMerge|VolumeDialog|Skeleton|ActivityCard|RankingCards|angle-right-icon/;
+const later = /exposed-(?!OverviewPage)|Wizard_index|yaml_browser|NumberInput|ClipboardCopy|DescriptionList|Radio|ExpandableSection|Modal|CodeBlock|Breadcrumb|_Form_|HelperText|TextInput|Checkbox|marked|copy-icon|check-icon|react-charts|victory|charts_|lodash__baseMerge|VolumeDialog|Skeleton|ActivityCard|src_moves|RankingCards|angle-right-icon/;
 const initial = scripts.filter((f) => !later.test(f)).reduce((n, f) => n + size(f), 0);
 const all = scripts.reduce((n, f) => n + size(f), 0);
 

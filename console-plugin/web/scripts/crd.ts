@@ -6,7 +6,7 @@ import ts from 'typescript';
 import { parse } from 'yaml';
 import type { Schema } from '../src/model/schema.ts';
 
-const crds = ['lvm.topolvm.io_lvmclusters', 'lvm.topolvm.io_lvmvolumegroupnodestatuses', 'lvm.topolvm.io_lvmrecoveries', 'lvm.topolvm.io_lvmdeviceapprovals', 'topolvm.io_logicalvolumes'];
+const crds = ['lvm.topolvm.io_lvmclusters', 'lvm.topolvm.io_lvmvolumegroupnodestatuses', 'lvm.topolvm.io_lvmrecoveries', 'lvm.topolvm.io_lvmdeviceapprovals', 'lvm.topolvm.io_volumemoves', 'topolvm.io_logicalvolumes'];
 const header = '// Generated from config/crd by `make console-types`. Do not edit.\n';
 
 /** A schema as a CRD has it. */

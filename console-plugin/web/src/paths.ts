@@ -14,10 +14,14 @@ export const runbookPath = (name: string): string => `/local-volumes/runbook/${e
 /** What the console matches, and the address of one recovery. */
 export const recoveryRoute = '/local-volumes/recovery/:name';
 export const recoveryPath = (name: string): string => `/local-volumes/recovery/${encodeURIComponent(name)}`;
+/** What the console matches, and the address of one move of a volume. */
+export const moveRoute = '/local-volumes/move/:name';
+export const movePath = (name: string): string => `/local-volumes/move/${encodeURIComponent(name)}`;
 /** The form, at a step for a class. */
 export const classSettingsPath = (name: string, step: 'devices' | 'class'): string => `${editPath}?${new URLSearchParams({ class: name, step })}`;
 
 /** Pages of the console itself. */
 export const claimPath = (namespace: string, name: string): string => `/k8s/ns/${namespace}/persistentvolumeclaims/${encodeURIComponent(name)}`;
+export const podPath = (namespace: string, name: string): string => `/k8s/ns/${namespace}/pods/${encodeURIComponent(name)}`;
 export const persistentVolumePath = (name: string): string => `/k8s/cluster/persistentvolumes/${encodeURIComponent(name)}`;
 export const nodePath = (name: string): string => `/k8s/cluster/nodes/${encodeURIComponent(name)}/local-disks`;

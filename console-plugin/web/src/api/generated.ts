@@ -705,6 +705,59 @@ export interface components {
                 nodeName: string;
             };
         };
+        VolumeMove: {
+            spec: {
+                claim: {
+                    name: string;
+                    namespace: string;
+                };
+                /** @default 24h */
+                keepSource?: string;
+                /** @default 30s */
+                maxPause?: string;
+                nodeName?: string;
+            };
+            status?: {
+                conditions?: {
+                    /** Format: date-time */
+                    lastTransitionTime: string;
+                    message: string;
+                    /** Format: int64 */
+                    observedGeneration?: number;
+                    reason: string;
+                    /** @enum {string} */
+                    status: "True" | "False" | "Unknown";
+                    type: string;
+                }[];
+                /** Format: int64 */
+                copiedBytes?: number;
+                deviceClass?: string;
+                /** Format: int64 */
+                lastDeltaBytes?: number;
+                /** Format: int64 */
+                lastDeltaSeconds?: number;
+                message?: string;
+                persistentVolume?: string;
+                phase?: string;
+                /** Format: int32 */
+                podCount?: number;
+                pods?: string[];
+                /** Format: int32 */
+                queuePosition?: number;
+                /** Format: int32 */
+                round?: number;
+                sourceNode?: string;
+                /** Format: date-time */
+                sourceRemovalTime?: string;
+                /** Format: date-time */
+                startTime?: string;
+                /** Format: date-time */
+                switchTime?: string;
+                targetNode?: string;
+                /** Format: int64 */
+                totalBytes?: number;
+            };
+        };
         LogicalVolume: {
             spec?: {
                 accessType?: string;

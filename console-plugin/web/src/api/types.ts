@@ -112,6 +112,17 @@ export interface DeviceApproval {
   spec: Schemas['LVMDeviceApproval']['spec'];
 }
 
+/** The CRD has it as a plain string. */
+export type MovePhase = 'Pending' | 'Copying' | 'WaitingForPods' | 'Switching' | 'KeepingSource' | 'Completed' | 'Failed';
+/** A move of the volume of a claim to another node. */
+export interface VolumeMove {
+  apiVersion?: string;
+  kind?: string;
+  metadata: Meta;
+  spec: Schemas['VolumeMove']['spec'];
+  status?: Replace<NonNullable<Schemas['VolumeMove']['status']>, { phase?: MovePhase }>;
+}
+
 export interface Node {
   apiVersion?: string;
   kind?: string;
@@ -154,6 +165,8 @@ export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
 /** Who suspended a volume, when and why; which suspended devices have its data. */
 export const SUSPENDED_ANNOTATION = 'lvm.topolvm.io/suspended';
 export const SUSPENDED_DEVICES_ANNOTATION = 'lvm.topolvm.io/suspended-devices';
+/** On LogicalVolumes that were created for a VolumeMove: its UID. */
+export const MOVE_ANNOTATION = 'lvm.topolvm.io/move';
 /** The requested I/O limits of a volume; those that the node agent applies; which ones it refused, and why. */
 export const IO_LIMITS_ANNOTATION = 'lvm.topolvm.io/io-limits';
 export const IO_LIMITS_IN_FORCE_ANNOTATION = 'lvm.topolvm.io/io-limits-in-force';
@@ -163,6 +176,7 @@ export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCl
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;
 export const recoveryModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMRecovery', plural: 'lvmrecoveries', namespaced: true } as const;
 export const approvalModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMDeviceApproval', plural: 'lvmdeviceapprovals', namespaced: true } as const;
+export const moveModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'VolumeMove', plural: 'volumemoves', namespaced: true } as const;
 
 export const classesOf = (cluster?: LVMCluster): DeviceClass[] => cluster?.spec?.storage?.deviceClasses ?? [];
 export const storageClassName = (deviceClass: string): string => `lvms-${deviceClass}`;

@@ -2,8 +2,8 @@
 import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-console/dynamic-plugin-sdk';
 import { useEffect, useMemo, useState } from 'react';
 import {
-  approvalModel, clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, recoveryModel, VERSION,
-  type DeviceApproval, type KubeEvent, type LogicalVolume, type LVMCluster, type LVMRecovery, type Meta, type Node, type NodeStatus, type PersistentVolume,
+  approvalModel, clusterModel, DEFAULT_NAMESPACE, GROUP, moveModel, nodeStatusModel, recoveryModel, VERSION,
+  type DeviceApproval, type KubeEvent, type LogicalVolume, type LVMCluster, type LVMRecovery, type Meta, type Node, type NodeStatus, type PersistentVolume, type VolumeMove,
 } from '../api/types';
 
 export interface Watched<T> {
@@ -54,6 +54,8 @@ export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => use
 export const useNodeStatus = (namespace: string, name: string | undefined): Watched<NodeStatus | undefined> => useOne<NodeStatus>(ours(nodeStatusModel.kind), name, namespace);
 export const useRecoveries = (namespace: string): Watched<LVMRecovery[]> => useList<LVMRecovery>(ours(recoveryModel.kind), namespace);
 export const useRecovery = (namespace: string, name: string): Watched<LVMRecovery | undefined> => useOne<LVMRecovery>(ours(recoveryModel.kind), name, namespace);
+export const useMoves = (namespace: string): Watched<VolumeMove[]> => useList<VolumeMove>(ours(moveModel.kind), namespace);
+export const useMove = (namespace: string, name: string): Watched<VolumeMove | undefined> => useOne<VolumeMove>(ours(moveModel.kind), name, namespace);
 export const useApprovals = (namespace: string): Watched<DeviceApproval[]> => useList<DeviceApproval>(ours(approvalModel.kind), namespace);
 export const usePersistentVolume = (name: string | undefined): Watched<PersistentVolume | undefined> => useOne<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' }, name);
 export const useLogicalVolume = (name: string | undefined): Watched<LogicalVolume | undefined> => useOne<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, name);
@@ -137,6 +139,20 @@ export interface ApprovalRights {
 
 export function useApprovalRights(namespace: string): ApprovalRights {
   const own = { group: GROUP, resource: approvalModel.plural, namespace };
+  const [create, a] = useAccessReview({ ...own, verb: 'create' });
+  const [remove, b] = useAccessReview({ ...own, verb: 'delete' });
+  return { loaded: !(a || b), create, remove };
+}
+
+/** What a user may do with moves of volumes. */
+export interface MoveRights {
+  loaded: boolean;
+  create: boolean;
+  remove: boolean;
+}
+
+export function useMoveRights(namespace: string): MoveRights {
+  const own = { group: GROUP, resource: moveModel.plural, namespace };
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [remove, b] = useAccessReview({ ...own, verb: 'delete' });
   return { loaded: !(a || b), create, remove };

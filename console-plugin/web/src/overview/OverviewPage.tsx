@@ -21,6 +21,7 @@ import { alertQuery, alertsOf, forecastQuery } from '../model/alerting';
 import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
+import { MovesCard } from '../moves/lazy';
 import { classPath, createPath, editPath } from '../paths';
 import { RecoveriesTable } from '../recovery/RecoveriesTable';
 import { AlertsCard } from './AlertsCard';
@@ -137,6 +138,13 @@ function Body({ namespace, cluster, statuses, nodes, events, recoveries }: BodyP
           </Card>
         </StackItem>
       ) : null}
+      {classesOf(cluster).length > 0 && (
+        <StackItem>
+          <Lazy fallback={<Loading />} failed={<NotLoaded />}>
+            <MovesCard namespace={namespace} />
+          </Lazy>
+        </StackItem>
+      )}
       <StackItem>
         <Lazy fallback={<Loading />} failed={<NotLoaded />}>
           <ActivityCard statuses={statuses} recoveries={recoveries} />

@@ -18,7 +18,7 @@ import { Age, PhaseLabel } from './parts';
 import { PlanTables } from './PlanTables';
 
 /** One recovery: what it does, what is lost, and its approval. */
-export default function RecoveryPage() {
+export function RecoveryPage() {
   const { name = '' } = useParams();
   const { t } = useT();
   const namespace = useNamespace();

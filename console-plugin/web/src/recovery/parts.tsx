@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 import { Link } from '../router';
 import type { RecoveryPhase } from '../api/types';
 import { useT } from '../i18n';
-import type { RecoveryOutcome } from '../kube/recover';
+import type { Outcome } from '../kube/submit';
 import { ageOf, claimOf } from '../model/recovery';
 import { claimPath } from '../paths';
 
@@ -43,7 +43,7 @@ export function ClaimLink({ claim, plain }: { claim?: string; plain?: boolean })
 }
 
 /** Why something was not done, or that this is not known. */
-export function Refusal({ title, outcome }: { title: string; outcome?: RecoveryOutcome }) {
+export function Refusal({ title, outcome }: { title: string; outcome?: { kind: 'accepted' } | Exclude<Outcome, { kind: 'accepted' }> }) {
   const { t } = useT();
   if (!outcome || outcome.kind === 'accepted') return null;
   return (

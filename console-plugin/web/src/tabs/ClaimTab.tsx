@@ -1,8 +1,9 @@
-import { Alert, Card, CardBody, CardHeader, CardTitle, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Alert, Card, CardBody, CardHeader, CardTitle, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, Flex, List, ListItem, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo, useState, type ReactNode } from 'react';
 import { Link } from '../router';
 import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
 import { IOCard } from '../charts/IOCard';
+import { Lazy, NotLoaded } from '../charts/lazy';
 import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
@@ -14,7 +15,8 @@ import { limitsOf } from '../model/iolimits';
 import { membersOf, type Member } from '../model/members';
 import { disksOf, disksQuery, type Disk } from '../model/placement';
 import { formatBytes } from '../model/quantity';
-import { classOf, copyingOf, volumesOf, type Volume } from '../model/volumes';
+import { classOf, copyingOf, titleOf, volumesOf, type Volume } from '../model/volumes';
+import { ClaimMove, MoveAction } from '../moves/lazy';
 import { classPath, nodePath, persistentVolumePath } from '../paths';
 import { SuspendedVolume, useSuspensionDetails } from '../suspension/SuspendedLabel';
 import { useForbidden, VolumeAction, WhyForbidden, type Chosen } from '../suspension/VolumeAction';
@@ -96,9 +98,24 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
       {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('No LogicalVolume has the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume refers to a volume that does not exist on any node.')}</Alert>}
       {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('Volume problem')}>{m(p)}</Alert>)}
       {volume && (
+        <Lazy fallback={null} failed={<NotLoaded />}>
+          <ClaimMove namespace={namespace} claim={titleOf(volume)} />
+        </Lazy>
+      )}
+      {volume && (
         <StackItem>
           <Card data-test="logical-volume">
-            <CardHeader actions={{ actions: <VolumeAction volume={volume} forbidden={forbidden} choose={setChosen} variant="secondary" />, hasNoOffset: true }}>
+            <CardHeader
+              actions={{
+                actions: (
+                  <Flex alignItems={{ default: 'alignItemsCenter' }}>
+                    <Lazy fallback={null}><MoveAction namespace={namespace} volume={volume} clusters={clusters} /></Lazy>
+                    <VolumeAction volume={volume} forbidden={forbidden} choose={setChosen} variant="secondary" />
+                  </Flex>
+                ),
+                hasNoOffset: true,
+              }}
+            >
               <CardTitle component="h2">{t('Logical volume')}</CardTitle>
             </CardHeader>
             <CardBody>

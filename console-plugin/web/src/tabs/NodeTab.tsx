@@ -3,6 +3,7 @@ import { useMemo } from 'react';
 import { Link } from '../router';
 import { classesOf, type Node } from '../api/types';
 import { WaitingSection } from '../approval/WaitingSection';
+import { Lazy, NotLoaded } from '../charts/lazy';
 import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
@@ -11,6 +12,7 @@ import { useApprovalRights, useClusters, useConnection, useNamespace, useNodeSta
 import { effectOf, waitingOf, type Waiting } from '../model/approval';
 import { observed } from '../model/devices';
 import { deviceRows, usageOf } from '../model/health';
+import { MovesCard } from '../moves/lazy';
 import { classPath } from '../paths';
 import { SlotsCard } from './SlotsCard';
 
@@ -62,6 +64,13 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
             </Card>
           </StackItem>
         ))}
+        {status.data && (
+          <StackItem>
+            <Lazy fallback={<Loading />} failed={<NotLoaded />}>
+              <MovesCard namespace={namespace} node={name} />
+            </Lazy>
+          </StackItem>
+        )}
         <StackItem>
           <SlotsCard status={status.data} known={known} />
         </StackItem>

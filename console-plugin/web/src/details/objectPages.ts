@@ -1,0 +1,3 @@
+// The pages of single objects. They have much in common, and so are in one file.
+export { RecoveryPage } from '../recovery/RecoveryPage';
+export { MovePage } from '../moves/MovePage';
