@@ -113,8 +113,8 @@ const runtimeVariables = `
 
 | variable | of | meaning |
 |---|---|---|
-| ` + "`GOGC`, `GOMEMLIMIT`" + ` | all programs | garbage collection of the Go runtime. The manifests set ` + "`GOGC`" +
-	` for the operator and ` + "`GOMEMLIMIT`" + ` for the node agent |
+| ` + "`GOGC`, `GOMEMLIMIT`" + ` | all programs | garbage collection of the Go runtime. The operator has ` + "`GOGC`" +
+	`, and the node agent both |
 | ` + "`KUBECONFIG`" + ` | ` + "`lvms operator`, `lvms vgmanager`" +
 	` | the kubeconfig file of the cluster, if the program runs outside it |
 `
