@@ -754,6 +754,7 @@ export interface components {
                 /** Format: date-time */
                 switchTime?: string;
                 targetNode?: string;
+                thick?: boolean;
                 /** Format: int64 */
                 totalBytes?: number;
             };
