@@ -50,7 +50,7 @@ func newPodWatches(c client.WithWatch) *podWatches {
 func (p *podWatches) Start(ctx context.Context) error {
 	p.permit(ctx)
 	<-ctx.Done()
-	p.permit(nil)
+	p.forbid()
 	p.running.Wait()
 	return nil
 }
@@ -59,6 +59,12 @@ func (p *podWatches) permit(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ctx = ctx
+}
+
+func (p *podWatches) forbid() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ctx = nil
 }
 
 // follow watches a Pod for a move, from the resource version of a list that has it. It does nothing if a Pod is watched

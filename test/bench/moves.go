@@ -191,7 +191,8 @@ func printMoves(pauses [][]pause) {
 		}
 		slices.Sort(sent)
 		fmt.Printf("| %s | %d MiB | %.1f MiB | %.2f s (%s) | %.2f |\n", v.name, v.mib,
-			float64(sent[len(sent)/2])/(1<<20), medians[i].Seconds(), strings.Join(all, ", "), medians[i].Seconds()/medians[0].Seconds())
+			float64(sent[len(sent)/2])/(1<<20), medians[i].Seconds(), strings.Join(all, ", "),
+			medians[i].Seconds()/medians[0].Seconds())
 	}
 	fmt.Print("\n| medians of the parts of the pause |")
 	for _, v := range movedVolumes {

@@ -105,7 +105,7 @@ func continues(ctx SpecContext) {
 	By("showing the progress")
 	Expect(volumes(ctx)).To(MatchRegexp(`killed.*Copying.*copied from node node1: [0-9]+ of [0-9]+ MiB`))
 	for _, kind := range []string{"PersistentVolumeClaim", "Pod"} {
-		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(
 			MatchRegexp(`copied from node node1: [0-9]+ of [0-9]+ MiB \([0-9]+ %\)`), kind)
 	}
 

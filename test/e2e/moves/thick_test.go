@@ -59,7 +59,8 @@ func isCopying(ctx SpecContext, claim string) {
 	GinkgoHelper()
 	Eventually(func() int64 {
 		move := moveOf(ctx, claim)
-		Expect(move.Status.Phase).To(BeElementOf(v1alpha1.MoveWaitingForPods, v1alpha1.MoveCopying), move.Status.Message)
+		Expect(move.Status.Phase).To(BeElementOf(v1alpha1.MoveWaitingForPods, v1alpha1.MoveCopying),
+			move.Status.Message)
 		return move.Status.CopiedBytes
 	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(500 * time.Millisecond).Should(BeNumerically(">", 0))
 }
