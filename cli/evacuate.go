@@ -29,7 +29,10 @@ type evacuation struct {
 	running []string
 	// size is the size of the volumes that are moved, and allocated the data of thin ones, at most, in bytes.
 	size, allocated int64
-	// free is the free capacity for each device class on the other nodes. With redundancy, less of it can be used.
+	// needed is the size of the volumes that are moved, for each device class, in bytes.
+	needed map[string]int64
+	// free is the free capacity for each device class on the other nodes, in bytes. With redundancy, less of it can be
+	// used.
 	free map[string]int64
 }
 
@@ -139,7 +142,7 @@ func (s *source) planEvacuation(ctx context.Context, node string) (*evacuation, 
 // newEvacuation decides what happens to the volumes of a node.
 func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 	statuses []v1alpha1.LVMVolumeGroupNodeStatus, moves []v1alpha1.VolumeMove) *evacuation {
-	p := &evacuation{node: node, free: map[string]int64{}, thick: map[string]int64{}}
+	p := &evacuation{node: node, free: map[string]int64{}, needed: map[string]int64{}, thick: map[string]int64{}}
 	largest := map[string]int64{}
 	used := map[string]int64{}
 	thin := thinClasses(cluster)
@@ -160,7 +163,6 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 			}
 		}
 	}
-	sizes := map[string]int64{}
 	for i := range volumes {
 		lv := &volumes[i]
 		if lv.Spec.NodeName != node || lv.Annotations[v1alpha1.MoveAnnotation] != "" {
@@ -184,16 +186,15 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		default:
 			p.moves = append(p.moves, claim)
 			p.size += size
-			if isThin {
-				sizes[class] += size
-			} else {
+			p.needed[class] += size
+			if !isThin {
 				p.thick[claim] = size
 			}
 			continue
 		}
 		p.stay = append(p.stay, fmt.Sprintf("%s (%s): %s", cmp.Or(claim, "volume"), lv.Name, why))
 	}
-	for class, size := range sizes {
+	for class, size := range p.needed {
 		p.allocated += min(size, used[class])
 	}
 	slices.Sort(p.moves)
@@ -233,19 +234,30 @@ func copyTime(bytes, rate int64) time.Duration {
 // to compare the copy.
 func thickPause(size, rate int64) time.Duration { return copyTime(size, rate) + copyTime(size, rate) }
 
-func amountOf(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
+// amountOf returns a number of bytes as sizeOf does.
+func amountOf(n int64) string { return sizeOf(resource.NewQuantity(n, resource.BinarySI)) }
 
 // text describes the evacuation, with a forecast for a rate in bytes for each second.
 func (p *evacuation) text(rate int64) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Node %s: %s can be moved, %s. The thin ones have at most %s of data.\n", p.node,
-		countOf(len(p.moves), "volume", "volumes"), amountOf(p.size), amountOf(p.allocated))
+	if len(p.moves) == 0 {
+		fmt.Fprintf(&b, "Node %s: no volumes can be moved.\n", p.node)
+	} else {
+		fmt.Fprintf(&b, "Node %s: %s can be moved, %s.\n", p.node, countOf(len(p.moves), "volume", "volumes"),
+			amountOf(p.size))
+	}
 	for _, class := range slices.Sorted(maps.Keys(p.free)) {
 		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(p.free[class]), class)
 	}
+	for _, class := range slices.Sorted(maps.Keys(p.needed)) {
+		if p.needed[class] > p.free[class] {
+			fmt.Fprintf(&b, "Device class %s: the volumes need %s, and the other nodes have %s free together: some "+
+				"moves stay Pending.\n", class, amountOf(p.needed[class]), amountOf(p.free[class]))
+		}
+	}
 	if p.allocated > 0 {
-		fmt.Fprintf(&b, "At %s for each second, the copies of the thin volumes take at most about %s.\n",
-			amountOf(rate), copyTime(p.allocated, rate))
+		fmt.Fprintf(&b, "The thin ones have at most %s of data. At %s for each second, their copies take at most "+
+			"about %s.\n", amountOf(p.allocated), amountOf(rate), copyTime(p.allocated, rate))
 	}
 	if len(p.thick) > 0 {
 		b.WriteString("Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n")

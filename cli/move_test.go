@@ -148,9 +148,9 @@ func TestEvacuate(t *testing.T) {
 		moveVolume("pvc-7", "shop/unknown", "other", "1Gi"), moveVolume("pvc-5", "shop/running", "thin", "1Gi"), snapshot,
 		elsewhere, own, running, poolOn("worker-1", "20Gi"), poolOn("worker-2", "50Gi"), poolOn("worker-3", "30Gi"))
 	got := run(t, c, "evacuate", "worker-1", "--dry-run")
-	for _, want := range []string{"Node worker-1: 3 volumes can be moved, 21Gi. The thin ones have at most 10Gi of data.\n",
+	for _, want := range []string{"Node worker-1: 3 volumes can be moved, 21Gi.\n",
 		"The other nodes have 80Gi free in device class thin.", "The other nodes have 6Gi free in device class thick.\n",
-		"At 100Mi for each second, the copies of the thin volumes take at most about 1m42s.\n" +
+		"The thin ones have at most 10Gi of data. At 100Mi for each second, their copies take at most about 1m42s.\n" +
 			"Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n",
 		"  move  shop/data\n  move  shop/more\n  move  shop/thick: thick, 1Gi, its Pods cannot start for about 20s at 100Mi " +
 			"for each second\n  moves already  shop/running\n",
