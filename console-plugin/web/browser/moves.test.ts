@@ -8,6 +8,8 @@ import { accessible, close, fits, launch, onPhone, open, seen, test, until } fro
 const GiB = 2 ** 30;
 const moves = async () => (await request<{ items: VolumeMove[] }>('GET', paths.moves)).items;
 
+const thickGroup = (free: number): VGStatus => ({ name: 'thick', status: 'Ready', size: String(100 * GiB), free: String(free * GiB), devices: ['/dev/sdc'], physicalVolumes: [physicalVolume('sdc', 'a2')] });
+
 function group(free: number): VGStatus {
   const pool = { name: 'thin-pool-1', size: String(100 * GiB), metadataSize: String(GiB), dataPercent: 10, metadataPercent: 3, virtualSize: String(300 * GiB), free: String(free * GiB) };
   return { name: 'vg1', status: 'Ready', size: String(200 * GiB), free: String(80 * GiB), devices: ['/dev/sdb'], physicalVolumes: [physicalVolume('sdb', 'a1')], thinPool: pool };
@@ -16,7 +18,7 @@ function group(free: number): VGStatus {
 async function storage(): Promise<void> {
   for (const [node, free] of [['node-a', 20], ['node-b', 50], ['node-c', 15]] as const) {
     await makeNode(node);
-    await tell(node, [member('sdb', 'a1')], [group(free)]);
+    await tell(node, [member('sdb', 'a1'), member('sdc', 'a2', { volumeGroup: 'thick' })], [group(free), thickGroup(free)]);
   }
   const classes = [{ name: 'vg1', default: true, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 }, deviceSelector: { paths: ['/dev/sdb'] } }, { name: 'thick', deviceSelector: { paths: ['/dev/sdc'] } }];
   await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec: { storage: { deviceClasses: classes } } });
@@ -32,7 +34,7 @@ async function several(): Promise<void> {
   await makeMove('default-web-4mwzq', 'default/web', waiting);
   await makeMove('default-logs-9zzzz', 'default/logs', { phase: 'Pending', message: 'other moves of nodes node-a and node-c are copied first', sourceNode: 'node-a', queuePosition: 2 });
   await makeMove('default-photos-k4k4k', 'default/photos', kept);
-  await makeMove('default-old-abcde', 'default/old', { phase: 'Failed', message: 'device class thick of volume pvc-9 has no thin pool (thinPoolConfig): only thin volumes can be moved, because the data is copied from snapshots', sourceNode: 'node-a' });
+  await makeMove('default-old-abcde', 'default/old', { phase: 'Failed', message: 'snapshot move-7e1f2a3b-1, which the next round needs, was deleted: create the VolumeMove again', sourceNode: 'node-a' });
 }
 
 describe('moves of volumes', () => {
@@ -109,9 +111,34 @@ describe('moves of volumes', () => {
     await makeClaim('data', 'pvc-1');
     await makeClaim('thick', 'pvc-2');
     const thick = await open(browser, '/k8s/ns/default/persistentvolumeclaims/thick/logical-volume');
-    await test(thick, 'no-move').getByText('The volume cannot be moved: device class thick has no thin pool.').waitFor();
-    await test(thick, 'move-volume').click({ force: true });
-    assert.equal(await test(thick, 'dialog').count(), 0);
+    await test(thick, 'move-volume').click();
+    await test(thick, 'effect').getByText(/^The volume is thick: it is copied to another node only while no Pod uses it, and its Pods cannot start for about .* at 100 MiB for each second\. Then it is switched\./).waitFor();
+    await thick.getByLabel('To node').getByText('node-b (50 GiB free)').waitFor({ state: 'attached' });
+    assert.equal(await thick.getByLabel('Maximum pause').count(), 0);
+    await accessible(thick);
+    await seen(thick, 'move-thick');
+    await test(thick, 'apply').click();
+    await test(thick, 'dialog').waitFor({ state: 'detached' });
+    const [other] = await moves();
+    const name = other?.metadata.name ?? '';
+    assert.deepEqual([other?.spec.claim, other?.spec.nodeName], [{ namespace: 'default', name: 'thick' }, undefined]);
+    await moved(name, { ...copying, deviceClass: 'thick', thick: true, message: 'node node-b copies the volume from node node-a' });
+    await test(thick, 'claim-move').getByRole('link', { name: `Show move ${name}` }).click();
+    await test(thick, 'message').getByText('The data is being copied, and no Pod can use the volume until it is switched').waitFor();
+    await test(thick, 'facts').getByText('25%').waitFor();
+    assert.deepEqual(await Promise.all(['Round', 'Maximum pause'].map((term) => test(thick, 'facts').getByText(term, { exact: true }).count())), [0, 0]);
+    await accessible(thick);
+    await seen(thick, 'thick-move');
+    await test(thick, 'undo').click();
+    await test(thick, 'effect').getByText('The volume is opened at once, and the copy is discarded.').waitFor();
+    await test(thick, 'dialog').getByRole('button', { name: 'Close', exact: true }).last().click();
+    await moved(name, { ...waiting, deviceClass: 'thick', thick: true, round: 0, copiedBytes: 0, totalBytes: 0 });
+    await test(thick, 'message').getByText('A thick volume is copied and switched only while no Pod uses it. End the Pods').waitFor();
+    assert.equal(await test(thick, 'pods').getByRole('link').count(), 3);
+    await test(thick, 'undo').click();
+    await test(thick, 'apply').click();
+    await thick.getByRole('heading', { name: 'Local volumes' }).waitFor();
+    assert.deepEqual(await moves(), []);
     await close(thick);
 
     const page = await open(browser, '/k8s/ns/default/persistentvolumeclaims/data/logical-volume');
@@ -154,7 +181,8 @@ describe('moves of volumes', () => {
     await makeVolume('pvc-1', { size: '8Gi' }, 'default/data');
     await makeVolume('pvc-2', { size: '12Gi' }, 'default/more');
     await makeVolume('pvc-3', { size: '60Gi' }, 'default/large');
-    await makeVolume('pvc-4', { size: '1Gi', deviceClass: 'thick' }, 'default/thick');
+    await makeVolume('pvc-4', { size: '40Gi', deviceClass: 'thick' }, 'default/thick');
+    await makeVolume('pvc-6', { size: '60Gi', deviceClass: 'thick' }, 'default/vast');
     await makeVolume('pvc-5', { size: '1Gi' }, 'default/running');
     await makeVolume('snapshot-1', { size: '1Gi', source: 'pvc-1', accessType: 'ro' }, 'default/nightly');
     await makeVolume('pvc-9', { nodeName: 'node-b' }, 'default/elsewhere');
@@ -163,14 +191,17 @@ describe('moves of volumes', () => {
     await test(page, 'moves').getByText('default-running-x').waitFor();
     await test(page, 'evacuate').click();
     const plan = test(page, 'plan');
-    await plan.getByText('Node node-a: 2 volumes can be moved, 20 GiB, with at most 10 GiB of data.').waitFor();
+    await plan.getByText('Node node-a: 3 volumes can be moved, 60 GiB.').waitFor();
     await plan.getByText('The other nodes have 65 GiB free in device class vg1.').waitFor();
-    await plan.getByText('At 100 MiB for each second, the copies take at most about 1 min 42 sec.').waitFor();
+    await plan.getByText('The other nodes have 65 GiB free in device class thick.').waitFor();
+    await plan.getByText('The thin ones have at most 10 GiB of data. At 100 MiB for each second, their copies take at most about 1 min 42 sec.').waitFor();
+    await plan.getByText('Thick volumes are copied while their Pods are stopped, two at once; the others wait.').waitFor();
+    await test(page, 'dialog').getByText('thick, 40 GiB, its Pods cannot start for about 13 min 40 sec at 100 MiB for each second').waitFor();
     await page.getByLabel(/^Rate/).fill('200Mi');
     await plan.getByText(/at most about 51 sec/).waitFor();
     const dialog = test(page, 'dialog');
     await dialog.getByText('it has 60 GiB, and the other nodes have at most 50 GiB free in device class vg1').waitFor();
-    await dialog.getByText('device class thick has no thin pool').waitFor();
+    await dialog.getByText('it has 60 GiB, and the other nodes have at most 50 GiB free in device class thick').waitFor();
     await dialog.getByText('it is a snapshot: snapshots stay on their node').waitFor();
     await dialog.getByText('Moves already').waitFor();
     assert.deepEqual([await dialog.getByRole('link', { name: 'default/large' }).count(), await dialog.getByRole('link', { name: 'default/nightly' }).count()], [1, 0], 'a snapshot is no claim');
@@ -179,15 +210,15 @@ describe('moves of volumes', () => {
     await seen(page, 'evacuate');
     assert.equal((await moves()).length, 1, 'moves were created before the button was pressed');
     await test(page, 'apply').click();
-    await test(page, 'created').getByText('2 VolumeMoves were created.').waitFor();
+    await test(page, 'created').getByText('3 VolumeMoves were created.').waitFor();
     await test(page, 'next-step').getByText('kubectl drain node-a --ignore-daemonsets --delete-emptydir-data').waitFor();
     await accessible(page);
     await seen(page, 'evacuated');
-    assert.deepEqual((await moves()).map((m) => m.spec.claim.name).sort(), ['data', 'more', 'running']);
+    assert.deepEqual((await moves()).map((m) => m.spec.claim.name).sort(), ['data', 'more', 'running', 'thick']);
     await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
     // A second time, nothing is left to do.
     await test(page, 'evacuate').click();
-    await test(page, 'plan').getByText('Node node-a: 0 volumes can be moved, 0 B, with at most 0 B of data.').waitFor();
+    await test(page, 'plan').getByText('Node node-a: no volumes can be moved.').waitFor();
     assert.ok(await test(page, 'apply').isDisabled());
     await close(page);
     const unchanged = await request<Node>('GET', `${paths.nodes}/node-a`);
@@ -199,6 +230,7 @@ describe('moves of volumes', () => {
       await storage();
       await makeVolume('pvc-1', { size: '8Gi' }, 'default/data');
       await makeVolume('pvc-3', { size: '60Gi' }, 'default/large');
+      await makeVolume('pvc-4', { size: '40Gi', deviceClass: 'thick' }, 'default/thick');
       const page = await open(browser, '/k8s/cluster/nodes/node-a/local-disks', { language });
       await test(page, 'evacuate').click();
       await test(page, 'plan').waitFor();

@@ -6,7 +6,7 @@ import { deviceRows, headlineOf, healthOf, ownEvents, total, usageOf } from './h
 import { inEnglish, msg } from './message';
 import { intolerable, isReady, rolesOf, selectorOf, selects } from './nodes';
 import { progressOf } from './progress';
-import { bytesOf, formatBytes, quantityOf } from './quantity';
+import { bytesOf, formatBytes } from './quantity';
 
 describe('quantities', () => {
   it.each([
@@ -17,7 +17,6 @@ describe('quantities', () => {
     '%s is shown as %s', (n, text) => expect(formatBytes(n, 'en')).toBe(text),
   );
   it('never shows more than there is', () => expect(formatBytes(2 ** 40 - 1, 'en')).toBe('1,023 GiB'));
-  it.each([[8 * 2 ** 30, '8Gi'], [1536, '1536'], [3 * 2 ** 20, '3Mi']])('%d is written %s', (n, q) => expect(quantityOf(n)).toBe(q));
 });
 
 const node = (name: string, labels: Record<string, string> = {}, more: Partial<Node> = {}): Node => ({

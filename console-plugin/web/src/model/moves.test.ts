@@ -63,16 +63,19 @@ describe('a new move', () => {
     expect(newMove('ns', 'shop/data')).toEqual({ ...common, spec: { claim } });
     expect(newMove('ns', 'shop/data', emptyMove)).toEqual({ ...common, spec: { claim, maxPause: '30s', keepSource: '24h' } });
     expect(newMove('ns', 'shop/data', { node: 'b', maxPause: ' 1m ', keepSource: '0s' })).toEqual({ ...common, spec: { claim, nodeName: 'b', maxPause: '1m', keepSource: '0s' } });
+    expect(newMove('ns', 'shop/data', { node: '', keepSource: '1h' })).toEqual({ ...common, spec: { claim, keepSource: '1h' } });
   });
-  it.each<[string, string, RegExp | undefined]>([
-    ['30s', '24h', undefined], ['1s', '0s', undefined], ['24h', '8760h', undefined], ['999ms', '24h', /maximum pause/], ['25h', '24h', /maximum pause/], ['x', '24h', /maximum pause/], ['30s', '8761h', /old logical volume/], ['30s', '', /old logical volume/],
+  it.each<[string | undefined, string, RegExp | undefined]>([
+    ['30s', '24h', undefined], [undefined, '24h', undefined], [undefined, 'x', /old logical volume/], ['1s', '0s', undefined], ['24h', '8760h', undefined], ['999ms', '24h', /maximum pause/], ['25h', '24h', /maximum pause/], ['x', '24h', /maximum pause/], ['30s', '8761h', /old logical volume/], ['30s', '', /old logical volume/],
   ])('with pause %s and source kept for %s', (maxPause, keepSource, problem) => {
     const found = problemOf({ node: '', maxPause, keepSource })?.key;
     if (problem) expect(found).toMatch(problem);
     else expect(found).toBeUndefined();
   });
-  it('can go to the other nodes with a thin pool of the device class', () => {
-    const status = (node: string, name: string, free?: string, thin = true): NodeStatus => ({ metadata: { name: node }, status: { nodeStatus: [{ name, ...(thin ? { thinPool: { name: 'p', size: '10Gi', metadataSize: '1Gi', dataPercent: 1, metadataPercent: 1, virtualSize: '1Gi', free } } : {}) }] } });
-    expect(targetsOf([status('a', 'vg1', '9'), status('b', 'vg1', '1'), status('c', 'vg1', '2'), status('d', 'vg2', '9'), status('e', 'vg1', undefined), status('f', 'vg1', '9', false)], 'vg1', 'a')).toEqual([{ node: 'c', free: 2 }, { node: 'b', free: 1 }, { node: 'e' }]);
+  describe('can go to the other nodes', () => {
+    const status = (node: string, name: string, free?: string, thin = true): NodeStatus => ({ metadata: { name: node }, status: { nodeStatus: [{ name, ...(thin ? { free: '99', thinPool: { name: 'p', size: '10Gi', metadataSize: '1Gi', dataPercent: 1, metadataPercent: 1, virtualSize: '1Gi', free } } : { free }) }] } });
+    const all = (thin: boolean) => [status('a', 'vg1', '9', thin), status('b', 'vg1', '1', thin), status('c', 'vg1', '2', thin), status('d', 'vg2', '9', thin), status('e', 'vg1', undefined, thin)];
+    it('with a thin pool of the device class', () => expect(targetsOf([...all(true), status('f', 'vg1', '9', false)], 'vg1', 'a', false)).toEqual([{ node: 'c', free: 2 }, { node: 'b', free: 1 }, { node: 'e' }]));
+    it('with a volume group of the device class, if it is thick', () => expect(targetsOf(all(false), 'vg1', 'a', true)).toEqual([{ node: 'c', free: 2 }, { node: 'b', free: 1 }, { node: 'e' }]));
   });
 });

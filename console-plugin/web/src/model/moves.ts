@@ -80,12 +80,13 @@ export function undoOf({ status }: VolumeMove): Undo {
 export interface MoveDraft {
   /** Empty for any node. */
   node: string;
-  maxPause: string;
+  /** Without an effect on thick volumes. */
+  maxPause?: string;
   keepSource: string;
 }
 
 /** With the defaults of the CRD. */
-export const emptyMove: MoveDraft = { node: '', maxPause: '30s', keepSource: '24h' };
+export const emptyMove = { node: '', maxPause: '30s', keepSource: '24h' } satisfies MoveDraft;
 
 const lengths: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 1e-3, us: 1e-6, µs: 1e-6, ns: 1e-9 };
 const part = /(\d+(?:\.\d*)?|\.\d+)(h|ms|µs|us|ns|m|s)/g;
@@ -112,7 +113,7 @@ export function formatDuration(seconds: number, locale: string): string {
 
 /** The first thing that is wrong with a draft: the rules of the CRD. */
 export function problemOf({ maxPause, keepSource }: MoveDraft): Message | undefined {
-  const [pause, keep] = [secondsOf(maxPause.trim()), secondsOf(keepSource.trim())];
+  const [pause, keep] = [maxPause === undefined ? 1 : secondsOf(maxPause.trim()), secondsOf(keepSource.trim())];
   if (pause === undefined || pause < 1 || pause > 24 * 3600) return msg('The maximum pause must be between 1s and 24h, for example 30s.');
   if (keep === undefined || keep > 8760 * 3600) return msg('The time for which the old logical volume is kept must be between 0s and 8760h, for example 24h.');
   return undefined;
@@ -121,24 +122,26 @@ export function problemOf({ maxPause, keepSource }: MoveDraft): Message | undefi
 /** A VolumeMove for a claim, NAMESPACE/NAME. The API server gives it a name. Without a draft, the API server sets the defaults. */
 export function newMove(namespace: string, claim: string, draft?: MoveDraft): VolumeMove {
   const [of = '', name = ''] = claim.split('/');
+  const { node, maxPause, keepSource } = draft ?? {};
   return {
     apiVersion: API_VERSION, kind: moveModel.kind, metadata: { namespace, generateName: `${of}-${name}-` },
-    spec: { claim: { namespace: of, name }, ...(draft ? { ...(draft.node ? { nodeName: draft.node } : {}), maxPause: draft.maxPause.trim(), keepSource: draft.keepSource.trim() } : {}) },
+    spec: { claim: { namespace: of, name }, ...(node ? { nodeName: node } : {}), ...(maxPause === undefined ? {} : { maxPause: maxPause.trim() }), ...(keepSource === undefined ? {} : { keepSource: keepSource.trim() }) },
   };
 }
 
 export interface Target {
   node: string;
-  /** Free capacity of the thin pool for new volumes, in bytes. */
+  /** Free capacity of the thin pool for new volumes, or of the volume group for thick ones, in bytes. */
   free?: number;
 }
 
-/** The other nodes with a thin pool of a device class, those with the most free capacity first. */
-export const targetsOf = (statuses: NodeStatus[], deviceClass: string | undefined, source: string): Target[] =>
+/** The other nodes with a thin pool of a device class, or with its volume group if it is thick; those with the most free capacity first. */
+export const targetsOf = (statuses: NodeStatus[], deviceClass: string | undefined, source: string, thick: boolean): Target[] =>
   statuses
     .flatMap((s): Target[] => {
-      const pool = s.status?.nodeStatus?.find((g) => g.name === deviceClass)?.thinPool;
+      const group = s.status?.nodeStatus?.find((g) => g.name === deviceClass);
+      const space = thick ? group : group?.thinPool;
       const node = s.metadata.name ?? '';
-      return pool && node !== source ? [{ node, free: bytesOf(pool.free) }] : [];
+      return space && node !== source ? [{ node, free: bytesOf(space.free) }] : [];
     })
     .sort((a, b) => (b.free ?? -1) - (a.free ?? -1) || a.node.localeCompare(b.node));

@@ -36,9 +36,3 @@ export function formatBytes(bytes: number | undefined, locale?: string): string 
 /** A percentage, for a person: 40 is 40%. */
 export const formatPercent = (percent: number, locale: string): string =>
   new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 2 }).format(percent / 100);
-
-/** The shortest quantity of so many bytes, as kubectl writes it. */
-export function quantityOf(bytes: number): string {
-  const fits = Object.entries(binary).findLast(([, size]) => bytes >= size && bytes % size === 0);
-  return fits ? `${bytes / fits[1]}${fits[0]}` : String(bytes);
-}

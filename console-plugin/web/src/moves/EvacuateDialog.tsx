@@ -8,7 +8,7 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { createMove } from '../kube/moves';
 import { useClusters, useLogicalVolumes, useNodeStatuses, type Watched } from '../kube/watch';
-import { DEFAULT_RATE, evacuationOf, sentencesOf, type Evacuation } from '../model/evacuation';
+import { DEFAULT_RATE, evacuationOf, sentencesOf, thickText, type Evacuation } from '../model/evacuation';
 import { formatDuration, newMove, openMove } from '../model/moves';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { ClaimLink } from '../recovery/parts';
@@ -42,7 +42,7 @@ export function EvacuateDialog({ namespace, node, moves, close }: Props) {
   const { create, sending, result } = useCreation(namespace, moves.data);
   return (
     <Modal isOpen variant="large" onClose={close} aria-labelledby="evacuate-title" aria-describedby="evacuate-body" data-test="dialog">
-      <ModalHeader title={t('Evacuate node {{node}}', { node })} labelId="evacuate-title" description={t('Each thin volume is copied to another node while Pods use it, and switched when no Pod that is bound to a node uses its claim. The operator selects the nodes.')} />
+      <ModalHeader title={t('Evacuate node {{node}}', { node })} labelId="evacuate-title" description={t('Each volume is copied to another node, and switched when no Pod that is bound to a node uses its claim. Thin volumes are copied while Pods use them, thick ones only while no Pod does. The operator selects the nodes.')} />
       <ModalBody id="evacuate-body">
         <Stack hasGutter>
           <ReadErrors reads={reads} />
@@ -103,16 +103,19 @@ function Plan({ plan }: { plan: Evacuation }) {
   const [rate, setRate] = useState(DEFAULT_RATE);
   const perSecond = bytesOf(rate);
   const valid = perSecond !== undefined && perSecond > 0;
-  const sentences = sentencesOf(plan, valid ? perSecond : (bytesOf(DEFAULT_RATE) ?? 1), { size: (n) => formatBytes(n, locale), duration: (s) => formatDuration(s, locale) });
+  const forecast = valid ? perSecond : (bytesOf(DEFAULT_RATE) ?? 1);
+  const writing = { size: (n: number) => formatBytes(n, locale), duration: (s: number) => formatDuration(s, locale) };
+  const sentences = sentencesOf(plan, forecast, writing);
+  const about = (thick: number | undefined) => (thick === undefined ? '–' : m(thickText(thick, forecast, writing)));
   const rows = [
-    ...plan.moves.map((claim) => ({ key: `m ${claim}`, claim, plain: false, does: t('Moves'), why: '–' })),
+    ...plan.moves.map((claim) => ({ key: `m ${claim}`, claim, plain: false, does: t('Moves'), why: about(plan.thick.get(claim)) })),
     ...plan.running.map((claim) => ({ key: `r ${claim}`, claim, plain: false, does: t('Moves already'), why: '–' })),
     ...plan.stay.map(({ claim, snapshot, name, why }) => ({ key: `s ${name}`, claim: claim ?? name, plain: snapshot, does: t('Stays'), why: m(why) })),
   ];
   return (
     <>
       <div data-test="plan">{sentences.map((s) => <Content key={m(s)} component="p">{m(s)}</Content>)}</div>
-      {plan.allocated > 0 && (
+      {(plan.allocated > 0 || plan.thick.size > 0) && (
         <Form onSubmit={(e) => e.preventDefault()}>
           <FormGroup label={t('Rate for the forecast (bytes for each second)')} fieldId="evacuate-rate">
             <TextInput id="evacuate-rate" value={rate} onChange={(_, v) => setRate(v)} validated={valid ? 'default' : 'error'} />

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { LVMCluster } from '../api/types';
 import { useT } from '../i18n';
 import { useMoveRights, useMoves, type Watched } from '../kube/watch';
-import { whyStays } from '../model/evacuation';
+import { isThick, whyStays } from '../model/evacuation';
 import { openMove } from '../model/moves';
 import { classOf, titleOf, type Volume } from '../model/volumes';
 import { MoveDialog } from './MoveDialog';
@@ -33,7 +33,7 @@ export function MoveAction({ namespace, volume, clusters }: Props) {
       <Button variant="secondary" style={{ whiteSpace: 'nowrap' }} data-test="move-volume" isAriaDisabled={!!why || !!running} aria-describedby={why ? 'no-move' : running ? 'claim-move' : undefined} aria-label={t('Move volume {{name}}', { name: claim })} onClick={() => setOpen(true)}>
         {t('Move volume')}
       </Button>
-      {open && <MoveDialog namespace={namespace} volume={volume} deviceClass={deviceClass} running={running} close={() => setOpen(false)} />}
+      {open && <MoveDialog namespace={namespace} volume={volume} deviceClass={deviceClass} thick={isThick(clusters.data[0], deviceClass)} running={running} close={() => setOpen(false)} />}
     </Flex>
   );
 }

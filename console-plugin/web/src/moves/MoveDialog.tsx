@@ -6,8 +6,9 @@ import { ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
 import { createMove, type CreateOutcome } from '../kube/moves';
 import { useNodeStatuses } from '../kube/watch';
-import { emptyMove, newMove, problemOf, targetsOf, type MoveDraft } from '../model/moves';
-import { formatBytes } from '../model/quantity';
+import { DEFAULT_RATE, thickPause } from '../model/evacuation';
+import { emptyMove, formatDuration, newMove, problemOf, targetsOf, type MoveDraft } from '../model/moves';
+import { bytesOf, formatBytes } from '../model/quantity';
 import { titleOf, type Volume } from '../model/volumes';
 import { Refusal } from '../recovery/parts';
 
@@ -15,32 +16,36 @@ interface Props {
   namespace: string;
   volume: Volume;
   deviceClass?: string;
+  /** Whether it is copied only while no Pod uses it. */
+  thick: boolean;
   /** The open move of the claim, if somebody has created one meanwhile. */
   running?: VolumeMove;
   close: () => void;
 }
 
-export function MoveDialog({ namespace, volume, deviceClass, running, close }: Props) {
+export function MoveDialog({ namespace, volume, deviceClass, thick, running, close }: Props) {
   const { t, m, locale } = useT();
   const statuses = useNodeStatuses(namespace);
-  const [draft, setDraft] = useState<MoveDraft>(emptyMove);
+  const [draft, setDraft] = useState(emptyMove);
   const [why, setWhy] = useState<string>();
   const [sending, setSending] = useState(false);
   const [outcome, setOutcome] = useState<CreateOutcome>();
   const claim = titleOf(volume);
-  const targets = targetsOf(statuses.data, deviceClass, volume.node);
+  const targets = targetsOf(statuses.data, deviceClass, volume.node, thick);
   const target = targets.find((o) => o.node === draft.node);
   const small = target?.free !== undefined && volume.size !== undefined && target.free < volume.size;
-  const change = (next: Partial<MoveDraft>) => {
+  const change = (next: Partial<typeof emptyMove>) => {
     setWhy(undefined);
     setDraft({ ...draft, ...next });
   };
   const press = async () => {
-    const problem = problemOf(draft);
+    const { maxPause, ...others } = draft;
+    const asked: MoveDraft = thick ? others : { ...others, maxPause };
+    const problem = problemOf(asked);
     if (problem) return setWhy(m(problem));
     setOutcome(undefined);
     setSending(true);
-    const result = await createMove(newMove(namespace, claim, draft));
+    const result = await createMove(newMove(namespace, claim, asked));
     setSending(false);
     if (result.kind === 'accepted') return close();
     return setOutcome(result);
@@ -55,9 +60,7 @@ export function MoveDialog({ namespace, volume, deviceClass, running, close }: P
           {obstacle && <Alert isInline variant="warning" data-test="obstacle" title={t('VolumeMove {{name}} already moves this volume.', { name: obstacle.metadata.name ?? '' })} />}
           <ReadErrors reads={[[t('Node statuses'), statuses]]} />
           <Content component="p" data-test="effect">
-            {draft.node
-              ? t('The volume is copied to node {{node}} while Pods use it, and switched when no Pod does. Until then, you can undo the move.', { node: draft.node })
-              : t('The volume is copied to another node while Pods use it, and switched when no Pod does. Until then, you can undo the move.')}
+            <Effect node={draft.node} thick={thick ? (bytesOf(volume.lv.spec.size) ?? 0) : undefined} />
           </Content>
           <Form onSubmit={(e) => e.preventDefault()}>
             <FormGroup label={t('To node')} fieldId="move-node">
@@ -68,10 +71,12 @@ export function MoveDialog({ namespace, volume, deviceClass, running, close }: P
               <Help id="move-node-help" text={t('For any node, the operator selects the node with the most free capacity that the StorageClass and the spread group of the claim allow.')} />
             </FormGroup>
             {small && <Alert isInline isPlain variant="warning" data-test="small" title={t('Node {{node}} has less free capacity than the volume needs. The move stays pending until there is enough.', { node: draft.node })} />}
-            <FormGroup label={t('Maximum pause')} fieldId="move-pause" isRequired>
-              <TextInput id="move-pause" value={draft.maxPause} onChange={(_, maxPause) => change({ maxPause })} aria-describedby="move-pause-help" />
-              <Help id="move-pause-help" text={t('The changes are copied again before the switch, until a copy takes less than this time. Pods may have to wait for the volume this long.')} />
-            </FormGroup>
+            {!thick && (
+              <FormGroup label={t('Maximum pause')} fieldId="move-pause" isRequired>
+                <TextInput id="move-pause" value={draft.maxPause} onChange={(_, maxPause) => change({ maxPause })} aria-describedby="move-pause-help" />
+                <Help id="move-pause-help" text={t('The changes are copied again before the switch, until a copy takes less than this time. Pods may have to wait for the volume this long.')} />
+              </FormGroup>
+            )}
             <FormGroup label={t('Keep old logical volume')} fieldId="move-keep" isRequired>
               <TextInput id="move-keep" value={draft.keepSource} onChange={(_, keepSource) => change({ keepSource })} aria-describedby="move-keep-help" />
               <Help id="move-keep-help" text={t('How long the old logical volume is kept after the switch. It takes up space on the old node until then.')} />
@@ -87,6 +92,20 @@ export function MoveDialog({ namespace, volume, deviceClass, running, close }: P
       </ModalFooter>
     </Modal>
   );
+}
+
+/** What the move does; with the size of a thick volume, also how long its Pods cannot start. */
+function Effect({ node, thick }: { node: string; thick?: number }) {
+  const { t, locale } = useT();
+  if (thick === undefined)
+    return node
+      ? t('The volume is copied to node {{node}} while Pods use it, and switched when no Pod does. Until then, you can undo the move.', { node })
+      : t('The volume is copied to another node while Pods use it, and switched when no Pod does. Until then, you can undo the move.');
+  const rate = bytesOf(DEFAULT_RATE) ?? 1;
+  const values = { duration: formatDuration(thickPause(thick, rate), locale), rate: formatBytes(rate, locale) };
+  return node
+    ? t('The volume is thick: it is copied to node {{node}} only while no Pod uses it, and its Pods cannot start for about {{duration}} at {{rate}} for each second. Then it is switched. Until then, you can undo the move.', { ...values, node })
+    : t('The volume is thick: it is copied to another node only while no Pod uses it, and its Pods cannot start for about {{duration}} at {{rate}} for each second. Then it is switched. Until then, you can undo the move.', values);
 }
 
 const Help = ({ id, text }: { id: string; text: string }) => (

@@ -81,8 +81,9 @@ function Body({ move }: { move: VolumeMove }) {
   const { t } = useT();
   const { metadata, status } = move;
   const titles: Record<MovePhase, string> = {
-    Pending: t('The copy has not begun'), Copying: t('The data is being copied while Pods can use the volume'),
-    WaitingForPods: t('The target node has a recent copy of the data. End the Pods, so that they start on the target node'),
+    Pending: t('The copy has not begun'),
+    Copying: status?.thick ? t('The data is being copied, and no Pod can use the volume until it is switched') : t('The data is being copied while Pods can use the volume'),
+    WaitingForPods: status?.thick ? t('A thick volume is copied and switched only while no Pod uses it. End the Pods') : t('The target node has a recent copy of the data. End the Pods, so that they start on the target node'),
     Switching: t('Nobody can use the volume while the last changes are copied and the volume is switched'), KeepingSource: t('The volume is on the target node. The old logical volume is kept'),
     Completed: t('The volume is on the target node, and the old logical volume is removed'), Failed: t('The volume cannot be moved, and stays on its node'),
   };
@@ -119,12 +120,12 @@ function Facts({ move }: { move: VolumeMove }) {
     [t('From node'), node(status.sourceNode)],
     [t('To node'), node(targetOf(move)) ?? t('Any node')],
     [t('Progress'), copied && <MoveProgress key="p" move={move} />],
-    [t('Round'), copied && <>{copied.round}<Content component="small">{t('The first round copies all data, others the changes since the previous one.')}</Content></>],
+    [t('Round'), copied && !status.thick && <>{copied.round}<Content component="small">{t('The first round copies all data, others the changes since the previous one.')}</Content></>],
     [t('Position in the queue'), status.queuePosition],
     [t('Last complete round'), status.lastDeltaSeconds === undefined ? undefined : t('{{size}} in {{duration}}', { size: formatBytes(status.lastDeltaBytes ?? 0, locale), duration: formatDuration(status.lastDeltaSeconds, locale) })],
     [t('Device class'), status.deviceClass && <Link key="d" to={classPath(status.deviceClass)}>{status.deviceClass}</Link>],
     ['PersistentVolume', status.persistentVolume && <Link key="v" to={persistentVolumePath(status.persistentVolume)}>{status.persistentVolume}</Link>],
-    [t('Maximum pause'), spec.maxPause],
+    [t('Maximum pause'), status.thick ? undefined : spec.maxPause],
     [t('Keep old logical volume'), spec.keepSource],
     [t('Created'), metadata.creationTimestamp && <>{time(metadata.creationTimestamp)} (<Age time={metadata.creationTimestamp} />)</>],
     [t('Started'), time(status.startTime)],
@@ -133,7 +134,7 @@ function Facts({ move }: { move: VolumeMove }) {
   ];
   return (
     <DescriptionList isCompact columnModifier={{ default: '1Col', lg: '3Col' }}>
-      {rows.filter(([, value]) => value !== undefined && value !== '' && value !== 0).map(([term, value]) => (
+      {rows.filter(([, value]) => value !== undefined && value !== '' && value !== 0 && value !== false).map(([term, value]) => (
         <DescriptionListGroup key={term}>
           <DescriptionListTerm>{term}</DescriptionListTerm>
           <DescriptionListDescription style={{ overflowWrap: 'anywhere' }}>{value}</DescriptionListDescription>

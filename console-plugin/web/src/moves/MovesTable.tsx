@@ -19,7 +19,7 @@ export function MovesTable({ moves }: { moves: Watched<VolumeMove[]> }) {
       maxHeight={430}
       rowHeight={76}
       rowKey={(m) => m.metadata.uid ?? m.metadata.name ?? ''}
-      empty={moves.error || !moves.loaded ? t('Unknown') : t('There are no moves. A move copies the thin volume of a claim to another node while Pods use it, and switches it when no Pod does.')}
+      empty={moves.error || !moves.loaded ? t('Unknown') : t('There are no moves. A move copies the volume of a claim to another node, and switches it when no Pod uses it. Thin volumes are copied while Pods use them, thick ones only while no Pod does.')}
       columns={[
         { key: 'claim', title: t('Claim'), width: 8.5 }, { key: 'nodes', title: t('From, to node'), width: 7.5, lines: 3 }, { key: 'phase', title: t('Phase'), width: 13.5 },
         { key: 'pods', title: t('Used by Pods'), width: 8.5, lines: 3 }, { key: 'message', title: t('Message'), lines: 3 },

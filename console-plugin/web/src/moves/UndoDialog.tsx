@@ -76,15 +76,18 @@ function Effect({ undo, move }: { undo: Undo; move: VolumeMove }) {
   const { t } = useT();
   const [source, target] = [move.status?.sourceNode || t('Unknown'), targetOf(move) ?? t('Unknown')];
   const back = t('To move the volume back, create another move.');
+  const staying = move.status?.sourceNode ? t('The volume stays on node {{node}}.', { node: source }) : t('The volume stays on its node.');
+  // A thick volume is closed while it is copied.
+  const isClosed = move.status?.thick && move.status.phase === 'Copying';
   const lines: Record<Undo, string[]> = {
-    stays: [move.status?.sourceNode ? t('The copy is deleted, and the volume stays on node {{node}}.', { node: source }) : t('The copy is deleted, and the volume stays on its node.')],
+    stays: isClosed ? [t('The volume is opened at once, and the copy is discarded.'), staying] : [move.status?.sourceNode ? t('The copy is deleted, and the volume stays on node {{node}}.', { node: source }) : t('The copy is deleted, and the volume stays on its node.')],
     switching: [
       t('If the volume is not switched yet, the copy is deleted, and the volume stays on node {{node}}.', { node: source }),
       t('If the volume is already switched, it stays on node {{target}}, and the old logical volume on node {{source}} is removed now. It is erased like a deleted volume.', { target, source }),
     ],
     removesSource: [t('The volume stays on node {{node}}.', { node: target }), t('The old logical volume on node {{node}} is removed now. It is erased like a deleted volume.', { node: source }), back],
     record: [t('The volume stays on node {{node}}.', { node: target }), t('Only the record of the move is deleted.'), back],
-    failed: [move.status?.sourceNode ? t('The volume stays on node {{node}}.', { node: source }) : t('The volume stays on its node.'), t('Only the record of the move is deleted, with what is left of the copy.')],
+    failed: [staying, t('Only the record of the move is deleted, with what is left of the copy.')],
   };
   return <div data-test="effect">{lines[undo].map((line) => <Content key={line} component="p">{line}</Content>)}</div>;
 }

@@ -32,8 +32,8 @@ const move = (phase?: MovePhase, more: Partial<VolumeMove['status']> & object = 
 const lv = (name: string, claim: string, size = '1Gi', more: object = {}): LogicalVolume => ({
   metadata: { name, annotations: { 'lvm.topolvm.io/claim': claim } }, spec: { name, nodeName: 'a', size, deviceClass: 'thin', ...more }, status: { volumeID: name, currentSize: size },
 });
-const status = (node: string, free: string): NodeStatus => ({
-  metadata: { name: node }, status: { nodeStatus: [{ name: 'thin', thinPool: { name: 'p', size: '100Gi', metadataSize: '1Gi', dataPercent: 10, metadataPercent: 1, virtualSize: '1Gi', free } }] },
+const status = (node: string, free: string, thick?: string): NodeStatus => ({
+  metadata: { name: node }, status: { nodeStatus: [{ name: 'thin', thinPool: { name: 'p', size: '100Gi', metadataSize: '1Gi', dataPercent: 10, metadataPercent: 1, virtualSize: '1Gi', free } }, ...(thick ? [{ name: 'thick', free: thick }] : [])] },
 });
 
 let sent: { method: string; url: string; body: unknown }[] = [];
@@ -79,6 +79,8 @@ describe('the dialog that undoes a move', () => {
     [move(), 'Undo move', /^The copy is deleted, and the volume stays on its node\.$/], [move('Pending'), 'Undo move', /^The copy is deleted, and the volume stays on node a\.$/], [move('WaitingForPods'), 'Undo move', /stays on node a/],
     [move('Switching'), 'Undo move', /If the volume is not switched yet.*stays on node a.*If the volume is already switched, it stays on node b, and the old logical volume on node a is removed now/],
     [move('KeepingSource'), 'Remove old logical volume', /^The volume stays on node b\.The old logical volume on node a is removed now\. It is erased like a deleted volume\.To move the volume back/],
+    [move('Copying', { thick: true }), 'Undo move', /^The volume is opened at once, and the copy is discarded\.The volume stays on node a\.$/],
+    [move('WaitingForPods', { thick: true }), 'Undo move', /^The copy is deleted, and the volume stays on node a\.$/],
     [move('Completed'), 'Delete', /^The volume stays on node b\.Only the record/], [move('Failed'), 'Delete', /^The volume stays on node a\.Only the record/],
   ])('says what happens: %j', async (opened, button, effect) => {
     const { deleted } = show(opened);
@@ -169,6 +171,19 @@ describe('the button that moves a volume', () => {
     await waitFor(() => expect(has('dialog')).toBeNull());
     expect(created().map((m) => [m.metadata, m.spec])).toEqual([[{ namespace: 'ns', generateName: 'shop-data-' }, { claim: { namespace: 'shop', name: 'data' }, nodeName: 'c', maxPause: '30s', keepSource: '1h' }]]);
   });
+  it('says how long the Pods of a thick volume cannot start, and asks for no maximum pause', async () => {
+    statuses.data = [status('a', '10Gi', '9Gi'), status('b', '50Gi', '20Gi'), status('c', '4Gi')];
+    show(lv('pvc-1', 'shop/data', '10Gi', { deviceClass: 'thick' }));
+    await press('move-volume');
+    expect([...document.querySelectorAll('#move-node option')].map((o) => o.textContent)).toEqual(['Any node', 'b (20 GiB free)']);
+    expect(has('effect')?.textContent).toMatch(/thick: it is copied to another node only while no Pod uses it, and its Pods cannot start for about 3 min 24 sec at 100 MiB for each second/);
+    expect(screen.queryByLabelText(/^Maximum pause/)).toBeNull();
+    await user.selectOptions(screen.getByLabelText('To node'), 'b');
+    expect(has('effect')?.textContent).toMatch(/copied to node b only while no Pod uses it/);
+    await press('apply');
+    await waitFor(() => expect(has('dialog')).toBeNull());
+    expect(created().map((m) => m.spec)).toEqual([{ claim: { namespace: 'shop', name: 'data' }, nodeName: 'b', keepSource: '24h' }]);
+  });
   it('stays open if the move was not created, and if somebody else has created one', async () => {
     const { rerender } = show(lv('pvc-1', 'shop/data'));
     await press('move-volume');
@@ -180,7 +195,7 @@ describe('the button that moves a volume', () => {
     expect([has('obstacle')?.textContent, isDisabled()]).toEqual([expect.stringMatching(/shop-data-x already moves/), true]);
   });
   it.each<[string, () => void, LogicalVolume, RegExp | undefined]>([
-    ['the volume is thick', () => undefined, lv('x', 'shop/data', '1Gi', { deviceClass: 'thick' }), /device class thick has no thin pool/],
+    ['the device class is unknown', () => undefined, lv('x', 'shop/data', '1Gi', { deviceClass: 'other' }), /the LVMCluster has no device class "other"/],
     ['the user lacks the permission', () => (rights = { loaded: true, create: false, remove: true }), lv('x', 'shop/data'), /lack permission to create volumemoves/],
     ['a move runs, which the page shows', () => (moves.data = [move('Copying')]), lv('x', 'shop/data'), undefined],
   ])('is disabled, with the reason: %s', async (_, prepare, o, reason) => {
@@ -202,7 +217,7 @@ describe('the evacuation of a node', () => {
   it('shows the plan, and creates a move for each volume that can be moved', async () => {
     volumes.data.push(lv('pvc-3', 'shop/large', '60Gi'), lv('s', 'shop/snap', '1Gi', { accessType: 'ro' }));
     await show();
-    expect(has('plan')?.textContent).toMatch(/Node a: 2 volumes can be moved, 10 GiB, with at most 10 GiB of data\..*54 GiB free in device class thin.*At 100 MiB for each second, the copies take at most about 1 min 42 sec/);
+    expect(has('plan')?.textContent).toMatch(/Node a: 2 volumes can be moved, 10 GiB\..*54 GiB free in device class thin.*The thin ones have at most 10 GiB of data. At 100 MiB for each second, their copies take at most about 1 min 42 sec/);
     expect(has('stays')?.textContent).toMatch(/2 volumes of node a cannot be moved/);
     expect(has('next-step')?.textContent).toMatch(/kubectl drain a --ignore-daemonsets --delete-emptydir-data/);
     expect(screen.queryByRole('link', { name: 'shop/snap' })).toBeNull();
@@ -217,10 +232,24 @@ describe('the evacuation of a node', () => {
     const rate = screen.getByLabelText(/^Rate/);
     await user.clear(rate);
     await user.type(rate, '1Gi');
-    expect(has('plan')?.textContent).toMatch(/At 1 GiB for each second, the copies take at most about 10 sec/);
+    expect(has('plan')?.textContent).toMatch(/At 1 GiB for each second, their copies take at most about 10 sec/);
     await user.clear(rate);
     await user.type(rate, '0');
     expect(has('bad-rate')).not.toBeNull();
+  });
+  it('moves thick volumes, and says how long their Pods cannot start', async () => {
+    volumes.data = [lv('pvc-1', 'shop/data', '10Gi', { deviceClass: 'thick' }), lv('pvc-2', 'shop/more', '15Gi', { deviceClass: 'thick' }), lv('pvc-3', 'shop/large', '21Gi', { deviceClass: 'thick' })];
+    statuses.data = [status('a', '10Gi', '9Gi'), status('b', '50Gi', '20Gi')];
+    await show();
+    expect(has('plan')?.textContent).toMatch(/2 volumes can be moved, 25 GiB\..*20 GiB free in device class thick\..*Device class thick: the volumes need 25 GiB, and the other nodes have 20 GiB free together: some moves stay Pending\.Thick volumes are copied while their Pods are stopped/);
+    expect(has('plan')?.textContent).not.toMatch(/thin ones/);
+    expect(has('dialog')?.textContent).toMatch(/thick, 10 GiB, its Pods cannot start for about 3 min 24 sec at 100 MiB for each second.*it has 21 GiB, and the other nodes have at most 20 GiB free in device class thick/);
+    const rate = screen.getByLabelText(/^Rate/);
+    await user.clear(rate);
+    await user.type(rate, '1Gi');
+    expect(has('dialog')?.textContent).toMatch(/thick, 10 GiB, its Pods cannot start for about 20 sec at 1 GiB/);
+    await press('apply');
+    await waitFor(() => expect(created().map((m) => m.spec)).toEqual([{ claim: { namespace: 'shop', name: 'data' } }, { claim: { namespace: 'shop', name: 'more' } }]));
   });
   it('names what failed, and creates the others', async () => {
     reply = (_, n) => (n === 1 ? [403, { message: 'quota' }] : undefined);
