@@ -177,3 +177,22 @@ func TestEvacuate(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestVolumesOfAMove: what a move creates is not taken for the volume of the claim.
+func TestVolumesOfAMove(t *testing.T) {
+	old := moveVolume("move-1-old", "shop/data", "thin", "1Gi")
+	old.Annotations[v1alpha1.MoveAnnotation] = "1"
+	volume := moveVolume("pvc-1", "shop/data", "thin", "1Gi")
+	table := volumeTable(newVolumes([]topolvmv1.LogicalVolume{*old, *volume}, volumeFilter{claim: "data"}))
+	for i, want := range []string{"shop/data (move)", "shop/data"} {
+		if got := table.Rows[i].Cells[0]; got != want {
+			t.Errorf("row %d: got %q, want %q", i, got, want)
+		}
+	}
+	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old, *volume}, "shop/data"); got == nil || got.Name != "pvc-1" {
+		t.Errorf("got %+v", got)
+	}
+	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old}, "shop/data"); got != nil {
+		t.Errorf("only the old logical volume: got %+v", got)
+	}
+}

@@ -179,7 +179,11 @@ func volumeTable(volumes VolumeList) *metav1.Table {
 	table := newTable([]string{"Claim", "Node", "Class", "Size", "State"},
 		[]string{"Logical volume", "Source", "Encryption", "I/O limits", "Message"})
 	for _, v := range volumes.Items {
-		addRow(table, v.Claim, v.Node, v.DeviceClass, sizeOf(&v.Size), string(v.State), v.LogicalVolume, v.Source,
+		claim := v.Claim
+		if v.PartOfMove {
+			claim += " (move)"
+		}
+		addRow(table, claim, v.Node, v.DeviceClass, sizeOf(&v.Size), string(v.State), v.LogicalVolume, v.Source,
 			v.Encryption, limitsText(v), cmp.Or(v.Message, v.IOLimitsError))
 	}
 	return table

@@ -213,6 +213,7 @@ func newVolume(lv *topolvmv1.LogicalVolume) Volume {
 	state, message := stateOf(lv)
 	inForce, requested := limitsOf(lv)
 	return Volume{Claim: lv.Annotations[v1alpha1.ClaimAnnotation], Node: lv.Spec.NodeName,
+		PartOfMove:  lv.Annotations[v1alpha1.MoveAnnotation] != "",
 		DeviceClass: lv.Spec.DeviceClass, State: state, Message: single(message), Size: lv.Spec.Size,
 		CurrentSize: lv.Status.CurrentSize, LogicalVolume: lv.Name, VolumeID: lv.Status.VolumeID,
 		Suspended: suspensionText(lv), Source: lv.Spec.Source,

@@ -133,8 +133,9 @@ func volumeOfClaim(all []topolvmv1.LogicalVolume, claim string) *topolvmv1.Logic
 	for i := range all {
 		lv := &all[i]
 		isSnapshot := lv.Spec.AccessType == "ro" && lv.Spec.Source != ""
+		isPartOfMove := lv.Annotations[v1alpha1.MoveAnnotation] != ""
 		if lv.Annotations[v1alpha1.ClaimAnnotation] == claim && lv.Status.VolumeID != "" && !isSnapshot &&
-			lv.DeletionTimestamp == nil {
+			!isPartOfMove && lv.DeletionTimestamp == nil {
 			return lv
 		}
 	}

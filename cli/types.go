@@ -250,6 +250,9 @@ type Volume struct {
 	// claim is the claim or VolumeSnapshot that the volume was created for, as NAMESPACE/NAME. It is empty if the
 	// LogicalVolume does not name it.
 	Claim string `json:"claim,omitempty"`
+	// partOfMove is true if the volume is not that of the claim: a VolumeMove created it as a snapshot, as the copy, or
+	// for the old logical volume.
+	PartOfMove bool `json:"partOfMove,omitempty"`
 	// node is the node with the volume.
 	Node string `json:"node"`
 	// deviceClass is the device class. It is empty if the LogicalVolume does not name it.

@@ -23,7 +23,8 @@ of a volume that upstream LVMS or TopoLVM created is not known.
 With --device, list what may be on a device: the volumes of the volume group that has the device, or a device that is
 built on it, for example a partition. If the volume group has several devices, the API does not record which of them a
 volume is on. To see this, run on the node: lvs -o lv_name,devices VOLUME-GROUP. Orphans, the logical volumes that no
-LogicalVolume refers to, are not listed: status shows them.
+LogicalVolume refers to, are not listed: status shows them. What a VolumeMove created for a claim has "(move)" after
+the claim.
 
 The flag -n selects the namespace of the claims. For --device, the node statuses are read in all namespaces.`,
 		Example: `  # Which volume does a claim have?

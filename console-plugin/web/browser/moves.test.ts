@@ -238,6 +238,25 @@ describe('moves of volumes', () => {
       await close(page);
     });
 
+  it('what a move created is not shown as volumes or snapshots of the claim', async () => {
+    await storage();
+    await makeVolume('pvc-1', { size: '8Gi' }, 'default/data');
+    await makeClaim('data', 'pvc-1');
+    const made = { 'lvm.topolvm.io/move': 'u1' };
+    await makeVolume('move-1-round-1', { size: '8Gi', source: 'pvc-1', accessType: 'ro' }, 'default/data', made);
+    await makeVolume('move-1-old', { size: '8Gi', source: 'retired' }, undefined, { ...made, 'lvm.topolvm.io/claim': 'default/data' });
+    const page = await open(browser, '/local-volumes/class/vg1');
+    const volumes = test(page, 'volumes');
+    await test(page, 'expand-all').click();
+    await until('the notes', () => volumes.getByText('Part of the move of default/data').count(), 2);
+    assert.equal(await test(page, 'suspend-volume').count(), 1, 'only the volume of the claim can be suspended');
+    await accessible(page);
+    await close(page);
+    const claim = await open(browser, '/k8s/ns/default/persistentvolumeclaims/data/logical-volume');
+    await test(claim, 'snapshots').getByText('This volume has no snapshots or clones.').waitFor();
+    await close(claim);
+  });
+
   it('a user who lacks the permission sees the moves, and why nothing can be done', async () => {
     await storage();
     await makeVolume('pvc-1', { size: '20Gi' }, 'default/data');

@@ -8,7 +8,7 @@ import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
 import { useLogicalVolumes, usePersistentVolumes } from '../kube/watch';
 import { formatBytes } from '../model/quantity';
-import { classOf, volumesOf, type Volume } from '../model/volumes';
+import { classOf, titleOf, volumesOf, type Volume } from '../model/volumes';
 import { rowsOf, treeOf, withAncestors, type TreeRow } from '../model/volumeTree';
 import { persistentVolumePath } from '../paths';
 import { SuspendedVolume } from '../suspension/SuspendedLabel';
@@ -58,7 +58,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
   const percents = useMemo(() => new Map(written.samples.map((s) => [s.labels['volume'], s.value])), [written.samples]);
   const snapshots = volumes.filter((v) => v.kind === 'snapshot').length;
   const notes = ({ volume: v, problems, orphan }: TreeRow): string[] => [
-    ...(orphan ? [t('The source {{source}} no longer exists', { source: v.source ?? '' })] : v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []),
+    ...(v.isPartOfMove ? [t('Part of the move of {{claim}}', { claim: titleOf(v) })] : orphan ? [t('The source {{source}} no longer exists', { source: v.source ?? '' })] : v.source ? [v.kind === 'snapshot' ? t('Snapshot of {{source}}', { source: v.source }) : t('Copy of {{source}}', { source: v.source })] : []),
     ...(v.copying === undefined ? [] : [t('The volume is being copied') + (v.copying && `: ${v.copying}`)]),
     ...(problems ? [t('{{count}} snapshots or clones with problems', { count: problems })] : []),
     ...(v.snapshots ? [t('{{count}} snapshots', { count: v.snapshots })] : []),

@@ -20,6 +20,13 @@ it('snapshots and copies know their source, and the source its snapshots', () =>
   const by = Object.fromEntries(list.map((v) => [v.name, v]));
   expect([by['pvc-1']?.snapshots, by['snapshot-1']?.kind, by['snapshot-1']?.source, by['pvc-2']?.kind, by['pvc-2']?.source]).toEqual([1, 'snapshot', 'shop/data', 'volume', 'gone']);
 });
+it('what a move created is neither the volume of the claim nor a snapshot of it', () => {
+  const made = { 'lvm.topolvm.io/claim': 'shop/data', 'lvm.topolvm.io/move': 'u1' };
+  const list = volumesOf([lv('pvc-1', {}, { 'lvm.topolvm.io/claim': 'shop/data' }), lv('move-1', { source: 'pvc-1', accessType: 'ro' }, made), lv('move-copy', { source: 'move-1', accessType: 'rw', nodeName: 'b' }, made, {})], undefined);
+  const by = Object.fromEntries(list.map((v) => [v.name, v]));
+  expect(list.map((v) => [v.name, v.isPartOfMove]).sort()).toEqual([['move-1', true], ['move-copy', true], ['pvc-1', false]]);
+  expect([by['pvc-1']?.snapshots, by['move-copy']?.problems]).toEqual([0, []]);
+});
 it('tells what is wrong, and those first', () => {
   const list = volumesOf([lv('a'), lv('b', {}, { 'lvm.topolvm.io/condition': 'lost a part' }), lv('c', {}, { 'lvm.topolvm.io/unclaimed': 'true' }), lv('d', {}, {}, { code: 8, message: 'no space' }), lv('e', {}, {}, {}), { ...lv('f'), metadata: { name: 'f', deletionTimestamp: 'x' } }], []);
   expect(list.map((v) => [v.name, ...v.problems.map(inEnglish)])).toEqual([

@@ -1,5 +1,5 @@
 // LogicalVolumes with what they are for: claims, snapshots, copies.
-import { CLAIM_ANNOTATION, classesOf, CONDITION_ANNOTATION, DRIVER, UNCLAIMED_ANNOTATION, type LogicalVolume, type LVMCluster, type PersistentVolume } from '../api/types';
+import { CLAIM_ANNOTATION, classesOf, CONDITION_ANNOTATION, DRIVER, MOVE_ANNOTATION, UNCLAIMED_ANNOTATION, type LogicalVolume, type LVMCluster, type PersistentVolume } from '../api/types';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
 import { suspensionOf, type Suspension } from './suspension';
@@ -17,6 +17,8 @@ export interface Volume {
   phase?: string;
   /** The LogicalVolume that it is a copy of, by what that is for. */
   source?: string;
+  /** Whether a VolumeMove created it: it is not the volume of the claim, and no snapshot of a user. */
+  isPartOfMove: boolean;
   snapshots: number;
   problems: Message[];
   /** How much of the data of its source is copied, while it is being copied. */
@@ -35,12 +37,15 @@ export const classOf = (lv: LogicalVolume, cluster: LVMCluster | undefined): str
   return lv.spec.deviceClass || (classes.find((c) => c.default) ?? (classes.length === 1 ? classes[0] : undefined))?.name;
 };
 
+/** Whether a VolumeMove created it: a snapshot, the copy, or the old logical volume. */
+export const isPartOfMove = ({ metadata }: LogicalVolume): boolean => !!metadata.annotations?.[MOVE_ANNOTATION];
+
 /** Gives each LogicalVolume what the cluster knows of it. persistentVolumes is undefined where they could not be read. */
 export function volumesOf(volumes: LogicalVolume[], persistentVolumes: PersistentVolume[] | undefined): Volume[] {
   const byHandle = new Map((persistentVolumes ?? []).filter((pv) => pv.spec.csi?.driver === DRIVER).map((pv) => [pv.spec.csi?.volumeHandle, pv]));
   const byName = new Map(volumes.map((lv) => [lv.metadata.name, lv]));
   const snapshots = new Map<string, number>();
-  for (const lv of volumes) if (lv.spec.source && lv.spec.accessType === 'ro') snapshots.set(lv.spec.source, (snapshots.get(lv.spec.source) ?? 0) + 1);
+  for (const lv of volumes) if (lv.spec.source && lv.spec.accessType === 'ro' && !isPartOfMove(lv)) snapshots.set(lv.spec.source, (snapshots.get(lv.spec.source) ?? 0) + 1);
   return volumes
     .map((lv): Volume => {
       const pv = lv.status?.volumeID ? byHandle.get(lv.status.volumeID) : undefined;
@@ -48,7 +53,7 @@ export function volumesOf(volumes: LogicalVolume[], persistentVolumes: Persisten
       const source = lv.spec.source ? byName.get(lv.spec.source) : undefined;
       return {
         lv, namespace, claim, name: lv.metadata.name ?? lv.spec.name, node: lv.spec.nodeName, kind: lv.spec.accessType === 'ro' && lv.spec.source ? 'snapshot' : 'volume',
-        size: bytesOf(lv.status?.currentSize ?? lv.spec.size), persistentVolume: pv?.metadata.name, phase: pv?.status?.phase,
+        isPartOfMove: isPartOfMove(lv), size: bytesOf(lv.status?.currentSize ?? lv.spec.size), persistentVolume: pv?.metadata.name, phase: pv?.status?.phase,
         source: lv.spec.source && (source ? purposeOf(source, undefined).filter(Boolean).join('/') || lv.spec.source : lv.spec.source),
         snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv), copying: copyingOf(lv), suspension: suspensionOf(lv),
       };
@@ -76,6 +81,6 @@ function problemsOf(lv: LogicalVolume): Message[] {
     ...(condition ? [msg('{{text}}', { text: condition })] : []),
     ...(lv.status?.code && copyingOf(lv) === undefined ? [msg('{{text}}', { text: lv.status.message || String(lv.status.code) })] : []),
     ...(annotations[UNCLAIMED_ANNOTATION] === 'true' ? [msg('Orphaned: no PersistentVolume, snapshot or claim refers to this volume. It is not deleted automatically.')] : []),
-    ...(deletionTimestamp ? [msg('The volume is being deleted.')] : !lv.status?.volumeID && !lv.status?.code ? [msg('The volume is being created.')] : []),
+    ...(deletionTimestamp ? [msg('The volume is being deleted.')] : !lv.status?.volumeID && !lv.status?.code && !isPartOfMove(lv) ? [msg('The volume is being created.')] : []),
   ];
 }

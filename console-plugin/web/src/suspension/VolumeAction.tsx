@@ -9,8 +9,8 @@ export interface Chosen {
   suspend: boolean;
 }
 
-/** What can be done: a Pod never uses a snapshot, and a volume without a claim. */
-export const canBeSuspended = (v: Volume): boolean => v.kind === 'volume' && !!v.namespace && !!v.claim && !v.lv.metadata.deletionTimestamp;
+/** What can be done: a Pod never uses a snapshot, a volume without a claim, and what a VolumeMove created. */
+export const canBeSuspended = (v: Volume): boolean => v.kind === 'volume' && !v.isPartOfMove && !!v.namespace && !!v.claim && !v.lv.metadata.deletionTimestamp;
 export const canBeResumed = (v: Volume): boolean => v.suspension?.own !== undefined;
 
 interface Props {

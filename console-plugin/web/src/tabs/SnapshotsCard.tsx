@@ -6,13 +6,13 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { Watched } from '../kube/watch';
 import { formatBytes } from '../model/quantity';
-import { volumesOf, type Volume } from '../model/volumes';
+import { isPartOfMove, volumesOf, type Volume } from '../model/volumes';
 import { claimPath } from '../paths';
 
 /** The snapshots of a volume, and the volumes that were created from it. */
 export function SnapshotsCard({ source, all }: { source: LogicalVolume; all: Watched<LogicalVolume[]> }) {
   const { t, locale } = useT();
-  const rows = useMemo(() => volumesOf(all.data.filter((lv) => lv.spec.source === source.metadata.name), undefined), [all.data, source.metadata.name]);
+  const rows = useMemo(() => volumesOf(all.data.filter((lv) => lv.spec.source === source.metadata.name && !isPartOfMove(lv)), undefined), [all.data, source.metadata.name]);
   return (
     <Card data-test="snapshots">
       <CardTitle component="h2">{t('Snapshots and clones')}</CardTitle>

@@ -125,6 +125,12 @@ describe('the snapshots of a volume', () => {
     show(<SnapshotsCard source={source} all={{ data: [source, lv('s', { source: 'pvc-1', accessType: 'ro' }, 'shop/nightly'), lv('c', { source: 'pvc-1', accessType: 'rw' }), lv('o', { source: 'pvc-2', accessType: 'ro' })], loaded: true }} />);
     expect([...document.querySelectorAll('tbody tr')].map((tr) => tr.textContent?.slice(0, 20))).toEqual([expect.stringMatching(/^cClone/), expect.stringMatching(/^shop\/nightlySnapshot/)]);
   });
+  it('are not those that a move created', () => {
+    const own = lv('move-1', { source: 'pvc-1', accessType: 'ro' }, 'shop/data');
+    own.metadata.annotations = { ...own.metadata.annotations, 'lvm.topolvm.io/move': 'u1' };
+    show(<SnapshotsCard source={source} all={{ data: [source, own], loaded: true }} />);
+    expect(document.body.textContent).toMatch(/This volume has no snapshots or clones\./);
+  });
   it.each([['none', { loaded: true }, 'This volume has no snapshots or clones.'], ['unknown', { loaded: true, error: 'forbidden' }, 'Unknown'], ['not read yet', { loaded: false }, 'Unknown']])('%s', (_, state, wanted) => {
     show(<SnapshotsCard source={source} all={{ data: [], ...state }} />);
     expect(document.querySelector('tbody')?.textContent).toBe(wanted);
