@@ -102,8 +102,9 @@ test-env-oldest: $(call wants,$(LAB) $(BIN)/helm) ## Run test-env with the oldes
 	@$(call test-api,kubernetes-oldest,API server tests on the oldest Kubernetes)
 
 # $(call test-api,PROGRAMS,STEP): run the tests with the build tag env. PROGRAMS is the set of lab programs with the API server.
+# Parallel tests mostly wait for the API server, so more of them run than there are processors.
 test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m LVMS_HELM=$(BIN)/helm hack/step "$(2)" \
-	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./cli/... ./controllers/... ./internal/... ./must-gather/...
+	env $(RACE) -tags env -p 1 -parallel 8 -count 1 ./test/env/... ./cli/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: $(call wants,packages image) ## Test the lab, and the agent with real LVM on a bare lab node.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,31 +101,49 @@ func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "th
 // survivesKills kills the operator at each write of a move, of which there are at least a number.
 func survivesKills(t *testing.T, class string, least int) {
 	t.Helper()
-	for n := 1; ; n++ {
-		w := newWorldOf(t, fmt.Sprintf("kill-%s-%d", class, n), class)
-		w.move.Spec.KeepSource = &metav1.Duration{}
-		w.start()
-		calls := w.stop(n, isWrite)
-		for range 12 {
-			_, _ = w.reconcile()
-			w.write()
-			w.agents()
-		}
-		killed := *calls >= n
-		w.spy.Fail = nil
-		w.restart()
+	eachKill(t, "kill", class, &metav1.Duration{}, least, func(w *world, n int) {
 		w.until(v1alpha1.MoveCompleted)
 		w.agents()
 		w.wantOn(w.b())
 		if own := w.own(); len(own) > 0 {
-			t.Errorf("killed at write %d: left: %v", n, own)
+			w.Errorf("killed at write %d: left: %v", n, own)
 		}
-		if !killed {
-			if n < least {
-				t.Errorf("killed at %d writes only", n)
+	})
+}
+
+// eachKill kills the operator at each write of a move, of which there are at least a number, and starts it again. then
+// gets the world of each kill, in parallel: most of the time, the API server waits until its cache is up to date.
+func eachKill(t *testing.T, name, class string, keep *metav1.Duration, least int, then func(w *world, n int)) {
+	t.Helper()
+	var kills atomic.Int64
+	t.Cleanup(func() {
+		if kills.Load() < int64(least) {
+			t.Errorf("the operator was killed %d times, want at least %d", kills.Load(), least)
+		}
+	})
+	begin := func(t *testing.T, n int) (*world, bool) {
+		t.Helper()
+		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, n), class)
+		w.move.Spec.KeepSource = keep
+		w.start()
+		calls := w.stop(n, isWrite)
+		killed := w.untilKilled(func() bool { return *calls >= n })
+		w.spy.Fail = nil
+		w.restart()
+		w.writes = *calls
+		return w, killed
+	}
+	w, _ := begin(t, neverKilled)
+	then(w, neverKilled)
+	for n := range w.writes {
+		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+			t.Parallel()
+			w, killed := begin(t, n+1)
+			if killed {
+				kills.Add(1)
 			}
-			return
-		}
+			then(w, n+1)
+		})
 	}
 }
 
@@ -134,39 +154,32 @@ func TestAMoveIsUndone(t *testing.T) { isUndone(t, "thin", 8) }
 // isUndone deletes a move after each of its writes. The volume is on its node after a number of them at least.
 func isUndone(t *testing.T, class string, least int) {
 	t.Helper()
+	var mu sync.Mutex
 	nodes := map[string]int{}
-	for n := 1; ; n++ {
-		w := newWorldOf(t, fmt.Sprintf("undo-%s-%d", class, n), class)
-		w.start()
-		calls := w.stop(n, isWrite)
-		for range 12 {
-			_, _ = w.reconcile()
-			w.write()
-			w.agents()
+	t.Cleanup(func() {
+		if nodes["a"] < least || nodes["b"] < 2 {
+			t.Errorf("the volume was on these nodes in the end: %v", nodes)
 		}
-		killed := *calls >= n
-		w.spy.Fail = nil
-		w.restart()
+	})
+	eachKill(t, "undo", class, nil, least+2, func(w *world, _ int) {
 		w.delete(w.move)
 		w.untilGone()
 		node := w.theVolume().Spec.NodeName
 		w.wantOn(node)
+		mu.Lock()
+		defer mu.Unlock()
 		nodes[node[len(node)-1:]]++
-		if !killed {
-			if nodes["a"] < least || nodes["b"] < 2 {
-				t.Errorf("the volume was on these nodes in the end: %v", nodes)
-			}
-			return
-		}
-	}
+	})
 }
 
 // TestAFailedReadChangesNothing: each read fails once. The move is completed.
 func TestAFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin") }
 
+// failsToRead fails some of the reads of a move, one in each of several moves.
 func failsToRead(t *testing.T, class string) {
 	t.Helper()
-	for n := 1; ; n += 13 {
+	move := func(t *testing.T, n int) int {
+		t.Helper()
 		w := newWorldOf(t, fmt.Sprintf("read-%s-%d", class, n), class)
 		w.move.Spec.KeepSource = &metav1.Duration{}
 		w.start()
@@ -182,12 +195,19 @@ func failsToRead(t *testing.T, class string) {
 		w.until(v1alpha1.MoveCompleted)
 		w.agents()
 		w.wantOn(w.b())
-		if reads < n {
-			if n < 30 {
-				t.Errorf("only %d reads", n)
+		return reads
+	}
+	total := move(t, 0)
+	if total < 30 {
+		t.Fatalf("a move has only %d reads", total)
+	}
+	for n := 1; n < total; n += 13 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			if reads := move(t, n); reads < n {
+				t.Errorf("read %d did not fail: there were %d", n, reads)
 			}
-			return
-		}
+		})
 	}
 }
 

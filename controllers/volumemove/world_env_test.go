@@ -14,6 +14,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,6 +78,8 @@ type world struct {
 	clock    time.Time
 	data     map[string]int
 	written  int
+	// writes is how many writes the operator began before it was killed.
+	writes int
 	// busy: the node agent of the source does not confirm the fence.
 	busy bool
 	// seconds is how long a round takes, and changed whether it sends data.
@@ -337,7 +340,9 @@ func (w *world) agentsOfVolume() {
 		delete(lv.Annotations, v1alpha1.FencedAnnotation)
 		delete(lv.Annotations, v1alpha1.FenceErrorAnnotation)
 	}
-	w.must(server.Client.Patch(w.Context(), lv, client.MergeFrom(before)))
+	if !equality.Semantic.DeepEqual(lv, before) {
+		w.must(server.Client.Patch(w.Context(), lv, client.MergeFrom(before)))
+	}
 }
 
 // recreate recreates the PersistentVolume, like package volumeimport.
@@ -387,6 +392,26 @@ func (w *world) until(phase v1alpha1.VolumeMovePhase) {
 		w.agents()
 	}
 	w.Fatalf("the move has not reached the phase %s: %+v", phase, w.status())
+}
+
+// neverKilled is more writes than a move has.
+const neverKilled = 1000
+
+// untilKilled reconciles, with Pods that write and the agents, until the operator is killed. Pods and agents go on for
+// some time without it. It returns false if the operator was not killed.
+func (w *world) untilKilled(killed func() bool) bool {
+	w.Helper()
+	for range 12 {
+		_, _ = w.reconcile()
+		w.write()
+		w.agents()
+		if killed() {
+			w.write()
+			w.agents()
+			return true
+		}
+	}
+	return false
 }
 
 // untilGone reconciles, with the agents, until the move and all that was created for it do not exist.
