@@ -57,11 +57,14 @@ func runLVMd(ctx context.Context, path string) error {
 			return fmt.Errorf("%s: lvm-command-prefix: %w", path, err)
 		}
 	}
-	volumes := lvm.New(runner)
+	volumes, kernel := lvm.New(runner), devicemapper.New()
 	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may belong to another host.
-		volumes.FlushWith(device.New(runner).Flush)
+		devices := device.New(runner)
+		volumes.FlushWith(devices.Flush)
+		volumes.LookWith(devices.ReadPhysicalVolumes)
+		volumes.PoolsWith(lvmd.PoolsOf(kernel))
 	}
-	engine, err := lvmd.New(volumes, devicemapper.New(), path)
+	engine, err := lvmd.New(volumes, kernel, path)
 	if err != nil {
 		return err
 	}

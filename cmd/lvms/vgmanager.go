@@ -262,6 +262,7 @@ func addVolumeGroups(
 	volumes.SkipSilent(silentDevices(devices))
 	volumes.FlushWith(devices.Flush)
 	volumes.LookWith(devices.ReadPhysicalVolumes)
+	volumes.PoolsWith(lvmd.PoolsOf(kernel))
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return volumeParts{}, err

@@ -96,11 +96,11 @@ func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := ask(ctx, r, number, func() ([]Target, error) { return r.status(subject{number: parsed}) })
+	found, err := ask(ctx, r, number, func() (deviceStatus, error) { return r.status(subject{number: parsed}) })
 	if err != nil {
 		return nil, fmt.Errorf("read the status of mapped device %s: %w", number, err)
 	}
-	return targets, nil
+	return found.targets, nil
 }
 
 // Size returns the size of a mapped device in bytes, by MAJOR:MINOR. It is the size that the device has now, which does
@@ -229,14 +229,16 @@ func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
 	if len(name) >= nameLength {
 		return ThinPool{}, fmt.Errorf("thin pool %s: its name is too long for device-mapper", name)
 	}
-	targets, err := ask(ctx, r, name, func() ([]Target, error) { return r.status(subject{name: name}) })
+	found, err := ask(ctx, r, name, func() (deviceStatus, error) { return r.status(subject{name: name}) })
 	if err != nil {
 		return ThinPool{}, fmt.Errorf("read the status of thin pool %s: %w", name, err)
 	}
-	if len(targets) != 1 || targets[0].Type != "thin-pool" {
+	if len(found.targets) != 1 || found.targets[0].Type != "thin-pool" {
 		return ThinPool{}, fmt.Errorf("mapped device %s is not a thin pool: %w", name, ErrNotFound)
 	}
-	return ParseThinPool(targets[0].Params)
+	pool, err := ParseThinPool(found.targets[0].Params)
+	pool.Suspended = found.suspended
+	return pool, err
 }
 
 // Volume returns the device of a logical volume. It returns ErrNotFound if the volume is not active.
@@ -250,6 +252,23 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 		return Device{}, fmt.Errorf("read the device of logical volume %s/%s: %w", vg, lv, err)
 	}
 	return d, nil
+}
+
+// MappedSectors returns the number of sectors of 512 bytes of an active thin volume that have blocks in its pool. It
+// returns ErrNotFound if the volume is not active.
+func (r *Reader) MappedSectors(ctx context.Context, vg, lv string) (uint64, error) {
+	name := volumeName(vg, lv)
+	if len(name) >= nameLength {
+		return 0, fmt.Errorf("logical volume %s/%s: its name is too long for device-mapper", vg, lv)
+	}
+	found, err := ask(ctx, r, name, func() (deviceStatus, error) { return r.status(subject{name: name}) })
+	if err != nil {
+		return 0, fmt.Errorf("read the status of thin volume %s/%s: %w", vg, lv, err)
+	}
+	if len(found.targets) != 1 || found.targets[0].Type != "thin" {
+		return 0, fmt.Errorf("mapped device %s is not a thin volume", name)
+	}
+	return ParseThin(found.targets[0].Params)
 }
 
 // Named returns the mapped device with a name, without its table. It returns ErrNotFound if none has the name, which is
@@ -287,17 +306,24 @@ func volumeName(vg, lv string) string {
 	return double(vg) + "-" + double(lv)
 }
 
-func (r *Reader) status(about subject) ([]Target, error) {
+// deviceStatus is the status of a device and of its targets.
+type deviceStatus struct {
+	targets   []Target
+	suspended bool
+}
+
+func (r *Reader) status(about subject) (deviceStatus, error) {
 	control, err := r.open()
 	if err != nil {
-		return nil, err
+		return deviceStatus{}, err
 	}
 	defer func() { _ = control.Close() }()
 	buffer, err := r.request(control, commandStatus, about, nil)
 	if err != nil {
-		return nil, err
+		return deviceStatus{}, err
 	}
-	return decodeTargets(buffer)
+	targets, err := decodeTargets(buffer)
+	return deviceStatus{targets: targets, suspended: flagsOf(buffer)&flagSuspended != 0}, err
 }
 
 func (r *Reader) open() (*os.File, error) {

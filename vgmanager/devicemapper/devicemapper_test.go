@@ -191,6 +191,39 @@ func TestList(t *testing.T) {
 	}
 }
 
+func TestMappedSectors(t *testing.T) {
+	k := example()
+	r := newReader(t, k)
+	k.devices[0].targets[0].Params = "256 1023"
+	if got, err := r.MappedSectors(t.Context(), "vg1", "t"); err != nil || got != 256 {
+		t.Errorf("got %d, %v", got, err)
+	}
+	for _, name := range []string{"nosuch", "p-tpool", strings.Repeat("x", nameLength)} {
+		_, err := r.MappedSectors(t.Context(), "vg1", name)
+		if err == nil || errors.Is(err, ErrNotFound) != (name == "nosuch" || name == "p-tpool") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := r.MappedSectors(t.Context(), "vg1", "new"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("a device without a table: %v", err)
+	}
+	k.err = unix.EPERM
+	if _, err := r.MappedSectors(t.Context(), "vg1", "t"); !errors.Is(err, unix.EPERM) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPoolIsReportedAsSuspended(t *testing.T) {
+	for _, flags := range []uint32{0, flagSuspended} {
+		k := example()
+		k.devices[2].flags = flags
+		state, err := newReader(t, k).ThinPool(t.Context(), "vg1", "p")
+		if err != nil || state.Suspended != (flags != 0) || state.TransactionID != 1 {
+			t.Errorf("got %+v, %v", state, err)
+		}
+	}
+}
+
 func TestAnEmptyListIsNoError(t *testing.T) {
 	if got, err := newReader(t, &kernel{}).List(t.Context()); err != nil || len(got) != 0 {
 		t.Errorf("got %v, %v", got, err)

@@ -34,6 +34,8 @@ type ThinPool struct {
 	HeldRoot uint64
 	// MetadataLowWaterMark is in blocks of 4 KiB. It is 0 on kernels before 4.19.
 	MetadataLowWaterMark uint64
+	// Suspended: I/O of the pool is suspended. It is set in every Mode, and is not part of the status line.
+	Suspended bool
 }
 
 // HasFailed returns true if the kernel has no state of the pool.
@@ -91,6 +93,20 @@ func ParseThinPool(params string) (ThinPool, error) {
 		}
 	}
 	return p, nil
+}
+
+// ParseThin returns the number of sectors of 512 bytes of a thin volume that have blocks in its pool, from its status
+// line: MAPPED HIGHEST|-. It returns an error if the pool has failed.
+func ParseThin(params string) (uint64, error) {
+	fields := strings.Fields(params)
+	if len(fields) != 2 {
+		return 0, fmt.Errorf("status of a thin volume is %q, without the number of its mapped sectors", params)
+	}
+	mapped, err := strconv.ParseUint(fields[0], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("status of a thin volume is %q: its mapped sectors: %w", params, err)
+	}
+	return mapped, nil
 }
 
 // RAID is the status of a RAID volume (Linux, Documentation/admin-guide/device-mapper/dm-raid.rst).

@@ -42,6 +42,19 @@ func TestParseThinPool(t *testing.T) {
 	}
 }
 
+func TestParseThin(t *testing.T) {
+	for params, want := range map[string]uint64{"0 -": 0, "128 16383": 128, " 16384 16383 ": 16384} {
+		if got, err := ParseThin(params); err != nil || got != want {
+			t.Errorf("%q: got %d, %v", params, got, err)
+		}
+	}
+	for _, bad := range []string{"", "-", "Fail", "Error", "x 1", "-1 1", "1", "1 2 3"} {
+		if got, err := ParseThin(bad); err == nil {
+			t.Errorf("%q: got %d", bad, got)
+		}
+	}
+}
+
 func TestPercent(t *testing.T) {
 	tests := []struct {
 		p              ThinPool

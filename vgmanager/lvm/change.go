@@ -65,6 +65,8 @@ type command struct {
 	whole, named bool
 	// check is called, if it is set, with the volume group as it is when the command starts. It requires whole.
 	check func(*VG) error
+	// removes are the names of the logical volumes that the command removes. It requires whole.
+	removes []string
 	// long: the command continues after its caller stops waiting.
 	long bool
 }
@@ -111,6 +113,9 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	if c.whole {
 		limit += awaitTimeout
 	}
+	if len(c.removes) > 0 {
+		limit += writeTimeout // deleteThin
+	}
 	ended := make(chan error, 1)
 	go func() {
 		defer l.leave(mine)
@@ -138,12 +143,15 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.whole {
 		return l.run(ctx, c, c.args)
 	}
-	vg := l.lookedAt(ctx, c)
+	vg, metadata := l.lookedAt(ctx, c)
 	if vg == nil {
 		var err error
 		if vg, err = l.wholeGroup(ctx, c); err != nil {
 			return err
 		}
+	}
+	if err := l.deleteThin(ctx, vg, metadata, c.removes); err != nil {
+		return err
 	}
 	args := c.args
 	if c.named {

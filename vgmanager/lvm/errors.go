@@ -43,6 +43,8 @@ var (
 	ErrTransaction = errors.New("the metadata of the thin pool does not match that of the volume group")
 	// ErrNoData: a thin volume is not in the metadata of its pool, so it cannot be activated.
 	ErrNoData = errors.New("the volume is not in the metadata of its thin pool")
+	// ErrLeftover: the thin pool has a thin device with the ID of the new snapshot, which LVM does not know.
+	ErrLeftover = errors.New("the thin pool has a thin device that LVM does not know")
 	// ErrDamaged: the label or the headers of a physical volume are damaged.
 	ErrDamaged = errors.New("damaged")
 	// ErrNotLarger: the volume already has the requested size or is larger.
@@ -83,6 +85,8 @@ var patterns = []struct {
 	{regexp.MustCompile(`transaction_id is \d+, while expected`), ErrTransaction},
 	// device-mapper: reload ioctl on  (254:4) failed: No data available
 	{regexp.MustCompile(`reload ioctl on .* failed: No data available`), ErrNoData},
+	// Thin pool vg1-pool-tpool (254:2) already contain thin device with device_id 2.
+	{regexp.MustCompile(`already contain thin device`), ErrLeftover},
 	// raid1: Required device-mapper target(s) not detected in your kernel.
 	{regexp.MustCompile(`target\(s\) not detected in your kernel`), ErrNoTarget},
 	// Can't resize locked logical volume vg1/lin.

@@ -128,22 +128,29 @@ type ThinVolume struct {
 // ThinVolumes returns the thin volumes of the volume group by name. It reads them without LVM's lock, which the caller
 // holds.
 func (e *Exclusive) ThinVolumes(ctx context.Context) (map[string]ThinVolume, error) {
-	object := "read the thin volumes of volume group " + e.vg
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	out, err := e.lvm.runner.Run(ctx, program, e.lvm.filtered([]string{"lvs", "--nolocking", "--reportformat", "json",
-		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr", e.vg})...)
-	if err != nil {
-		return nil, classify(object, err)
-	}
-	volumes, err := decodeThinVolumes(out)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", object, err)
-	}
-	return volumes, nil
+	volumes, _, err := e.lvm.thinVolumes(ctx, e.vg)
+	return volumes, err
 }
 
-func decodeThinVolumes(out []byte) (map[string]ThinVolume, error) {
+// thinVolumes returns the thin volumes of a volume group and the transaction IDs of its thin pools, by name. It reads
+// them without LVM's lock, which the caller holds.
+func (l *LVM) thinVolumes(ctx context.Context, vg string) (map[string]ThinVolume, map[string]uint64, error) {
+	object := "read the thin volumes of volume group " + vg
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out, err := l.runner.Run(ctx, program, l.filtered([]string{"lvs", "--nolocking", "--reportformat", "json",
+		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr,transaction_id", vg})...)
+	if err != nil {
+		return nil, nil, classify(object, err)
+	}
+	volumes, pools, err := decodeThinVolumes(out)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", object, err)
+	}
+	return volumes, pools, nil
+}
+
+func decodeThinVolumes(out []byte) (map[string]ThinVolume, map[string]uint64, error) {
 	var reports struct {
 		Report []struct {
 			LV []struct {
@@ -155,25 +162,33 @@ func decodeThinVolumes(out []byte) (map[string]ThinVolume, error) {
 				Origin string `json:"origin"`
 				Tags   string `json:"lv_tags"`
 				Attr   LVAttr `json:"lv_attr"`
+				Number cell   `json:"transaction_id"`
 			} `json:"lv"`
 		} `json:"report"`
 	}
 	if err := json.Unmarshal(out, &reports); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(reports.Report) == 0 {
-		return nil, fmt.Errorf("LVM printed no report: %q", out)
+		return nil, nil, fmt.Errorf("LVM printed no report: %q", out)
 	}
-	volumes := map[string]ThinVolume{}
+	volumes, pools := map[string]ThinVolume{}, map[string]uint64{}
 	for _, report := range reports.Report {
 		for _, lv := range report.LV {
+			if lv.Attr.IsThinPool() {
+				number, err := strconv.ParseUint(string(lv.Number), 10, 64)
+				if err != nil {
+					return nil, nil, fmt.Errorf("thin pool %s has the transaction_id %q", lv.Name, lv.Number)
+				}
+				pools[lv.Name] = number
+			}
 			if !lv.Attr.IsThinVolume() {
 				continue
 			}
 			id, err := strconv.ParseUint(string(lv.ID), 10, 64)
 			if err != nil || lv.Pool == "" || lv.UUID == "" || lv.VG == "" || lv.Attr.IsStateUnknown() {
-				return nil, fmt.Errorf("thin volume %s has the pool %q, the thin_id %q, the UUIDs %q and %q and the "+
-					"attributes %q", lv.Name, lv.Pool, lv.ID, lv.VG, lv.UUID, lv.Attr)
+				return nil, nil, fmt.Errorf("thin volume %s has the pool %q, the thin_id %q, the UUIDs %q and %q and "+
+					"the attributes %q", lv.Name, lv.Pool, lv.ID, lv.VG, lv.UUID, lv.Attr)
 			}
 			var tags []string
 			if lv.Tags != "" {
@@ -185,5 +200,5 @@ func decodeThinVolumes(out []byte) (map[string]ThinVolume, error) {
 				Tags:   tags, Active: lv.Attr.Active()}
 		}
 	}
-	return volumes, nil
+	return volumes, pools, nil
 }

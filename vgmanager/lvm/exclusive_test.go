@@ -139,7 +139,7 @@ func TestALockOnARemovedFileDoesNotCount(t *testing.T) {
 
 const thinVolumes = `{"report": [{"lv": [
 	{"lv_name":"pool", "lv_uuid":"p-0", "vg_uuid":"u-1", "pool_lv":"", "thin_id":"", "origin":"", "lv_tags":"",
-	 "lv_attr":"twi-aotz--"},
+	 "lv_attr":"twi-aotz--", "transaction_id":"9"},
 	{"lv_name":"a", "lv_uuid":"a-0", "vg_uuid":"u-1", "pool_lv":"pool", "thin_id":"1", "origin":"", "lv_tags":"",
 	 "lv_attr":"Vwi-aotz--"},
 	{"lv_name":"s", "lv_uuid":"s-0", "vg_uuid":"u-1", "pool_lv":"pool", "thin_id":"7", "origin":"a", "lv_tags":"x,y",
@@ -173,7 +173,8 @@ func TestThinVolumesAreReadWithoutTheLock(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, invalid := range []string{`{"report": []}`, `x`, strings.Replace(thinVolumes, `"7"`, `""`, 1),
-		strings.Replace(thinVolumes, `"Vri---tz--"`, `"VriXXXtzX-"`, 1), strings.Replace(thinVolumes, "s-0", "", 1)} {
+		strings.Replace(thinVolumes, `"Vri---tz--"`, `"VriXXXtzX-"`, 1), strings.Replace(thinVolumes, "s-0", "", 1),
+		strings.Replace(thinVolumes, `"9"`, `""`, 1)} {
 		answer = invalid
 		if got, err := read(); err == nil {
 			t.Errorf("got %v of %s", got, invalid)
@@ -188,11 +189,14 @@ func TestThinVolumesAreReadWithoutTheLock(t *testing.T) {
 func FuzzDecodeThinVolumes(f *testing.F) {
 	f.Add([]byte(thinVolumes))
 	f.Fuzz(func(t *testing.T, out []byte) {
-		volumes, err := decodeThinVolumes(out)
+		volumes, pools, err := decodeThinVolumes(out)
 		for name, v := range volumes {
 			if err != nil || v.Name != name || v.Pool == "" || !strings.HasPrefix(v.Device, "LVM-") {
 				t.Errorf("got %+v, %v", v, err)
 			}
+		}
+		if err != nil && pools != nil {
+			t.Errorf("got %v and %v", pools, err)
 		}
 	})
 }

@@ -26,39 +26,59 @@ func (l *LVM) LookWith(look Look) {
 const lookAge = 75 * time.Second
 
 // lookedAt returns the volume group of a command, if its devices show that it has the same physical volumes as in the
-// last report, and that none is missing. Otherwise it returns nil: the caller reads a new report. Only a command that
-// names the devices of its volume group for LVM does not depend on other devices of the node.
-func (l *LVM) lookedAt(ctx context.Context, c command) *VG {
-	l.mu.Lock()
-	look := l.look
-	l.mu.Unlock()
-	if look == nil || !c.named || c.check != nil {
-		return nil
+// last report, and that none is missing, and its metadata on the devices. Otherwise it returns nil: the caller reads a
+// new report. Only a command that names the devices of its volume group for LVM does not depend on other devices of the
+// node.
+func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *Metadata) {
+	if !c.named || c.check != nil {
+		return nil, nil
 	}
 	report := l.kept(lookAge)
 	if report == nil || len(report.Named(c.vg)) != 1 {
-		return nil
+		return nil, nil
 	}
 	vg := report.VG(c.vg)
-	if vg == nil || vg.MissingPVs > 0 || len(l.devicesOf(vg)) == 0 {
+	if vg == nil || len(l.devicesOf(vg)) == 0 {
+		return nil, nil
+	}
+	m := l.metadataOf(ctx, vg)
+	if m == nil {
+		return nil, nil
+	}
+	return vg, m
+}
+
+// metadataOf reads the metadata of a volume group from its devices. It returns nil if it cannot be read, if a physical
+// volume is missing, or if the devices show another volume group than the report.
+func (l *LVM) metadataOf(ctx context.Context, vg *VG) *Metadata {
+	l.mu.Lock()
+	look := l.look
+	l.mu.Unlock()
+	if look == nil || vg.MissingPVs > 0 {
 		return nil
 	}
 	var devices []ondisk.Device
 	for _, pv := range vg.PVs {
+		if pv.Missing || pv.Major == 0 {
+			return nil
+		}
 		devices = append(devices, ondisk.Device{Path: pv.Name, Number: fmt.Sprintf("%d:%d", pv.Major, pv.Minor)})
 	}
 	found, err := look(ctx, devices)
-	if err != nil || !isUnchanged(vg, found) {
+	if err != nil {
 		return nil
 	}
-	return vg
+	m, err := DecodeMetadata(found.Metadata)
+	if err != nil || !isUnchanged(vg, found, m) {
+		return nil
+	}
+	return m
 }
 
 // isUnchanged returns true if a volume group has the same name and physical volumes in a report and on its devices, and
-// none is marked as missing.
-func isUnchanged(vg *VG, found ondisk.Group) bool {
-	m, err := DecodeMetadata(found.Metadata)
-	if err != nil || m.VG != vg.Name || m.UUID != vg.UUID || len(m.MissingPVs) > 0 {
+// none is marked as missing. m is the metadata that was found.
+func isUnchanged(vg *VG, found ondisk.Group, m *Metadata) bool {
+	if m.VG != vg.Name || m.UUID != vg.UUID || len(m.MissingPVs) > 0 {
 		return false
 	}
 	var known []string

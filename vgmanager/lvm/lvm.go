@@ -60,6 +60,7 @@ type LVM struct {
 	// last report.
 	flush   Flush
 	look    Look
+	pools   Pools
 	devices map[string][]string
 	// labels runs the reads of labels, which may never end.
 	labels *bounded.Calls

@@ -123,7 +123,7 @@ func TestDecodeVolumes(t *testing.T) {
 		{"r", "2", true, []Segment{{Type: "raid1", Count: 4,
 			Parts: []string{"r_rmeta_0", "r_rimage_0", "r_rmeta_1", "r_rimage_1"}}}},
 		{"pool", "3", true, []Segment{{Type: "thin-pool", Count: 20, Parts: []string{"pool_tmeta", "pool_tdata"},
-			TransactionID: 3, ChunkSize: 128}}},
+			TransactionID: 3, ChunkSize: 128, Messages: 1}}},
 		{"a", "4", true, []Segment{{Type: "thin", Count: 8, ThinPool: "pool", DeviceID: 3, TransactionID: 2}}},
 		{"pool_tdata", "5", false, []Segment{{Type: "striped", Count: 16, Areas: []Area{{"p0", 1}}},
 			{Type: "striped", Start: 16, Count: 4, Areas: []Area{{"p0", 24}}}}},

@@ -35,6 +35,8 @@ type Segment struct {
 	// ThinPool is the pool of a thin volume, and DeviceID its ID in the metadata of the pool.
 	ThinPool string
 	DeviceID uint64
+	// Messages is the number of messages that LVM has queued for a thin pool (lib/thin/thin.c).
+	Messages int
 }
 
 // Area is a run of physical extents.
@@ -102,6 +104,8 @@ func (d *decoder) enter(at section) {
 	case at.is(4, "logical_volumes"):
 		lv := &d.Volumes[len(d.Volumes)-1]
 		lv.Segments = append(lv.Segments, Segment{})
+	case at.is(5, "logical_volumes") && strings.HasPrefix(at[4], "message"):
+		d.segment().Messages++
 	}
 }
 

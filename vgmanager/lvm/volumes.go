@@ -204,7 +204,7 @@ func (l *LVM) ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) er
 func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
 	args := append([]string{"lvremove", "--yes"}, allNames(vg, names)...)
 	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
-		vg: vg, effect: removed(names), args: args, whole: true, named: true,
+		vg: vg, effect: removed(names), args: args, whole: true, named: true, removes: names,
 	})
 }
 
@@ -258,7 +258,8 @@ func (l *LVM) LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) er
 	}
 	names := namesOf(group, uuids)
 	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
-		vg: vg, whole: true, check: check, args: append([]string{"lvremove", "--yes"}, allNames(vg, names)...)})
+		vg: vg, whole: true, check: check, removes: names,
+		args: append([]string{"lvremove", "--yes"}, allNames(vg, names)...)})
 }
 
 // checkRemovable returns an error if the removal of one of the logical volumes is not possible, or removes others too.
@@ -288,8 +289,8 @@ func (v *VG) checkRemovable(uuids []string) error {
 //
 // It does not pass --yes: LVM asks about such volumes, and without a terminal takes "no" as the answer.
 func (l *LVM) LVRemoveInactive(ctx context.Context, vg string, names ...string) error {
-	return l.changeWhole(ctx, "remove logical volume "+fullNames(vg, names), vg, nil,
-		append([]string{"lvremove"}, allNames(vg, names)...)...)
+	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
+		vg: vg, whole: true, removes: names, args: append([]string{"lvremove"}, allNames(vg, names)...)})
 }
 
 // checkUnreadable returns an error if one of the logical volumes, which may be hidden, can be read or is in use.

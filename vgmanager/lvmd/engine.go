@@ -52,6 +52,7 @@ type Changer interface {
 	LVRefresh(ctx context.Context, vg, name string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	LVRename(ctx context.Context, vg, name, to string) error
+	ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error)
 }
 
 // LVM is the part of lvm.LVM that the engine uses.
@@ -308,6 +309,8 @@ type classView struct {
 	vg    *lvm.VG
 	pool  *lvm.ThinPool // nil for a thick class
 	fill  fill
+	// poolSuspended: the kernel has the pool suspended.
+	poolSuspended bool
 }
 
 // reader reads a report.
@@ -347,6 +350,9 @@ func (e *Engine) withFreshRetry(ctx context.Context, class string, step func(l c
 func (e *Engine) attempt(ctx context.Context, class string, read reader, step func(l classView) error) error {
 	l, err := e.locate(ctx, class, read)
 	if err != nil {
+		return err
+	}
+	if err := e.resumePool(ctx, l); err != nil {
 		return err
 	}
 	return step(l)

@@ -63,7 +63,7 @@ func (e *Engine) prepareIn(ctx context.Context, l classView, in *proto.CreateLVS
 			"a snapshot of a group has the size of its source %s/%s, %d bytes, not %d",
 			l.vg.Name, source.Name, source.Size, size)
 	}
-	err = e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
+	err = e.createSnapshot(ctx, l, lvm.SnapshotOptions{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Inactive: true,
 		Tags: append(inherited(in.GetTags(), source), groupsnapshot.PendingTag),
 	})

@@ -3,11 +3,14 @@ package lvmd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -149,5 +152,186 @@ func TestAnInterruptedExtensionIsCompleted(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func thinRequest(tags ...string) *proto.CreateLVRequest {
+	return &proto.CreateLVRequest{Name: "new", DeviceClass: "thin", SizeBytes: mib, Tags: tags}
+}
+
+func has(t *testing.T, fake *lvmtest.Fake, name string) bool {
+	t.Helper()
+	report, err := fake.Report(t.Context())
+	must(t, err)
+	return report.VG("thin").LV(name) != nil
+}
+
+// TestANewThinVolumeWithDataIsRemoved: the pool has a thin device that LVM does not know.
+func TestANewThinVolumeWithDataIsRemoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		kernel kernel
+		says   string
+	}{
+		"it has data":          {kernel{mapped: []uint64{0x80}}, "already has data of a removed volume in thin pool pool, 65536 bytes"},
+		"that cannot be read":  {kernel{unread: errors.New("no answer")}, "no answer"},
+		"it does not activate": {kernel{unread: devicemapper.ErrNotFound}, "no such mapped device"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, fake := newEngine(t)
+			e.kernel = &test.kernel
+			for range 2 {
+				_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+				if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) {
+					t.Errorf("got %v", err)
+				}
+				if has(t, fake, "new") {
+					t.Error("it exists")
+				}
+			}
+			fake.Fail("LVRemove", errors.New("cannot be removed"))
+			_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+			if wantCode(t, "create", err, codes.Aborted); !strings.Contains(err.Error(), test.says) ||
+				!strings.Contains(err.Error(), "cannot be removed") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	e, fake := newEngine(t)
+	e.kernel = &kernel{}
+	for range 2 {
+		if _, err := e.CreateLV(t.Context(), thinRequest(TagNew)); err != nil || !has(t, fake, "new") {
+			t.Errorf("an empty volume: %v", err)
+		}
+	}
+	if calls := fake.Calls(); calls["LVCreateThin"] != 1 || calls["LVRemove"]+calls["LVActivate"] != 0 {
+		t.Errorf("an empty volume: %v", calls)
+	}
+}
+
+// TestAVolumeOfAnEarlierRequestMustBeEmpty: the command that created it was killed, or its agent.
+func TestAVolumeOfAnEarlierRequestMustBeEmpty(t *testing.T) {
+	for name, test := range map[string]struct {
+		kernel     kernel
+		tags       []string
+		code       codes.Code
+		unfinished bool
+	}{
+		"it has data":            {kernel{mapped: []uint64{8}}, []string{TagNew}, codes.Aborted, true},
+		"it may have been used":  {kernel{mapped: []uint64{8}}, nil, codes.OK, false},
+		"that cannot be read":    {kernel{unread: errors.New("no answer")}, []string{TagNew}, codes.Aborted, false},
+		"it cannot be activated": {kernel{unread: devicemapper.ErrNotFound}, []string{TagNew}, codes.Aborted, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, fake := newEngine(t)
+			_, err := e.CreateLV(t.Context(), thinRequest(test.tags...))
+			must(t, err)
+			e.kernel = &test.kernel
+			for range 2 {
+				_, err := e.CreateLV(t.Context(), thinRequest(TagNew))
+				if wantCode(t, "again", err, test.code); errors.Is(err, ErrUnfinished) != test.unfinished {
+					t.Errorf("got %v", err)
+				}
+			}
+			if !has(t, fake, "new") {
+				t.Error("it was removed, though somebody may have been told of it")
+			}
+			if activated := fake.Calls()["LVActivate"] > 0; activated != errors.Is(test.kernel.unread, devicemapper.ErrNotFound) {
+				t.Errorf("activated: %t", activated)
+			}
+		})
+	}
+}
+
+func TestALeftoverOfThePoolDoesNotPreventSnapshots(t *testing.T) {
+	requests := map[string]func(e *Engine, name string) error{
+		"snapshot": func(e *Engine, name string) error {
+			_, err := e.CreateLVSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "thin",
+				SourceVolume: "source", AccessType: "ro"})
+			return err
+		},
+		"snapshot of a group": func(e *Engine, name string) error {
+			return e.PrepareSnapshot(t.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "thin",
+				SourceVolume: "source", AccessType: "ro"})
+		},
+	}
+	for what, request := range requests {
+		t.Run(what, func(t *testing.T) {
+			e, fake := newEngine(t)
+			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "source", DeviceClass: "thin", SizeBytes: mib})
+			must(t, err)
+			e.lvm = &refusing{Fake: fake, err: lvm.ErrLeftover, times: 1}
+			must(t, request(e, "a"))
+			if calls := fake.Calls(); !has(t, fake, "a") || has(t, fake, leftoverName) || calls["LVRemove"] != 1 {
+				t.Errorf("got %v", calls)
+			}
+			// An earlier process was killed after it had created the volume that it removes.
+			must(t, fake.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: leftoverName,
+				VirtualSize: lvm.Bytes(4 * mib)}))
+			e.lvm = &refusing{Fake: fake, err: lvm.ErrLeftover, times: 1}
+			must(t, request(e, "b"))
+			if !has(t, fake, "b") || has(t, fake, leftoverName) {
+				t.Error("it stays")
+			}
+			e.lvm = &refusing{Fake: fake, err: lvm.ErrLeftover, times: 2}
+			fake.Fail("LVRemove", errors.New("no answer"))
+			if err := request(e, "c"); err == nil || !strings.Contains(err.Error(), "no answer") || has(t, fake, "c") {
+				t.Errorf("got %v", err)
+			}
+			fake.Fail("LVRemove", nil)
+			e.lvm = &refusing{Fake: fake, err: errors.New("another error"), times: 2}
+			if err := request(e, "d"); err == nil || has(t, fake, "d") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// refusing is an LVM that refuses a number of snapshots.
+type refusing struct {
+	*lvmtest.Fake
+	err   error
+	times int
+}
+
+func (r *refusing) LVCreateSnapshot(ctx context.Context, s lvm.SnapshotOptions) error {
+	if r.times > 0 {
+		r.times--
+		return r.err
+	}
+	return r.Fake.LVCreateSnapshot(ctx, s)
+}
+
+func TestASuspendedPoolIsResumedBeforeAChange(t *testing.T) {
+	e, fake := newEngine(t)
+	running := devicemapper.ThinPool{Mode: devicemapper.ModeReadWrite, TotalData: 1, TotalMetadata: 1}
+	e.kernel = &kernel{pool: running}
+	_, err := e.CreateLV(t.Context(), thinRequest())
+	if must(t, err); fake.Calls()["ThinPoolResume"] != 0 {
+		t.Errorf("got %v", fake.Calls())
+	}
+	running.Suspended = true
+	e.kernel = &kernel{pool: running}
+	changes := map[string]func() error{
+		"create": func() error { _, err := e.CreateLV(t.Context(), thinRequest()); return err },
+		"extend": func() error {
+			_, err := e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "new", DeviceClass: "thin", SizeBytes: 8 * mib})
+			return err
+		},
+		"remove": func() error {
+			_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "new", DeviceClass: "thin"})
+			return err
+		},
+	}
+	for _, name := range []string{"create", "extend", "remove"} {
+		fake.Fail("ThinPoolResume", fmt.Errorf("thin pool thin/pool: %w", lvm.ErrBusy))
+		before := fake.Calls()
+		if err := changes[name](); status.Code(err) != codes.Unavailable || fake.Calls()["LVRemove"] != before["LVRemove"] ||
+			fake.Calls()["LVExtend"] != before["LVExtend"] {
+			t.Errorf("%s of a pool that stays suspended: %v", name, err)
+		}
+		fake.Fail("ThinPoolResume", nil)
+		if err := changes[name](); err != nil || fake.Calls()["ThinPoolResume"] <= before["ThinPoolResume"] {
+			t.Errorf("%s: %v, %v", name, err, fake.Calls())
+		}
 	}
 }

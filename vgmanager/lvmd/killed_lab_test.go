@@ -3,6 +3,7 @@
 package lvmd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -37,7 +38,8 @@ func TestLabKilledInsideCommands(t *testing.T) {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
-	b := &killedBench{T: t, lvm: lvm.New(host.NewLocal()), kernel: devicemapper.New()}
+	b := &killedBench{T: t, kernel: devicemapper.New()}
+	b.lvm = b.run(host.NewLocal())
 	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: killedGroup, Devices: []string{disk}}))
 	t.Cleanup(b.clean)
 	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: killedGroup, Name: "pool", PercentFree: 50}))
@@ -76,10 +78,12 @@ func TestLabKilledInsideCommands(t *testing.T) {
 		}
 		usual := time.Since(begin)
 		for i := 1; i <= rounds; i++ {
-			name, killed := request(b.engine(lvm.New(killingRunner{host.NewLocal(), usual/10 + rand.N(usual)})), i)
+			b.fill()
+			name, killed := request(b.engine(b.run(killingRunner{host.NewLocal(), usual/10 + rand.N(usual)})), i)
 			if states := b.states(name); killed != nil && states != "" {
 				unfinished[what+": "+states]++
 			}
+			b.remove("filled")
 			name, err := request(b.engine(b.lvm), i)
 			if err != nil {
 				t.Fatalf("%s %d: the repeated request: %v", what, i, err)
@@ -88,13 +92,59 @@ func TestLabKilledInsideCommands(t *testing.T) {
 			if states := b.states(name); states != "" {
 				t.Fatalf("%s %d: %s", what, i, states)
 			}
+			if what == "create" {
+				b.mustBeEmpty(name, 16*mib)
+			}
 			b.write(name)
 			if name != "source" {
-				must(t, b.lvm.LVRemove(t.Context(), killedGroup, name))
+				b.remove(name)
 			}
 		}
 	}
 	t.Logf("what killed commands left: %v", unfinished)
+}
+
+// run returns an LVM as a new process has it.
+func (b *killedBench) run(runner host.Runner) *lvm.LVM {
+	l := lvm.New(runner)
+	l.PoolsWith(PoolsOf(b.kernel))
+	return l
+}
+
+// fill creates a volume with data. No later volume may have this data.
+func (b *killedBench) fill() {
+	b.Helper()
+	_, err := b.engine(b.lvm).CreateLV(b.Context(), &proto.CreateLVRequest{Name: "filled", DeviceClass: killedGroup,
+		SizeBytes: 16 * mib})
+	must(b.T, err)
+	b.fillDevice("/dev/"+killedGroup+"/filled", 16)
+}
+
+// fillDevice writes a number of MiB that are not zero.
+func (b *killedBench) fillDevice(path string, count int) {
+	b.Helper()
+	if out, err := exec.Command("/usr/bin/dd", "if=/dev/urandom", "of="+path, "bs=1M", fmt.Sprint("count=", count),
+		"oflag=direct").CombinedOutput(); err != nil {
+		b.Fatalf("write to %s: %v: %s", path, err, out)
+	}
+}
+
+func (b *killedBench) remove(name string) {
+	b.Helper()
+	if _, err := b.engine(b.lvm).RemoveLV(b.Context(), &proto.RemoveLVRequest{Name: name,
+		DeviceClass: killedGroup}); err != nil {
+		b.Fatalf("remove %s: %v", name, err)
+	}
+}
+
+// mustBeEmpty checks that a new volume of a size has only zeros.
+func (b *killedBench) mustBeEmpty(name string, size int64) {
+	b.Helper()
+	content, err := os.ReadFile("/dev/" + killedGroup + "/" + name)
+	must(b.T, err)
+	if data := len(bytes.Trim(content, "\x00")); int64(len(content)) != size || data > 0 {
+		b.Fatalf("the new volume %s has %d bytes, of which %d can have data", name, len(content), data)
+	}
 }
 
 // engine returns an engine as a new process has it.

@@ -19,6 +19,8 @@ type Kernel interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 	// Size returns the size of a device in bytes, by MAJOR:MINOR.
 	Size(number string) (int64, error)
+	// MappedSectors returns how many sectors of an active thin volume have blocks in its pool.
+	MappedSectors(ctx context.Context, vg, lv string) (uint64, error)
 }
 
 // highWater returns the high-water mark of a class in percent.
@@ -65,6 +67,7 @@ func (l *classView) now(ctx context.Context, kernel Kernel) {
 	if err != nil {
 		return
 	}
+	l.poolSuspended = state.Suspended
 	if state.TotalData > 0 && state.TotalMetadata > 0 {
 		data := 100 * float64(state.UsedData) / float64(state.TotalData)
 		metadata := 100 * float64(state.UsedMetadata) / float64(state.TotalMetadata)

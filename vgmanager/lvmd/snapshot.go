@@ -171,7 +171,7 @@ func inherited(tags []string, source *lvm.LV) []string {
 // starts from the beginning.
 func (e *Engine) snapshot(ctx context.Context, l classView, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
 	to lvm.Bytes) error {
-	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
+	err := e.createSnapshot(ctx, l, lvm.SnapshotOptions{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro",
 		Tags: inherited(in.GetTags(), source),
 	})

@@ -145,6 +145,9 @@ type kernel struct {
 	err    error
 	device devicemapper.Device
 	size   int64
+	// mapped and unread are the answers about mapped sectors, one after another. The last one stays.
+	mapped []uint64
+	unread error
 }
 
 func (k *kernel) ThinPool(context.Context, string, string) (devicemapper.ThinPool, error) {
@@ -159,6 +162,17 @@ func (k *kernel) Volume(context.Context, string, string) (devicemapper.Device, e
 }
 
 func (k *kernel) Size(string) (int64, error) { return k.size, k.err }
+
+func (k *kernel) MappedSectors(context.Context, string, string) (uint64, error) {
+	if len(k.mapped) == 0 {
+		return 0, k.unread
+	}
+	mapped := k.mapped[0]
+	if len(k.mapped) > 1 {
+		k.mapped = k.mapped[1:]
+	}
+	return mapped, k.unread
+}
 
 func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 	pool := func(mode string, data, metadata uint64, check bool) devicemapper.ThinPool {

@@ -90,6 +90,9 @@ func (e *Engine) createIn(ctx context.Context, l classView,
 		if err == nil {
 			err = e.reload(ctx, l, present)
 		}
+		if err == nil && unused {
+			err = e.checkUnused(ctx, l, present)
+		}
 		return response, err
 	}
 	return e.createNew(ctx, l, in, size, options)
@@ -107,6 +110,9 @@ func (e *Engine) createNew(ctx context.Context, l classView, in *proto.CreateLVR
 	}
 	if err := e.create(ctx, l, in, size, options, devices); err != nil {
 		return nil, statusOf(err)
+	}
+	if err := e.checkEmpty(ctx, l, in.GetName()); err != nil {
+		return nil, err
 	}
 	log.FromContext(ctx).Info("created a logical volume", "deviceClass", l.class.Name, "lv", in.GetName(),
 		"size", int64(size))
@@ -145,7 +151,7 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 		return status.Errorf(codes.FailedPrecondition,
 			"logical volume %s/%s may have been used, so it is not recreated", l.vg.Name, name)
 	}
-	log.FromContext(ctx).Info("recreating a logical volume that was never used and may not be wiped",
+	log.FromContext(ctx).Info("recreating a logical volume that was never used and may have data of a removed one",
 		"deviceClass", l.class.Name, "lv", name)
 	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }

@@ -47,6 +47,7 @@ type LVM interface {
 	LVDeactivate(ctx context.Context, vg string, names ...string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	LVRename(ctx context.Context, vg, name, to string) error
+	ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error)
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
 	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
@@ -449,6 +450,14 @@ func contractRenameVolume(t *testing.T, b Bench) {
 		t.Errorf("got the snapshot %+v", snap)
 	}
 	ok(t, l.LVRename(ctx, contractGroup, "other", "thin"))
+	for range 2 {
+		done, err := l.ThinPoolResume(ctx, contractGroup, "pool")
+		if ok(t, err); done {
+			t.Error("a pool is resumed that was not suspended")
+		}
+	}
+	_, err := l.ThinPoolResume(ctx, contractGroup, "thin")
+	want(t, err, lvm.ErrNotFound)
 }
 
 // contractView changes volumes of a group with named devices, and compares the cached report with a new one.

@@ -12,8 +12,11 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 // command runs a program of the lab node that the product does not use.
@@ -36,8 +39,11 @@ func labDisks(t *testing.T) [3]string {
 
 func TestRealLVMFulfilsTheContract(t *testing.T) {
 	runner := nodelvm.New()
+	l := lvm.New(runner)
+	l.LookWith(device.New(runner).ReadPhysicalVolumes)
+	l.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	lvmtest.Contract(t, lvmtest.Bench{
-		LVM: lvm.New(runner), Disks: labDisks(t),
+		LVM: l, Disks: labDisks(t),
 		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", "-b", "4096", disk) },
 		Clear: func(t *testing.T, disk string) { command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk) },
 	})

@@ -517,6 +517,20 @@ func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
 	return nil
 }
 
+// ThinPoolResume implements lvm.LVM. No pool is suspended.
+func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeIncomplete("ThinPoolResume", vg)
+	if err != nil {
+		return false, err
+	}
+	if v := g.lvs[name]; v == nil || v.kind != 't' {
+		return false, fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotFound)
+	}
+	return false, nil
+}
+
 // LVRename implements lvm.LVM.
 func (f *Fake) LVRename(_ context.Context, vg, name, to string) error {
 	f.mu.Lock()

@@ -1,0 +1,258 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// This file deletes the data of thin volumes that LVM would leave in their pool.
+//
+// LVM commits each change of thin volumes together with messages for their pool and the next transaction ID. It then
+// sends the messages and the transaction ID to the kernel, and commits once more to remove the messages from its
+// metadata (lib/metadata/thin_manip.c, update_thin_pool_lv). If the command is killed before this last commit, the
+// messages stay queued. A later lvremove adds its own message to them without a new transaction ID
+// (attach_thin_pool_message). The kernel has this transaction ID already, so LVM takes all messages as sent
+// (libdm/libdm-deptree.c, _node_send_messages) and the thin device stays in the pool, with its data. The next new
+// volume gets the ID of this device, and has its data. LVM does not send messages to a suspended pool either, which a
+// command that is killed earlier leaves: it then has transactions that the kernel does not have.
+
+// PoolState is the state of a thin pool in the kernel.
+type PoolState struct {
+	// Device is the UUID of the mapped device of the pool.
+	Device        string
+	TransactionID uint64
+	Suspended     bool
+}
+
+// Pools reads the state of a thin pool from the kernel. It returns an error that wraps ErrNotFound if the pool is not
+// active.
+type Pools func(ctx context.Context, vg, pool string) (PoolState, error)
+
+// PoolsWith sets the function with which a removal of thin volumes checks that LVM deletes their data. Without it,
+// data can stay in a pool after a command was killed.
+func (l *LVM) PoolsWith(pools Pools) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pools = pools
+}
+
+// deleteThin deletes those of the named thin volumes from their pools that LVM would leave there. It starts no process
+// if the metadata, which the caller has read from the devices, has no queued messages. Without metadata, it takes them
+// as queued: to delete a thin device before LVM does is not an error for LVM. The caller holds the slot of the volume
+// group, and then removes the volumes.
+func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *Metadata, names []string) error {
+	l.mu.Lock()
+	pools := l.pools
+	l.mu.Unlock()
+	if pools == nil || len(names) == 0 {
+		return nil
+	}
+	if metadata == nil {
+		metadata = l.metadataOf(ctx, vg)
+	}
+	byPool := vg.poolsOf(names)
+	if metadata != nil {
+		byPool = metadata.poolsOf(names)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byPool)) {
+		pool := queuedPool{vg: vg.Name, pool: name, read: pools}
+		if metadata != nil && metadata.messages(name) == 0 {
+			if err := l.resumeActive(ctx, pool); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.deleteFrom(ctx, pool, byPool[name]); err != nil {
+			return fmt.Errorf("an LVM command for thin pool %s was interrupted, so the data of %s must be deleted "+
+				"first: %w", fullName(vg.Name, name), fullNames(vg.Name, byPool[name]), err)
+		}
+	}
+	return nil
+}
+
+// resumeActive resumes a pool if it is active and suspended. It starts no process otherwise.
+func (l *LVM) resumeActive(ctx context.Context, pool queuedPool) error {
+	state, err := pool.read(ctx, pool.vg, pool.pool)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil || !state.Suspended {
+		return err
+	}
+	_, err = l.resume(ctx, pool)
+	return err
+}
+
+// resume resumes a suspended pool under LVM's lock, so that no command of LVM is in progress that will resume it. It
+// returns false if there was nothing to do.
+func (l *LVM) resume(ctx context.Context, pool queuedPool) (done bool, err error) {
+	err = l.locked(ctx, pool.vg, func() error {
+		_, done, err = l.resumed(ctx, pool)
+		return err
+	})
+	return done, err
+}
+
+// ThinPoolResume resumes a thin pool that a killed command has left suspended. LVM does not send the messages of later
+// commands to a suspended pool, but commits them: then the pool cannot be changed any more (ErrTransaction). It returns
+// false if the pool is not suspended when no command of LVM for the volume group is in progress. It requires PoolsWith,
+// and returns ErrNotFound if the pool is not active.
+func (l *LVM) ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error) {
+	object := "resume thin pool " + fullName(vg, name)
+	mine, _, err := l.enter(ctx, object, command{vg: vg, purpose: object})
+	if err != nil {
+		return false, err
+	}
+	defer l.leave(mine)
+	l.mu.Lock()
+	pool := queuedPool{vg: vg, pool: name, read: l.pools}
+	l.mu.Unlock()
+	if pool.read == nil {
+		return false, fmt.Errorf("%s: the state of pools in the kernel is not known", object)
+	}
+	done, err = l.resume(ctx, pool)
+	return done, classify(object, err)
+}
+
+// poolsOf returns the thin volumes among logical volumes, by pool.
+func (v *VG) poolsOf(names []string) map[string][]string {
+	pools := map[string][]string{}
+	for _, name := range names {
+		if lv := v.LV(name); lv != nil && lv.Attr.IsThinVolume() {
+			pools[lv.PoolName] = append(pools[lv.PoolName], name)
+		}
+	}
+	return pools
+}
+
+// poolsOf returns the thin volumes among logical volumes, by pool.
+func (m *Metadata) poolsOf(names []string) map[string][]string {
+	pools := map[string][]string{}
+	for _, name := range names {
+		if lv := m.Volume(name); lv != nil && len(lv.Segments) > 0 && lv.Segments[0].ThinPool != "" {
+			pool := lv.Segments[0].ThinPool
+			pools[pool] = append(pools[pool], name)
+		}
+	}
+	return pools
+}
+
+// messages returns the number of queued messages of a thin pool.
+func (m *Metadata) messages(pool string) int {
+	lv := m.Volume(pool)
+	if lv == nil || len(lv.Segments) == 0 {
+		return 0
+	}
+	return lv.Segments[0].Messages
+}
+
+// queuedPool is a thin pool that may have queued messages.
+type queuedPool struct {
+	vg, pool string
+	read     Pools
+}
+
+// deleteFrom deletes thin volumes from their pool, if LVM would not do it. LVM's lock of the volume group is held while
+// it decides: no command of another program is in progress, so a suspended pool stays suspended if nobody resumes it.
+func (l *LVM) deleteFrom(ctx context.Context, pool queuedPool, names []string) error {
+	var left map[string]ThinVolume
+	err := l.locked(ctx, pool.vg, func() (err error) {
+		_, left, err = l.leftBy(ctx, pool, names)
+		return err
+	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	names = slices.Sorted(maps.Keys(left))
+	if err := l.run(ctx, command{vg: pool.vg}, append([]string{"lvchange", "--activate", "n"},
+		allNames(pool.vg, names)...)); err != nil {
+		return err
+	}
+	return l.locked(ctx, pool.vg, func() error {
+		state, now, err := l.leftBy(ctx, pool, names)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if v, ok := now[name]; !ok || v.ID != left[name].ID || v.Device != left[name].Device {
+				return fmt.Errorf("logical volume %s was changed by another program meanwhile",
+					fullName(pool.vg, name))
+			}
+			if err := l.deleteDevice(ctx, pool.vg, state.Device, now[name].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// leftBy returns those thin volumes, by name, whose removal LVM would not tell the kernel, and the state of their pool,
+// which it resumes. If the kernel lacks the last transaction, LVM sends it together with the removal. The caller holds
+// LVM's lock.
+func (l *LVM) leftBy(ctx context.Context, pool queuedPool, names []string) (PoolState, map[string]ThinVolume, error) {
+	state, _, err := l.resumed(ctx, pool)
+	if err != nil {
+		return state, nil, err
+	}
+	volumes, numbers, err := l.thinVolumes(ctx, pool.vg)
+	if err != nil {
+		return state, nil, err
+	}
+	number, known := numbers[pool.pool]
+	if !known {
+		return state, nil, fmt.Errorf("thin pool %s: %w", fullName(pool.vg, pool.pool), ErrNotFound)
+	}
+	left := map[string]ThinVolume{}
+	for _, name := range names {
+		if v, ok := volumes[name]; ok && v.Pool == pool.pool && number == state.TransactionID {
+			left[name] = v
+		}
+	}
+	return state, left, nil
+}
+
+// resumed returns the state of a pool after it has resumed the pool if it was suspended, and whether it was.
+func (l *LVM) resumed(ctx context.Context, pool queuedPool) (state PoolState, was bool, err error) {
+	state, err = pool.read(ctx, pool.vg, pool.pool)
+	if err != nil || !state.Suspended {
+		return state, false, err
+	}
+	if err := l.run(ctx, command{vg: pool.vg, message: true}, []string{"resume", "--uuid", state.Device}); err != nil {
+		return state, true, err
+	}
+	if state, err = pool.read(ctx, pool.vg, pool.pool); err == nil && state.Suspended {
+		err = fmt.Errorf("thin pool %s is still suspended", fullName(pool.vg, pool.pool))
+	}
+	return state, true, err
+}
+
+// noThinDevice is the answer of dmsetup if the pool does not have a thin device.
+var noThinDevice = regexp.MustCompile(`message ioctl on .* failed: No data available`)
+
+// deleteDevice deletes a thin device, which must be inactive. If the pool does not have it, that is not an error.
+func (l *LVM) deleteDevice(ctx context.Context, vg, pool string, id uint64) error {
+	err := l.run(ctx, command{vg: vg, message: true},
+		[]string{"message", "--uuid", pool, "0", "delete " + strconv.FormatUint(id, 10)})
+	var failure *host.Error
+	if errors.As(err, &failure) && noThinDevice.MatchString(failure.Stderr) {
+		return nil
+	}
+	return err
+}
+
+// locked calls f while it holds LVM's lock of a volume group, as Exclusively does. The caller holds the slot.
+func (l *LVM) locked(ctx context.Context, vg string, f func() error) error {
+	lock, err := lockFile(ctx, filepath.Join(l.lockDir, "V_"+vg))
+	if err != nil {
+		return fmt.Errorf("lock volume group %s: %w", vg, err)
+	}
+	return errors.Join(f(), lock.Close())
+}
