@@ -123,8 +123,8 @@ const (
 	// SparseTag is the LVM tag of the target of a VolumeMove that was created in a thin pool that sets new chunks to
 	// zero: what was not written reads as zeros. Without it, all chunks are provided.
 	SparseTag = "lvms.sparse"
-	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced: it is not staged,
-	// published, expanded, checked or trimmed.
+	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced, or the CloneFence of the
+	// LogicalVolume to which it is copied: it is not staged, published, expanded, checked or trimmed.
 	FencedTagPrefix = "lvms.fenced="
 	// EncryptionTagPrefix precedes how a logical volume is encrypted: EncryptionLUKS2.
 	EncryptionTagPrefix = "lvms.encryption="
@@ -142,11 +142,18 @@ const (
 	// change none of this group of annotations, except where stated.
 	MoveAnnotation = "lvm.topolvm.io/move"
 	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
-	// use the volume on its present node. FencedAnnotation has this UID when that is so, and FenceErrorAnnotation says
-	// why it is not so. The node agent writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
+	// use the volume on its present node. On a thick volume that is being cloned, it has the CloneFence of the clone.
+	// FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so. The node agent
+	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"
+	// FenceForAnnotation on a thick volume that is fenced for a clone names the LogicalVolume of the clone.
+	FenceForAnnotation = "lvm.topolvm.io/fence-for"
+	// CloneVolumeAnnotation on a LogicalVolume that is a copy of a thick volume has the volume ID of that volume. There
+	// are no snapshots of it, so its data is copied from the volume itself, while that is fenced for the copy. The node
+	// agent creates nothing before the LogicalVolume has FenceTimeAnnotation.
+	CloneVolumeAnnotation = "lvm.topolvm.io/clone-volume"
 	// MoveVolumeAnnotation on the target of a VolumeMove has the volume ID of the volume that is moved, which is the
 	// name of the target's logical volume too. The target has no volume ID.
 	MoveVolumeAnnotation = "lvm.topolvm.io/move-volume"
@@ -261,10 +268,10 @@ const (
 	VolumeMoveFinalizer = "lvm.topolvm.io/volumemove"
 	// MoveLabel has the value of MoveAnnotation, so that the operator can select the LogicalVolumes of a VolumeMove.
 	MoveLabel = "lvm.topolvm.io/move"
-	// FenceTimeAnnotation on the LogicalVolume that is moved has the time at which FenceAnnotation was set and the
-	// resource version of the object before that, separated by "/". The snapshot of the last round, and the target
-	// of a thick volume, have a copy of the value under which they were created: if they differ, the volume was usable
-	// in between.
+	// FenceTimeAnnotation on the LogicalVolume that is moved or cloned has the time at which FenceAnnotation was set,
+	// and the resource version of the object before that, separated by "/". The snapshot of the last round, and the
+	// target of a thick volume, have a copy of the value under which they were created, and a clone of a thick volume
+	// has that under which it is copied: if they differ, the volume was usable in between.
 	FenceTimeAnnotation = "lvm.topolvm.io/fence-time"
 	// NodeStatusFinalizer keeps a node status as long as it tells of a volume group.
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"

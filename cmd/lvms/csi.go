@@ -11,6 +11,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
+	"github.com/lvm-storage/lvm-operator/internal/csi/clone"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/notice"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
@@ -37,6 +38,10 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		Recorder: mgr.GetEventRecorder("lvms-operator"),
 	})
 	if err := mgr.Add(left); err != nil {
+		return nil, err
+	}
+	clones := clone.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache(), o.namespace)
+	if err := clones.SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	recorder := mgr.GetEventRecorder("lvms-operator")

@@ -358,7 +358,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		Locks: fileSystems.locks, StateDir: stateDir})
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
-		Eraser: fileSystems.eraser, Copier: fileSystems.copier, CopyEnded: fileSystems.copier.Ended(),
+		Eraser: fileSystems.eraser, Copier: fileSystems.copier,
 		SourceOn: parts.agents.Of, SupportsLimits: node.SupportsLimits, Removed: node.Removed,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})

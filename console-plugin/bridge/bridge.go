@@ -5,12 +5,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -168,9 +170,21 @@ func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the API server is out of reach", http.StatusBadGateway)
 		return
 	}
-	b.api.ServeHTTP(&hijacked{ResponseWriter: w, b: b, r: r}, r)
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "read the request: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	whole := r.WithContext(r.Context())
+	whole.Body, whole.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	b.api.ServeHTTP(&hijacked{ResponseWriter: w, b: b, r: r}, whole)
 	b.forget(r)
 }
+
+// maxBody is the maximum size of the body of a request, in bytes. It is read before it is forwarded: a server ends the
+// body when its handler begins to respond, and if the API server answers before the transport has seen the end of the
+// body, the transport would close the connection, and the answer would be cut off.
+const maxBody = 4 << 20
 
 // prometheus serves the stand-in for the cluster's Prometheus, if there is one.
 func (b *bridge) prometheus(prefix string, serve func(*metrics, http.ResponseWriter, *http.Request)) http.HandlerFunc {

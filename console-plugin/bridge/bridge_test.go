@@ -69,6 +69,55 @@ func TestOnlyAPageOfTheConsoleCanChangeAnything(t *testing.T) {
 	}
 }
 
+// TestARequestIsForwardedWhenItIsWhole: an answer to a request that is not whole can be cut off.
+func TestARequestIsForwardedWhenItIsWhole(t *testing.T) {
+	arrived, content := make(chan struct{}), make(chan string, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		body, err := io.ReadAll(r.Body)
+		content <- fmt.Sprint(string(body), " ", r.ContentLength, " ", err)
+	}))
+	t.Cleanup(server.Close)
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := reach{url: at, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	b, err := newBridge(t.TempDir(), seen(t), api, map[string]string{adminUser: "admin-token"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(body io.Reader) *http.Request {
+		r := httptest.NewRequest(http.MethodPost, "/api/kubernetes/apis/x", body)
+		r.AddCookie(&http.Cookie{Name: csrfCookie, Value: "secret"})
+		r.Header.Set(csrfHeader, "secret")
+		return r
+	}
+	read, write := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		status, _ := answer(b, request(read))
+		code <- status
+	}()
+	_, _ = io.WriteString(write, "one,") // The bridge has read it now.
+	select {
+	case <-arrived:
+		t.Error("a part of a request was forwarded")
+	default:
+	}
+	_, _ = io.WriteString(write, "two,")
+	_ = write.Close()
+	if got := <-content; got != "one,two, 8 <nil>" {
+		t.Errorf("the API server got %q", got)
+	}
+	if got := <-code; got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+	if got, _ := answer(b, request(strings.NewReader(strings.Repeat("x", maxBody+1)))); got != http.StatusBadRequest {
+		t.Errorf("a body that is too large: got %d", got)
+	}
+}
+
 func TestTheTokenOfTheUserGoesOnAndWhatIsTheConsolesDoesNot(t *testing.T) {
 	b := newTestBridge(t)
 	for _, path := range []string{"/api/kubernetes/version", "/api/plugins/" + pluginName + "/config.json"} {

@@ -102,6 +102,8 @@ func (s *state) movable() error {
 	case s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "" ||
 		v1alpha1.NodeOfVolume(s.pv) != s.volume.Spec.NodeName:
 		return pending("the PersistentVolume %s of claim %s is being recreated", s.pv.Name, claim)
+	case v1alpha1.IsCloneFence(s.volume.Annotations[v1alpha1.FenceAnnotation]):
+		return pendingError{message: s.otherFence()}
 	case s.volume.Annotations[v1alpha1.FenceAnnotation]+s.volume.Annotations[v1alpha1.FencedAnnotation]+
 		s.volume.Annotations[v1alpha1.AdoptAnnotation] != "":
 		return pending("another move of volume %s of claim %s is being undone or completed", s.pv.Name, claim)

@@ -360,6 +360,12 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 			lv.Annotations[v1alpha1.FenceAnnotation] = "other"
 			w.must(server.Client.Update(w.Context(), lv))
 		}, phase: v1alpha1.MovePending, says: "another move of volume fenced-pv"},
+		"cloned": {do: func(w *world) {
+			lv := w.theVolume()
+			lv.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
+			lv.Annotations[v1alpha1.FenceForAnnotation] = "pvc-2"
+			w.must(server.Client.Update(w.Context(), lv))
+		}, phase: v1alpha1.MovePending, says: "volume cloned-pv of claim cloned/data is being copied to LogicalVolume pvc-2"},
 		"topology": {do: func(w *world) {
 			w.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Provisioner: "topolvm.io",
 				AllowedTopologies: []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.

@@ -336,9 +336,11 @@ func refreshDelay(round int) time.Duration {
 	return min(delay, refreshMax)
 }
 
-// fenceDelayed returns what a fence waits for.
+// fenceDelayed returns what a fence waits for. The volume is not fenced for this move.
 func (s *state) fenceDelayed(st step, now, fenceAfter time.Time) (later step, isDelayed bool) {
 	switch {
+	case s.volume.Annotations[v1alpha1.FenceAnnotation] != "":
+		st.message = s.otherFence()
 	case s.volume.Annotations[v1alpha1.FencedAnnotation] != "":
 		st.message = fmt.Sprintf("node %s opens the volume again", s.sourceNode())
 		st.after = soon

@@ -77,12 +77,16 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 		change func(*state)
 		want   action
 	}{
-		"complete":                     {func(*state) {}, switchVolume},
-		"a Pod uses it":                {func(s *state) { s.pods = []string{"n/p"} }, unfence},
-		"not confirmed":                {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, wait},
-		"confirmed for another move":   {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait},
-		"not fenced":                   {func(s *state) { s.volume.Annotations = map[string]string{} }, fence},
-		"fenced for another move":      {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
+		"complete":                   {func(*state) {}, switchVolume},
+		"a Pod uses it":              {func(s *state) { s.pods = []string{"n/p"} }, unfence},
+		"not confirmed":              {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, wait},
+		"confirmed for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait},
+		"not fenced":                 {func(s *state) { s.volume.Annotations = map[string]string{} }, fence},
+		"fenced for another move":    {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
+		"fenced for a clone":         {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, wait},
+		"fenced for a clone, not confirmed": {func(s *state) {
+			s.volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "clone-x"}
+		}, wait},
 		"snapshot before the fence":    {func(s *state) { s.snapshots[0].Annotations = nil }, createSnapshot},
 		"snapshot of an earlier fence": {func(s *state) { s.volume.Annotations[v1alpha1.FenceTimeAnnotation] = "x" }, createSnapshot},
 		"no time": {func(s *state) {

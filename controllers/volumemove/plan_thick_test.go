@@ -64,6 +64,8 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 			v1alpha1.MoveCopying},
 		"being opened": {func(s *state) { delete(s.volume.Annotations, v1alpha1.FenceAnnotation) }, remove,
 			v1alpha1.MoveCopying},
+		"fenced for a clone": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, remove,
+			v1alpha1.MoveCopying},
 		"fenced for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, remove,
 			v1alpha1.MoveCopying},
 		"copy is deleted": {func(s *state) { s.target.DeletionTimestamp = &metav1.Time{Time: now} }, unfence,
@@ -110,6 +112,13 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 			"100Mi for each second, end: n/p"},
 		"no Pod":       {func(*state) {}, fence, v1alpha1.MoveCopying, "about 20s"},
 		"still opened": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait, v1alpha1.MoveCopying, "opens the volume again"},
+		"fenced for a clone": {func(s *state) {
+			s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
+			s.volume.Annotations[v1alpha1.FencedAnnotation] = "clone-x"
+			s.volume.Annotations[v1alpha1.FenceForAnnotation] = "pvc-2"
+		}, wait, v1alpha1.MoveCopying, "is being copied to LogicalVolume pvc-2, a clone of it"},
+		"fenced for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait,
+			v1alpha1.MoveCopying, "for the VolumeMove with the UID x"},
 		"being expanded": {func(s *state) {
 			size := resource.MustParse("512Mi")
 			s.volume.Status.CurrentSize = &size

@@ -187,6 +187,18 @@ func (s *state) isFenced() bool {
 	return s.volume != nil && s.volume.Annotations[v1alpha1.FenceAnnotation] == string(s.move.UID)
 }
 
+// otherFence says for what else than this move the volume is fenced. That fence is not touched.
+func (s *state) otherFence() string {
+	fence := s.volume.Annotations[v1alpha1.FenceAnnotation]
+	if v1alpha1.IsCloneFence(fence) {
+		return fmt.Sprintf("volume %s of claim %s is being copied to LogicalVolume %s, a clone of it: the move waits "+
+			"until the clone is complete, or its claim is deleted", s.volume.Name, s.move.Spec.Claim,
+			s.volume.Annotations[v1alpha1.FenceForAnnotation])
+	}
+	return fmt.Sprintf("volume %s of claim %s is fenced for the VolumeMove with the UID %s: this move waits until "+
+		"that one is undone or completed", s.volume.Name, s.move.Spec.Claim, fence)
+}
+
 // isFenceConfirmed reports whether the node agent has confirmed it.
 func (s *state) isFenceConfirmed() bool {
 	return s.isFenced() && s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID)

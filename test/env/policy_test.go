@@ -129,6 +129,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"fence of a volume":       patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":null}}}`, false),
 		"time of a fence":         patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence-time":"x"}}}`, false),
 		"label of a move":         patch(moved, `{"metadata":{"labels":{"lvm.topolvm.io/move":"x"}}}`, false),
+		"clone of a fence":        patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/fence-for":"x"}}}`, false),
+		"source of a clone":       patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/clone-volume":"x"}}}`, false),
 		"another fence":           patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/fence":"m"}}}`, false),
 		"base of a round":         patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/copy-base":"s2"}}}`, false),
 		"volume of a target":      patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/move-volume":"x"}}}`, false),

@@ -93,6 +93,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 		measured.SetHealthy(group, true)
 	}
 	measured.LookWith(device.New(runner).ReadPhysicalVolumes)
+	measured.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	_ = storage
 	s := startDriver(t, cluster, measured, dir)
 	engine, err := lvmd.New(measured, devicemapper.New(), "")

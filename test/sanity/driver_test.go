@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
@@ -56,6 +57,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 			Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName,
 				TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
 		}}))
+	must(t, createCluster(t.Context(), cluster.Client))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
 	engine, err := lvmd.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
@@ -74,6 +76,22 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	start(t, operator)
 	waitForCapacity(t, cluster.Client)
 	return s
+}
+
+// createCluster creates the LVMCluster, which says which device classes are thick.
+func createCluster(ctx context.Context, c client.Client) error {
+	lvms := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "sanity", Namespace: "default"}}
+	for _, name := range append([]string{thinClass}, withoutSnapshots...) {
+		class := v1alpha1.DeviceClass{Name: name}
+		if name == thinClass {
+			class.ThinPoolConfig = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
+		}
+		lvms.Spec.Storage.DeviceClasses = append(lvms.Spec.Storage.DeviceClasses, class)
+	}
+	if err := c.Create(ctx, lvms); err != nil {
+		return fmt.Errorf("create the LVMCluster: %w", err)
+	}
+	return nil
 }
 
 // node returns this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
@@ -122,7 +140,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 	copier := copies.New(ctx)
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
-		Eraser: erase.New(ctx), Copier: copier, CopyEnded: copier.Ended(), SourceOn: noOtherNode,
+		Eraser: erase.New(ctx), Copier: copier, SourceOn: noOtherNode,
 		SupportsLimits: service.SupportsLimits, Removed: service.Removed,
 		Recorder: manager.GetEventRecorder("vg-manager"),
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
@@ -36,6 +38,8 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	runner := nodelvm.New()
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.ByCommand()) })
 	storage := lvm.New(runner)
+	storage.LookWith(device.New(runner).ReadPhysicalVolumes)
+	storage.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
 		raidClass: disks[2:4]} {
 		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: devices}); err != nil {

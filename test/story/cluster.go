@@ -193,6 +193,24 @@ func (c *Cluster) ApplyFile(ctx context.Context, path string) error {
 	return err
 }
 
+// LimitCopies sets the bandwidth limit of copies of the LVMCluster my-lvmcluster, or removes it if it is "", and waits
+// until all device classes have it. It repeats a request that is refused, because the operator may be starting.
+func (c *Cluster) LimitCopies(ctx context.Context, bandwidth string) error {
+	value := "null"
+	if bandwidth != "" {
+		value = fmt.Sprintf(`{"bandwidthLimit":%q}`, bandwidth)
+	}
+	return Wait(ctx, "the bandwidth limit of copies", func(ctx context.Context) (bool, string, error) {
+		if _, err := c.Kubectl(ctx, nil, "patch", "lvmcluster", "-n", OperatorNamespace, "my-lvmcluster",
+			"--type=merge", "-p", `{"spec":{"volumeCopy":`+value+`}}`); err != nil {
+			return false, err.Error(), nil
+		}
+		limits, err := c.Kubectl(ctx, nil, "get", "lvmvolumegroups", "-n", OperatorNamespace, "-o",
+			`jsonpath={range .items[*]}[{.spec.volumeCopy.bandwidthLimit}]{end}`)
+		return strings.ReplaceAll(limits, "["+bandwidth+"]", "") == "", limits, err
+	})
+}
+
 // Wait calls check every half second until it returns true or ctx ends. The error contains the last result of check.
 func Wait(ctx context.Context, what string, check func(context.Context) (done bool, seen string, err error)) error {
 	ticker := time.NewTicker(500 * time.Millisecond)

@@ -10,21 +10,32 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
-// A thick volume has no snapshots: it is copied itself, while it is fenced. The target has the annotation of the fence
-// for which it was created, and the operator discards it if the volume has another one: then the volume could have been
-// written to in between.
+// A thick volume has no snapshots: it is copied itself, while it is fenced for its VolumeMove or its clone. The target
+// has the annotation of the fence under which it is copied, and the operator discards it if the volume has another one:
+// then the volume could have been written to in between.
 
-// isMovedVolume reports whether the source of a target is the volume that is moved, and not a snapshot of it.
-func isMovedVolume(target, source *topolvmv1.LogicalVolume) bool {
-	moved := target.Annotations[v1alpha1.MoveVolumeAnnotation]
-	return moved != "" && source.Status.VolumeID == moved && source.Spec.AccessType != accessSnapshot
+// fencedSource returns the volume ID of the volume that is copied to a target, and the fence that it must have for it.
+// The volume ID is "" if the target is not that of a move, and not a clone of a thick volume.
+func fencedSource(target *topolvmv1.LogicalVolume) (volume, fence string) {
+	if moved := target.Annotations[v1alpha1.MoveVolumeAnnotation]; moved != "" {
+		return moved, target.Annotations[v1alpha1.MoveAnnotation]
+	}
+	return target.Annotations[v1alpha1.CloneVolumeAnnotation], v1alpha1.CloneFence(target.UID)
 }
 
-// openFenced opens the thick volume that is moved to a target. It checks that the fence is that of the target, under
+// isFencedVolume reports whether the source of a target is the volume that is moved or cloned, and not a snapshot of
+// it.
+func isFencedVolume(target, source *topolvmv1.LogicalVolume) bool {
+	volume, _ := fencedSource(target)
+	return volume != "" && source.Status.VolumeID == volume && source.Spec.AccessType != accessSnapshot
+}
+
+// openFenced opens the thick volume that is copied to a target. It checks that the fence is that of the target, under
 // the lock of the volume, under which it is fenced.
 func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume, r peer.Request) (*peer.Opened,
 	error) {
@@ -32,7 +43,7 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 		return nil, fmt.Errorf("source %s is not a snapshot, so there are no differences to %s: %w", target.Spec.Source,
 			r.Base, peer.ErrForbidden)
 	}
-	id := target.Annotations[v1alpha1.MoveVolumeAnnotation]
+	id, fence := fencedSource(target)
 	if err := s.Locks.Enter(id); err != nil {
 		return nil, fmt.Errorf("source %s: %w", target.Spec.Source, err)
 	}
@@ -44,8 +55,7 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 	if err := s.checkFenced(target, source); err != nil {
 		return nil, err
 	}
-	found, err := s.Volumes.FencedDevice(ctx, source.Spec.DeviceClass, id,
-		target.Annotations[v1alpha1.MoveAnnotation])
+	found, err := s.Volumes.FencedDevice(ctx, source.Spec.DeviceClass, id, fence)
 	if status.Code(err) == codes.NotFound {
 		err = errors.Join(err, peer.ErrGone)
 	}
@@ -61,21 +71,20 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 
 // checkFenced returns an error unless a volume is on this node, and the operator has it fenced for a target.
 func (s *Sender) checkFenced(target, source *topolvmv1.LogicalVolume) error {
-	move, fence := target.Annotations[v1alpha1.MoveAnnotation], target.Annotations[v1alpha1.FenceTimeAnnotation]
+	volume, fence := fencedSource(target)
+	requested := target.Annotations[v1alpha1.FenceTimeAnnotation]
 	switch {
-	case !isMovedVolume(target, source):
-		return fmt.Errorf("source %s is no longer volume %s: %w", source.Name,
-			target.Annotations[v1alpha1.MoveVolumeAnnotation], peer.ErrForbidden)
+	case !isFencedVolume(target, source):
+		return fmt.Errorf("source %s is no longer volume %s: %w", source.Name, volume, peer.ErrForbidden)
 	case source.Spec.NodeName != s.Node:
 		return fmt.Errorf("source %s is on node %s, not on %s: %w", source.Name, source.Spec.NodeName, s.Node,
 			peer.ErrForbidden)
 	case !source.DeletionTimestamp.IsZero():
 		return fmt.Errorf("source %s is being deleted: %w", source.Name, peer.ErrGone)
-	case move == "" || source.Annotations[v1alpha1.FenceAnnotation] != move ||
-		source.Annotations[v1alpha1.FencedAnnotation] != move:
-		return fmt.Errorf("source %s is not fenced for the VolumeMove with the UID %q: %w", source.Name, move,
-			peer.ErrForbidden)
-	case fence == "" || source.Annotations[v1alpha1.FenceTimeAnnotation] != fence:
+	case fence == "" || source.Annotations[v1alpha1.FenceAnnotation] != fence ||
+		source.Annotations[v1alpha1.FencedAnnotation] != fence:
+		return fmt.Errorf("source %s is not fenced for %s: %w", source.Name, lvmd.FenceText(fence), peer.ErrForbidden)
+	case requested == "" || source.Annotations[v1alpha1.FenceTimeAnnotation] != requested:
 		return fmt.Errorf("source %s is fenced again since the copy %s was requested, so it can have changed: %w",
 			source.Name, target.Name, peer.ErrForbidden)
 	}

@@ -15,7 +15,9 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -125,4 +127,53 @@ func TestLabAThickVolumeThatChangesIsNotTakenForComplete(t *testing.T) {
 	if !errors.Is(err, volumecopy.ErrDiffers) {
 		t.Errorf("the change is not found: %v", err)
 	}
+}
+
+// TestLabAThickVolumeIsClonedWhileItIsFenced copies a fenced volume to a clone, on the same disks as a move.
+func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
+	m := newThickMove(t)
+	m.origin(64)
+	ctx := t.Context()
+	key := client.ObjectKey{Name: "pvc-1"}
+	volume := &topolvmv1.LogicalVolume{}
+	m.must(m.api.Get(ctx, key, volume))
+	target := &topolvmv1.LogicalVolume{}
+	m.must(m.api.Get(ctx, client.ObjectKey{Name: "target"}, target))
+	m.must(m.api.Delete(ctx, target))
+	target.ObjectMeta = metav1.ObjectMeta{Name: "target", UID: "uid-t", Annotations: map[string]string{
+		v1alpha1.CloneVolumeAnnotation: "origin", v1alpha1.FenceTimeAnnotation: fenceX}}
+	m.must(m.api.Create(ctx, target))
+	volume.Annotations[v1alpha1.FenceAnnotation] = "clone-uid-t"
+	volume.Annotations[v1alpha1.FencedAnnotation] = "clone-uid-t"
+	m.must(m.api.Update(ctx, volume))
+	dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=1M", "count=64", "oflag=direct")
+
+	_, err := m.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "uid-t", DeviceClass: "thick", SizeBytes: 64 << 20,
+		Tags: []string{"lvms.uid=uid-t", v1alpha1.NewTag, v1alpha1.CopyingTag}})
+	m.must(err)
+	d, err := m.engine.Device(ctx, "thick", "uid-t")
+	m.must(err)
+	receive := func() (Progress, error) {
+		return New(ctx).Copy(ctx, m.source, Target{Key: "uid-t", Name: "copyto/uid-t", Object: "target",
+			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}},
+			func(ctx context.Context, done uint64) error {
+				return m.engine.Copied(ctx, "thick", "uid-t", int64(done))
+			})
+	}
+	for _, tag := range []string{"m", "clone-uid-u"} {
+		m.must(m.engine.TagLV(ctx, "from", "origin", []string{v1alpha1.FencedTagPrefix + tag}, nil))
+		if _, err := receive(); err == nil || !strings.Contains(err.Error(), "is not fenced") {
+			t.Fatalf("it is sent with the tag of %s: %v", tag, err)
+		}
+		m.must(m.engine.TagLV(ctx, "from", "origin", nil, []string{v1alpha1.FencedTagPrefix + tag}))
+	}
+	m.must(m.engine.TagLV(ctx, "from", "origin", []string{v1alpha1.FencedTagPrefix + "clone-uid-t"}, nil))
+	got, err := receive()
+	m.must(err)
+	if !got.Finished {
+		t.Fatalf("%+v", got)
+	}
+	m.must(m.engine.CompleteCopy(ctx, "thick", "uid-t", got.Content))
+	run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(64<<20), "/dev/copyfrom/origin", "/dev/copyto/uid-t"))
+	m.tags("copyto/uid-t", "lvms.formatted=xfs,lvms.uid=uid-t")
 }

@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -109,6 +110,81 @@ func TestWhoMayHaveAFencedVolume(t *testing.T) {
 			for range 2 {
 				_, err := s.Open(t.Context(), tt.node, tt.request)
 				// The device does not exist here, so that is the error of a volume that is sent.
+				if opens := errors.Is(err, os.ErrNotExist); err == nil || opens != tt.opens {
+					t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
+				}
+				for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+					if errors.Is(err, known) != errors.Is(tt.want, known) {
+						t.Errorf("%v, want %v", err, tt.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// clonedWorld is an API server with the fenced thick volume "pvc-1" on node1, and its clone "target" on node2.
+func clonedWorld(t *testing.T, change func(target, volume *topolvmv1.LogicalVolume)) *Sender {
+	t.Helper()
+	s := fencedWorld(t, func(target, volume *topolvmv1.LogicalVolume) {
+		target.UID = "u1"
+		target.Annotations = map[string]string{v1alpha1.CloneVolumeAnnotation: movedID,
+			v1alpha1.FenceTimeAnnotation: fenceX}
+		volume.Annotations[v1alpha1.FenceAnnotation] = "clone-u1"
+		volume.Annotations[v1alpha1.FencedAnnotation] = "clone-u1"
+		if change != nil {
+			change(target, volume)
+		}
+	})
+	s.Volumes.(volumes)[movedID].Tags = []string{"lvms.fenced=clone-u1"}
+	return s
+}
+
+// TestWhichCloneMayHaveAFencedVolume: only the one whose UID is the fence, on the API server and in the tag.
+func TestWhichCloneMayHaveAFencedVolume(t *testing.T) {
+	type change func(target, volume *topolvmv1.LogicalVolume)
+	of := func(key, value string) change {
+		return func(_, volume *topolvmv1.LogicalVolume) { volume.Annotations[key] = value }
+	}
+	for name, tt := range map[string]struct {
+		change  change
+		tag     string
+		node    string
+		request peer.Request
+		want    error
+		opens   bool
+	}{
+		"fenced":         {opens: true},
+		"another node":   {node: "node3", want: peer.ErrForbidden},
+		"a round":        {request: peer.Request{Source: "pvc-1"}, want: peer.ErrForbidden},
+		"a base":         {request: peer.Request{Base: "x"}, want: peer.ErrForbidden},
+		"not fenced":     {change: of(v1alpha1.FenceAnnotation, ""), want: peer.ErrForbidden},
+		"not confirmed":  {change: of(v1alpha1.FencedAnnotation, ""), want: peer.ErrForbidden},
+		"another clone":  {change: of(v1alpha1.FencedAnnotation, "clone-u2"), want: peer.ErrForbidden},
+		"a move":         {change: of(v1alpha1.FenceAnnotation, "u1"), want: peer.ErrForbidden},
+		"fenced again":   {change: of(v1alpha1.FenceTimeAnnotation, "x"), want: peer.ErrForbidden},
+		"recreated":      {change: func(target, _ *topolvmv1.LogicalVolume) { target.UID = "u2" }, want: peer.ErrForbidden},
+		"another volume": {change: func(_, volume *topolvmv1.LogicalVolume) { volume.Status.VolumeID = "w" }, want: peer.ErrGone},
+		"tag of a move":  {tag: "lvms.fenced=u1"},
+		"tag of another": {tag: "lvms.fenced=clone-u2"},
+		"without a tag":  {tag: "lvms.formatted=xfs"},
+		"not to be copied yet": {change: func(target, _ *topolvmv1.LogicalVolume) {
+			delete(target.Annotations, v1alpha1.FenceTimeAnnotation)
+		}, want: peer.ErrForbidden},
+		"an ordinary copy": {change: func(target, _ *topolvmv1.LogicalVolume) {
+			delete(target.Annotations, v1alpha1.CloneVolumeAnnotation)
+		}, want: peer.ErrGone},
+		"complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "u1" },
+			want: peer.ErrForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := clonedWorld(t, tt.change)
+			if tt.tag != "" {
+				s.Volumes.(volumes)[movedID].Tags = []string{tt.tag}
+			}
+			tt.request.Target = "target"
+			for range 2 {
+				_, err := s.Open(t.Context(), cmp.Or(tt.node, "node2"), tt.request)
 				if opens := errors.Is(err, os.ErrNotExist); err == nil || opens != tt.opens {
 					t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
 				}

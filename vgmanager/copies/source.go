@@ -21,7 +21,7 @@ import (
 // Volumes are the logical volumes of this node. lvmd.Engine implements it.
 type Volumes interface {
 	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
-	FencedDevice(ctx context.Context, class, name, move string) (*lvmd.Device, error)
+	FencedDevice(ctx context.Context, class, name, fence string) (*lvmd.Device, error)
 }
 
 // Locks are the volumes for which a call of the node service is in progress. service.Locks implements it.
@@ -67,7 +67,7 @@ func (s *Sender) Open(ctx context.Context, node string, r peer.Request) (*peer.O
 	if err != nil {
 		return nil, err
 	}
-	if isMovedVolume(wanted, source) {
+	if isFencedVolume(wanted, source) {
 		return s.openFenced(ctx, wanted, r)
 	}
 	if err := s.check(source); err != nil {

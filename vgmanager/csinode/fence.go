@@ -32,10 +32,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
 )
 
-// A volume is fenced while it is switched to another node. The LVM tag lvms.fenced= is the fence: the node service does
-// not stage, publish or expand a volume with it, its file system is not checked, and it survives a restart of the node.
-// It is set and removed only here, under the lock of the volume. FencedAnnotation tells the operator that the fence is
-// there: it is written after the tag, and removed before it.
+// A volume is fenced while it is switched to another node, or while it is thick and copied to a clone. The LVM tag
+// lvms.fenced= is the fence: the node service does not stage, publish or expand a volume with it, its file system is
+// not checked, and it survives a restart of the node. It is set and removed only here, under the lock of the volume.
+// FencedAnnotation tells the operator that the fence is there: it is written after the tag, and removed before it.
 
 const (
 	fenceWorkers = 4
@@ -49,11 +49,15 @@ const (
 	maxFenceError = 1024
 )
 
-// movedReason returns why a logical volume with these tags must not be used: it is fenced for a move, or does not have
-// all its data yet. It returns "" if it can be used.
+// movedReason returns why a logical volume with these tags must not be used: it is fenced for a move or a clone, or
+// does not have all its data yet. It returns "" if it can be used.
 func movedReason(tags []string) string {
 	if fences := fenceTags(tags); len(fences) > 0 {
 		move := strings.TrimPrefix(fences[0], v1alpha1.FencedTagPrefix)
+		if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
+			return fmt.Sprintf("it is being copied to the LogicalVolume with the UID %s, a clone of it, and can be "+
+				"used when that is complete: to use it now, delete the clone's claim", clone)
+		}
 		return fmt.Sprintf("it is being moved to another node by the VolumeMove with the UID %s, and its Pods get it "+
 			"there: to keep it here, delete the VolumeMove", move)
 	}
@@ -65,7 +69,7 @@ func movedReason(tags []string) string {
 
 func isCopying(tags []string) bool { return slices.Contains(tags, v1alpha1.CopyingTag) }
 
-// unmoved returns an error if a volume must not be checked because of a move.
+// unmoved returns an error if a volume must not be checked because of a move or a clone.
 func (c *Checker) unmoved(ctx context.Context, v fsck.Volume) error {
 	tags, err := c.tags(ctx, path.Base(path.Dir(v.Device)), v.Name)
 	if err != nil {
@@ -82,8 +86,8 @@ type MappedDevices interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// FenceReconciler fences the volumes of this node that the operator moves to another one, and ends that when it is no
-// longer requested.
+// FenceReconciler fences the volumes of this node that the operator moves to another one, and thick volumes that are
+// cloned, and ends that when it is no longer requested.
 type FenceReconciler struct {
 	node    *NodeServer
 	client  client.Client
@@ -188,14 +192,14 @@ func (r *FenceReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 }
 
 func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	move := lv.Annotations[v1alpha1.FenceAnnotation]
-	if move == "" {
+	fence := lv.Annotations[v1alpha1.FenceAnnotation]
+	if fence == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
 	}
-	if lv.Annotations[v1alpha1.FencedAnnotation] == move {
-		return r.confirm(ctx, lv, move)
+	if lv.Annotations[v1alpha1.FencedAnnotation] == fence {
+		return r.confirm(ctx, lv, fence)
 	}
-	if err := r.fence(ctx, lv.Status.VolumeID, move); err != nil {
+	if err := r.fence(ctx, lv.Status.VolumeID, fence); err != nil {
 		text := status.Convert(err).Message()
 		log.FromContext(ctx).Info("cannot fence a volume", "volume", lv.Status.VolumeID, "cause", text)
 		if err := r.write(ctx, lv, "", text[:min(len(text), maxFenceError)]); err != nil {
@@ -203,20 +207,20 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 		}
 		return ctrl.Result{RequeueAfter: fenceRetry}, nil
 	}
-	return ctrl.Result{}, r.write(ctx, lv, move, "")
+	return ctrl.Result{}, r.write(ctx, lv, fence, "")
 }
 
 // confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
 // is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read.
-func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, move string) (ctrl.Result, error) {
+func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, fence string) (ctrl.Result, error) {
 	tags, err := r.fences(ctx, lv)
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Info("cannot read the fence of a volume", "volume", lv.Status.VolumeID, "cause",
 			err.Error())
 		return ctrl.Result{RequeueAfter: fenceRetry}, nil
-	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+move:
-		return ctrl.Result{}, r.write(ctx, lv, move, "")
+	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+fence:
+		return ctrl.Result{}, r.write(ctx, lv, fence, "")
 	}
 	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program",
 		lv.Status.VolumeID, r.node.Node)
@@ -245,14 +249,15 @@ func fenceTags(tags []string) []string {
 	return list
 }
 
-// movePattern matches the UID of a VolumeMove, which becomes a part of an LVM tag.
-var movePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+// fencePattern matches a fence, which becomes a part of an LVM tag.
+var fencePattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
 // fence sets the tag of a volume that nobody uses. It looks again after that: then nobody can begin to use it, except a
 // program that an administrator starts on the node.
-func (r *FenceReconciler) fence(ctx context.Context, id, move string) error {
-	if !movePattern.MatchString(move) {
-		return fmt.Errorf("annotation %s is %q, must be the UID of a VolumeMove", v1alpha1.FenceAnnotation, move)
+func (r *FenceReconciler) fence(ctx context.Context, id, fence string) error {
+	if !fencePattern.MatchString(fence) {
+		return fmt.Errorf("annotation %s is %q, must be the UID of a VolumeMove, or that of a clone after %q",
+			v1alpha1.FenceAnnotation, fence, v1alpha1.CloneFencePrefix)
 	}
 	if err := r.node.locks.Enter(id); err != nil {
 		return err
@@ -265,7 +270,7 @@ func (r *FenceReconciler) fence(ctx context.Context, id, move string) error {
 	if err := r.unused(ctx, v); err != nil {
 		return err
 	}
-	tag := v1alpha1.FencedTagPrefix + move
+	tag := v1alpha1.FencedTagPrefix + fence
 	var others []string
 	has := false
 	for _, present := range fenceTags(v.lv.GetTags()) {
@@ -343,11 +348,12 @@ func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return nil
 }
 
-// write writes for which move a volume is fenced, or why it is not. It returns a conflict if the object has changed
+// write writes for what a volume is fenced, or why it is not. It returns a conflict if the object has changed
 // since it was read, so that an answer to an earlier request is never that to a later one.
-func (r *FenceReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, move, problem string) error {
+func (r *FenceReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
 	before := lv.DeepCopy()
-	for key, value := range map[string]string{v1alpha1.FencedAnnotation: move, v1alpha1.FenceErrorAnnotation: problem} {
+	for key, value := range map[string]string{v1alpha1.FencedAnnotation: fence,
+		v1alpha1.FenceErrorAnnotation: problem} {
 		delete(lv.Annotations, key)
 		if value != "" {
 			lv.Annotations[key] = value

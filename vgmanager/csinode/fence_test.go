@@ -382,6 +382,14 @@ func TestAFenceIsSetWhenItsVolumeIsUnstaged(t *testing.T) {
 	}
 }
 
+// TestAVolumeThatIsBeingClonedIsNotUsed, and the message says how it can be used.
+func TestAVolumeThatIsBeingClonedIsNotUsed(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + v1alpha1.CloneFence("u"), v1alpha1.FormattedTagPrefix + "ext4"}
+	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "is being copied to the LogicalVolume with the UID u, "+
+		"a clone of it", "delete the clone's claim")
+}
+
 // TestAFileSystemIsNotCheckedDuringAMove, and neither if that is not known.
 func TestAFileSystemIsNotCheckedDuringAMove(t *testing.T) {
 	for _, tt := range []struct {
@@ -390,6 +398,7 @@ func TestAFileSystemIsNotCheckedDuringAMove(t *testing.T) {
 		want error
 	}{
 		{[]string{v1alpha1.FencedTagPrefix + "m1"}, nil, fsck.ErrInUse},
+		{[]string{v1alpha1.FencedTagPrefix + "clone-u"}, nil, fsck.ErrInUse},
 		{[]string{v1alpha1.CopyingTag}, nil, fsck.ErrInUse},
 		{nil, errLocked, errLocked},
 		{[]string{"lvms.formatted=ext4"}, nil, nil},

@@ -5,6 +5,7 @@ package device
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,12 @@ func newPVLab(t *testing.T) *pvLab {
 
 func (p *pvLab) lvm(args ...string) string {
 	p.Helper()
-	return strings.TrimSpace(p.sh("/usr/sbin/lvm", args...))
+	// Warnings about entries of the devices file are on stderr.
+	out, err := exec.Command("/usr/sbin/lvm", args...).Output()
+	if err != nil {
+		p.Fatalf("lvm %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // read returns the UUIDs and the number of the last change that the devices have.

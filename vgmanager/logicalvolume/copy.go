@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -34,6 +36,8 @@ const (
 type Copier interface {
 	Copy(ctx context.Context, source copies.Source, target copies.Target, record copies.Record) (copies.Progress, error)
 	Stop(ctx context.Context, key string) error
+	// Ended has the objects whose copies have ended since they were reconciled.
+	Ended() <-chan ctrlevent.GenericEvent
 }
 
 // isElsewhere reports whether a copy cannot be a snapshot of its source, which is on another node or in another device
@@ -42,10 +46,28 @@ func (r *Reconciler) isElsewhere(source, lv *topolvmv1.LogicalVolume) bool {
 	return source != nil && (source.Spec.NodeName != r.Node || source.Spec.DeviceClass != lv.Spec.DeviceClass)
 }
 
-// copy creates a logical volume and copies the data of a snapshot to it. The logical volume has CopyingTag until it was
-// compared with the snapshot, and only then it is written to the status.
+// isClone returns true for a copy of a thick volume, whose data is copied from the volume itself.
+func isClone(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.CloneVolumeAnnotation] != ""
+}
+
+// awaitFence does nothing for a clone whose source is not closed yet. The operator writes to the status what the clone
+// waits for, unless that has an error of this agent.
+func (r *Reconciler) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	r.events.Clear(lv, createFailed.Reason)
+	if lv.Status.Code == codes.OK || lv.Status.Code == codes.Aborted {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) { s.Code, s.Message = codes.OK, "" })
+}
+
+// copy creates a logical volume and copies the data of a snapshot to it, or that of a thick volume that is closed. The
+// logical volume has CopyingTag until it was compared with the source, and only then it is written to the status.
 func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
-	if source.Spec.AccessType != accessTypeOfSnapshot {
+	switch {
+	case isClone(lv) && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "":
+		return r.awaitFence(ctx, lv)
+	case !isClone(lv) && source.Spec.AccessType != accessTypeOfSnapshot:
 		return r.createFailed(ctx, lv, status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s is not a "+
 			"snapshot: only a snapshot is copied to another node or device class", source.Name))
 	}
@@ -68,12 +90,37 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 			s.Code, s.Message = codes.Aborted, textOf(source, progress)
 		})
 	}
+	if err := r.checkFence(ctx, lv); err != nil {
+		return r.createFailed(ctx, lv, err)
+	}
 	if err := r.Volumes.CompleteCopy(ctx, lv.Spec.DeviceClass, name(lv), contentOf(progress)); err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
 	log.FromContext(ctx).Info("copied a volume", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv), "source",
 		source.Name, "node", source.Spec.NodeName, "size", progress.Size)
 	return r.created(ctx, lv, found.GetSizeBytes())
+}
+
+// checkFence returns FailedPrecondition if the source of a clone no longer has the fence under which the clone is
+// copied, or is being deleted: then it could have been written to before all of it was copied and compared. The agent
+// of the source withdraws FencedAnnotation before it opens the volume.
+func (r *Reconciler) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if !isClone(lv) {
+		return nil
+	}
+	source := &topolvmv1.LogicalVolume{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
+	if client.IgnoreNotFound(err) != nil {
+		return status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
+	}
+	fence, a := v1alpha1.CloneFence(lv.UID), source.Annotations
+	if err != nil || !source.DeletionTimestamp.IsZero() || a[v1alpha1.FenceAnnotation] != fence ||
+		a[v1alpha1.FencedAnnotation] != fence ||
+		a[v1alpha1.FenceTimeAnnotation] != lv.Annotations[v1alpha1.FenceTimeAnnotation] {
+		return status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s could be changed since the copy to "+
+			"node %s began, so the copy is discarded, and begins again", lv.Spec.Source, lv.Spec.NodeName)
+	}
+	return nil
 }
 
 // copyTarget returns the logical volume of a copy. It creates it if it does not exist.

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
@@ -60,6 +62,8 @@ func (f *fakeCopier) Stop(_ context.Context, key string) error {
 	f.stopped = append(f.stopped, key)
 	return nil
 }
+
+func (f *fakeCopier) Ended() <-chan event.GenericEvent { return nil }
 
 // sourceElsewhere creates a snapshot "source" of another node.
 func (w *world) sourceElsewhere() {
@@ -137,6 +141,157 @@ func TestACopyInAnotherClassOfTheNode(t *testing.T) {
 	w.see("copy", "thick/uid-b-3 12", "thin/uid-a-1 12", "thin/uid-s-2 12")
 	if !slices.Equal(w.copier.nodes, []string{"node1"}) {
 		t.Errorf("the nodes of the source were %q", w.copier.nodes)
+	}
+}
+
+// TestACloneOfAThickVolume waits for its fence, and is then copied like a snapshot, also on its node and in its class.
+func TestACloneOfAThickVolume(t *testing.T) {
+	for _, class := range []string{"thick", "thin"} {
+		t.Run("to "+class, func(t *testing.T) {
+			w := newWorld(t)
+			w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(12)})
+			w.must(w.run(w.agent(), "a"))
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(16), Source: "a", AccessType: "rw"})
+			lv := w.get("b")
+			lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a-1"
+			w.must(w.api.Update(t.Context(), lv))
+			for _, said := range []topolvmv1.LogicalVolumeStatus{{}, {Code: codes.Aborted, Message: "a Pod uses it"},
+				{Code: codes.Unavailable, Message: "an error that is over"}} {
+				lv := w.get("b")
+				lv.Status = said
+				w.must(w.api.Status().Update(t.Context(), lv))
+				result, err := w.once(w.agent(), "b")
+				w.must(err)
+				if said.Code == codes.Unavailable {
+					said = topolvmv1.LogicalVolumeStatus{}
+				}
+				if got := w.get("b").Status; got != said || result.RequeueAfter != 0 {
+					t.Errorf("got %+v, requeue after %s, want %+v", got, result.RequeueAfter, said)
+				}
+				w.see("nothing is created", "thick/uid-a-1 12")
+			}
+			lv = w.get("b")
+			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+			w.must(w.api.Update(t.Context(), lv))
+			w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
+			for range 2 {
+				w.must(w.run(w.agent(), "b"))
+				w.see("copied", slices.Sorted(slices.Values([]string{"thick/uid-a-1 12", class + "/uid-b-2 16"}))...)
+				if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Code != codes.OK {
+					t.Errorf("status %+v", lv.Status)
+				}
+			}
+			if len(w.copier.targets) != 1 || w.copier.targets[0].Round != nil || !slices.Equal(w.copier.nodes, []string{"node1"}) {
+				t.Errorf("copied %+v from %q", w.copier.targets, w.copier.nodes)
+			}
+		})
+	}
+}
+
+// fence gives a LogicalVolume the fence of a clone, as the operator and its agent do.
+func (w *world) fence(name, fence, requested string) {
+	w.Helper()
+	lv := w.get(name)
+	lv.Annotations[v1alpha1.FenceAnnotation] = fence
+	lv.Annotations[v1alpha1.FencedAnnotation] = fence
+	lv.Annotations[v1alpha1.FenceTimeAnnotation] = requested
+	w.must(w.api.Update(w.Context(), lv))
+}
+
+// cloneThick creates the thick volume a, and its clone b, for which it is fenced.
+func (w *world) cloneThick() {
+	w.Helper()
+	w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(12)})
+	w.must(w.run(w.agent(), "a"))
+	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(16), Source: "a", AccessType: "rw"})
+	lv := w.get("b")
+	lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a-1"
+	lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
+	w.must(w.api.Update(w.Context(), lv))
+	w.fence("a", v1alpha1.CloneFence(lv.UID), "x")
+}
+
+// TestACloneWhoseSourceCouldChange: all data is copied and compared, but its source has been opened meanwhile.
+func TestACloneWhoseSourceCouldChange(t *testing.T) {
+	for name, change := range map[string]func(w *world, source *topolvmv1.LogicalVolume){
+		"not fenced": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, v1alpha1.FenceAnnotation) },
+		"not closed": func(_ *world, s *topolvmv1.LogicalVolume) { delete(s.Annotations, v1alpha1.FencedAnnotation) },
+		"fenced for another one": func(_ *world, s *topolvmv1.LogicalVolume) {
+			s.Annotations[v1alpha1.FenceAnnotation] = "clone-other"
+		},
+		"closed for another one": func(_ *world, s *topolvmv1.LogicalVolume) {
+			s.Annotations[v1alpha1.FencedAnnotation] = "clone-other"
+		},
+		"fenced again":  func(_ *world, s *topolvmv1.LogicalVolume) { s.Annotations[v1alpha1.FenceTimeAnnotation] = "y" },
+		"being deleted": func(w *world, s *topolvmv1.LogicalVolume) { w.must(w.api.Delete(w.Context(), s.DeepCopy())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.cloneThick()
+			source := w.get("a")
+			change(w, source)
+			if name != "being deleted" {
+				w.must(w.api.Update(t.Context(), source))
+			}
+			for range 2 {
+				_ = w.run(w.agent(), "b")
+				if got := w.get("b").Status; got.VolumeID != "" || got.Code != codes.FailedPrecondition ||
+					!strings.Contains(got.Message, "source LogicalVolume a could be changed") {
+					t.Errorf("status %+v", got)
+				}
+				found, err := w.agent().Volumes.FindLV(t.Context(), "thick", "uid-b-2")
+				if w.must(err); !lvmd.IsCopying(found.GetTags()) {
+					t.Errorf("the copy can be used: %v", found.GetTags())
+				}
+			}
+		})
+	}
+}
+
+// TestACloneWhoseFenceIsNotRead is not complete, and not refused either.
+func TestACloneWhoseFenceIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.cloneThick()
+	for range 2 {
+		r := w.agent()
+		r.Live = interceptor.NewClient(w.api.(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context,
+			c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+			if key.Name == "a" {
+				return errors.New("no answer")
+			}
+			return c.Get(ctx, key, object, o...)
+		}})
+		_ = w.run(r, "b")
+		if got := w.get("b").Status; got.VolumeID != "" || got.Code != codes.Unavailable ||
+			!strings.Contains(got.Message, "read source LogicalVolume a: no answer") {
+			t.Errorf("status %+v", got)
+		}
+	}
+	w.must(w.run(w.agent(), "b"))
+	if got := w.get("b").Status; got.VolumeID != "uid-b-2" || got.Code != codes.OK {
+		t.Errorf("status %+v", got)
+	}
+}
+
+// TestACloneWhoseSourceIsGone is refused before it is copied, and complete if it was copied.
+func TestACloneWhoseSourceIsGone(t *testing.T) {
+	for fence, want := range map[string]codes.Code{"": codes.NotFound, "x": codes.OK} {
+		w := newWorld(t)
+		w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(16), Source: "a", AccessType: "rw"})
+		lv := w.get("b")
+		lv.Annotations[v1alpha1.CloneVolumeAnnotation] = "uid-a"
+		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence
+		w.must(w.api.Update(t.Context(), lv))
+		if fence != "" {
+			// The agent was killed before it wrote the status.
+			_, err := w.agent().Volumes.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "uid-b-1", DeviceClass: "thick",
+				SizeBytes: 16 << 20, Tags: []string{"lvms.pv=b", "lvms.uid=uid-b-1"}})
+			w.must(err)
+		}
+		_ = w.run(w.agent(), "b")
+		if lv := w.get("b"); lv.Status.Code != want || (lv.Status.VolumeID != "") != (want == codes.OK) {
+			t.Errorf("status %+v, want %s", lv.Status, want)
+		}
 	}
 }
 

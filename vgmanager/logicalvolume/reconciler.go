@@ -24,7 +24,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -70,10 +69,8 @@ type Options struct {
 	Volumes       Volumes
 	Eraser        lvmd.Eraser
 	// Copier copies the data of volumes of other nodes and device classes, which SourceOn sends.
-	Copier Copier
-	// CopyEnded has the objects whose copies have ended since they were reconciled.
-	CopyEnded <-chan ctrlevent.GenericEvent
-	SourceOn  func(ctx context.Context, node string) (copies.Source, error)
+	Copier   Copier
+	SourceOn func(ctx context.Context, node string) (copies.Source, error)
 	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
 	SupportsLimits func() error
 	// Removed is called with the name of a logical volume that no longer exists. It may be called more than once.
@@ -211,7 +208,7 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	if err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
-	if r.isElsewhere(source, lv) {
+	if isClone(lv) || r.isElsewhere(source, lv) {
 		return r.copy(ctx, lv, source)
 	}
 	size, err := r.make(ctx, lv, source)

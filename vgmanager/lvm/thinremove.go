@@ -102,7 +102,7 @@ func (l *LVM) resume(ctx context.Context, pool queuedPool) (done bool, err error
 }
 
 // ThinPoolResume resumes a thin pool that a killed command has left suspended. LVM does not send the messages of later
-// commands to a suspended pool, but commits them: then the pool cannot be changed any more (ErrTransaction). It returns
+// commands to a suspended pool, but commits them: then the pool can no longer be changed (ErrTransaction). It returns
 // false if the pool is not suspended when no command of LVM for the volume group is in progress. It requires PoolsWith,
 // and returns ErrNotFound if the pool is not active.
 func (l *LVM) ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error) {

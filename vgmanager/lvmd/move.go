@@ -30,6 +30,7 @@ const (
 	BaseTagPrefix   = "lvms.base="
 	SparseTag       = "lvms.sparse"
 	FencedTagPrefix = "lvms.fenced="
+	CloneFence      = "clone-"
 	uidTags         = "lvms.uid="
 )
 
@@ -39,8 +40,17 @@ var ownerTags = []string{uidTags, "lvms.pv=", "lvms.pvc=", "lvms.cluster=", "lvm
 // ErrNotTarget says that a logical volume is not, or no longer, that of the target of a move.
 var ErrNotTarget = errors.New("it is not the logical volume of this target")
 
-// FencedBy returns the UID of the VolumeMove for which a volume with these tags is fenced, or "".
+// FencedBy returns for what a volume with these tags is fenced, or "": the UID of a VolumeMove, or the one of a clone
+// after CloneFence.
 func FencedBy(tags []string) string { return tagValue(tags, FencedTagPrefix) }
+
+// FenceText describes for what a volume is fenced.
+func FenceText(fence string) string {
+	if clone, is := strings.CutPrefix(fence, CloneFence); is {
+		return "the clone with the UID " + clone
+	}
+	return fmt.Sprintf("the VolumeMove with the UID %q", fence)
+}
 
 func tagValue(tags []string, prefix string) string {
 	for _, tag := range tags {
@@ -212,19 +222,18 @@ func (e *Engine) exclusively(ctx context.Context, class, name string, step func(
 	return e.attempt(ctx, class, e.lvm.Report, step)
 }
 
-// FencedDevice returns the device of a volume that is fenced for the VolumeMove with the UID move, so that nothing
-// writes to it. It reads the tags again. It returns FailedPrecondition if the volume is not fenced for this move, and
-// the errors of Device.
-func (e *Engine) FencedDevice(ctx context.Context, class, name, move string) (*Device, error) {
+// FencedDevice returns the device of a volume that has a fence (FencedBy), so that nothing writes to it. It reads the
+// tags again. It returns FailedPrecondition if the volume does not have this fence, and the errors of Device.
+func (e *Engine) FencedDevice(ctx context.Context, class, name, fence string) (*Device, error) {
 	var found *Device
 	err := e.exclusively(ctx, class, name, func(l classView) (err error) {
 		lv := l.volume(name)
 		if lv == nil {
 			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 		}
-		if fenced := FencedBy(lv.Tags); fenced != move || move == "" || IsCopying(lv.Tags) {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove "+
-				"with the UID %q, so it can change while it is copied (fenced for: %q)", l.vg.Name, name, move, fenced)
+		if fenced := FencedBy(lv.Tags); fenced != fence || fence == "" || IsCopying(lv.Tags) {
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for %s, so it can "+
+				"change while it is copied (fenced for: %q)", l.vg.Name, name, FenceText(fence), fenced)
 		}
 		found, err = e.deviceIn(ctx, l, lv)
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -270,6 +271,24 @@ func TestMovesWhenTheReadFails(t *testing.T) {
 		"lvms.copy-of=s1")
 }
 
+// TestAVolumeThatIsFencedIsNotExtended, and the message says for what.
+func TestAVolumeThatIsFencedIsNotExtended(t *testing.T) {
+	e, _ := newEngine(t)
+	ctx := t.Context()
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib})
+	must(t, err)
+	for fence, says := range map[string]string{"m": "by the VolumeMove with the UID m: it is extended there",
+		"clone-u": "to the LogicalVolume with the UID u, a clone of it: it is extended when that is complete"} {
+		must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + fence}, nil))
+		_, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{DeviceClass: "thick", Name: "a", SizeBytes: 40 * mib})
+		wantCode(t, fence, err, codes.FailedPrecondition)
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+		must(t, e.TagLV(ctx, "thick", "a", nil, []string{FencedTagPrefix + fence}))
+	}
+}
+
 // TestAFencedDevice is returned only for the move for which the volume is fenced, from a new report.
 func TestAFencedDevice(t *testing.T) {
 	e, fake := newEngine(t)
@@ -291,6 +310,7 @@ func TestAFencedDevice(t *testing.T) {
 	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m"}, nil))
 	get("fenced", "a", "m", codes.OK)
 	get("another move", "a", "n", codes.FailedPrecondition)
+	get("a clone", "a", "clone-m", codes.FailedPrecondition)
 	get("another volume", "b", "m", codes.NotFound)
 	// Another program removes the tag.
 	must(t, fake.LVChangeTags(ctx, lvm.LVTagOptions{VG: "thick", Name: "a", Remove: []string{FencedTagPrefix + "m"}}))

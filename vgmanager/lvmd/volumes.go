@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
@@ -293,6 +294,22 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*prot
 	return &proto.ResizeLVResponse{SizeBytes: actual}, nil
 }
 
+// refuseFenced returns FailedPrecondition if a volume cannot be extended because it is fenced.
+func (l classView) refuseFenced(lv *lvm.LV) error {
+	fence := FencedBy(lv.Tags)
+	if fence == "" {
+		return nil
+	}
+	if clone, is := strings.CutPrefix(fence, CloneFence); is {
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is copied to "+
+			"the LogicalVolume with the UID %s, a clone of it: it is extended when that is complete, or after the "+
+			"clone's claim is deleted", l.vg.Name, lv.Name, clone)
+	}
+	return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is moved to another "+
+		"node by the VolumeMove with the UID %s: it is extended there, or here after the VolumeMove is deleted",
+		l.vg.Name, lv.Name, fence)
+}
+
 func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRequest) (int64, error) {
 	lv := l.volume(in.GetName())
 	if lv == nil {
@@ -302,10 +319,8 @@ func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRe
 	if size <= lv.Size {
 		return int64(lv.Size), e.reload(ctx, l, lv)
 	}
-	if move := FencedBy(lv.Tags); move != "" {
-		return 0, status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not extended while it is moved to "+
-			"another node by the VolumeMove with the UID %s: it is extended there, or here after the VolumeMove is "+
-			"deleted", l.vg.Name, lv.Name, move)
+	if err := l.refuseFenced(lv); err != nil {
+		return 0, err
 	}
 	if err := l.admitNamespace(lv.Tags, size-lv.Size); err != nil {
 		return 0, err

@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -78,6 +79,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	})
 	real.FlushWith(devices.Flush)
 	real.LookWith(devices.ReadPhysicalVolumes)
+	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	options := l.options(real, devices)
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)

@@ -207,7 +207,11 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if source == nil {
 		return desired, nil, s.nameClass(ctx, desired)
 	}
-	origin, err := setSource(desired, source, request.GetParameters())
+	thick, err := s.isThick(ctx, source)
+	if err != nil {
+		return nil, nil, err
+	}
+	origin, err := setSource(desired, source, thick, request.GetParameters())
 	return desired, origin, err
 }
 

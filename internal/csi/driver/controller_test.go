@@ -52,6 +52,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	for _, node := range slices.Clone(nodes) {
 		nodes = append(nodes, registered(node.GetName()))
 	}
+	nodes = append(nodes, withClasses())
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -92,6 +93,17 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api),
 		NameOf: c.nameOf})
 	return c
+}
+
+// withClasses is an LVMCluster with thin and thick device classes, none of which is the default.
+func withClasses() *v1alpha1.LVMCluster {
+	lvms := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "classes"}}
+	for _, name := range []string{"ssd", "hdd"} {
+		lvms.Spec.Storage.DeviceClasses = append(lvms.Spec.Storage.DeviceClasses, v1alpha1.DeviceClass{Name: name,
+			ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}})
+	}
+	lvms.Spec.Storage.DeviceClasses = append(lvms.Spec.Storage.DeviceClasses, v1alpha1.DeviceClass{Name: "thick"})
+	return lvms
 }
 
 // cached returns a client like the operator's, which does not see settled LogicalVolumes.

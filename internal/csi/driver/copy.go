@@ -16,12 +16,15 @@ import (
 
 // This file creates copies of snapshots and volumes. On the node of the source, and in its device class, a copy is a
 // snapshot of the source. Elsewhere, the node agent copies the data of a snapshot: that of the request, or one that is
-// created for the copy.
+// created for the copy. A thick volume has no snapshots: wherever the copy is, its data is copied from the volume
+// itself. Package clone requests that nobody uses the volume meanwhile.
 
 // copySource is the source of a copy, and on which nodes the copy can be. A nil copySource is that of an empty volume.
 type copySource struct {
 	lv        *topolvmv1.LogicalVolume
 	placement string
+	// thick: the source is a thick volume.
+	thick bool
 }
 
 func (c *copySource) node() string { return c.lv.Spec.NodeName }
@@ -37,7 +40,42 @@ func (c *copySource) prefers(allowed []string) bool {
 
 // isElsewhere reports whether a LogicalVolume cannot be a snapshot of the source.
 func (c *copySource) isElsewhere(lv *topolvmv1.LogicalVolume) bool {
-	return c != nil && (lv.Spec.NodeName != c.node() || lv.Spec.DeviceClass != c.lv.Spec.DeviceClass)
+	return c != nil && (c.thick || lv.Spec.NodeName != c.node() || lv.Spec.DeviceClass != c.lv.Spec.DeviceClass)
+}
+
+// isThick reports whether a source is a thick volume. A snapshot is always thin. A device class that only its node
+// knows, as on MicroShift, is taken as thin: then the node agent refuses a snapshot of a thick volume.
+func (s *ControllerServer) isThick(ctx context.Context, source *topolvmv1.LogicalVolume) (bool, error) {
+	if source.Spec.AccessType == accessSnapshot {
+		return false, nil
+	}
+	class := source.Spec.DeviceClass
+	if class == "" {
+		var err error
+		if class, err = DefaultClass(ctx, s.Client); err != nil {
+			return false, err
+		}
+	}
+	classes, err := s.thickClasses(ctx)
+	if err != nil {
+		return false, err
+	}
+	return classes[class], nil
+}
+
+// thickClasses returns for each device class of the LVMClusters whether it is thick.
+func (s *ControllerServer) thickClasses(ctx context.Context) (map[string]bool, error) {
+	clusters := &v1alpha1.LVMClusterList{}
+	if err := s.Client.List(ctx, clusters); err != nil {
+		return nil, status.Errorf(codes.Unavailable, "list LVMClusters: %v", err)
+	}
+	thick := map[string]bool{}
+	for i := range clusters.Items {
+		for _, class := range clusters.Items[i].Spec.Storage.DeviceClasses {
+			thick[class.Name] = class.ThinPoolConfig == nil
+		}
+	}
+	return thick, nil
 }
 
 func checkSourcePlacement(parameters map[string]string) error {
@@ -51,8 +89,10 @@ func checkSourcePlacement(parameters map[string]string) error {
 		v1alpha1.SourceAnyNode)
 }
 
-// setSource makes a LogicalVolume a copy. It returns an error if it cannot be one of this source.
-func setSource(desired, source *topolvmv1.LogicalVolume, parameters map[string]string) (*copySource, error) {
+// setSource makes a LogicalVolume a copy. It returns an error if it cannot be one of this source. thick: the source is
+// a thick volume.
+func setSource(desired, source *topolvmv1.LogicalVolume, thick bool,
+	parameters map[string]string) (*copySource, error) {
 	if err := sameEncryption(source, desired.Annotations[v1alpha1.EncryptionAnnotation]); err != nil {
 		return nil, err
 	}
@@ -65,14 +105,14 @@ func setSource(desired, source *topolvmv1.LogicalVolume, parameters map[string]s
 	if desired.Spec.DeviceClass == "" {
 		desired.Spec.DeviceClass = source.Spec.DeviceClass
 	}
-	if desired.Spec.DeviceClass == source.Spec.DeviceClass {
+	if desired.Spec.DeviceClass == source.Spec.DeviceClass && !thick {
 		desired.Spec.LvcreateOptionClass = ""
 	}
 	placement := parameters[v1alpha1.SourcePlacementParameter]
 	if placement == "" {
 		placement = v1alpha1.PreferSourceNode
 	}
-	return &copySource{lv: source, placement: placement}, nil
+	return &copySource{lv: source, placement: placement, thick: thick}, nil
 }
 
 // originOf returns the LogicalVolume of which another one is a copy, or "".
@@ -87,7 +127,8 @@ func originOf(lv *topolvmv1.LogicalVolume) string {
 const preparationPrefix = "copy-"
 
 // prepareCopy sets the source of a copy for which a node was selected. If the copy cannot be a snapshot of the source,
-// and the source can change, prepareCopy creates a snapshot of it first.
+// and the source can change, prepareCopy creates a snapshot of it first. A copy of a thick volume waits until package
+// clone has the volume closed.
 func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	source *copySource) error {
 	if source == nil {
@@ -95,6 +136,10 @@ func (s *ControllerServer) prepareCopy(ctx context.Context, desired *topolvmv1.L
 	}
 	desired.Spec.Source = source.lv.Name
 	delete(desired.Annotations, v1alpha1.CopyOfAnnotation)
+	if source.thick {
+		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.CloneVolumeAnnotation, source.lv.Status.VolumeID)
+		return nil
+	}
 	if !source.isElsewhere(desired) || source.lv.Spec.AccessType == accessSnapshot {
 		return nil
 	}

@@ -25,8 +25,11 @@ type withSource struct {
 
 func newWithSource(t *testing.T, free int64, selected string) withSource {
 	t.Helper()
-	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(900 * mebi), "hdd": fmt.Sprint(900 * mebi)}),
-		offering("node2", map[string]string{"ssd": fmt.Sprint(free), "hdd": fmt.Sprint(free)}))
+	offers := func(node string, bytes int64) *corev1.Node {
+		text := fmt.Sprint(bytes)
+		return offering(node, map[string]string{"ssd": text, "hdd": text, "thick": text})
+	}
+	c := newCluster(t, offers("node1", 900*mebi), offers("node2", free))
 	source, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node2"))
 	c.must(err)
 	id := source.GetVolume().GetVolumeId()
@@ -151,17 +154,115 @@ func TestACopyOfAnotherSourceIsAnotherVolume(t *testing.T) {
 	wantCode(t, "another source", err, codes.AlreadyExists)
 }
 
-// TestASourceThatHasNoSnapshots: a thick volume cannot be copied, and the reason says so.
-func TestASourceThatHasNoSnapshots(t *testing.T) {
-	c := newWithSource(t, 400*mebi, "")
-	c.agent = c.refuse(codes.Unimplemented)
-	_, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", c.volume, 80*mebi, "node1"))
-	wantCode(t, "thick", err, codes.Unimplemented)
-	if !strings.Contains(err.Error(), "create a snapshot of pvc-1, to copy it to node node1") {
-		t.Errorf("message %q", err)
+// thick makes the volume "pvc-1" a thick one.
+func (w withSource) thick(class string) {
+	w.Helper()
+	lv := w.get("pvc-1")
+	lv.Spec.DeviceClass = class
+	w.must(w.api.Update(w.Context(), lv))
+}
+
+// TestAThickVolumeIsCopiedItself, on each node and in each class: there are no snapshots of it.
+func TestAThickVolumeIsCopiedItself(t *testing.T) {
+	for name, tt := range map[string]struct{ class, node string }{"same node and class": {"thick", "node2"},
+		"another node": {"thick", "node1"}, "thin on the node": {"ssd", "node2"},
+		"thin on another node": {"hdd", "node1"}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWithSource(t, 400*mebi, "")
+			w.thick("thick")
+			request := copyOf("pvc-2", w.volume, 80*mebi, tt.node)
+			request.Parameters[v1alpha1.DeviceClassParameter] = tt.class
+			request.Parameters[v1alpha1.OptionClassParameter] = "striped"
+			for range 2 {
+				_, err := w.server.CreateVolume(t.Context(), request)
+				w.must(err)
+				lv := w.get("pvc-2")
+				if lv.Spec.Source != "pvc-1" || lv.Spec.NodeName != tt.node || lv.Spec.DeviceClass != tt.class ||
+					lv.Spec.LvcreateOptionClass != "striped" ||
+					lv.Annotations[v1alpha1.CloneVolumeAnnotation] != w.volume ||
+					lv.Annotations[v1alpha1.CopyOfAnnotation] != "" {
+					t.Errorf("got %+v, %v", lv.Spec, lv.Annotations)
+				}
+			}
+			if w.get("copy-pvc-2") != nil {
+				t.Error("a snapshot was requested")
+			}
+			if source := w.get("pvc-1"); source.Annotations[v1alpha1.FenceAnnotation] != "" {
+				t.Error("the call has fenced the source")
+			}
+		})
 	}
-	if c.get("pvc-2") != nil || c.get("copy-pvc-2") != nil {
-		t.Error("something remains")
+}
+
+// TestWhatIsNoThickSource: a volume of a thin class, a snapshot, whatever its class, and a volume of a class that only
+// its node knows: if the class is thick, the node refuses the snapshot.
+func TestWhatIsNoThickSource(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "")
+	_, err := w.server.CreateVolume(t.Context(), copyOf("pvc-2", w.volume, 80*mebi, "node2"))
+	w.must(err)
+	w.thick("removed")
+	_, err = w.server.CreateVolume(t.Context(), copyOf("pvc-4", w.volume, 80*mebi, "node2"))
+	w.must(err)
+	request := w.restore("node2")
+	request.Name = "pvc-3"
+	snapshot := w.get("snapshot-1")
+	snapshot.Spec.DeviceClass = "unknown"
+	w.must(w.api.Update(t.Context(), snapshot))
+	_, err = w.server.CreateVolume(t.Context(), request)
+	w.must(err)
+	for _, name := range []string{"pvc-2", "pvc-3", "pvc-4"} {
+		if lv := w.get(name); lv.Annotations[v1alpha1.CloneVolumeAnnotation] != "" {
+			t.Errorf("%s is the clone of a thick volume", name)
+		}
+	}
+}
+
+// TestASourceThatMayBeThick: nothing is created if that cannot be read.
+func TestASourceThatMayBeThick(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "")
+	w.fail["list"] = errors.New("timeout")
+	for range 2 {
+		_, err := w.server.CreateVolume(t.Context(), copyOf("pvc-2", w.volume, 80*mebi, "node2"))
+		wantCode(t, "clone", err, codes.Unavailable)
+	}
+	if w.get("pvc-2") != nil {
+		t.Error("it was created")
+	}
+}
+
+// TestACloneOfAThickVolumeSaysWhatItWaitsFor: the message of the operator, not of a node that has nothing to do yet.
+func TestACloneOfAThickVolumeSaysWhatItWaitsFor(t *testing.T) {
+	for name, tt := range map[string]struct{ fence, want string }{
+		"before the fence": {"", "volume pvc-2 is not created yet: because"},
+		"under the fence":  {"x", "volume pvc-2 is not created yet: node node1: because"},
+	} {
+		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-2", Annotations: map[string]string{
+			v1alpha1.CloneVolumeAnnotation: "id", v1alpha1.FenceTimeAnnotation: tt.fence}},
+			Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1"},
+			Status: topolvmv1.LogicalVolumeStatus{Code: codes.Aborted, Message: "because"}}
+		if err := timeoutError(lv, "created", context.DeadlineExceeded); !strings.HasSuffix(err.Error(), tt.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestACloneOfAThickVolumeEndsWithItsClaim, also on the node of the source and in its class.
+func TestACloneOfAThickVolumeEndsWithItsClaim(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "node2")
+	w.thick("thick")
+	request := copyOf("pvc-2", w.volume, 80*mebi, "node2")
+	request.Parameters[v1alpha1.DeviceClassParameter] = "thick"
+	if lv := w.interrupted(request); lv == nil {
+		t.Fatal("it is not copied")
+	}
+	w.must(w.api.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "data"}}))
+	for range 2 {
+		_, err := w.server.CreateVolume(t.Context(), request)
+		wantCode(t, "the claim was deleted", err, codes.NotFound)
+		if w.get("pvc-2") != nil {
+			t.Error("it remains")
+		}
 	}
 }
 

@@ -332,18 +332,3 @@ func newMember(g *group, source *topolvmv1.LogicalVolume, id, claim string) *top
 	lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "group snapshot"
 	return lv
 }
-
-// thickClasses returns the names of the thick device classes of the LVMClusters.
-func (s *GroupServer) thickClasses(ctx context.Context) (map[string]bool, error) {
-	clusters := &v1alpha1.LVMClusterList{}
-	if err := s.Client.List(ctx, clusters); err != nil {
-		return nil, status.Errorf(codes.Unavailable, "list LVMClusters: %v", err)
-	}
-	thick := map[string]bool{}
-	for i := range clusters.Items {
-		for _, class := range clusters.Items[i].Spec.Storage.DeviceClasses {
-			thick[class.Name] = class.ThinPoolConfig == nil
-		}
-	}
-	return thick, nil
-}

@@ -11,6 +11,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -124,6 +126,22 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		},
 		"clone": {
 			prepare: func(c *cluster) string { return create(c, "pvc-1") },
+			request: func(c *cluster, id string) error {
+				_, err := c.server.CreateVolume(c.Context(), copyOf("pvc-2", id, 60*mebi, "node1"))
+				return err
+			},
+			want: []string{"pvc-1 on node1", `pvc-2 on node1 of "pvc-1": 62914560 of 62914560`},
+		},
+		"clone of a thick volume": {
+			prepare: func(c *cluster) string {
+				id := create(c, "pvc-1")
+				lv := c.get("pvc-1")
+				lv.Spec.DeviceClass = "thick"
+				c.must(c.api.Update(c.Context(), lv))
+				c.must(c.api.Create(c.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+					Namespace: "ns", Name: "data", Annotations: map[string]string{selectedNode: "node1"}}}))
+				return id
+			},
 			request: func(c *cluster, id string) error {
 				_, err := c.server.CreateVolume(c.Context(), copyOf("pvc-2", id, 60*mebi, "node1"))
 				return err

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // waiters are calls that wait for a change of a LogicalVolume. The event handler of the informer wakes them.
@@ -172,6 +174,10 @@ func timeoutError(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 
 // reasonOf returns why a volume is delayed.
 func reasonOf(lv *topolvmv1.LogicalVolume) string {
+	if lv.Annotations[v1alpha1.CloneVolumeAnnotation] != "" && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "" &&
+		lv.Status.Code == codes.Aborted {
+		return lv.Status.Message // The operator wrote it: the node has nothing to do yet.
+	}
 	if lv.Status.Code != codes.OK {
 		return fmt.Sprintf("node %s: %s", lv.Spec.NodeName, lv.Status.Message)
 	}

@@ -32,7 +32,8 @@ const (
 )
 
 // copyingVolume is a Normal event on the Pod: it cannot start yet, because the data of a snapshot or of another volume
-// is being copied to the volume of its claim. The note says how much is copied. It is sent once a minute.
+// is being copied to the volume of its claim, or the copy of a thick volume waits for its Pods. The note says how
+// much is copied, or what the copy waits for. It is sent once a minute.
 var copyingVolume = event.Normal("CopyingVolume", "Provision", "The Pod starts when the volume of the claim %s is "+
 	"complete: %s.")
 

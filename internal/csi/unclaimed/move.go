@@ -34,13 +34,13 @@ func (a *Auditor) moves(ctx context.Context) (map[string]bool, error) {
 // judgeMove deletes a snapshot or target of a VolumeMove that no longer exists, and removes its fence from a volume.
 // The owner of an old logical volume is judged like a volume: it is only marked, because it has data. judged reports
 // whether the other rules do not apply. A VolumeMove that is created after moves was read is known the next time, which
-// is before settleTime ends.
+// is before settleTime ends. Package clone removes the fence of a clone.
 func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, moves map[string]bool,
 	since map[types.UID]time.Time) (early, judged bool, err error) {
 	move := lv.Annotations[v1alpha1.MoveAnnotation]
 	fence := lv.Annotations[v1alpha1.FenceAnnotation]
 	switch {
-	case move == "" && (fence == "" || moves[fence]):
+	case move == "" && (fence == "" || moves[fence] || v1alpha1.IsCloneFence(fence)):
 		return false, false, nil
 	case move != "" && (moves[move] || !lv.DeletionTimestamp.IsZero()):
 		return false, true, nil

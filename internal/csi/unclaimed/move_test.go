@@ -76,15 +76,17 @@ func TestWhatAVolumeMoveLeavesIsDeleted(t *testing.T) {
 	}
 }
 
-// TestTheFenceOfALostVolumeMoveIsRemoved: the volume can be used again.
+// TestTheFenceOfALostVolumeMoveIsRemoved: the volume can be used again. Package clone removes that of a clone.
 func TestTheFenceOfALostVolumeMoveIsRemoved(t *testing.T) {
 	for name, tt := range map[string]struct {
+		fence string
 		move  *v1alpha1.VolumeMove
 		stays bool
-	}{"no move": {}, "its move": {volumeMove("m"), true}, "another move": {volumeMove("x"), false}} {
+	}{"no move": {"m", nil, false}, "its move": {"m", volumeMove("m"), true},
+		"another move": {"m", volumeMove("x"), false}, "a clone": {"clone-uid", nil, true}} {
 		t.Run(name, func(t *testing.T) {
 			lv := volume("pvc-1", "shop/data")
-			lv.Annotations[v1alpha1.FenceAnnotation] = "m"
+			lv.Annotations[v1alpha1.FenceAnnotation] = tt.fence
 			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "x"
 			objects := []client.Object{lv, claim("data", "1"), persistent("pvc-1", v1alpha1.DriverName, "handle-pvc-1")}
 			if tt.move != nil {

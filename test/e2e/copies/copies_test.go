@@ -73,20 +73,92 @@ func clones(ctx SpecContext) {
 	removed(ctx, v)
 }
 
-// refusesThick clones a thick volume, of which there are no snapshots.
-func refusesThick(ctx SpecContext) {
-	thick := story.Volume{Namespace: namespace, Name: "thick", Class: "lvms-thick", Size: "100Mi", Node: "node1"}
+// thick is a thick volume on node1 with data, and thickSum the checksum of its data.
+var (
+	thick    = story.Volume{Namespace: namespace, Name: "thick", Class: "lvms-thick", Size: "100Mi", Node: "node1"}
+	thickSum string
+)
+
+// clonesThick clones a thick volume, of which there are no snapshots: the clone says which Pod it waits for, and has
+// the data when the Pod has ended. The source can be used again after that.
+func clonesThick(ctx SpecContext) {
 	Expect(cluster.Claim(ctx, thick)).To(Succeed())
 	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
-	v := story.Volume{Namespace: namespace, Name: "back", Class: "lvms-vg1", Size: "100Mi", Node: "node2",
-		Clone: thick.Name}
+	thickSum = write(ctx, thick)
+	v := clonedFromThick("clone-thick2", "lvms-thick", "node2")
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.CreatePod(ctx, v, v.Name)).To(Succeed())
-	Eventually(events(ctx, v, "PersistentVolumeClaim")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
-		ContainSubstring("device class thick is thick: only thin volumes support snapshots"))
+	const why = "a thick volume has no snapshots, so volume .* of claim default/thick is copied only while no Pod uses it." +
+		" To start the copy, end: default/thick"
+	progress(ctx, v, why)
+	for _, kind := range []string{"PersistentVolumeClaim", "Pod"} {
+		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(
+			MatchRegexp(why), kind)
+	}
+	Expect(volumes(ctx)).To(MatchRegexp("clone-thick2.*Copying.*" + why))
+	Expect(fenceOf(ctx)).To(BeEmpty())
+
+	By("ending the Pod of the source")
+	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
+	Expect(cluster.WaitRunning(ctx, namespace, v.Name)).To(Succeed())
+	sameData(ctx, v, thickSum)
+	write(ctx, v)
 	removed(ctx, v)
-	removed(ctx, thick)
-	Expect(cluster.Run(ctx, "get", "logicalvolumes", "-o", "name")).NotTo(ContainSubstring("copy-pvc"))
+	for _, v := range []story.Volume{clonedFromThick("clone-thin1", "lvms-vg1", "node1"),
+		clonedFromThick("clone-thick1", "lvms-thick", "node1")} {
+		By("cloning to " + v.Name)
+		has(ctx, v, thickSum)
+		write(ctx, v)
+		removed(ctx, v)
+	}
+	opensThick(ctx)
+}
+
+// clonedFromThick is a claim from the thick volume for a Pod on a node. It is larger than its source.
+func clonedFromThick(name, class, node string) story.Volume {
+	return story.Volume{Namespace: namespace, Name: name, Class: class, Size: "120Mi", Node: node, Clone: thick.Name}
+}
+
+// fenceOf returns the fence of the thick volume, or "".
+func fenceOf(ctx SpecContext) string {
+	GinkgoHelper()
+	return cluster.Run(ctx, "get", "logicalvolume", objectOf(ctx, thick), "-o",
+		`jsonpath={.metadata.annotations.lvm\.topolvm\.io/fence}`)
+}
+
+// opensThick waits until nothing of a fence is left, and uses the thick volume. It has its data.
+func opensThick(ctx SpecContext) {
+	GinkgoHelper()
+	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(
+		time.Second).Should(BeEmpty())
+	Eventually(func() string {
+		return cluster.OnNode(ctx, "node1", "lvs", "--noheadings", "-o", "lv_tags", "thick")
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).ShouldNot(ContainSubstring("lvms.fenced="))
+	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
+	sameData(ctx, thick, thickSum)
+	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
+}
+
+// opensWhenTheCloneEnds starts a Pod of a thick volume while it is cloned. The Pod says why it waits, and runs when the
+// claim of the clone is deleted.
+func opensWhenTheCloneEnds(ctx SpecContext) {
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "1Mi")).To(Succeed())
+	v := clonedFromThick("deleted", "lvms-thick", "node2")
+	copying(ctx, v)
+	Expect(fenceOf(ctx)).To(HavePrefix("clone-"))
+	Expect(cluster.CreatePod(ctx, thick, thick.Name)).To(Succeed())
+	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+		ContainSubstring("a clone of it, and can be used when that is complete: to use it now, delete the clone's claim"))
+	removed(ctx, v)
+	Expect(cluster.WaitRunning(ctx, namespace, thick.Name)).To(Succeed())
+	sameData(ctx, thick, thickSum)
+	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
+	opensThick(ctx)
+	Eventually(func() string {
+		return strings.TrimSpace(cluster.OnNode(ctx, "node2", "lvs", "--noheadings", "-o", "lv_name", "thick"))
+	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(BeEmpty())
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
 }
 
 // continues kills the agents of the target and of the source while they copy a volume, deletes the VolumeSnapshot, and
@@ -95,7 +167,7 @@ func continues(ctx SpecContext) {
 	Expect(cluster.RemoveSnapshot(ctx, namespace, "snap")).To(Succeed())
 	sum = write(ctx, source)
 	Expect(cluster.Snapshot(ctx, source, "snap")).To(Succeed())
-	limit(ctx, "1Mi")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "1Mi")).To(Succeed())
 	v := restored("killed", "snap", "lvms-thick", "node2")
 	copying(ctx, v)
 
@@ -117,7 +189,7 @@ func continues(ctx SpecContext) {
 		progress(ctx, v, `is copied from node node1: [1-9][0-9]* of`)
 	}
 	By("removing the limit")
-	limit(ctx, "")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 	Expect(cluster.WaitRunning(ctx, namespace, v.Name)).To(Succeed())
 	sameData(ctx, v, sum)
 	Eventually(func() string {
@@ -138,7 +210,7 @@ func volumes(ctx SpecContext) string {
 
 // forgets deletes a claim while it is copied. Nothing of it remains on either node.
 func forgets(ctx SpecContext) {
-	limit(ctx, "1Mi")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "1Mi")).To(Succeed())
 	v := story.Volume{Namespace: namespace, Name: "deleted", Class: "lvms-thick", Size: "300Mi", Node: "node2",
 		Clone: source.Name}
 	copying(ctx, v)
@@ -148,14 +220,14 @@ func forgets(ctx SpecContext) {
 	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(BeEmpty())
 	Eventually(func() string { return cluster.Run(ctx, "get", "logicalvolumes", "-o", "name") }).WithContext(ctx).
 		WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).ShouldNot(ContainSubstring("copy-pvc"))
-	limit(ctx, "")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 }
 
 // survivesItsSource cuts the power of the node of the source while it is copied, and starts the node again.
 func survivesItsSource(ctx SpecContext) {
 	want := write(ctx, source)
 	Expect(cluster.Snapshot(ctx, source, "outage")).To(Succeed())
-	limit(ctx, "1Mi")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "1Mi")).To(Succeed())
 	v := restored("outage", "outage", "lvms-vg1", "node2")
 	copying(ctx, v)
 	node, err := cluster.Lab.Node("node1")
@@ -163,7 +235,7 @@ func survivesItsSource(ctx SpecContext) {
 	Expect(node.PowerCut(ctx)).To(Succeed())
 	progress(ctx, v, "from the node agent of node1: .*check that the node is running")
 	Expect(node.Start(ctx)).To(Succeed())
-	limit(ctx, "")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 	Expect(cluster.WaitRunning(suite.Limited(ctx, 10*time.Minute), namespace, v.Name)).To(Succeed())
 	sameData(ctx, v, want)
 	removed(ctx, v)

@@ -4,7 +4,6 @@
 package copies
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -52,7 +51,8 @@ var _ = Describe("Copies", Label("long"), Ordered, func() {
 	It("restores a snapshot on another node, and in another device class", restores, NodeTimeout(20*time.Minute))
 	It("restores each byte of a block volume", restoresBlocks, NodeTimeout(15*time.Minute))
 	It("clones a volume that is in use on another node", clones, NodeTimeout(15*time.Minute))
-	It("says why a thick volume cannot be copied", refusesThick, NodeTimeout(10*time.Minute))
+	It("clones a thick volume while no Pod uses it", clonesThick, NodeTimeout(20*time.Minute))
+	It("opens a thick volume when its clone is deleted", opensWhenTheCloneEnds, NodeTimeout(15*time.Minute))
 	It("continues a copy when the agents are killed and its snapshot is deleted", continues, NodeTimeout(20*time.Minute))
 	It("removes a copy that is deleted before it is complete", forgets, NodeTimeout(10*time.Minute))
 	It("continues a copy when the node of the source is back", survivesItsSource, NodeTimeout(25*time.Minute))
@@ -108,22 +108,6 @@ func removed(ctx SpecContext, v story.Volume) {
 	GinkgoHelper()
 	Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-}
-
-// limit sets the bandwidth limit of copies, or removes it if it is "".
-func limit(ctx SpecContext, bandwidth string) {
-	GinkgoHelper()
-	value := "null"
-	if bandwidth != "" {
-		value = fmt.Sprintf(`{"bandwidthLimit":%q}`, bandwidth)
-	}
-	cluster.Run(ctx, "patch", "lvmcluster", "-n", story.OperatorNamespace, "my-lvmcluster", "--type=merge", "-p",
-		`{"spec":{"volumeCopy":`+value+`}}`)
-	Eventually(func() string {
-		return cluster.Run(ctx, "get", "lvmvolumegroups", "-n", story.OperatorNamespace, "-o",
-			"jsonpath={.items[*].spec.volumeCopy.bandwidthLimit}")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(200 * time.Millisecond).Should(
-		Or(Equal(bandwidth+" "+bandwidth), Equal(bandwidth)))
 }
 
 // copying creates a claim and a Pod, and waits until data of the claim is copied.

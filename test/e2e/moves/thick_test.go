@@ -3,7 +3,6 @@
 package moves
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -14,22 +13,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
-
-// limitCopies limits the bandwidth of copies, or removes the limit if it is "".
-func limitCopies(ctx SpecContext, bandwidth string) {
-	GinkgoHelper()
-	value := "null"
-	if bandwidth != "" {
-		value = fmt.Sprintf(`{"bandwidthLimit":%q}`, bandwidth)
-	}
-	cluster.Run(ctx, "patch", "lvmcluster", "-n", story.OperatorNamespace, "my-lvmcluster", "--type=merge", "-p",
-		`{"spec":{"volumeCopy":`+value+`}}`)
-	Eventually(func() string {
-		return cluster.Run(ctx, "get", "lvmvolumegroup", "-n", story.OperatorNamespace, "-o",
-			"jsonpath={.items[*].spec.volumeCopy.bandwidthLimit}")
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).
-		Should(Equal(strings.TrimSpace(bandwidth + " " + bandwidth)))
-}
 
 // thickVolumesOn returns the logical volumes of the thick device class on a node.
 func thickVolumesOn(ctx SpecContext, node string) []string {
@@ -84,7 +67,7 @@ func movesThick(ctx SpecContext) {
 	isOn(ctx, v, sum)
 
 	By("undoing the move while it copies")
-	limitCopies(ctx, "10Mi")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "10Mi")).To(Succeed())
 	Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
 	isCopying(ctx, v.Name)
 	onlyThickVolumes(ctx, "node2", 1)
@@ -101,7 +84,7 @@ func movesThick(ctx SpecContext) {
 	kill(ctx)
 	cluster.Run(suite.Limited(ctx, 6*time.Minute), "rollout", "status", "-n", story.OperatorNamespace,
 		"deployment/lvms-operator", "--timeout=5m")
-	limitCopies(ctx, "")
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 	reach(ctx, v.Name, v1alpha1.MoveKeepingSource)
 	onlyThickVolumes(ctx, "node1", 1)
 	Expect(bytesOn(ctx, "node2")).To(Equal(bytesOn(ctx, "node1")))

@@ -180,9 +180,14 @@ func importedVolume(w Desired, s NodeState, lv *lvm.LV) (v1alpha1.RecoveryVolume
 	return v, ""
 }
 
-// moveOf returns why a logical volume of a move to another node is not imported, or "".
+// moveOf returns why a logical volume of a move to another node, or of a copy, is not imported, or "".
 func moveOf(lv *lvm.LV) string {
-	if move := tagOf(lv, v1alpha1.FencedTagPrefix); move != "" {
+	move := tagOf(lv, v1alpha1.FencedTagPrefix)
+	if clone, is := strings.CutPrefix(move, v1alpha1.CloneFencePrefix); is {
+		return fmt.Sprintf("is being copied to the clone with the UID %s, or was: if no clone of it is being created, "+
+			"remove the tag with lvchange --deltag %s%s", clone, v1alpha1.FencedTagPrefix, move)
+	}
+	if move != "" {
 		return "is moved to another node, or was, by the VolumeMove with the UID " + move
 	}
 	if slices.Contains(lv.Tags, v1alpha1.CopyingTag) {

@@ -73,6 +73,10 @@ func TestNewImportPlan(t *testing.T) {
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.fenced=m")
 		}, says: "by the VolumeMove with the UID m"},
+		"named, and cloned": {ask: named("a"), edit: func(s *NodeState) {
+			lv := s.Report.VGs[0].LV("a")
+			lv.Tags = append(lv.Tags, "lvms.fenced=clone-u")
+		}, says: "is being copied to the clone with the UID u, or was"},
 		"named, and copied to": {ask: named("a"), edit: func(s *NodeState) {
 			lv := s.Report.VGs[0].LV("a")
 			lv.Tags = append(lv.Tags, "lvms.copying")

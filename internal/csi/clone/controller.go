@@ -1,0 +1,359 @@
+// Package clone has thick volumes closed while they are copied to clones. A thick volume has no snapshots, so its data
+// is copied from the volume itself, and must not change meanwhile. The CSI controller creates the LogicalVolume of the
+// clone, the target, with CloneVolumeAnnotation. The steps are:
+//
+//  1. when no Pod uses the volume, this package requests the fence of its LogicalVolume, the source, for the target;
+//  2. the node agent of the source confirms that nobody can use the volume;
+//  3. this package gives the target the name of this fence, FenceTimeAnnotation. Only then the node agent of the target
+//     copies the data, and compares it, and the one of the source sends it only under this fence;
+//  4. when the target is complete, refused, deleted or no longer needed, this package removes the fence.
+//
+// Nothing else requests or removes such a fence. A target is copied under one fence only: if the source no longer has
+// it before the target is complete, the volume could have been written to. Then the target is refused, so that the CSI
+// controller deletes it, and the next call creates another one.
+//
+// Each time, the package reads the objects from the API server, decides in a pure function (plan), and writes. So the
+// operator can be killed at any time, and continues: the cache has each LogicalVolume that has a fence or is not
+// complete, and they are reconciled at the start.
+package clone
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
+)
+
+const (
+	// conflictDelay is the delay after a write that failed because the object has just changed.
+	conflictDelay = time.Second
+	// pollInterval is the delay until a volume is read again that has a clone. Pods and claims are not watched.
+	pollInterval = 15 * time.Second
+	// fenceInterval is this delay while a fence is requested, so that a Pod that comes gets the volume.
+	fenceInterval = 3 * time.Second
+	// volumePrefix is the name prefix of the LogicalVolume of a claim, which the UID of the claim follows
+	// (external-provisioner, --volume-name-prefix).
+	volumePrefix = "pvc-"
+)
+
+// Controller requests and removes the fences of thick volumes that are cloned.
+type Controller struct {
+	client client.Client
+	// live reads from the API server. active is the cache, which has only the LogicalVolumes that are not settled.
+	live, active client.Reader
+	namespace    string
+	now          func() time.Time
+}
+
+// New returns a Controller. namespace has the VolumeMoves.
+func New(c client.Client, live, active client.Reader, namespace string) *Controller {
+	return &Controller{client: c, live: live, active: active, namespace: namespace, now: time.Now}
+}
+
+// Reconcile performs what is next for the clones of one LogicalVolume, the source, which may not exist.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	s, err := c.read(ctx, request.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	st := plan(s)
+	err = c.act(ctx, s, st)
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	return reconcile.Result{RequeueAfter: st.after}, err
+}
+
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=list;watch
+
+// read reads the state of a source. The source is read first: a patch of it with its resource version fails if it has
+// changed since, and all other objects are newer.
+func (c *Controller) read(ctx context.Context, name string) (*state, error) {
+	s := &state{name: name}
+	var err error
+	if s.source, err = get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
+		return nil, err
+	}
+	names, err := c.listTargets(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.source != nil {
+		holder := s.source.Annotations[v1alpha1.FenceForAnnotation]
+		if holder != "" && !slices.Contains(names, holder) {
+			names = append(names, holder)
+		}
+	}
+	for _, target := range names {
+		if err := c.readTarget(ctx, s, target); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(s.targets, func(a, b *target) int {
+		return cmp.Or(a.lv.CreationTimestamp.Compare(b.lv.CreationTimestamp.Time),
+			strings.Compare(a.lv.Name, b.lv.Name))
+	})
+	if s.source == nil || len(s.targets) == 0 {
+		return s, nil
+	}
+	if s.move, err = c.moveOf(ctx, s.fence()); err != nil {
+		return nil, err
+	}
+	return s, c.readPods(ctx, s)
+}
+
+// listTargets returns the names of the clones of the source that are not complete, and counts the clones of other
+// sources that are being copied. The cache has them.
+func (c *Controller) listTargets(ctx context.Context, s *state) ([]string, error) {
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := c.active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
+	}
+	var names []string
+	s.copies = map[string]int{}
+	for i := range list.Items {
+		t := &target{lv: &list.Items[i]}
+		switch {
+		case !isClone(t.lv) || t.lv.Status.VolumeID != "":
+		case t.lv.Spec.Source == s.name:
+			names = append(names, t.lv.Name)
+		case t.isPending() && t.hasBegun():
+			s.copies[t.lv.Spec.NodeName]++
+		}
+	}
+	return names, nil
+}
+
+// readTarget adds a target to the state, if it is one of the source that is not complete. An object with a
+// PersistentVolume was restored from a backup: its data must not be copied again.
+func (c *Controller) readTarget(ctx context.Context, s *state, name string) error {
+	lv, err := get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
+	if err != nil || lv == nil || lv.Spec.Source != s.name || !isClone(lv) || lv.Status.VolumeID != "" {
+		return err
+	}
+	pv, err := get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+	if err != nil || pv != nil {
+		return err
+	}
+	lacks, err := c.lacksClaim(ctx, lv)
+	if err != nil {
+		return err
+	}
+	s.targets = append(s.targets, &target{lv: lv, lacksClaim: lacks})
+	return nil
+}
+
+// lacksClaim reports whether the claim of a target no longer exists.
+func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
+	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	if !named {
+		return false, nil
+	}
+	claim, err := get(ctx, c.live, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+	if err != nil || claim == nil {
+		return err == nil, err
+	}
+	uid, ofClaim := strings.CutPrefix(lv.Name, volumePrefix)
+	return ofClaim && uid != string(claim.UID), nil
+}
+
+// moveOf returns the name of the VolumeMove with a fence, or "" if it is not that of one.
+func (c *Controller) moveOf(ctx context.Context, fence string) (string, error) {
+	if fence == "" || v1alpha1.IsCloneFence(fence) {
+		return "", nil
+	}
+	moves := &v1alpha1.VolumeMoveList{}
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return "", fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	for i := range moves.Items {
+		if moves.Items[i].UID == types.UID(fence) {
+			return moves.Items[i].Name, nil
+		}
+	}
+	return "", nil
+}
+
+// readPods reads the Pods that use the claim of the source and have not ended. A Pod that has no node yet counts: after
+// the restart of a workload, its next Pod gets the volume. It does not count if it uses a clone too, and so waits for
+// the clone.
+func (c *Controller) readPods(ctx context.Context, s *state) error {
+	namespace, name, named := strings.Cut(s.source.Annotations[v1alpha1.ClaimAnnotation], "/")
+	if !named {
+		return nil
+	}
+	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
+		for i := range list.Items {
+			pod := &list.Items[i]
+			if relocate.Runs(pod) && relocate.Uses(pod, name) && !(pod.Spec.NodeName == "" && s.usesClone(pod)) {
+				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
+			}
+		}
+	}, client.InNamespace(namespace))
+	if err != nil {
+		return fmt.Errorf("list the Pods of namespace %s: %w", namespace, err)
+	}
+	slices.Sort(s.pods)
+	return nil
+}
+
+// usesClone reports whether a Pod uses the claim of a target.
+func (s *state) usesClone(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(s.targets, func(t *target) bool {
+		namespace, name, named := strings.Cut(t.lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+		return named && namespace == pod.Namespace && relocate.Uses(pod, name)
+	})
+}
+
+// get reads an object. It returns nil if the object does not exist.
+func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object T) (T, error) {
+	var none T
+	err := reader.Get(ctx, key, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read %T %s: %w", object, key, err)
+	}
+	return object, nil
+}
+
+// act performs a step. It answers targets first, so that a target that is refused is not copied after the fence is
+// removed.
+func (c *Controller) act(ctx context.Context, s *state, st step) error {
+	for _, a := range st.answers {
+		if err := c.answer(ctx, a); err != nil {
+			return err
+		}
+	}
+	switch {
+	case st.unfence:
+		return c.unfence(ctx, s.source)
+	case st.fence != nil:
+		return c.fence(ctx, s.source, st.fence)
+	case st.begin != nil:
+		return c.begin(ctx, s.source, st.begin)
+	}
+	return nil
+}
+
+// answer writes what a target waits for, or why it is refused.
+func (c *Controller) answer(ctx context.Context, a answer) error {
+	if a.lv.Status.Code == a.code && a.lv.Status.Message == a.message {
+		return nil
+	}
+	before := a.lv.DeepCopy()
+	a.lv.Status.Code = a.code
+	a.lv.Status.Message = a.message
+	err := c.client.Status().Patch(ctx, a.lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write the status of LogicalVolume %s: %w", a.lv.Name, err)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// fence requests that the node agent closes the source for a target. The resource version makes each fence different
+// from all others: only one patch of a version succeeds, and clocks can be set back.
+func (c *Controller) fence(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
+	before := source.DeepCopy()
+	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceAnnotation, v1alpha1.CloneFence(target.UID))
+	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceTimeAnnotation,
+		c.now().UTC().Format(time.RFC3339)+"/"+before.ResourceVersion)
+	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceForAnnotation, target.Name)
+	return c.patch(ctx, "fence", source, before)
+}
+
+// begin gives a target the name of the fence under which it is copied.
+func (c *Controller) begin(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
+	before := target.DeepCopy()
+	metav1.SetMetaDataAnnotation(&target.ObjectMeta, v1alpha1.FenceTimeAnnotation,
+		source.Annotations[v1alpha1.FenceTimeAnnotation])
+	if err := c.patch(ctx, "begin to copy to", target, before); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("begin to copy a thick volume to its clone", "logicalVolume", target.Name, "source",
+		source.Name, "from", source.Spec.NodeName, "to", target.Spec.NodeName)
+	return nil
+}
+
+// unfence requests that the node agent opens the source again.
+func (c *Controller) unfence(ctx context.Context, source *topolvmv1.LogicalVolume) error {
+	before := source.DeepCopy()
+	for _, key := range []string{v1alpha1.FenceAnnotation, v1alpha1.FenceTimeAnnotation, v1alpha1.FenceForAnnotation} {
+		delete(source.Annotations, key)
+	}
+	if err := c.patch(ctx, "remove the fence of", source, before); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("removed the fence of a clone", "logicalVolume", source.Name, "node",
+		source.Spec.NodeName)
+	return nil
+}
+
+// patch changes a LogicalVolume, if it has not changed since it was read.
+func (c *Controller) patch(ctx context.Context, verb string, after, before *topolvmv1.LogicalVolume) error {
+	err := c.client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("%s LogicalVolume %s on node %s: %w", verb, before.Name, before.Spec.NodeName, err)
+	}
+	return err
+}
+
+// SetupWithManager starts the controller with the manager.
+func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("clones").
+		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(sourcesOf)).
+		Complete(c)
+}
+
+// sourcesOf returns the sources that a change of a LogicalVolume concerns: that of a clone, and itself if it is fenced
+// for one. The last event of a clone that is complete still has its annotation.
+func sourcesOf(_ context.Context, object client.Object) []reconcile.Request {
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	if !ok {
+		return nil
+	}
+	var requests []reconcile.Request
+	if isClone(lv) && lv.Spec.Source != "" {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Spec.Source}})
+	}
+	if v1alpha1.IsCloneFence(lv.Annotations[v1alpha1.FenceAnnotation]) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: lv.Name}})
+	}
+	return requests
+}
+
+func isClone(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.CloneVolumeAnnotation] != ""
+}
+
+// answer is what the status of a target says.
+type answer struct {
+	lv      *topolvmv1.LogicalVolume
+	code    codes.Code
+	message string
+}

@@ -1,0 +1,229 @@
+package clone
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+const fenceName = "2026-01-02T03:04:05Z/7"
+
+// source is the thick volume "pvc-1" on node a.
+func source() *topolvmv1.LogicalVolume {
+	size := resource.MustParse("1Gi")
+	return &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "uid-1", Annotations: map[string]string{
+			v1alpha1.ClaimAnnotation: "shop/data"}},
+		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "a", Size: size, DeviceClass: "thick"},
+		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "id-1", CurrentSize: ptr.To(size.DeepCopy())},
+	}
+}
+
+// copyTo is the clone "pvc-NUMBER" on node b.
+func copyTo(number int) *topolvmv1.LogicalVolume {
+	name := fmt.Sprintf("pvc-c%d", number)
+	return &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(fmt.Sprintf("uid-c%d", number)),
+			CreationTimestamp: metav1.NewTime(time.Date(2026, 1, 2, 3, 4, number, 0, time.UTC)),
+			Annotations: map[string]string{v1alpha1.ClaimAnnotation: fmt.Sprintf("shop/clone%d", number),
+				v1alpha1.CloneVolumeAnnotation: "id-1"}},
+		Spec: topolvmv1.LogicalVolumeSpec{NodeName: "b", Size: resource.MustParse("1Gi"), Source: "pvc-1",
+			AccessType: "rw"},
+	}
+}
+
+// waiting is a source with two clones, which nothing uses.
+func waiting() *state {
+	return &state{name: "pvc-1", source: source(), targets: []*target{{lv: copyTo(1)}, {lv: copyTo(2)}}}
+}
+
+func (s *state) close(confirmed bool) {
+	a := s.source.Annotations
+	a[v1alpha1.FenceAnnotation] = "clone-uid-c1"
+	a[v1alpha1.FenceTimeAnnotation] = fenceName
+	a[v1alpha1.FenceForAnnotation] = "pvc-c1"
+	if confirmed {
+		a[v1alpha1.FencedAnnotation] = "clone-uid-c1"
+	}
+}
+
+// copying is a source that is copied to the first of its clones.
+func copying() *state {
+	s := waiting()
+	s.close(true)
+	s.targets[0].lv.Annotations[v1alpha1.FenceTimeAnnotation] = fenceName
+	return s
+}
+
+func fenced(confirmed bool) *state {
+	s := waiting()
+	s.close(confirmed)
+	return s
+}
+
+// summary is a step as a text: the action and the answers.
+func summary(st step) string {
+	var parts []string
+	if st.unfence {
+		parts = append(parts, "unfence")
+	}
+	if st.fence != nil {
+		parts = append(parts, "fence "+st.fence.Name)
+	}
+	if st.begin != nil {
+		parts = append(parts, "begin "+st.begin.Name)
+	}
+	for _, a := range st.answers {
+		parts = append(parts, fmt.Sprintf("%s %s", a.lv.Name, a.code))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// TestWhatIsNextForASource has a row for each fact on which a decision depends.
+func TestWhatIsNextForASource(t *testing.T) {
+	now := metav1.Now()
+	set := func(key, value string) func(*state) {
+		return func(s *state) { s.source.Annotations[key] = value }
+	}
+	first := func(change func(lv *topolvmv1.LogicalVolume)) func(*state) {
+		return func(s *state) { change(s.targets[0].lv) }
+	}
+	status := func(code codes.Code) func(*state) {
+		return first(func(lv *topolvmv1.LogicalVolume) { lv.Status.Code, lv.Status.Message = code, "agent" })
+	}
+	pod := func(s *state) { s.pods = []string{"shop/web"} }
+	for name, tt := range map[string]struct {
+		from   func() *state
+		change func(*state)
+		want   string
+		says   []string
+	}{
+		"nothing uses it": {waiting, nil, "fence pvc-c1, pvc-c2 Aborted", []string{"its other clones first"}},
+		"a Pod uses it": {waiting, pod, "pvc-c1 Aborted, pvc-c2 Aborted", []string{
+			"a thick volume has no snapshots", "volume pvc-1 of claim shop/data", "only while no Pod uses it", "end: shop/web"}},
+		"it is moved": {waiting, func(s *state) {
+			s.source.Annotations[v1alpha1.FenceAnnotation] = "m"
+			s.move = "evacuate"
+		}, "pvc-c1 Aborted, pvc-c2 Aborted", []string{"is being moved by VolumeMove evacuate"}},
+		"it is moved by an unknown VolumeMove": {waiting, set(v1alpha1.FenceAnnotation, "m"),
+			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"VolumeMove with the UID m"}},
+		"it is switched":  {waiting, set(v1alpha1.AdoptAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"its PV is moved": {waiting, set(v1alpha1.MovedVolumeAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"it is retired":   {waiting, set(v1alpha1.RetireAnnotation, "x"), "pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"it is being opened": {waiting, set(v1alpha1.FencedAnnotation, "clone-uid-c1"),
+			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a opens volume pvc-1"}},
+		"it is extended": {waiting, func(s *state) { s.source.Spec.Size = resource.MustParse("2Gi") },
+			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a extends", "2Gi"}},
+		"its size is not known": {waiting, func(s *state) { s.source.Status.CurrentSize = nil },
+			"pvc-c1 Aborted, pvc-c2 Aborted", nil},
+		"it was extended": {waiting, func(s *state) {
+			s.source.Spec.Size = resource.MustParse("2Gi")
+			s.source.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
+		}, "pvc-c1 OutOfRange, pvc-c2 OutOfRange", []string{"has 2Gi now, and the clone 1Gi"}},
+		"it is deleted": {waiting, func(s *state) { s.source.DeletionTimestamp = &now },
+			"pvc-c1 NotFound, pvc-c2 NotFound", []string{"is being deleted"}},
+		"it is gone": {waiting, func(s *state) { s.source = nil }, "pvc-c1 NotFound, pvc-c2 NotFound",
+			[]string{"no longer exists"}},
+		"it is another volume": {waiting, func(s *state) { s.source.Status.VolumeID = "id-2" },
+			"pvc-c1 NotFound, pvc-c2 NotFound", []string{"no longer has the volume id-1"}},
+		"the first claim was deleted": {waiting, func(s *state) { s.targets[0].lacksClaim = true },
+			"fence pvc-c2, pvc-c1 NotFound", []string{"claim shop/clone1 does not exist"}},
+		"the first was refused":        {waiting, status(codes.ResourceExhausted), "fence pvc-c2", nil},
+		"the agent of the first fails": {waiting, status(codes.Unavailable), "fence pvc-c2", nil},
+		"the first is deleted": {waiting, first(func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = &now }),
+			"fence pvc-c2", nil},
+		"its node has room for a copy": {waiting, func(s *state) { s.copies = map[string]int{"a": 9, "b": 1} },
+			"fence pvc-c1, pvc-c2 Aborted", nil},
+		"its node copies others": {waiting, func(s *state) {
+			s.copies = map[string]int{"b": 2}
+			s.targets[1].lv.Spec.NodeName = "a"
+		}, "fence pvc-c2, pvc-c1 Aborted", []string{"node b copies 2 other clones"}},
+		"no clone": {waiting, func(s *state) { s.targets = nil }, "", nil},
+
+		"not confirmed": {func() *state { return fenced(false) }, set(v1alpha1.FenceErrorAnnotation, "mounted at /x"),
+			"pvc-c2 Aborted, pvc-c1 Aborted", []string{"only while nothing uses it: node a closes it: mounted at /x",
+				"is being cloned to claim shop/clone1 (LogicalVolume pvc-c1): this clone waits"}},
+		"not confirmed, a Pod comes": {func() *state { return fenced(false) }, pod,
+			"unfence, pvc-c2 Aborted, pvc-c1 Aborted", []string{"end: shop/web"}},
+		"confirmed": {func() *state { return fenced(true) }, nil, "begin pvc-c1, pvc-c2 Aborted", nil},
+		"confirmed, a Pod comes": {func() *state { return fenced(true) }, pod, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
+			nil},
+		"confirmed for another one": {func() *state { return fenced(true) }, set(v1alpha1.FencedAnnotation, "clone-x"),
+			"pvc-c2 Aborted, pvc-c1 Aborted", nil},
+		"a fence without a name": {func() *state { return fenced(true) }, set(v1alpha1.FenceTimeAnnotation, ""),
+			"unfence, pvc-c2 Aborted", nil},
+		"copied":              {copying, nil, "pvc-c2 Aborted", nil},
+		"copied, a Pod waits": {copying, pod, "pvc-c2 Aborted", nil},
+		"copied, the agent cannot reach the source": {copying, status(codes.Unavailable), "pvc-c2 Aborted", nil},
+		"complete or gone":                          {copying, func(s *state) { s.targets = s.targets[1:] }, "unfence", nil},
+		"the last is gone":                          {copying, func(s *state) { s.targets = nil }, "unfence", nil},
+		"another UID": {copying, first(func(lv *topolvmv1.LogicalVolume) {
+			lv.UID = "other"
+			delete(lv.Annotations, v1alpha1.FenceTimeAnnotation)
+		}), "unfence", nil},
+		"refused": {copying, status(codes.ResourceExhausted), "unfence", nil},
+		"the clone is deleted": {copying, first(func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = &now }),
+			"unfence", nil},
+		"the claim is deleted": {copying, func(s *state) { s.targets[0].lacksClaim = true },
+			"unfence, pvc-c1 NotFound", nil},
+		"the source is deleted": {copying, func(s *state) { s.source.DeletionTimestamp = &now },
+			"unfence, pvc-c1 NotFound, pvc-c2 NotFound", nil},
+		"fenced again": {copying, set(v1alpha1.FenceTimeAnnotation, "x"), "unfence, pvc-c1 FailedPrecondition",
+			[]string{"could be used since the copy to node b began"}},
+		"the fence was removed": {copying, func(s *state) {
+			delete(s.source.Annotations, v1alpha1.FenceAnnotation)
+		}, "pvc-c1 FailedPrecondition, pvc-c2 Aborted", []string{"opens volume pvc-1"}},
+		"the tag was removed": {copying, set(v1alpha1.FencedAnnotation, ""), "unfence, pvc-c1 FailedPrecondition", nil},
+		"a move has taken it": {copying, set(v1alpha1.FenceAnnotation, "m"),
+			"pvc-c1 FailedPrecondition, pvc-c2 Aborted", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tt.from()
+			if tt.change != nil {
+				tt.change(s)
+			}
+			st := plan(s)
+			if got := summary(st); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			var messages []string
+			for _, a := range st.answers {
+				messages = append(messages, a.message)
+			}
+			for _, want := range tt.says {
+				if !strings.Contains(strings.Join(messages, "\n"), want) {
+					t.Errorf("the messages are %q, want %q", messages, want)
+				}
+			}
+			if (st.after == 0) != (len(s.targets) == 0 && !st.unfence) {
+				t.Errorf("read again after %s", st.after)
+			}
+		})
+	}
+}
+
+// TestTheMessageNamesNotTooManyPods, because it becomes an event.
+func TestTheMessageNamesNotTooManyPods(t *testing.T) {
+	s := waiting()
+	for i := range maxPods + 3 {
+		s.pods = append(s.pods, fmt.Sprintf("shop/web-%02d", i))
+	}
+	got := plan(s).answers[0].message
+	if !strings.HasSuffix(got, "shop/web-09 and 3 more") {
+		t.Errorf("got %q", got)
+	}
+	s.pods = []string{strings.Repeat("x", 2*maxMessage)}
+	if got := plan(s).answers[0].message; len(got) != maxMessage {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
