@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // maxCopies is the maximum number of moves that copy from a node at once, and to a node.
@@ -268,7 +269,7 @@ func (c *Controller) topologyOf(ctx context.Context, s *state) ([]corev1.Topolog
 	if s.pv.Spec.StorageClassName == "" {
 		return nil, nil
 	}
-	class, err := get(ctx, c.client, client.ObjectKey{Name: s.pv.Spec.StorageClassName}, newStorageClass())
+	class, err := relocate.Get(ctx, c.client, client.ObjectKey{Name: s.pv.Spec.StorageClassName}, newStorageClass())
 	if err != nil || class == nil {
 		return nil, err
 	}

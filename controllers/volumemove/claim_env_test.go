@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // setPhase sets the phase of the claim, if it exists.
@@ -20,7 +21,7 @@ func (w *world) setPhase(phase corev1.PersistentVolumeClaimPhase) {
 
 func (w *world) claim() *corev1.PersistentVolumeClaim {
 	w.Helper()
-	claim, err := get(w.Context(), server.Client, client.ObjectKey{Namespace: w.name, Name: "data"},
+	claim, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Namespace: w.name, Name: "data"},
 		&corev1.PersistentVolumeClaim{})
 	w.must(err)
 	return claim
@@ -29,7 +30,7 @@ func (w *world) claim() *corev1.PersistentVolumeClaim {
 // bind binds a claim that was changed, like kube-controller-manager.
 func (w *world) bind() {
 	w.Helper()
-	pv, err := get(w.Context(), server.Client, client.ObjectKey{Name: w.pv()}, &corev1.PersistentVolume{})
+	pv, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Name: w.pv()}, &corev1.PersistentVolume{})
 	w.must(err)
 	if claim := w.claim(); claim != nil && pv != nil && claim.Status.Phase == corev1.ClaimLost &&
 		claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] == string(pv.UID) {

@@ -10,7 +10,6 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -53,7 +52,7 @@ type state struct {
 // it has changed since, and all other objects are newer.
 func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*state, error) {
 	s := &state{move: move}
-	claim, err := get(ctx, c.live, client.ObjectKey(move.Spec.Claim), &corev1.PersistentVolumeClaim{})
+	claim, err := relocate.Get(ctx, c.live, client.ObjectKey(move.Spec.Claim), &corev1.PersistentVolumeClaim{})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +62,8 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		name = claim.Spec.VolumeName
 	}
 	if name != "" {
-		if s.volume, err = get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
+		key := client.ObjectKey{Name: name}
+		if s.volume, err = relocate.Get(ctx, c.live, key, &topolvmv1.LogicalVolume{}); err != nil {
 			return nil, err
 		}
 	}
@@ -71,12 +71,12 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		return nil, err
 	}
 	if name != "" {
-		if s.pv, err = get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{}); err != nil {
+		if s.pv, err = relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{}); err != nil {
 			return nil, err
 		}
 	}
 	if s.old != nil {
-		node, err := get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
+		node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
 		if err != nil {
 			return nil, err
 		}
@@ -124,19 +124,6 @@ func (c *Controller) readPods(ctx context.Context, s *state) error {
 	}
 	slices.Sort(s.pods)
 	return nil
-}
-
-// get reads an object. It returns nil if the object does not exist.
-func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object T) (T, error) {
-	var none T
-	err := reader.Get(ctx, key, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		return none, nil
-	case err != nil:
-		return none, fmt.Errorf("read %T %s: %w", object, key, err)
-	}
-	return object, nil
 }
 
 func targetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }

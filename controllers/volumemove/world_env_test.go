@@ -206,7 +206,7 @@ func (w *world) reconcile() (reconcile.Result, error) {
 // logicalVolume returns a LogicalVolume, or nil if it does not exist.
 func (w *world) logicalVolume(name string) *topolvmv1.LogicalVolume {
 	w.Helper()
-	lv, err := get(w.Context(), server.Client, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
+	lv, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
 	w.must(err)
 	return lv
 }

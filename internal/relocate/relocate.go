@@ -3,11 +3,15 @@
 package relocate
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -51,4 +55,17 @@ func Uses(pod *corev1.Pod, claim string) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim ||
 			v.Ephemeral != nil && pod.Name+"-"+v.Name == claim
 	})
+}
+
+// Get reads an object. It returns nil if the object does not exist.
+func Get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object T) (T, error) {
+	var none T
+	err := reader.Get(ctx, key, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("read %T %s: %w", object, key, err)
+	}
+	return object, nil
 }

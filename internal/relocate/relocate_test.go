@@ -1,11 +1,16 @@
 package relocate
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -56,5 +61,25 @@ func TestPodsThatUseAClaim(t *testing.T) {
 		if got := Runs(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}}); got != runs {
 			t.Errorf("a Pod in phase %q runs: %v", phase, got)
 		}
+	}
+}
+
+func TestAnObjectThatMayNotExist(t *testing.T) {
+	present := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	reader := fake.NewClientBuilder().WithObjects(present).Build()
+	if got, err := Get(t.Context(), reader, client.ObjectKey{Name: "a"}, &corev1.Node{}); err != nil || got == nil ||
+		got.Name != "a" {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := Get(t.Context(), reader, client.ObjectKey{Name: "b"}, &corev1.Node{}); err != nil || got != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+	failing := interceptor.NewClient(reader, interceptor.Funcs{Get: func(context.Context, client.WithWatch,
+		client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("timeout")
+	}})
+	got, err := Get(t.Context(), failing, client.ObjectKey{Name: "a"}, &corev1.Node{})
+	if err == nil || err.Error() != "read *v1.Node /a: timeout" || got != nil {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

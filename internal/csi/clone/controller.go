@@ -6,7 +6,8 @@
 //  2. the node agent of the source confirms that nobody can use the volume;
 //  3. this package gives the target the name of this fence, FenceTimeAnnotation. Only then the node agent of the target
 //     copies the data, and compares it, and the one of the source sends it only under this fence;
-//  4. when the target is complete, refused, deleted or no longer needed, this package removes the fence.
+//  4. when the target is complete, refused, deleted or no longer needed, this package removes the fence. It refuses a
+//     target whose node is lost when Pods wait for the source.
 //
 // Nothing else requests or removes such a fence. A target is copied under one fence only: if the source no longer has
 // it before the target is complete, the volume could have been written to. Then the target is refused, so that the CSI
@@ -46,7 +47,7 @@ import (
 const (
 	// conflictDelay is the delay after a write that failed because the object has just changed.
 	conflictDelay = time.Second
-	// pollInterval is the delay until a volume is read again that has a clone. Pods and claims are not watched.
+	// pollInterval is the delay until a volume is read again that has a clone. Pods, claims and Nodes are not watched.
 	pollInterval = 15 * time.Second
 	// fenceInterval is this delay while a fence is requested, so that a Pod that comes gets the volume.
 	fenceInterval = 3 * time.Second
@@ -86,6 +87,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=list;watch
 
@@ -94,7 +96,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 func (c *Controller) read(ctx context.Context, name string) (*state, error) {
 	s := &state{name: name}
 	var err error
-	if s.source, err = get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
+	if s.source, err = relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
 		return nil, err
 	}
 	names, err := c.listTargets(ctx, s)
@@ -150,11 +152,11 @@ func (c *Controller) listTargets(ctx context.Context, s *state) ([]string, error
 // readTarget adds a target to the state, if it is one of the source that is not complete. An object with a
 // PersistentVolume was restored from a backup: its data must not be copied again.
 func (c *Controller) readTarget(ctx context.Context, s *state, name string) error {
-	lv, err := get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
+	lv, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
 	if err != nil || lv == nil || lv.Spec.Source != s.name || !isClone(lv) || lv.Status.VolumeID != "" {
 		return err
 	}
-	pv, err := get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
+	pv, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &corev1.PersistentVolume{})
 	if err != nil || pv != nil {
 		return err
 	}
@@ -162,7 +164,27 @@ func (c *Controller) readTarget(ctx context.Context, s *state, name string) erro
 	if err != nil {
 		return err
 	}
-	s.targets = append(s.targets, &target{lv: lv, lacksClaim: lacks})
+	t := &target{lv: lv, lacksClaim: lacks}
+	s.targets = append(s.targets, t)
+	return c.readNode(ctx, t)
+}
+
+// readNode reads whether the node of a target is ready.
+func (c *Controller) readNode(ctx context.Context, t *target) error {
+	node, err := relocate.Get(ctx, c.client, client.ObjectKey{Name: t.lv.Spec.NodeName}, &corev1.Node{})
+	switch {
+	case err != nil:
+		return err
+	case node == nil:
+		t.notReady, t.lost = true, true
+		return nil
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			t.notReady = true
+			t.lost = c.now().Sub(condition.LastTransitionTime.Time) >= lostAfter
+		}
+	}
 	return nil
 }
 
@@ -172,7 +194,8 @@ func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if !named {
 		return false, nil
 	}
-	claim, err := get(ctx, c.live, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.PersistentVolumeClaim{})
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	claim, err := relocate.Get(ctx, c.live, key, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil {
 		return err == nil, err
 	}
@@ -226,19 +249,6 @@ func (s *state) usesClone(pod *corev1.Pod) bool {
 		namespace, name, named := strings.Cut(t.lv.Annotations[v1alpha1.ClaimAnnotation], "/")
 		return named && namespace == pod.Namespace && relocate.Uses(pod, name)
 	})
-}
-
-// get reads an object. It returns nil if the object does not exist.
-func get[T client.Object](ctx context.Context, reader client.Reader, key client.ObjectKey, object T) (T, error) {
-	var none T
-	err := reader.Get(ctx, key, object)
-	switch {
-	case apierrors.IsNotFound(err):
-		return none, nil
-	case err != nil:
-		return none, fmt.Errorf("read %T %s: %w", object, key, err)
-	}
-	return object, nil
 }
 
 // act performs a step. It answers targets first, so that a target that is refused is not copied after the fence is

@@ -17,6 +17,10 @@ import (
 // agent copies at once (package copies): a source that waits for other copies would be closed for longer than needed.
 const maxCopies = 2
 
+// lostAfter is after which time the copy on a node that is not ready is discarded for the Pods of the source. After the
+// same time, Kubernetes deletes the Pods of such a node by default (taint node.kubernetes.io/not-ready).
+const lostAfter = 5 * time.Minute
+
 // maxPods is the maximum number of Pods in a message, and maxMessage that of its bytes.
 const (
 	maxPods    = 10
@@ -42,6 +46,8 @@ type target struct {
 	lv *topolvmv1.LogicalVolume
 	// lacksClaim: its claim no longer exists.
 	lacksClaim bool
+	// notReady: its node is not ready or does not exist. lost: that is so for lostAfter, or the node does not exist.
+	notReady, lost bool
 }
 
 // step is what to do. At most one of unfence, fence and begin is set.
@@ -107,6 +113,10 @@ func (s *state) refusal(t *target) (code codes.Code, why string) {
 	case t.hasBegun() && !s.isFencedFor(t):
 		return codes.FailedPrecondition, fmt.Sprintf("%s could be used since the copy to node %s began, so the copy "+
 			"is discarded, and begins again", s.subject(), t.lv.Spec.NodeName)
+	case t.hasBegun() && t.lost && len(s.pods) > 0:
+		return codes.FailedPrecondition, fmt.Sprintf("node %s is not ready, so the copy of %s there is discarded for "+
+			"the Pods that wait for it (%s). It begins again when the node is ready", t.lv.Spec.NodeName, s.subject(),
+			s.listPods())
 	case t.lv.Spec.Size.Cmp(s.size()) < 0:
 		size := s.size()
 		return codes.OutOfRange, fmt.Sprintf("%s has %s now, and the clone %s: delete the claim of the clone, and "+
@@ -157,6 +167,9 @@ func (s *state) whileFenced(st step, waiting []*target) step {
 		// Nothing is copied yet, so the Pods get the volume.
 		st.unfence = true
 		st.wait(holder, s.usedByPods())
+	case holder.notReady:
+		st.unfence = true
+		st.wait(holder, s.nodeNotReady(holder))
 	case s.source.Annotations[v1alpha1.FencedAnnotation] != s.fence():
 		st.after = fenceInterval
 		st.wait(holder, s.closing())
@@ -176,6 +189,8 @@ func (s *state) beforeFence(st step, waiting []*target) step {
 	}
 	for _, t := range waiting {
 		switch {
+		case why == "" && t.notReady:
+			st.wait(t, s.nodeNotReady(t))
 		case why == "" && s.copies[t.lv.Spec.NodeName] >= maxCopies:
 			st.wait(t, fmt.Sprintf("node %s copies %d other clones: %s is closed and copied after that",
 				t.lv.Spec.NodeName, s.copies[t.lv.Spec.NodeName], s.subject()))
@@ -234,14 +249,23 @@ func (s *state) subject() string {
 	return "volume " + s.name
 }
 
-func (s *state) usedByPods() string {
+func (s *state) nodeNotReady(t *target) string {
+	return fmt.Sprintf("node %s is not ready: %s is closed and copied after that", t.lv.Spec.NodeName, s.subject())
+}
+
+// listPods returns the names of the Pods that use the source, not too many of them.
+func (s *state) listPods() string {
 	shown := s.pods[:min(len(s.pods), maxPods)]
 	pods := strings.Join(shown, ", ")
 	if more := len(s.pods) - len(shown); more > 0 {
 		pods += fmt.Sprintf(" and %d more", more)
 	}
+	return pods
+}
+
+func (s *state) usedByPods() string {
 	return fmt.Sprintf("a thick volume has no snapshots, so %s is copied only while no Pod uses it. To start the "+
-		"copy, end: %s", s.subject(), pods)
+		"copy, end: %s", s.subject(), s.listPods())
 }
 
 func (s *state) closing() string {

@@ -102,6 +102,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 		return first(func(lv *topolvmv1.LogicalVolume) { lv.Status.Code, lv.Status.Message = code, "agent" })
 	}
 	pod := func(s *state) { s.pods = []string{"shop/web"} }
+	lost := func(s *state) { s.targets[0].notReady, s.targets[0].lost = true, true }
 	for name, tt := range map[string]struct {
 		from   func() *state
 		change func(*state)
@@ -148,6 +149,9 @@ func TestWhatIsNextForASource(t *testing.T) {
 			s.copies = map[string]int{"b": 2}
 			s.targets[1].lv.Spec.NodeName = "a"
 		}, "fence pvc-c2, pvc-c1 Aborted", []string{"node b copies 2 other clones"}},
+		"its node is not ready": {waiting, func(s *state) { s.targets[0].notReady = true },
+			"fence pvc-c2, pvc-c1 Aborted", []string{"node b is not ready: volume pvc-1 of claim shop/data is closed and " +
+				"copied after that"}},
 		"no clone": {waiting, func(s *state) { s.targets = nil }, "", nil},
 
 		"not confirmed": {func() *state { return fenced(false) }, set(v1alpha1.FenceErrorAnnotation, "mounted at /x"),
@@ -160,13 +164,22 @@ func TestWhatIsNextForASource(t *testing.T) {
 			nil},
 		"confirmed for another one": {func() *state { return fenced(true) }, set(v1alpha1.FencedAnnotation, "clone-x"),
 			"pvc-c2 Aborted, pvc-c1 Aborted", nil},
+		"confirmed, its node is not ready": {func() *state { return fenced(true) },
+			func(s *state) { s.targets[0].notReady = true }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
+			[]string{"node b is not ready"}},
 		"a fence without a name": {func() *state { return fenced(true) }, set(v1alpha1.FenceTimeAnnotation, ""),
 			"unfence, pvc-c2 Aborted", nil},
 		"copied":              {copying, nil, "pvc-c2 Aborted", nil},
 		"copied, a Pod waits": {copying, pod, "pvc-c2 Aborted", nil},
 		"copied, the agent cannot reach the source": {copying, status(codes.Unavailable), "pvc-c2 Aborted", nil},
-		"complete or gone":                          {copying, func(s *state) { s.targets = s.targets[1:] }, "unfence", nil},
-		"the last is gone":                          {copying, func(s *state) { s.targets = nil }, "unfence", nil},
+		"copied, its node is not ready": {copying, func(s *state) { pod(s); s.targets[0].notReady = true },
+			"pvc-c2 Aborted", nil},
+		"copied, its node is lost": {copying, lost, "pvc-c2 Aborted", nil},
+		"copied, its node is lost, a Pod waits": {copying, func(s *state) { pod(s); lost(s) },
+			"unfence, pvc-c1 FailedPrecondition", []string{"node b is not ready, so the copy of volume pvc-1 of claim " +
+				"shop/data there is discarded for the Pods that wait for it (shop/web)"}},
+		"complete or gone": {copying, func(s *state) { s.targets = s.targets[1:] }, "unfence", nil},
+		"the last is gone": {copying, func(s *state) { s.targets = nil }, "unfence", nil},
 		"another UID": {copying, first(func(lv *topolvmv1.LogicalVolume) {
 			lv.UID = "other"
 			delete(lv.Annotations, v1alpha1.FenceTimeAnnotation)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
@@ -73,6 +74,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		t.Fatal(err)
 	}
 	w := &world{T: t, closed: map[string]data{}, copies: map[types.UID]*copied{}, points: &kill.Points{}}
+	for _, name := range []string{"a", "b", "c"} {
+		objects = append(objects, node(name, corev1.ConditionTrue, time.Time{}))
+	}
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(append(objects, source())...).Build()
 	w.guarded = interceptor.NewClient(w.api, interceptor.Funcs{
@@ -99,6 +103,13 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 	})
 	return w
+}
+
+// node returns a Node whose condition Ready has a status since a time.
+func node(name string, ready corev1.ConditionStatus, since time.Time) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
+			{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(since)}}}}
 }
 
 var errRead = errors.New("timeout")
@@ -457,6 +468,66 @@ func TestACloneThatEnds(t *testing.T) {
 	}
 }
 
+// TestALostNode of a clone does not keep the source closed if a Pod waits for it. The copy begins again when the node
+// is ready.
+func TestALostNode(t *testing.T) {
+	w := newWorld(t)
+	w.create(1)
+	for range 3 {
+		w.must(w.operate())
+		w.sourceAgent(2)
+	}
+	w.targetAgent(1)
+	w.pod(true)
+	set := func(ready corev1.ConditionStatus, since time.Duration) {
+		t.Helper()
+		w.must(w.api.Status().Update(t.Context(), node("b", ready, time.Now().Add(-since))))
+		for range 2 {
+			w.must(w.operate())
+			w.sourceAgent(2)
+		}
+	}
+	for _, since := range []time.Duration{0, lostAfter - time.Minute} {
+		if set(corev1.ConditionUnknown, since); w.tag == "" || w.get("pvc-c1").Status.Code != codes.OK {
+			t.Fatalf("after %s: the tag is %q, the status %+v", since, w.tag, w.get("pvc-c1").Status)
+		}
+	}
+	set(corev1.ConditionFalse, lostAfter)
+	got := w.get("pvc-c1").Status
+	if w.tag != "" || got.Code != codes.FailedPrecondition || !strings.Contains(got.Message, "node b is not ready") ||
+		!strings.Contains(got.Message, "shop/web") {
+		t.Fatalf("the tag is %q, the status %+v", w.tag, got)
+	}
+	w.isOpen()
+	// The CSI controller deletes the clone, and creates another one, which waits for its node. The source stays open.
+	w.driver(1)
+	w.driver(1)
+	w.pod(false)
+	set(corev1.ConditionFalse, lostAfter)
+	if got := w.get("pvc-c1").Status; w.tag != "" || !strings.Contains(got.Message, "node b is not ready") {
+		t.Errorf("the tag is %q, the status %+v", w.tag, got)
+	}
+	set(corev1.ConditionTrue, 0)
+	w.settle(1)
+}
+
+// TestANodeThatDoesNotExist is lost.
+func TestANodeThatDoesNotExist(t *testing.T) {
+	w := newWorld(t)
+	w.create(1)
+	for range 3 {
+		w.must(w.operate())
+		w.sourceAgent(2)
+	}
+	w.must(w.api.Delete(t.Context(), node("b", corev1.ConditionTrue, time.Time{})))
+	w.pod(true)
+	w.must(w.operate())
+	w.sourceAgent(2)
+	if got := w.get("pvc-c1").Status; w.tag != "" || got.Code != codes.FailedPrecondition {
+		t.Errorf("the tag is %q, the status %+v", w.tag, got)
+	}
+}
+
 // TestTheFenceOfAMoveIsNotTouched, and the clone says which VolumeMove it waits for.
 func TestTheFenceOfAMoveIsNotTouched(t *testing.T) {
 	w := newWorld(t, &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Namespace: "operator", Name: "evacuate",
@@ -481,7 +552,7 @@ func TestTheFenceOfAMoveIsNotTouched(t *testing.T) {
 // TestAFailedReadChangesNothing: the objects stay as they are, before the fence and under it.
 func TestAFailedReadChangesNothing(t *testing.T) {
 	for _, kind := range []string{"LogicalVolume/pvc-1", "LogicalVolume/pvc-c1", "LogicalVolumeList",
-		"PersistentVolume/pvc-c1", "PersistentVolumeClaim/clone1", "PodList", "VolumeMoveList"} {
+		"PersistentVolume/pvc-c1", "PersistentVolumeClaim/clone1", "PodList", "VolumeMoveList", "Node/b"} {
 		for steps := range 4 {
 			t.Run(fmt.Sprintf("%s after %d steps", kind, steps), func(t *testing.T) {
 				w := newWorld(t)

@@ -132,7 +132,7 @@ func opensThick(ctx SpecContext) {
 	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(
 		time.Second).Should(BeEmpty())
 	Eventually(func() string {
-		return cluster.OnNode(ctx, "node1", "lvs", "--noheadings", "-o", "lv_tags", "thick")
+		return cluster.OnNode(ctx, thick.Node, "lvs", "--noheadings", "-o", "lv_tags", "thick")
 	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).ShouldNot(ContainSubstring("lvms.fenced="))
 	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
 	sameData(ctx, thick, thickSum)
@@ -161,6 +161,59 @@ func opensWhenTheCloneEnds(ctx SpecContext) {
 	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
 }
 
+// opensWhenTheNodeOfTheCloneIsLost cuts the power of the node to which a thick volume is cloned, after its agent was
+// killed. A Pod gets the volume, and the copy begins again when the node is back and the Pod has ended.
+func opensWhenTheNodeOfTheCloneIsLost(ctx SpecContext) {
+	_, here := cluster.Leader(ctx)
+	there := cluster.Lab.Nodes()[0]
+	if there.Name() == here.Name() {
+		there = cluster.Lab.Nodes()[1]
+	}
+	thick.Node = here.Name()
+	Expect(cluster.Claim(ctx, thick)).To(Succeed())
+	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
+	thickSum = write(ctx, thick)
+	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "1Mi")).To(Succeed())
+	v := clonedFromThick("lost", "lvms-thick", there.Name())
+	copying(ctx, v)
+
+	By("killing the agent of " + there.Name())
+	killAgent(ctx, there.Name())
+	awaitAgents(ctx)
+	progress(ctx, v, `is copied from node `+here.Name()+`: [1-9][0-9]* of`)
+
+	By("cutting the power of " + there.Name())
+	Expect(there.PowerCut(ctx)).To(Succeed())
+	Expect(cluster.CreatePod(ctx, thick, thick.Name)).To(Succeed())
+	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+		ContainSubstring("a clone of it, and can be used when that is complete"))
+	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).WithPolling(
+		time.Second).Should(BeEmpty())
+	Expect(cluster.WaitRunning(ctx, namespace, thick.Name)).To(Succeed())
+	sameData(ctx, thick, thickSum)
+	progress(ctx, v, "node "+there.Name()+" is not ready, so the copy of volume .* of claim default/thick there is discarded")
+
+	By("starting " + there.Name())
+	thickSum = write(ctx, thick)
+	Expect(there.Start(ctx)).To(Succeed())
+	progress(ctx, v, "copied only while no Pod uses it. To start the copy, end: default/thick")
+	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
+	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
+	Expect(cluster.WaitRunning(suite.Limited(ctx, 10*time.Minute), namespace, v.Name)).To(Succeed())
+	sameData(ctx, v, thickSum)
+	removed(ctx, v)
+	opensThick(ctx)
+	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
+}
+
+// awaitAgents waits until the node agents are ready.
+func awaitAgents(ctx SpecContext) {
+	GinkgoHelper()
+	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "-l", "app.kubernetes.io/name=vg-manager", "-n",
+		story.OperatorNamespace, "--timeout=5m")
+}
+
 // continues kills the agents of the target and of the source while they copy a volume, deletes the VolumeSnapshot, and
 // removes the bandwidth limit. The user sees the progress.
 func continues(ctx SpecContext) {
@@ -184,8 +237,7 @@ func continues(ctx SpecContext) {
 	for _, node := range []string{"node2", "node1"} {
 		By("killing the agent of " + node)
 		killAgent(ctx, node)
-		cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "-l", "app.kubernetes.io/name=vg-manager", "-n",
-			story.OperatorNamespace, "--timeout=5m")
+		awaitAgents(ctx)
 		progress(ctx, v, `is copied from node node1: [1-9][0-9]* of`)
 	}
 	By("removing the limit")

@@ -53,6 +53,8 @@ var _ = Describe("Copies", Label("long"), Ordered, func() {
 	It("clones a volume that is in use on another node", clones, NodeTimeout(15*time.Minute))
 	It("clones a thick volume while no Pod uses it", clonesThick, NodeTimeout(20*time.Minute))
 	It("opens a thick volume when its clone is deleted", opensWhenTheCloneEnds, NodeTimeout(15*time.Minute))
+	It("opens a thick volume when the node of its clone is lost and a Pod waits", opensWhenTheNodeOfTheCloneIsLost,
+		NodeTimeout(40*time.Minute))
 	It("continues a copy when the agents are killed and its snapshot is deleted", continues, NodeTimeout(20*time.Minute))
 	It("removes a copy that is deleted before it is complete", forgets, NodeTimeout(10*time.Minute))
 	It("continues a copy when the node of the source is back", survivesItsSource, NodeTimeout(25*time.Minute))
@@ -115,7 +117,7 @@ func copying(ctx SpecContext, v story.Volume) {
 	GinkgoHelper()
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.CreatePod(ctx, v, v.Name)).To(Succeed())
-	progress(ctx, v, `is copied from node node1: [1-9][0-9]* of [0-9]+ MiB \([0-9]+ %\)`)
+	progress(ctx, v, `is copied from node node[12]: [1-9][0-9]* of [0-9]+ MiB \([0-9]+ %\)`)
 }
 
 // progress waits until the message in the status of the LogicalVolume of a claim matches a pattern.
