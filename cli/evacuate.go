@@ -20,20 +20,27 @@ import (
 // evacuation is what evacuate does with the volumes of a node.
 type evacuation struct {
 	node string
-	// moves are the claims whose volumes are moved, sorted. thick has those of thick volumes, with their size in bytes.
-	moves []string
-	thick map[string]int64
+	// moves are the volumes that are moved, in the order in which the VolumeMoves are created: the largest first, which
+	// leaves the least free capacity unused.
+	moves []evacuated
 	// stay says why other volumes cannot be moved, sorted.
 	stay []string
 	// running are the claims that are being moved already.
 	running []string
-	// size is the size of the volumes that are moved, and allocated the data of thin ones, at most, in bytes.
-	size, allocated int64
-	// needed is the size of the volumes that are moved, for each device class, in bytes.
-	needed map[string]int64
-	// free is the free capacity for each device class on the other nodes, in bytes. With redundancy, less of it can be
-	// used.
-	free map[string]int64
+	// used is the data in the thin pools of the node by device class, in bytes.
+	used map[string]int64
+	// free is the free capacity of each other node, by device class, in bytes. With redundancy, less of it can be used.
+	free map[string]map[string]int64
+}
+
+// evacuated is a volume that is moved.
+type evacuated struct {
+	claim, class string
+	size         int64
+	thick        bool
+	// waits: when the volumes before it are moved, no node has enough free capacity for it, but at most left.
+	waits bool
+	left  int64
 }
 
 func (e *environment) evacuateCommand() *cobra.Command {
@@ -87,8 +94,8 @@ func (e *environment) evacuate(command *cobra.Command, w *writing, node string, 
 	}
 	fmt.Fprint(out, plan.text(rate))
 	moves := make([]*v1alpha1.VolumeMove, 0, len(plan.moves))
-	for _, claim := range plan.moves {
-		moves = append(moves, newMove(namespace, claim, ""))
+	for _, v := range plan.moves {
+		moves = append(moves, newMove(namespace, v.claim, ""))
 	}
 	if w.isDryRun() {
 		return printMoves(t, moves...)
@@ -109,9 +116,8 @@ func (e *environment) evacuate(command *cobra.Command, w *writing, node string, 
 	fmt.Fprintf(t.out, "See the progress with: kubectl lvms moves\n"+
 		"When the copies wait for Pods, end them with: kubectl drain %s --ignore-daemonsets --delete-emptydir-data\n",
 		node)
-	if len(plan.stay) > 0 {
-		return fmt.Errorf("%w: %s of node %s cannot be moved", errNotPossible,
-			countOf(len(plan.stay), "volume", "volumes"), node)
+	if n := len(plan.stay) + plan.waiting(); n > 0 {
+		return fmt.Errorf("%w: %s of node %s cannot be moved", errNotPossible, countOf(n, "volume", "volumes"), node)
 	}
 	return nil
 }
@@ -142,27 +148,9 @@ func (s *source) planEvacuation(ctx context.Context, node string) (*evacuation, 
 // newEvacuation decides what happens to the volumes of a node.
 func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv1.LogicalVolume,
 	statuses []v1alpha1.LVMVolumeGroupNodeStatus, moves []v1alpha1.VolumeMove) *evacuation {
-	p := &evacuation{node: node, free: map[string]int64{}, needed: map[string]int64{}, thick: map[string]int64{}}
-	largest := map[string]int64{}
-	used := map[string]int64{}
 	thin := thinClasses(cluster)
-	for i := range statuses {
-		for _, group := range statuses[i].Status.NodeStatus {
-			free, pool := group.Free, group.ThinPool
-			switch isThin := thin[group.Name]; {
-			case isThin && pool == nil:
-				continue
-			case isThin && statuses[i].Name == node:
-				used[group.Name] = int64(float64(pool.Size.Value()) / 100 * float64(pool.DataPercent))
-			case isThin:
-				free = pool.Free
-			}
-			if statuses[i].Name != node && free != nil {
-				p.free[group.Name] += free.Value()
-				largest[group.Name] = max(largest[group.Name], free.Value())
-			}
-		}
-	}
+	p := &evacuation{node: node}
+	p.readCapacity(thin, statuses)
 	for i := range volumes {
 		lv := &volumes[i]
 		if lv.Spec.NodeName != node || lv.Annotations[v1alpha1.MoveAnnotation] != "" {
@@ -171,6 +159,7 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
 		size := lv.Spec.Size.Value()
+		_, largest := mostFree(p.free[class])
 		isThin, known := thin[class]
 		why := whyStays(lv)
 		switch {
@@ -180,27 +169,86 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		case openMove(moves, claim) != nil:
 			p.running = append(p.running, claim)
 			continue
-		case size > largest[class]:
+		case size > largest:
 			why = fmt.Sprintf("it has %s, and the other nodes have at most %s free in device class %s", amountOf(size),
-				amountOf(largest[class]), class)
+				amountOf(largest), class)
 		default:
-			p.moves = append(p.moves, claim)
-			p.size += size
-			p.needed[class] += size
-			if !isThin {
-				p.thick[claim] = size
-			}
+			p.moves = append(p.moves, evacuated{claim: claim, class: class, size: size, thick: !isThin})
 			continue
 		}
 		p.stay = append(p.stay, fmt.Sprintf("%s (%s): %s", cmp.Or(claim, "volume"), lv.Name, why))
 	}
-	for class, size := range p.needed {
-		p.allocated += min(size, used[class])
-	}
-	slices.Sort(p.moves)
+	slices.SortFunc(p.moves, func(a, b evacuated) int {
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.claim, b.claim))
+	})
 	slices.Sort(p.stay)
 	slices.Sort(p.running)
+	p.place()
 	return p
+}
+
+// readCapacity reads the data in the thin pools of the node, and the free capacity of the other nodes.
+func (p *evacuation) readCapacity(thin map[string]bool, statuses []v1alpha1.LVMVolumeGroupNodeStatus) {
+	p.used, p.free = map[string]int64{}, map[string]map[string]int64{}
+	for i := range statuses {
+		for _, group := range statuses[i].Status.NodeStatus {
+			free, pool := group.Free, group.ThinPool
+			switch isThin := thin[group.Name]; {
+			case isThin && pool == nil:
+				continue
+			case isThin && statuses[i].Name == p.node:
+				p.used[group.Name] = int64(float64(pool.Size.Value()) / 100 * float64(pool.DataPercent))
+			case isThin:
+				free = pool.Free
+			}
+			if statuses[i].Name == p.node || free == nil {
+				continue
+			}
+			if p.free[group.Name] == nil {
+				p.free[group.Name] = map[string]int64{}
+			}
+			p.free[group.Name][statuses[i].Name] = free.Value()
+		}
+	}
+}
+
+// mostFree returns the node with the most free capacity, the first one by name of several, and this capacity.
+func mostFree(free map[string]int64) (string, int64) {
+	best, most := "", int64(0)
+	for _, node := range slices.Sorted(maps.Keys(free)) {
+		if best == "" || free[node] > most {
+			best, most = node, free[node]
+		}
+	}
+	return best, most
+}
+
+// place assigns each volume to the node with the most free capacity, as the operator does.
+func (p *evacuation) place() {
+	left := map[string]map[string]int64{}
+	for class, free := range p.free {
+		left[class] = maps.Clone(free)
+	}
+	for i := range p.moves {
+		v := &p.moves[i]
+		node, most := mostFree(left[v.class])
+		if v.waits = most < v.size; v.waits {
+			v.left = most
+			continue
+		}
+		left[v.class][node] -= v.size
+	}
+}
+
+// waiting returns how many moves stay Pending.
+func (p *evacuation) waiting() int {
+	n := 0
+	for _, v := range p.moves {
+		if v.waits {
+			n++
+		}
+	}
+	return n
 }
 
 // thinClasses returns which device classes have a thin pool.
@@ -240,35 +288,42 @@ func amountOf(n int64) string { return sizeOf(resource.NewQuantity(n, resource.B
 // text describes the evacuation, with a forecast for a rate in bytes for each second.
 func (p *evacuation) text(rate int64) string {
 	var b strings.Builder
-	if len(p.moves) == 0 {
+	needed, waiting := map[string]int64{}, map[string]int{}
+	var size, allocated int64
+	var thick bool
+	for _, v := range p.moves {
+		if v.waits {
+			waiting[v.class]++
+			continue
+		}
+		size += v.size
+		needed[v.class] += v.size
+		thick = thick || v.thick
+	}
+	for class, bytes := range needed {
+		allocated += min(bytes, p.used[class])
+	}
+	if n := len(p.moves) - p.waiting(); n == 0 {
 		fmt.Fprintf(&b, "Node %s: no volumes can be moved.\n", p.node)
 	} else {
-		fmt.Fprintf(&b, "Node %s: %s can be moved, %s.\n", p.node, countOf(len(p.moves), "volume", "volumes"),
-			amountOf(p.size))
+		fmt.Fprintf(&b, "Node %s: %s can be moved, %s.\n", p.node, countOf(n, "volume", "volumes"), amountOf(size))
 	}
 	for _, class := range slices.Sorted(maps.Keys(p.free)) {
-		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(p.free[class]), class)
+		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(sum(p.free[class])), class)
 	}
-	for _, class := range slices.Sorted(maps.Keys(p.needed)) {
-		if p.needed[class] > p.free[class] {
-			fmt.Fprintf(&b, "Device class %s: the volumes need %s, and the other nodes have %s free together: some "+
-				"moves stay Pending.\n", class, amountOf(p.needed[class]), amountOf(p.free[class]))
-		}
+	for _, class := range slices.Sorted(maps.Keys(waiting)) {
+		fmt.Fprintf(&b, "Device class %s: %s Pending, because no other node has enough free capacity left.\n", class,
+			countOf(waiting[class], "move stays", "moves stay"))
 	}
-	if p.allocated > 0 {
+	if allocated > 0 {
 		fmt.Fprintf(&b, "The thin ones have at most %s of data. At %s for each second, their copies take at most "+
-			"about %s.\n", amountOf(p.allocated), amountOf(rate), copyTime(p.allocated, rate))
+			"about %s.\n", amountOf(allocated), amountOf(rate), copyTime(allocated, rate))
 	}
-	if len(p.thick) > 0 {
+	if thick {
 		b.WriteString("Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n")
 	}
-	for _, claim := range p.moves {
-		fmt.Fprintf(&b, "  move  %s", claim)
-		if size, thick := p.thick[claim]; thick {
-			fmt.Fprintf(&b, ": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(size),
-				thickPause(size, rate), amountOf(rate))
-		}
-		b.WriteString("\n")
+	for _, v := range p.moves {
+		fmt.Fprintf(&b, "  move  %s%s\n", v.claim, v.text(rate))
 	}
 	for _, claim := range p.running {
 		fmt.Fprintf(&b, "  moves already  %s\n", claim)
@@ -277,4 +332,25 @@ func (p *evacuation) text(rate int64) string {
 		fmt.Fprintf(&b, "  stays  %s\n", why)
 	}
 	return b.String()
+}
+
+// text returns what follows the claim of a volume that is moved.
+func (v evacuated) text(rate int64) string {
+	switch {
+	case v.waits:
+		return fmt.Sprintf(": stays Pending: it has %s, and the moves above leave at most %s free on a node",
+			amountOf(v.size), amountOf(v.left))
+	case v.thick:
+		return fmt.Sprintf(": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(v.size),
+			thickPause(v.size, rate), amountOf(rate))
+	}
+	return ""
+}
+
+func sum(bytes map[string]int64) int64 {
+	var total int64
+	for _, n := range bytes {
+		total += n
+	}
+	return total
 }

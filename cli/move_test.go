@@ -152,7 +152,7 @@ func TestEvacuate(t *testing.T) {
 		"The other nodes have 80Gi free in device class thin.", "The other nodes have 6Gi free in device class thick.\n",
 		"The thin ones have at most 10Gi of data. At 100Mi for each second, their copies take at most about 1m42s.\n" +
 			"Thick volumes are copied while their Pods are stopped, two at once; the others wait.\n",
-		"  move  shop/data\n  move  shop/more\n  move  shop/thick: thick, 1Gi, its Pods cannot start for about 20s at 100Mi " +
+		"  move  shop/more\n  move  shop/data\n  move  shop/thick: thick, 1Gi, its Pods cannot start for about 20s at 100Mi " +
 			"for each second\n  moves already  shop/running\n",
 		"  stays  shop/large (pvc-3): it has 60Gi, and the other nodes have at most 50Gi free in device class thin\n",
 		"  stays  shop/thick-large (pvc-6): it has 4Gi, and the other nodes have at most 3Gi free in device class thick\n",

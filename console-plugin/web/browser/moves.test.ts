@@ -182,6 +182,7 @@ describe('moves of volumes', () => {
     await makeVolume('pvc-2', { size: '12Gi' }, 'default/more');
     await makeVolume('pvc-3', { size: '60Gi' }, 'default/large');
     await makeVolume('pvc-4', { size: '40Gi', deviceClass: 'thick' }, 'default/thick');
+    await makeVolume('pvc-7', { size: '20Gi', deviceClass: 'thick' }, 'default/waits');
     await makeVolume('pvc-6', { size: '60Gi', deviceClass: 'thick' }, 'default/vast');
     await makeVolume('pvc-5', { size: '1Gi' }, 'default/running');
     await makeVolume('snapshot-1', { size: '1Gi', source: 'pvc-1', accessType: 'ro' }, 'default/nightly');
@@ -194,6 +195,8 @@ describe('moves of volumes', () => {
     await plan.getByText('Node node-a: 3 volumes can be moved, 60 GiB.').waitFor();
     await plan.getByText('The other nodes have 65 GiB free in device class vg1.').waitFor();
     await plan.getByText('The other nodes have 65 GiB free in device class thick.').waitFor();
+    await plan.getByText('Device class thick: 1 move stays Pending, because no other node has enough free capacity left.').waitFor();
+    await test(page, 'dialog').getByText('it has 20 GiB, and the moves above leave at most 15 GiB free on a node').waitFor();
     await plan.getByText('The thin ones have at most 10 GiB of data. At 100 MiB for each second, their copies take at most about 1 min 42 sec.').waitFor();
     await plan.getByText('Thick volumes are copied while their Pods are stopped, two at once; the others wait.').waitFor();
     await test(page, 'dialog').getByText('thick, 40 GiB, its Pods cannot start for about 13 min 40 sec at 100 MiB for each second').waitFor();
@@ -210,11 +213,11 @@ describe('moves of volumes', () => {
     await seen(page, 'evacuate');
     assert.equal((await moves()).length, 1, 'moves were created before the button was pressed');
     await test(page, 'apply').click();
-    await test(page, 'created').getByText('3 VolumeMoves were created.').waitFor();
+    await test(page, 'created').getByText('4 VolumeMoves were created.').waitFor();
     await test(page, 'next-step').getByText('kubectl drain node-a --ignore-daemonsets --delete-emptydir-data').waitFor();
     await accessible(page);
     await seen(page, 'evacuated');
-    assert.deepEqual((await moves()).map((m) => m.spec.claim.name).sort(), ['data', 'more', 'running', 'thick']);
+    assert.deepEqual((await moves()).map((m) => m.spec.claim.name).sort(), ['data', 'more', 'running', 'thick', 'waits']);
     await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
     // A second time, nothing is left to do.
     await test(page, 'evacuate').click();
@@ -231,6 +234,7 @@ describe('moves of volumes', () => {
       await makeVolume('pvc-1', { size: '8Gi' }, 'default/data');
       await makeVolume('pvc-3', { size: '60Gi' }, 'default/large');
       await makeVolume('pvc-4', { size: '40Gi', deviceClass: 'thick' }, 'default/thick');
+      await makeVolume('pvc-7', { size: '20Gi', deviceClass: 'thick' }, 'default/waits');
       const page = await open(browser, '/k8s/cluster/nodes/node-a/local-disks', { language });
       await test(page, 'evacuate').click();
       await test(page, 'plan').waitFor();

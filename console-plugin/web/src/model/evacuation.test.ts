@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { LogicalVolume, LVMCluster, NodeStatus, VolumeMove } from '../api/types';
-import { evacuationOf, isThick, sentencesOf, thickText, whyStays, type Evacuation } from './evacuation';
+import { aboutMove, evacuationOf, isThick, sentencesOf, whyStays, type Evacuated, type Evacuation } from './evacuation';
 import { inEnglish, type Message } from './message';
 import { durationOf } from './moves';
 
@@ -31,11 +31,14 @@ function sizeOf(bytes: number): string {
 const writing = { size: sizeOf, duration: durationOf };
 
 /** What follows the name of a claim. */
-const about = ({ thick }: Evacuation, claim: string, rate: number): string => (thick.has(claim) ? `: ${words(thickText(thick.get(claim) ?? 0, rate, writing))}` : '');
+function about(v: Evacuated, rate: number): string {
+  const text = aboutMove(v, rate, writing);
+  return text ? `: ${v.left === undefined ? '' : 'stays Pending: '}${words(text)}` : '';
+}
 
 const linesOf = (plan: Evacuation, rate: number): string[] => [
   ...sentencesOf(plan, rate, writing).map(words),
-  ...plan.moves.map((c) => `  move  ${c}${about(plan, c, rate)}`),
+  ...plan.moves.map((v) => `  move  ${v.claim}${about(v, rate)}`),
   ...plan.running.map((c) => `  moves already  ${c}`),
   ...plan.stay.map((s) => `  stays  ${s.claim ?? 'volume'} (${s.name}): ${words(s.why)}`),
 ];

@@ -8,7 +8,7 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { createMove } from '../kube/moves';
 import { useClusters, useLogicalVolumes, useNodeStatuses, type Watched } from '../kube/watch';
-import { DEFAULT_RATE, evacuationOf, sentencesOf, thickText, type Evacuation } from '../model/evacuation';
+import { aboutMove, DEFAULT_RATE, evacuationOf, hasForecast, sentencesOf, type Evacuated, type Evacuation } from '../model/evacuation';
 import { formatDuration, newMove, openMove } from '../model/moves';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { ClaimLink } from '../recovery/parts';
@@ -55,7 +55,7 @@ export function EvacuateDialog({ namespace, node, moves, close }: Props) {
       </ModalBody>
       <ModalFooter>
         {plan && !result && (
-          <Button variant="primary" isLoading={sending} isDisabled={sending || plan.moves.length === 0} onClick={() => void create(plan.moves)} data-test="apply">{t('Move {{count}} volumes', { count: plan.moves.length })}</Button>
+          <Button variant="primary" isLoading={sending} isDisabled={sending || plan.moves.length === 0} onClick={() => void create(plan.moves.map((v) => v.claim))} data-test="apply">{t('Move {{count}} volumes', { count: plan.moves.length })}</Button>
         )}
         <Button variant="link" onClick={close}>{result ? t('Close') : t('Cancel')}</Button>
       </ModalFooter>
@@ -106,16 +106,19 @@ function Plan({ plan }: { plan: Evacuation }) {
   const forecast = valid ? perSecond : (bytesOf(DEFAULT_RATE) ?? 1);
   const writing = { size: (n: number) => formatBytes(n, locale), duration: (s: number) => formatDuration(s, locale) };
   const sentences = sentencesOf(plan, forecast, writing);
-  const about = (thick: number | undefined) => (thick === undefined ? '–' : m(thickText(thick, forecast, writing)));
+  const about = (v: Evacuated) => {
+    const text = aboutMove(v, forecast, writing);
+    return text ? m(text) : '–';
+  };
   const rows = [
-    ...plan.moves.map((claim) => ({ key: `m ${claim}`, claim, plain: false, does: t('Moves'), why: about(plan.thick.get(claim)) })),
+    ...plan.moves.map((v) => ({ key: `m ${v.claim}`, claim: v.claim, plain: false, does: v.left === undefined ? t('Moves') : t('Pending'), why: about(v) })),
     ...plan.running.map((claim) => ({ key: `r ${claim}`, claim, plain: false, does: t('Moves already'), why: '–' })),
     ...plan.stay.map(({ claim, snapshot, name, why }) => ({ key: `s ${name}`, claim: claim ?? name, plain: snapshot, does: t('Stays'), why: m(why) })),
   ];
   return (
     <>
       <div data-test="plan">{sentences.map((s) => <Content key={m(s)} component="p">{m(s)}</Content>)}</div>
-      {(plan.allocated > 0 || plan.thick.size > 0) && (
+      {hasForecast(plan) && (
         <Form onSubmit={(e) => e.preventDefault()}>
           <FormGroup label={t('Rate for the forecast (bytes for each second)')} fieldId="evacuate-rate">
             <TextInput id="evacuate-rate" value={rate} onChange={(_, v) => setRate(v)} validated={valid ? 'default' : 'error'} />
