@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,37 +22,17 @@ const (
 	burstSize   = "64Mi"
 )
 
+var burstLab = lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}}
+
 // runBurst compares 50 simultaneous claims on two nodes with a loop of lvcreate on each node, in parallel: from the
 // claims to their bound PersistentVolumes, and from their deletion to the deletion of the last logical volume.
 // Before that, it measures the start of a Pod with a new claim.
-func runBurst(ctx context.Context, image string) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
-		Progress: os.Stdout})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
-	c, err := story.Open(l)
-	if err != nil {
-		return err
-	}
-	if err := c.Install(ctx, image); err != nil {
-		return err
-	}
-	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
-	class := v1alpha1.DeviceClass{
-		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{
-			Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
-		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10},
-	}
-	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
-		return err
-	}
-	if err := c.WaitReady(ctx, "bench"); err != nil {
+func runBurst(ctx context.Context, b *bench) error {
+	if err := b.createThinClass(ctx); err != nil {
 		return err
 	}
 	immediate := storagev1.VolumeBindingImmediate
-	err = c.Create(ctx, &storagev1.StorageClass{
+	err := b.cluster.Create(ctx, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: v1alpha1.DriverName,
 		VolumeBindingMode: &immediate,
 		Parameters:        map[string]string{v1alpha1.DeviceClassParameter: className},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,22 +34,13 @@ const (
 var copySource = story.Volume{Namespace: "default", Name: "source", Class: "lvms-" + className, Size: "1Gi",
 	Node: "node1", Block: true}
 
+var copyLab = lab.Options{Name: "bench-copies", Nodes: 2, Snapshots: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}}
+
 // runCopies compares the restore of a snapshot of 1 GiB, of which 10 % are written, on another node, with dd of as much
 // data from a thin volume of the one node, over TCP, to a new thin volume of the other. It takes the samples in turns.
 // It also measures the memory of the node agents while they copy.
-func runCopies(ctx context.Context, image string) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench-copies", Nodes: 2, Snapshots: true,
-		Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: os.Stdout})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
-	c, err := story.Open(l)
-	if err != nil {
-		return err
-	}
-	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
-	if err := b.prepareCopies(ctx, image); err != nil {
+func runCopies(ctx context.Context, b *bench) error {
+	if err := b.prepareCopies(ctx); err != nil {
 		return err
 	}
 	if err := sleep(ctx, restTime); err != nil {
@@ -94,15 +84,16 @@ func printCopies(bare, object, claim time.Duration, idle, busy []memory) {
 		{"claim created, until it is bound", claim}} {
 		fmt.Printf("| %s | %.1f s | %.2f |\n", row.what, row.took.Seconds(), row.took.Seconds()/bare.Seconds())
 	}
-	fmt.Print("\n| memory of the node agent | RssAnon | RssFile | VmRSS | VmHWM |\n|---|---|---|---|---|\n")
+	fmt.Print("\n| memory of the node agent | working set of the container | without LVM | RssAnon | RssFile | VmRSS " +
+		"| VmHWM |\n" + "|---|---|---|---|---|---|---|\n")
 	for i, node := range []string{"source", "target"} {
 		fmt.Printf("| of the %s, at rest %s |\n| of the %s, while it copies %s |\n", node, idle[i], node, busy[i])
 	}
 }
 
-// prepareCopies installs the operator, and takes a snapshot of a volume with data.
-func (b *bench) prepareCopies(ctx context.Context, image string) error {
-	if err := b.installThin(ctx, image); err != nil {
+// prepareCopies takes a snapshot of a volume with data.
+func (b *bench) prepareCopies(ctx context.Context) error {
+	if err := b.createThinClass(ctx); err != nil {
 		return err
 	}
 	immediate := storagev1.VolumeBindingImmediate
@@ -195,8 +186,11 @@ func (b *bench) restore(ctx context.Context, name string) (restored, error) {
 	return r, b.cluster.Unclaim(ctx, v)
 }
 
-// memoryKeys are the fields of /proc/PID/status that are measured (proc_pid_status(5)).
-var memoryKeys = [...]string{"RssAnon:", "RssFile:", "VmRSS:", "VmHWM:"}
+// memoryKeys are what is measured. Container is the working set of the container as the kubelet reports it: the memory
+// of its cgroup without inactive file pages (memory.current and memory.stat of cgroup v2). Agent is the same without
+// RssAnon of the processes of LVM in the container: commands, and dmeventd, which on a host with systemd is a service
+// of its own. The others are fields of /proc/PID/status of the agent (proc_pid_status(5)).
+var memoryKeys = [...]string{"Container:", "Agent:", "RssAnon:", "RssFile:", "VmRSS:", "VmHWM:"}
 
 // memory has the maximum of each field in memoryKeys, in KiB.
 type memory [len(memoryKeys)]int
@@ -213,7 +207,13 @@ func (m memory) String() string {
 func (b *bench) agentMemory(ctx context.Context, do func() error) ([]memory, error) {
 	const sample = `rm -f /run/bench-end; pid=$(pgrep -o -f '^/lvms vgmanager') || exit 1
 echo 5 >/proc/$pid/clear_refs || exit 1
+group=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/$pid/cgroup)
 while [ ! -e /run/bench-end ]; do
+others=0
+for p in $(cat $group/cgroup.procs); do [ $p = $pid ] ||
+others=$((others + $(awk '/^RssAnon/ {print $2}' /proc/$p/status 2>/dev/null || true) + 0)); done
+awk -v used="$(cat $group/memory.current)" -v others=$others '/^inactive_file/ {set = int((used - $2) / 1024)
+print "Container:", set; print "Agent:", set - others}' $group/memory.stat || exit 1
 awk '/^VmRSS|^VmHWM|^Rss/ {print $1, $2}' /proc/$pid/status || exit 1; sleep 0.1; done`
 	type result struct {
 		out string

@@ -55,25 +55,30 @@ func main() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	measure := func() error { return run(ctx, *image, *rest) }
+	options, measure := nodeLab, func(ctx context.Context, b *bench) error { return b.run(ctx, *rest) }
 	if *burst {
-		measure = func() error { return runBurst(ctx, *image) }
+		options, measure = burstLab, runBurst
 	}
 	if *copied {
-		measure = func() error { return runCopies(ctx, *image) }
+		options, measure = copyLab, runCopies
 	}
 	if *moved {
-		measure = func() error { return runMoves(ctx, *image) }
+		options, measure = moveLab, runMoves
 	}
-	if err := measure(); err != nil {
+	if err := onLab(ctx, options, *image, measure); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, image string, rest time.Duration) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench", Nodes: 1,
-		Disks: []lab.DiskSpec{{Size: diskSize}, {Size: diskSize}}, Progress: os.Stdout})
+// nodeLab is the lab cluster on which the agent is measured.
+var nodeLab = lab.Options{Name: "bench", Nodes: 1, Disks: []lab.DiskSpec{{Size: diskSize}, {Size: diskSize}}}
+
+// onLab starts a lab cluster, installs the operator, measures, and stops the cluster.
+func onLab(ctx context.Context, options lab.Options, image string,
+	measure func(context.Context, *bench) error) (err error) {
+	options.Progress = os.Stdout
+	l, err := lab.Up(ctx, options)
 	if err != nil {
 		return err
 	}
@@ -82,10 +87,15 @@ func run(ctx context.Context, image string, rest time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
 	if err := c.Install(ctx, image); err != nil {
 		return err
 	}
+	return measure(ctx, &bench{lab: l, node: l.Nodes()[0], cluster: c})
+}
+
+// run measures the agent of a node.
+func (b *bench) run(ctx context.Context, rest time.Duration) error {
+	var err error
 	if b.token, err = b.metricsToken(ctx); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -42,22 +41,13 @@ const writeAlways = `(i=0; while i=$((i+1)); do echo $i >>/data/lines && sync /d
 dd if=/dev/urandom of=/data/blocks bs=64k count=1 seek=$((i * 97 %% %d * %d)) conv=notrunc,fsync || exit; sleep 0.1
 done) >/dev/null 2>&1 &`
 
+var moveLab = lab.Options{Name: "bench-moves", Nodes: 2, Snapshots: true, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}}}
+
 // runMoves measures how long a workload waits while its volume is moved to the other node: from the moment at which the
 // Pod object no longer exists until a Pod can start on the other node. The volumes differ in their size, and have the
 // same write load; nothing is written to the first one. It takes the samples in turns.
-func runMoves(ctx context.Context, image string) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench-moves", Nodes: 2, Snapshots: true,
-		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}}, Progress: os.Stdout})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
-	c, err := story.Open(l)
-	if err != nil {
-		return err
-	}
-	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
-	if err := b.installThin(ctx, image); err != nil {
+func runMoves(ctx context.Context, b *bench) error {
+	if err := b.createThinClass(ctx); err != nil {
 		return err
 	}
 	pauses := make([][]pause, len(movedVolumes))
@@ -212,11 +202,8 @@ func printMoves(pauses [][]pause) {
 	}
 }
 
-// installThin installs the operator with a device class with a thin pool.
-func (b *bench) installThin(ctx context.Context, image string) error {
-	if err := b.cluster.Install(ctx, image); err != nil {
-		return err
-	}
+// createThinClass creates a device class with a thin pool, and waits until it is ready.
+func (b *bench) createThinClass(ctx context.Context) error {
 	class := v1alpha1.DeviceClass{Name: className, Default: true,
 		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
 		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}}
