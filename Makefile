@@ -41,7 +41,7 @@ demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## Run a demo on a 
 
 .PHONY: test
 test: ready-tests ## Install the required packages and run every kind of check once. Print the time of each step.
-	@hack/lane test artifacts lint verify test-unit test-fips test-fuzz -- test-env test-console test-lab -- test-e2e
+	@hack/lane test artifacts lint verify test-unit test-fips test-fuzz -- test-env test-lab -- test-e2e test-console
 
 .PHONY: test-long
 test-long: ready-tests ## Run every check, with all crash points, host flavors and RAID levels, power cuts and soak. Run it before a release.

@@ -450,11 +450,7 @@ func TestACloneThatEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.create(1)
-			for range 3 {
-				w.must(w.operate())
-				w.sourceAgent(2)
-			}
+			w.begin()
 			if w.tag == "" || w.get("pvc-c1").Annotations[v1alpha1.FenceTimeAnnotation] == "" {
 				t.Fatal("it is not copied")
 			}
@@ -468,15 +464,21 @@ func TestACloneThatEnds(t *testing.T) {
 	}
 }
 
-// TestALostNode of a clone does not keep the source closed if a Pod waits for it. The copy begins again when the node
-// is ready.
-func TestALostNode(t *testing.T) {
-	w := newWorld(t)
+// begin creates a clone, and closes the source for it, so that it may be copied.
+func (w *world) begin() {
+	w.Helper()
 	w.create(1)
 	for range 3 {
 		w.must(w.operate())
 		w.sourceAgent(2)
 	}
+}
+
+// TestALostNode of a clone does not keep the source closed if a Pod waits for it. The copy begins again when the node
+// is ready.
+func TestALostNode(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
 	w.targetAgent(1)
 	w.pod(true)
 	set := func(ready corev1.ConditionStatus, since time.Duration) {
@@ -514,11 +516,7 @@ func TestALostNode(t *testing.T) {
 // TestANodeThatDoesNotExist is lost.
 func TestANodeThatDoesNotExist(t *testing.T) {
 	w := newWorld(t)
-	w.create(1)
-	for range 3 {
-		w.must(w.operate())
-		w.sourceAgent(2)
-	}
+	w.begin()
 	w.must(w.api.Delete(t.Context(), node("b", corev1.ConditionTrue, time.Time{})))
 	w.pod(true)
 	w.must(w.operate())

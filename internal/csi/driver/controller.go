@@ -22,7 +22,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 // ControllerOptions configure a ControllerServer.
@@ -326,62 +325,6 @@ func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string 
 		return ""
 	}
 	return lv.Annotations[v1alpha1.ClaimAnnotation]
-}
-
-// sourceOf returns the LogicalVolume to copy, or nil if the request has no source.
-func (s *ControllerServer) sourceOf(ctx context.Context,
-	source *csi.VolumeContentSource) (*topolvmv1.LogicalVolume, error) {
-	var id, kind string
-	switch {
-	case source == nil:
-		return nil, nil
-	case source.GetSnapshot() != nil:
-		id = source.GetSnapshot().GetSnapshotId()
-		kind = "snapshot"
-	case source.GetVolume() != nil:
-		id = source.GetVolume().GetVolumeId()
-		kind = "volume"
-	default:
-		return nil, status.Error(codes.InvalidArgument, "the source is neither a snapshot nor a volume")
-	}
-	lv, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if lv == nil {
-		return nil, status.Errorf(codes.NotFound, "source %s %q does not exist", kind, id)
-	}
-	return lv, nil
-}
-
-// find returns a volume or snapshot by its ID, or nil if there is none.
-func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
-	if id == "" {
-		return nil, nil
-	}
-	if name := s.NameOf(id); name != "" {
-		lv, err := s.live(ctx, name)
-		if err != nil || lv != nil && lv.Status.VolumeID == id {
-			return lv, err
-		}
-	}
-	return s.findLive(ctx, id)
-}
-
-// findLive lists all LogicalVolumes from the API server, because the watch may be stale: the driver must not report
-// NotFound for a volume that exists.
-func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
-	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
-		if at := slices.IndexFunc(list.Items,
-			func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
-			found = list.Items[at].DeepCopy()
-		}
-		return found != nil
-	})
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
-	return found, nil
 }
 
 // DeleteVolume deletes a volume. It succeeds if the volume does not exist.

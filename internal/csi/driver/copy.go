@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,6 +42,32 @@ func (c *copySource) prefers(allowed []string) bool {
 // isElsewhere reports whether a LogicalVolume cannot be a snapshot of the source.
 func (c *copySource) isElsewhere(lv *topolvmv1.LogicalVolume) bool {
 	return c != nil && (c.thick || lv.Spec.NodeName != c.node() || lv.Spec.DeviceClass != c.lv.Spec.DeviceClass)
+}
+
+// sourceOf returns the LogicalVolume to copy, or nil if the request has no source.
+func (s *ControllerServer) sourceOf(ctx context.Context,
+	source *csi.VolumeContentSource) (*topolvmv1.LogicalVolume, error) {
+	var id, kind string
+	switch {
+	case source == nil:
+		return nil, nil
+	case source.GetSnapshot() != nil:
+		id = source.GetSnapshot().GetSnapshotId()
+		kind = "snapshot"
+	case source.GetVolume() != nil:
+		id = source.GetVolume().GetVolumeId()
+		kind = "volume"
+	default:
+		return nil, status.Error(codes.InvalidArgument, "the source is neither a snapshot nor a volume")
+	}
+	lv, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if lv == nil {
+		return nil, status.Errorf(codes.NotFound, "source %s %q does not exist", kind, id)
+	}
+	return lv, nil
 }
 
 // isThick reports whether a source is a thick volume. A snapshot is always thin. A device class that only its node

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,4 +87,34 @@ func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
 		return &csi.VolumeCondition{Message: service.Healthy}
 	}
 	return &csi.VolumeCondition{Abnormal: true, Message: wrong}
+}
+
+// find returns a volume or snapshot by its ID, or nil if there is none.
+func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
+	if id == "" {
+		return nil, nil
+	}
+	if name := s.NameOf(id); name != "" {
+		lv, err := s.live(ctx, name)
+		if err != nil || lv != nil && lv.Status.VolumeID == id {
+			return lv, err
+		}
+	}
+	return s.findLive(ctx, id)
+}
+
+// findLive lists all LogicalVolumes from the API server, because the watch may be stale: the driver must not report
+// NotFound for a volume that exists.
+func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
+	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
+		if at := slices.IndexFunc(list.Items,
+			func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
+			found = list.Items[at].DeepCopy()
+		}
+		return found != nil
+	})
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return found, nil
 }
