@@ -1,5 +1,6 @@
-// Package rights compares the permissions that config/rbac grants with those that the end-to-end tests used: an unused
-// permission helps only an intruder.
+// Package rights records what uses each permission that config/rbac grants: an unused permission helps only an
+// intruder. A unit test compares config/rbac with the record, and each end-to-end suite compares the record with its
+// requests.
 package rights
 
 import (
@@ -8,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,39 +35,77 @@ func (r right) String() string {
 	return text + " in " + r.Scope
 }
 
-// Dir is the environment variable with the directory of the records. Without it nothing is recorded.
-const Dir = "LVMS_RIGHTS"
+// Mode is the environment variable that says what happens with the requests of the product. If it is empty, they are
+// not read: a part of a suite does not use all permissions.
+const Mode = "LVMS_RIGHTS"
 
-// Record writes the requests of the product to the API server of a lab to a file with the lab's name. Call it before
-// the lab is removed.
+// The values of Mode.
+const (
+	// check fails if a permission was not used that no other suite uses according to used.tsv.
+	check = "check"
+	// update writes to used.tsv which permissions were used.
+	update = "update"
+)
+
+// Record compares the requests of the product to the API server of a lab with used.tsv, in which the lab's name is that
+// of the suite. Call it at the end of the suite, before the lab is removed.
 func Record(l *lab.Lab) error {
-	dir := os.Getenv(Dir)
-	if dir == "" {
+	mode := os.Getenv(Mode)
+	if mode == "" {
 		return nil
 	}
-	file, err := os.Open(l.AuditLog())
+	used, err := requested(l.AuditLog())
 	if err != nil {
 		return err
 	}
+	u, err := readUsed()
+	if err != nil {
+		return err
+	}
+	switch mode {
+	case check:
+		return failure(l.Name(), u.unused(l.Name(), used))
+	case update:
+		all, err := granted()
+		if err != nil {
+			return err
+		}
+		u.update(l.Name(), used, all)
+		return writeUsed(u)
+	}
+	return fmt.Errorf("%s is %q, want %s or %s", Mode, mode, check, update)
+}
+
+// failure is the error for the permissions that a suite should have used.
+func failure(suite string, unused []string) error {
+	if len(unused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: suite %s has not used these permissions: %s. If another suite or test uses them, name it "+
+		"there; if none does, remove them from config/rbac. %s=%s removes the lines", usedFile, suite,
+		strings.Join(unused, "; "), Mode, update)
+}
+
+// requested returns the permissions that granted the requests in an audit log.
+func requested(path string) (map[string]bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { _ = file.Close() }()
-	used := map[right]bool{}
+	used := map[string]bool{}
 	for reader := bufio.NewReader(file); ; {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			break
+			return used, nil
 		}
 		if err == nil {
 			err = add(used, line)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", l.AuditLog(), err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
-	data, err := json.Marshal(slices.Collect(maps.Keys(used)))
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, l.Name()+".json"), data, 0o600)
 }
 
 // event has the relevant fields of a line of the audit log.
@@ -92,7 +129,7 @@ func asInstalled(namespace string) string {
 }
 
 // add adds the permissions that granted a request of the product.
-func add(used map[right]bool, line []byte) error {
+func add(used map[string]bool, line []byte) error {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
@@ -117,7 +154,7 @@ func add(used map[right]bool, line []byte) error {
 	for _, verb := range verbs {
 		for _, scope := range []string{"", asInstalled(ref.Namespace)} {
 			for _, name := range []string{"", ref.Name} {
-				used[right{user, scope, ref.APIGroup, resource, name, verb}] = true
+				used[right{user, scope, ref.APIGroup, resource, name, verb}.String()] = true
 			}
 		}
 	}

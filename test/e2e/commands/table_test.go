@@ -1,12 +1,10 @@
 package commands
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/cite"
 )
 
 func read(t *testing.T) []Command {
@@ -62,14 +60,9 @@ func stale(t *testing.T, used map[string]bool, text string) {
 
 // The named tests exist.
 func TestTestsThatAreNamedExist(t *testing.T) {
-	root, err := lab.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
 	check := func(what string, place [2]string) {
-		text, err := os.ReadFile(filepath.Join(root, place[0]))
-		if err != nil || !strings.Contains(string(text), place[1]) {
-			t.Errorf("%s: %s has no %q: %v", what, place[0], place[1], err)
+		if err := cite.Find(place[0], place[1]); err != nil {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 	for page, place := range pagesElsewhere {
