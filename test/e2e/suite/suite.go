@@ -22,9 +22,15 @@ import (
 // first.
 var summary strings.Builder
 
+// pollingInterval is how often Eventually and Consistently call a function by default. Most calls start a program on a
+// node or kubectl, which take processor time and the lock of LVM from the product.
+const pollingInterval = time.Second
+
 // Run runs the specs of a package.
 func Run(t *testing.T, name string) {
 	gomega.RegisterFailHandler(ginkgo.Fail)
+	gomega.SetDefaultEventuallyPollingInterval(pollingInterval)
+	gomega.SetDefaultConsistentlyPollingInterval(pollingInterval)
 	format.MaxLength = 0 // Failures are printed completely.
 	ginkgo.RunSpecs(t, name)
 	if t.Failed() {
