@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -65,7 +65,7 @@ func showsMetrics(ctx SpecContext) {
 		if token := tokens[who]; token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
-		web := &http.Client{Timeout: 20 * time.Second,
+		web := &http.Client{Timeout: suite.ResponseTimeout,
 			Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
 		response, err := web.Do(request)
 		Expect(err).NotTo(HaveOccurred())

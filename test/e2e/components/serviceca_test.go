@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -154,7 +155,7 @@ func get(ctx context.Context, config *tls.Config, url string) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	Expect(err).NotTo(HaveOccurred())
-	web := &http.Client{Timeout: 20 * time.Second,
+	web := &http.Client{Timeout: suite.ResponseTimeout,
 		Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
 	response, err := web.Do(request)
 	Expect(err).NotTo(HaveOccurred())

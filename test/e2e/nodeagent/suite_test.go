@@ -71,7 +71,7 @@ var _ = Describe("Node agent", Label("long"), Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		pair, err := tls.X509KeyPair(certificate, key)
 		Expect(err).NotTo(HaveOccurred())
-		scraper = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: cluster.Lab.Dial,
+		scraper = &http.Client{Timeout: suite.ResponseTimeout, Transport: &http.Transport{DialContext: cluster.Lab.Dial,
 			DisableKeepAlives: true,
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}}
 	}, NodeTimeout(20*time.Minute))

@@ -185,7 +185,7 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 
 func shakesHands(ctx context.Context, l *lab.Lab, address string, version uint16) bool {
 	GinkgoHelper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, suite.ResponseTimeout)
 	defer cancel()
 	raw, err := l.Dial(ctx, "tcp", address)
 	if err != nil {
@@ -237,7 +237,7 @@ func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	Expect(pods.Items).To(HaveLen(1))
 	roots := x509.NewCertPool()
 	Expect(roots.AppendCertsFromPEM(ca.Authority)).To(BeTrue())
-	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	web := &http.Client{Timeout: suite.ResponseTimeout, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return openshift.Lab.Dial(ctx, network,

@@ -15,7 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// Cluster is a cluster of the lab. If one of its methods fails, the spec fails.
+// Cluster is a cluster of the lab. If one of its methods fails, the spec fails. In a function that Eventually or
+// Consistently polls, the function is called again instead: see polling.
 type Cluster struct{ *story.Cluster }
 
 // Up starts a cluster of the lab, which is stopped after the specs.

@@ -26,11 +26,15 @@ var summary strings.Builder
 // node or kubectl, which take processor time and the lock of LVM from the product.
 const pollingInterval = time.Second
 
+// ResponseTimeout is the time limit for a response of a server, or a TLS handshake. It ends only what would never end.
+const ResponseTimeout = 2 * time.Minute
+
 // Run runs the specs of a package.
 func Run(t *testing.T, name string) {
-	gomega.RegisterFailHandler(ginkgo.Fail)
+	gomega.RegisterFailHandler(fail)
 	gomega.SetDefaultEventuallyPollingInterval(pollingInterval)
 	gomega.SetDefaultConsistentlyPollingInterval(pollingInterval)
+	gomega.Default = polling{gomega.Default}
 	format.MaxLength = 0 // Failures are printed completely.
 	ginkgo.RunSpecs(t, name)
 	if t.Failed() {
