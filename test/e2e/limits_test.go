@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// limitsIO limits the I/O of a volume by a VolumeAttributesClass, of a file system and of a block device, and changes
-// the limits while a Pod runs. Classes that are not valid change nothing.
+// limitsIO limits the I/O of a block device by a VolumeAttributesClass, and changes the limits while a Pod runs. Classes
+// that are not valid change nothing.
 func limitsIO(ctx SpecContext) {
 	for name, parameters := range map[string]map[string]string{
 		"slow":  {lvmv1alpha1.WriteBytesPerSecondParameter: "8Mi", lvmv1alpha1.ReadIOPSParameter: "500"},
@@ -29,42 +29,37 @@ func limitsIO(ctx SpecContext) {
 			DriverName: lvmv1alpha1.DriverName, Parameters: parameters})).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { cluster.Run(ctx, "delete", "vac", name) })
 	}
-	for _, v := range []story.Volume{
-		{Namespace: namespace, Name: "limited", Class: "lvms-thin-xfs", Size: "400Mi", Attributes: "slow"},
-		{Namespace: namespace, Name: "limited-block", Class: "lvms-thick-ext4", Size: "100Mi", Attributes: "slow",
-			Block: true},
-	} {
-		By("creating the volume " + v.Name)
-		Expect(cluster.Claim(ctx, v)).To(Succeed())
-		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
-		Expect(limitsOf(ctx, v)).To(MatchRegexp(`^\d+:\d+ rbps=max wbps=8388608 riops=500 wiops=max$`))
-		Expect(classInForce(ctx, v)).To(Equal("slow"))
-		_, err := cluster.Write(ctx, v, v.Name)
-		Expect(err).NotTo(HaveOccurred())
+	v := story.Volume{Namespace: namespace, Name: "limited", Class: "lvms-thick-ext4", Size: "100Mi", Attributes: "slow",
+		Block: true}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+	Expect(limitsOf(ctx, v)).To(MatchRegexp(`^\d+:\d+ rbps=max wbps=8388608 riops=500 wiops=max$`))
+	Expect(classInForce(ctx, v)).To(Equal("slow"))
+	_, err := cluster.Write(ctx, v, v.Name)
+	Expect(err).NotTo(HaveOccurred())
 
-		By("selecting a class that is not valid")
-		selectAttributes(ctx, v, "wrong")
-		Eventually(func() string {
-			return cluster.Run(ctx, "get", "pvc", "-n", v.Namespace, v.Name, "-o",
-				`jsonpath={.status.conditions[?(@.type=="ModifyVolumeError")].message}`)
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("writeBandwidth"))
-		Expect(classInForce(ctx, v)).To(Equal("slow"))
-		Expect(limitsOf(ctx, v)).To(ContainSubstring("wbps=8388608"))
+	By("selecting a class that is not valid")
+	selectAttributes(ctx, v, "wrong")
+	Eventually(func() string {
+		return cluster.Run(ctx, "get", "pvc", "-n", v.Namespace, v.Name, "-o",
+			`jsonpath={.status.conditions[?(@.type=="ModifyVolumeError")].message}`)
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("writeBandwidth"))
+	Expect(classInForce(ctx, v)).To(Equal("slow"))
+	Expect(limitsOf(ctx, v)).To(ContainSubstring("wbps=8388608"))
 
-		By("selecting other classes while the Pod runs")
-		selectAttributes(ctx, v, "fast")
-		Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
-			MatchRegexp(`^\d+:\d+ rbps=max wbps=67108864 riops=max wiops=max$`))
-		Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
-			Equal("fast"))
-		selectAttributes(ctx, v, "free")
-		Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
-			BeEmpty())
-		Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
-			Equal("free"))
-		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
-		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	}
+	By("selecting other classes while the Pod runs")
+	selectAttributes(ctx, v, "fast")
+	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+		MatchRegexp(`^\d+:\d+ rbps=max wbps=67108864 riops=max wiops=max$`))
+	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
+		Equal("fast"))
+	selectAttributes(ctx, v, "free")
+	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+		BeEmpty())
+	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
+		Equal("free"))
+	Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 }
 
 func selectAttributes(ctx context.Context, v story.Volume, class string) {

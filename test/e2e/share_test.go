@@ -29,21 +29,13 @@ const (
 	atOnce = "at-once"
 )
 
-// quota and sizes are the objects in docs/how-to/share-capacity.md, with smaller sizes.
-const (
-	quota = `
+// quota is the ResourceQuota in docs/how-to/share-capacity.md, with a smaller size.
+const quota = `
 apiVersion: v1
 kind: ResourceQuota
 metadata: {name: storage, namespace: tenant}
 spec: {hard: {lvms-thick-ext4.storageclass.storage.k8s.io/requests.storage: 300Mi}}
 `
-	sizes = `
-apiVersion: v1
-kind: LimitRange
-metadata: {name: storage, namespace: tenant}
-spec: {limits: [{type: PersistentVolumeClaim, min: {storage: 64Mi}, max: {storage: 256Mi}}]}
-`
-)
 
 // bindAtOnce creates a namespace and a StorageClass for thick-ext4 with immediate binding.
 func bindAtOnce(ctx context.Context) {
@@ -141,7 +133,7 @@ func setLimits(ctx context.Context, limits ...lvmv1alpha1.NamespaceLimit) {
 	}
 }
 
-// sharesCapacity limits a namespace by ResourceQuota, LimitRange and namespaceLimits.
+// sharesCapacity limits a namespace by ResourceQuota and namespaceLimits.
 func sharesCapacity(ctx SpecContext) {
 	bindAtOnce(ctx)
 	By("exceeding a ResourceQuota for a StorageClass")
@@ -151,17 +143,7 @@ func sharesCapacity(ctx SpecContext) {
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("300Mi"))
 	Expect(cluster.Claim(ctx, inTenant("quota-large", "lvms-thick-ext4", "400Mi"))).To(
 		MatchError(ContainSubstring("exceeded quota: storage")))
-	Expect(cluster.Claim(ctx, inTenant("quota-small", "lvms-thick-ext4", "200Mi"))).To(Succeed())
-	Expect(cluster.Claim(ctx, inTenant("quota-second", "lvms-thick-ext4", "200Mi"))).To(
-		MatchError(ContainSubstring("exceeded quota: storage")))
 	cluster.Run(ctx, "delete", "resourcequota", "-n", tenant, "storage")
-
-	By("exceeding the size of a LimitRange")
-	Expect(cluster.ApplyManifest(ctx, sizes)).To(Succeed())
-	Eventually(func() error { return cluster.Claim(ctx, inTenant("range-large", atOnce, "300Mi")) }).WithContext(ctx).
-		WithTimeout(time.Minute).Should(MatchError(ContainSubstring("maximum storage usage per PersistentVolumeClaim")))
-	Expect(cluster.Claim(ctx, inTenant("range-small", "lvms-thick-ext4", "32Mi"))).To(
-		MatchError(ContainSubstring("minimum storage usage per PersistentVolumeClaim")))
 
 	By("exceeding the limit on each node")
 	setLimits(ctx, lvmv1alpha1.NamespaceLimit{Namespace: tenant, PerNode: resource.MustParse("200Mi")},
@@ -177,7 +159,6 @@ func sharesCapacity(ctx SpecContext) {
 	Eventually(events(pending)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
 
 	By("expanding a volume")
-	Expect(resize(ctx, bound[0], "300Mi")).To(MatchError(ContainSubstring("maximum storage usage")))
 	Expect(resize(ctx, bound[0], "240Mi")).To(Succeed())
 	Eventually(events(bound[0])).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
 	Expect(resize(ctx, bound[0], "160Mi")).To(Succeed())
@@ -200,36 +181,6 @@ func spread(name, class, group, policy string) story.Volume {
 	return v
 }
 
-// spreadsOverNodes creates the volumes of a group at the same time, with immediate binding.
-func spreadsOverNodes(ctx SpecContext) {
-	bindAtOnce(ctx)
-	both := []string{"node1", "node2"}
-	for _, name := range []string{"required-a", "required-b", "required-c"} {
-		Expect(cluster.Claim(ctx, spread(name, atOnce, "db", lvmv1alpha1.SpreadRequired))).To(Succeed())
-	}
-	pending, bound := onePending(ctx, "required-")
-	Expect(nodesOf(ctx, "required-")).To(Equal(both))
-	Eventually(events(pending)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
-		ContainSubstring("ResourceExhausted"), ContainSubstring("spread group tenant/db"),
-		ContainSubstring("node node1 has volume"), ContainSubstring("node node2 has volume")))
-
-	By("preferring different nodes")
-	for _, name := range []string{"preferred-a", "preferred-b", "preferred-c"} {
-		Expect(cluster.Claim(ctx, spread(name, atOnce, "web", lvmv1alpha1.SpreadPreferred))).To(Succeed())
-	}
-	Eventually(func() []string { return nodesOf(ctx, "preferred-") }).WithContext(ctx).WithTimeout(2 * time.Minute).
-		Should(And(HaveLen(3), ContainElements(both)))
-
-	By("deleting one of the volumes that exist")
-	Expect(cluster.Unclaim(ctx, inTenant(bound[0], "", ""))).To(Succeed())
-	Eventually(func() []string { return nodesOf(ctx, pending) }).WithContext(ctx).WithTimeout(3 * time.Minute).
-		Should(HaveLen(1))
-	Expect(nodesOf(ctx, "required-")).To(Equal(both))
-	node := nodesOf(ctx, pending)[0]
-	Expect(cluster.OnNode(ctx, node, "lvs", "--noheadings", "-o", "lv_tags", "thick-ext4")).To(
-		ContainSubstring("lvms.spread=node:required:tenant/db"))
-}
-
 // apart is a Pod that the scheduler keeps away from the node of the Pod "first".
 const apart = `
 apiVersion: v1
@@ -246,8 +197,8 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: second}}]
 `
 
-// spreadsWithTheScheduler refuses the node that the scheduler selected, and accepts another one.
-func spreadsWithTheScheduler(ctx SpecContext) {
+// spreadsOverNodes refuses the node that the scheduler selected, and accepts another one.
+func spreadsOverNodes(ctx SpecContext) {
 	bindAtOnce(ctx)
 	const class = "lvms-thick-ext4"
 	first := spread("first", class, "db", lvmv1alpha1.SpreadRequired)
@@ -272,6 +223,8 @@ func spreadsWithTheScheduler(ctx SpecContext) {
 	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(apart, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
 	Expect(cluster.WaitRunning(ctx, tenant, "second")).To(Succeed())
 	Expect(nodesOf(ctx, "second")).To(Equal([]string{"node2"}))
+	Expect(cluster.OnNode(ctx, "node2", "lvs", "--noheadings", "-o", "lv_tags", "thick-ext4")).To(
+		ContainSubstring("lvms.spread=node:required:tenant/db"))
 
 	By("only preferring another node")
 	Expect(cluster.StartPod(ctx, third, "third")).To(Succeed())

@@ -53,38 +53,18 @@ spec:
       deviceSelector: {optionalPaths: [DISK3, /dev/disk/by-id/not-here]}
 `
 
-var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
+var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ordered, func() {
 	var before []string // every object of the cluster before the installation of the operator
 
 	BeforeAll(func(ctx SpecContext) {
-		for node, zone := range map[string]string{"node1": "a", "node2": "b"} {
-			cluster.Run(ctx, "label", "node", node, "zone="+zone)
-		}
-		cluster.Run(ctx, "create", "namespace", namespace)
 		before = objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 	}, NodeTimeout(12*time.Minute))
 
-	DescribeTable("refuses", func(ctx SpecContext, change func(string) string, message string) {
-		Expect(cluster.ApplyManifest(ctx, withDisks(change(classes)))).To(
-			MatchError(ContainSubstring(withDisks(message))))
-	},
-		Entry("an LVMCluster in another namespace", NodeTimeout(2*time.Minute), func(s string) string {
-			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
-		}, `an LVMCluster must be created in namespace "openshift-lvm-storage"`),
-		Entry("a path that is not under /dev", NodeTimeout(2*time.Minute), func(s string) string {
-			return strings.Replace(s, "DISK1", "/tmp/disk", 1)
-		}, `in body should match '^/dev(/+[^/.][^/]*)+$'`),
-		Entry("two defaults", NodeTimeout(2*time.Minute), func(s string) string {
-			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
-		}, `only one device class can be the default`),
-		Entry("a device in two classes", NodeTimeout(2*time.Minute), func(s string) string {
-			return strings.Replace(s, "DISK2", "DISK1", 1)
-		}, `DISK1`),
-		Entry("a chunk size that LVM cannot have", NodeTimeout(2*time.Minute), func(s string) string {
-			return strings.Replace(s, "overprovisionRatio: 10", "overprovisionRatio: 10, chunkSize: 1Ki", 1)
-		}, `chunkSize`),
-	)
+	It("refuses a device in two device classes", func(ctx SpecContext) {
+		Expect(cluster.ApplyManifest(ctx, withDisks(strings.Replace(classes, "DISK2", "DISK1", 1)))).To(
+			MatchError(ContainSubstring(disks[0])))
+	}, NodeTimeout(2*time.Minute))
 
 	It("lists the devices of each node without a device class, and changes nothing", func(ctx SpecContext) {
 		Expect(cluster.ApplyManifest(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
@@ -139,92 +119,15 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
 		Entry("thin, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
-		Entry("thin, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
-		Entry("thin, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
-		Entry("thick, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
-		Entry("thick, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
 		Entry("thick, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
 	)
 
-	volumeStories()
-
-	It("limits the I/O of Pods by VolumeAttributesClass, and changes the limits while they run", limitsIO,
-		NodeTimeout(16*time.Minute))
-
-	It("limits what a namespace has in the cluster and on each node", sharesCapacity, NodeTimeout(12*time.Minute))
-
-	It("keeps the volumes of a spread group on different nodes", spreadsOverNodes, NodeTimeout(12*time.Minute))
-
-	It("spreads volumes whose node the scheduler selects", Label("long"), spreadsWithTheScheduler,
-		NodeTimeout(16*time.Minute))
-
-	It("continues with the standby operator when the node of the first one loses power", takesOver, NodeTimeout(20*time.Minute))
-
-	It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))
-
-	It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
-		NodeTimeout(16*time.Minute))
-
-	It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(4*time.Minute))
-
-	It("keeps the data of a Pod when its node reboots and when it loses power", func(ctx SpecContext) {
-		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
-		Expect(cluster.Claim(ctx, v)).To(Succeed())
-		Expect(cluster.StartPod(ctx, v, "reboot")).To(Succeed())
-		sum, err := cluster.Write(ctx, v, "reboot")
-		Expect(err).NotTo(HaveOccurred())
-		node, err := cluster.Lab.Node("node1")
-		Expect(err).NotTo(HaveOccurred())
-
-		By("rebooting the node")
-		Expect(node.Restart(ctx)).To(Succeed())
-		Expect(sameData(ctx, v, "reboot")).To(Equal(sum))
-
-		By("cutting its power")
-		Expect(node.PowerCut(ctx)).To(Succeed())
-		Expect(node.Start(ctx)).To(Succeed())
-		Expect(sameData(ctx, v, "reboot")).To(Equal(sum))
-
-		Expect(cluster.StopPod(ctx, namespace, "reboot")).To(Succeed())
-		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	}, NodeTimeout(16*time.Minute))
-
-	It("reports which path is missing on which node, and serves the other nodes", func(ctx SpecContext) {
-		disk := addDisk(ctx, "node1", "partial")
-		addClass(ctx, "partial", disk.Device)
-		status := waitStatus(ctx, "partial", "node2", lvmv1alpha1.VGStatusFailed)
-		Expect(status.Reason).To(ContainSubstring(disk.Device))
-		waitStatus(ctx, "partial", "node1", lvmv1alpha1.VGStatusReady)
-		Expect(condition(ctx)).To(And(ContainSubstring("node2"), ContainSubstring(disk.Device)))
-		waitStatus(ctx, "thin-xfs", "node2", lvmv1alpha1.VGStatusReady)
-
-		removeClass(ctx, "partial")
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
-		Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
-		removeDisk(ctx, "node1", "partial")
-	}, NodeTimeout(10*time.Minute))
-
-	It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
-		disk := addDisk(ctx, "node1", "occupied")
-		cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-b", "4096", "-L", "precious", disk.Device)
-		content := cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)
-		addClass(ctx, "occupied", disk.Device)
-
-		status := waitStatus(ctx, "occupied", "node1", lvmv1alpha1.VGStatusFailed)
-		Expect(status.Reason).To(ContainSubstring(disk.Device))
-		Expect(status.Excluded).To(ContainElement(And(
-			HaveField("Name", disk.Device),
-			HaveField("Reasons", ContainElement(And(ContainSubstring("ext4"), ContainSubstring("precious")))))))
-		Expect(groups(ctx, "node1")).NotTo(ContainElement("occupied"))
-		Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
-
-		removeClass(ctx, "occupied")
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
-		removeDisk(ctx, "node1", "occupied")
-	}, NodeTimeout(10*time.Minute))
+	It("keeps the data of a Pod when its node loses power", func(ctx SpecContext) {
+		keepsDataWhile(ctx, func(node *lab.Node) {
+			Expect(node.PowerCut(ctx)).To(Succeed())
+			Expect(node.Start(ctx)).To(Succeed())
+		})
+	}, NodeTimeout(12*time.Minute))
 
 	It("recovers from a disk that is lost, after the loss was approved", losesADisk, NodeTimeout(20*time.Minute))
 
@@ -248,18 +151,134 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("leaves no object behind, and blank disks, when it is removed", func(ctx SpecContext) {
 		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
-		for _, node := range []string{"node1", "node2"} {
-			for _, disk := range disks {
-				Expect(cluster.OnNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
-			}
-			Expect(allGroups(ctx, node)).To(ConsistOf(hostGroups[node]), "volume groups of %s", node)
-			Expect(nodeKeys(ctx, node)).To(BeEmpty(), "annotations and finalizers of the driver on %s", node)
-			Expect(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
-		}
-		Expect(cluster.Uninstall(ctx, image)).To(Succeed())
-		Eventually(objects).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConsistOf(before))
+		uninstall(ctx, before)
 	}, NodeTimeout(12*time.Minute))
 })
+
+// Each chapter is selected by its label, and then runs on a cluster of its own.
+var _ = Describe("LVM Storage with device classes", Ordered, func() {
+	var before []string // every object of the cluster before the installation of the operator
+
+	BeforeAll(func(ctx SpecContext) {
+		before = objects(ctx)
+		Expect(cluster.Install(ctx, image)).To(Succeed())
+		Expect(cluster.ApplyManifest(ctx, withDisks(classes))).To(Succeed())
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	}, NodeTimeout(16*time.Minute))
+
+	AfterAll(func(ctx SpecContext) {
+		cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+		uninstall(ctx, before)
+	}, NodeTimeout(16*time.Minute))
+
+	Describe("Volumes", Label("volumes"), func() {
+		DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
+			Entry("thin, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
+			Entry("thin, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
+			Entry("thick, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
+			Entry("thick, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
+		)
+		It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
+			NodeTimeout(16*time.Minute))
+		It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(10*time.Minute))
+		It("limits the I/O of Pods by VolumeAttributesClass, and changes the limits while they run", limitsIO,
+			NodeTimeout(16*time.Minute))
+		It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(8*time.Minute))
+	})
+
+	Describe("Sharing", Label("sharing"), func() {
+		It("gives 50 claims at once the available capacity and no more while Pods of the product are killed",
+			givesWhatThereIs, NodeTimeout(30*time.Minute))
+		It("limits what a namespace has in the cluster and on each node", sharesCapacity, NodeTimeout(12*time.Minute))
+		It("keeps the volumes of a spread group on different nodes", spreadsOverNodes, NodeTimeout(16*time.Minute))
+	})
+
+	Describe("Disks", Label("disks"), func() {
+		It("reports which path is missing on which node, and serves the other nodes", func(ctx SpecContext) {
+			disk := addDisk(ctx, "node1", "partial")
+			addClass(ctx, "partial", disk.Device)
+			status := waitStatus(ctx, "partial", "node2", lvmv1alpha1.VGStatusFailed)
+			Expect(status.Reason).To(ContainSubstring(disk.Device))
+			waitStatus(ctx, "partial", "node1", lvmv1alpha1.VGStatusReady)
+			Expect(condition(ctx)).To(And(ContainSubstring("node2"), ContainSubstring(disk.Device)))
+			waitStatus(ctx, "thin-xfs", "node2", lvmv1alpha1.VGStatusReady)
+
+			removeClass(ctx, "partial")
+			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+			Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
+			Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
+			removeDisk(ctx, "node1", "partial")
+		}, NodeTimeout(10*time.Minute))
+
+		It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
+			disk := addDisk(ctx, "node1", "occupied")
+			cluster.OnNode(ctx, "node1", "mkfs.ext4", "-q", "-b", "4096", "-L", "precious", disk.Device)
+			content := cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)
+			addClass(ctx, "occupied", disk.Device)
+
+			status := waitStatus(ctx, "occupied", "node1", lvmv1alpha1.VGStatusFailed)
+			Expect(status.Reason).To(ContainSubstring(disk.Device))
+			Expect(status.Excluded).To(ContainElement(And(
+				HaveField("Name", disk.Device),
+				HaveField("Reasons", ContainElement(And(ContainSubstring("ext4"), ContainSubstring("precious")))))))
+			Expect(groups(ctx, "node1")).NotTo(ContainElement("occupied"))
+			Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+
+			removeClass(ctx, "occupied")
+			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+			Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+			removeDisk(ctx, "node1", "occupied")
+		}, NodeTimeout(10*time.Minute))
+
+		It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
+			survivesAFullPool, NodeTimeout(16*time.Minute))
+		It("keeps the data of a Pod when its node reboots", func(ctx SpecContext) {
+			keepsDataWhile(ctx, func(node *lab.Node) { Expect(node.Restart(ctx)).To(Succeed()) })
+		}, NodeTimeout(12*time.Minute))
+		It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(60*time.Minute))
+	})
+
+	Describe("Nodes", Label("nodes"), func() {
+		It("continues with the standby operator when the node of the first one loses power", takesOver,
+			NodeTimeout(20*time.Minute))
+		It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))
+		It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
+			NodeTimeout(16*time.Minute))
+	})
+})
+
+// uninstall removes the operator after the LVMCluster was deleted, and compares disks and objects with those before its
+// installation.
+func uninstall(ctx context.Context, before []string) {
+	GinkgoHelper()
+	for _, node := range []string{"node1", "node2"} {
+		for _, disk := range disks {
+			Expect(cluster.OnNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
+		}
+		Expect(allGroups(ctx, node)).To(ConsistOf(hostGroups[node]), "volume groups of %s", node)
+		Expect(nodeKeys(ctx, node)).To(BeEmpty(), "annotations and finalizers of the driver on %s", node)
+		Expect(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
+	}
+	Expect(cluster.Uninstall(ctx, image)).To(Succeed())
+	Eventually(objects).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConsistOf(before))
+}
+
+// keepsDataWhile writes to a volume on node1, and reads it after the node was started again.
+func keepsDataWhile(ctx context.Context, start func(node *lab.Node)) {
+	GinkgoHelper()
+	v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "reboot")).To(Succeed())
+	sum, err := cluster.Write(ctx, v, "reboot")
+	Expect(err).NotTo(HaveOccurred())
+	node, err := cluster.Lab.Node("node1")
+	Expect(err).NotTo(HaveOccurred())
+	start(node)
+	Expect(sameData(ctx, v, "reboot")).To(Equal(sum))
+	Expect(cluster.StopPod(ctx, namespace, "reboot")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+}
 
 func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
 	v.Namespace, v.Name, v.Size = namespace, strings.ToLower(fmt.Sprintf("v%d", time.Now().UnixNano())), "512Mi"

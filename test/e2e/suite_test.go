@@ -32,6 +32,10 @@ func TestEndToEnd(t *testing.T) {
 	suite.Run(t, "LVM Storage")
 }
 
+func TestEachSpecIsInOneChapter(t *testing.T) {
+	suite.Chapters(t, "core", "volumes", "sharing", "disks", "nodes")
+}
+
 var _ = BeforeSuite(func(ctx SpecContext) {
 	image = suite.Archive("LVMS_IMAGE")
 	name := "e2e"
@@ -47,6 +51,10 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	for _, node := range cluster.Lab.Nodes() {
 		hostGroups[node.Name()] = allGroups(ctx, node.Name())
 	}
+	for node, zone := range map[string]string{"node1": "a", "node2": "b"} {
+		cluster.Run(ctx, "label", "node", node, "zone="+zone)
+	}
+	cluster.Run(ctx, "create", "namespace", namespace)
 }, NodeTimeout(20*time.Minute))
 
 var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster.Cluster) }, NodeTimeout(4*time.Minute))

@@ -27,18 +27,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// volumeStories test the path from a claim to lvcreate. They use the device classes of the other tests.
-func volumeStories() {
-	It("gives 50 claims at once the available capacity and no more while Pods of the product are killed", givesWhatThereIs,
-		NodeTimeout(30*time.Minute))
-	It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
-		NodeTimeout(16*time.Minute))
-	It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(10*time.Minute))
-	It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
-		survivesAFullPool, NodeTimeout(16*time.Minute))
-	It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(60*time.Minute))
-}
-
 const raceClass = "race"
 
 // givesWhatThereIs requests 50 volumes, each of which fits, but not all of them together. Agents and operator are
@@ -405,7 +393,7 @@ func survivesAFullPool(ctx SpecContext) {
 const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
 while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
 
-// powerCuts returns how often the power is cut: once in the short lane, or as LVMS_POWER_CUTS says.
+// powerCuts returns how often the power is cut: once with -short, or as LVMS_POWER_CUTS says.
 func powerCuts() int {
 	if n, err := strconv.Atoi(os.Getenv("LVMS_POWER_CUTS")); err == nil {
 		return n

@@ -5,12 +5,15 @@ package suite
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
@@ -91,4 +94,32 @@ func shortened(text string, limit int) string {
 		return text
 	}
 	return "…" + text[len(text)-limit:]
+}
+
+// HasCertifiedModule returns whether the images were built with the certified FIPS 140-3 module of Go, as those of a
+// release are. The environment variable LVMS_FIPS_MODULE has the value of the Makefile's FIPS_MODULE.
+func HasCertifiedModule() bool { return os.Getenv("LVMS_FIPS_MODULE") == "certified" }
+
+// Chapters fails if a spec of the package does not have exactly one of the labels, or a label has no spec. A label
+// selects the specs of one invocation.
+func Chapters(t *testing.T, labels ...string) {
+	t.Helper()
+	specs := map[string]int{}
+	for _, spec := range ginkgo.PreviewSpecs("").SpecReports {
+		if spec.LeafNodeType != types.NodeTypeIt {
+			continue
+		}
+		chapters := slices.DeleteFunc(spec.Labels(), func(label string) bool { return !slices.Contains(labels, label) })
+		if len(chapters) != 1 {
+			t.Errorf("%q has the labels %q, not exactly one of %q", spec.FullText(), spec.Labels(), labels)
+		}
+		for _, chapter := range chapters {
+			specs[chapter]++
+		}
+	}
+	for _, label := range labels {
+		if specs[label] == 0 {
+			t.Errorf("no spec has the label %q", label)
+		}
+	}
 }
