@@ -72,7 +72,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: backup}
 subjects: [{kind: ServiceAccount, name: backup, namespace: default}]
 `
 
-var _ = Describe("Backup", Label("long"), Ordered, func() {
+var _ = Describe("Backup", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-backup", Nodes: 1, Snapshots: true,

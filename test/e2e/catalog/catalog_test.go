@@ -89,7 +89,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	It(
 		"is not installed if the Subscription, the OperatorGroup or the Kubernetes version is wrong, and OLM "+
-			"reports why", Label("long"), func(ctx SpecContext) {
+			"reports why", func(ctx SpecContext) {
 			// Another catalog has the operator in a newer version. It must not affect any of the tests.
 			elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 			Expect(err).NotTo(HaveOccurred())
@@ -213,7 +213,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			}
 		}, NodeTimeout(2*time.Minute))
 
-	It("reports a missing permission, and continues when it is restored", Label("long"),
+	It("reports a missing permission, and continues when it is restored",
 		func(ctx SpecContext) {
 			giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims",
 				"list", "watch")

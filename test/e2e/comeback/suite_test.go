@@ -21,7 +21,6 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -44,26 +43,22 @@ func TestComeback(t *testing.T) {
 	suite.Run(t, "LVM Storage after a disaster")
 }
 
-// tale is a story of this package. Each one has its own cluster.
-type tale struct {
-	text string
-	tell func(SpecContext)
+func TestEachSpecIsInOneChapter(t *testing.T) {
+	suite.Chapters(t, "reinstalled", "devicesfile", "etcd", "moved", "cluster", "deleted", "image")
 }
 
+// Each story has its own cluster, and is selected by its label.
 var _ = Describe("Volumes come back", func() {
-	// In the short lane, one of them runs.
-	for _, t := range lane.Rotate(
-		tale{"when their node is reinstalled", func(ctx SpecContext) { isReinstalled(ctx, "") }},
-		tale{"when their node with a devices file is reinstalled",
-			func(ctx SpecContext) { isReinstalled(ctx, "devicesfile") }},
-		tale{"when etcd is restored from an older backup", isRestored},
-		tale{"when their disks are moved to another node", areMoved},
-		tale{"in a new cluster when the whole cluster is lost", isLost},
-		tale{"when their node was deleted with its claims", areDeleted},
-		tale{"in a new system with the cluster ID and the restored objects of the former one", areRestoredAsObjects},
-	) {
-		It(t.text, t.tell, NodeTimeout(40*time.Minute))
-	}
+	It("when their node is reinstalled", Label("reinstalled"), func(ctx SpecContext) { isReinstalled(ctx, "") },
+		NodeTimeout(40*time.Minute))
+	It("when their node with a devices file is reinstalled", Label("devicesfile"),
+		func(ctx SpecContext) { isReinstalled(ctx, "devicesfile") }, NodeTimeout(40*time.Minute))
+	It("when etcd is restored from an older backup", Label("etcd"), isRestored, NodeTimeout(40*time.Minute))
+	It("when their disks are moved to another node", Label("moved"), areMoved, NodeTimeout(40*time.Minute))
+	It("in a new cluster when the whole cluster is lost", Label("cluster"), isLost, NodeTimeout(40*time.Minute))
+	It("when their node was deleted with its claims", Label("deleted"), areDeleted, NodeTimeout(40*time.Minute))
+	It("in a new system with the cluster ID and the restored objects of the former one", Label("image"),
+		areRestoredAsObjects, NodeTimeout(40*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -46,7 +45,6 @@ type world struct {
 // A reader copies commands into a shell and replaces the words in capitals with names. Each command must do what its
 // page says.
 func TestCommandsOfThePagesWork(t *testing.T) {
-	lane.Turn(t, 1, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)

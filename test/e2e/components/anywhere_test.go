@@ -39,7 +39,7 @@ const kubeletDir = "/var/lib/k0s/kubelet"
 
 // On a cluster other than OpenShift, metrics are read with a token, and monitoring/prometheus-operator has the
 // permissions for discovery.
-var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("long"), Ordered, func() {
+var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("anywhere"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image = suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true, KubeletDir: kubeletDir,

@@ -51,7 +51,7 @@ parameters: {csi.storage.k8s.io/fstype: xfs, topolvm.io/device-class: thin}
 volumeBindingMode: WaitForFirstConsumer
 `
 
-var _ = Describe("LVM Storage with the device classes of MicroShift", Label("long"), Ordered, func() {
+var _ = Describe("LVM Storage with the device classes of MicroShift", Label("microshift"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image = suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-microshift", Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})

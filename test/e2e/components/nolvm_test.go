@@ -30,7 +30,7 @@ spec:
       deviceSelector: {paths: [/dev/ubdc]}
 `
 
-var _ = Describe("LVM Storage on nodes without LVM", Label("long"), Ordered, func() {
+var _ = Describe("LVM Storage on nodes without LVM", Label("nolvm"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image = suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-no-lvm", Flavor: "no-lvm", Snapshots: true,

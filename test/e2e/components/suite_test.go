@@ -32,8 +32,12 @@ func TestComponents(t *testing.T) {
 	suite.Run(t, "LVM Storage beside real components")
 }
 
+func TestEachSpecIsInOneChapter(t *testing.T) {
+	suite.Chapters(t, "openshift", "anywhere", "microshift", "nolvm")
+}
+
 // All tests share a cluster and an installation. A failed test does not prevent the others.
-var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered,
+var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("openshift"), Ordered,
 	ContinueOnFailure, func() {
 		BeforeAll(func(ctx SpecContext) {
 			image = suite.Archive("LVMS_IMAGE")

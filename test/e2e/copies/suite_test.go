@@ -38,7 +38,7 @@ spec:
       deviceSelector: {paths: [/dev/ubdc]}
 `
 
-var _ = Describe("Copies", Label("long"), Ordered, func() {
+var _ = Describe("Copies", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-copies", Nodes: 2, Snapshots: true,

@@ -59,7 +59,7 @@ parameters: {topolvm.io/device-class: secret, csi.storage.k8s.io/fstype: xfs}
 volumeBindingMode: Immediate
 `
 
-var _ = Describe("Encrypted volumes", Label("long"), Ordered, func() {
+var _ = Describe("Encrypted volumes", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-encryption", Nodes: 1, Snapshots: true,

@@ -54,7 +54,7 @@ spec:
       deviceSelector: {paths: [/dev/ubdb]}
 `
 
-var _ = Describe("LVM Storage with a scheduler extender", Label("long"), Ordered, func() {
+var _ = Describe("LVM Storage with a scheduler extender", Ordered, func() {
 	var certificate pki.Pair
 
 	BeforeAll(func(ctx SpecContext) {

@@ -64,7 +64,7 @@ parameters:
 volumeBindingMode: WaitForFirstConsumer
 `
 
-var _ = Describe("Group snapshots", Label("long"), Ordered, func() {
+var _ = Describe("Group snapshots", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-group-snapshots", Nodes: 2, Snapshots: true,

@@ -23,8 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	// These tests accept the flags of the other end-to-end tests.
-	_ "github.com/onsi/ginkgo/v2"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 )
 
 // images maps the environment variables with the paths of archives to the Go programs in them.
@@ -132,8 +131,8 @@ func goModules(t *testing.T, root string, programs []string) map[string]string {
 		if info.Main.Path != ourModule {
 			t.Errorf("/%s is of module %q, want %s", name, info.Main.Path, ourModule)
 		}
-		// Images of a release have the certified module of Go, and so have those of the long lane.
-		if module := setting(info, "GOFIPS140"); os.Getenv("LVMS_LANE") == "test-long" && (module == "" ||
+		// Images of a release have the certified module of Go.
+		if module := setting(info, "GOFIPS140"); suite.HasCertifiedModule() && (module == "" ||
 			!strings.Contains(setting(info, "DefaultGODEBUG"), "fips140=on")) {
 			t.Errorf("/%s does not run in FIPS mode: module %q, %v", name, module, info.Settings)
 		}

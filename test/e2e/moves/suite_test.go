@@ -44,7 +44,7 @@ spec:
       deviceSelector: {paths: [/dev/ubdc]}
 `
 
-var _ = Describe("Moves", Label("long"), Ordered, func() {
+var _ = Describe("Moves", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-moves", Nodes: 2, Snapshots: true,

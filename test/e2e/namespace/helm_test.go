@@ -20,7 +20,7 @@ import (
 // release is the name of the release of the Helm chart.
 const release = "lvms"
 
-var _ = Describe("LVM Storage with the Helm chart", Label("long"), func() {
+var _ = Describe("LVM Storage with the Helm chart", Label("helm"), func() {
 	It("installs, upgrades and removes it with Helm", livesWithHelm, NodeTimeout(50*time.Minute))
 })
 

@@ -10,16 +10,16 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
-	"github.com/lvm-storage/lvm-operator/test/lane"
 )
 
 // namespace is where upstream LVMS was installed until version 4.19.
 const namespace = "openshift-storage"
 
 func TestNamespace(t *testing.T) {
-	lane.Turn(t, 0, 3)
 	suite.Run(t, "LVM Storage in another namespace")
 }
+
+func TestEachSpecIsInOneChapter(t *testing.T) { suite.Chapters(t, "manifests", "olm", "helm") }
 
 // neighbors are objects of another operator in the namespace.
 const neighbors = `
@@ -58,7 +58,7 @@ spec:
 
 var cluster suite.Cluster
 
-var _ = Describe("LVM Storage in the namespace of another operator", func() {
+var _ = Describe("LVM Storage in the namespace of another operator", Label("manifests"), func() {
 	It("serves volumes, and leaves the other operator alone", servesBesideAnother, NodeTimeout(30*time.Minute))
 })
 

@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/olm"
 )
 
-var _ = Describe("LVM Storage from a catalog in the namespace of another operator", Label("long"), func() {
+var _ = Describe("LVM Storage from a catalog in the namespace of another operator", Label("olm"), func() {
 	It("serves volumes in each install mode, and leaves the other operator alone", livesWithOLM,
 		NodeTimeout(50*time.Minute))
 })

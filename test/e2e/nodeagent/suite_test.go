@@ -58,7 +58,7 @@ spec:
       thickConfig: {stripes: 2}
 `
 
-var _ = Describe("Node agent", Label("long"), Ordered, func() {
+var _ = Describe("Node agent", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		image := suite.Archive("LVMS_IMAGE")
 		thickDisks := slices.Repeat([]lab.DiskSpec{{Size: 400 * lab.MiB}}, 4)

@@ -32,7 +32,7 @@ var kinds = []string{
 
 var data = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
-var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
+var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 	var (
 		documented olm.Manifest
 		before     map[string]bool
@@ -166,7 +166,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 })
 
 // Without a service CA, the lab leaves the feature gate for webhooks disabled.
-var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("long"), func() {
+var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", func() {
 	It("is refused, and OLM v1 reports why", func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-olmv1-plain"})
 		documented, err := olm.DocumentedV1(publish(ctx, first))

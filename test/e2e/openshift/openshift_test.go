@@ -32,7 +32,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -66,9 +65,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 
 	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(4*time.Minute))
 
-	It("takes over the objects and volumes of upstream while a Pod writes", func(ctx SpecContext) {
-		for _, namespace := range lane.Rotate(namespacesOfUpstream...) {
-			By("in namespace " + namespace)
+	DescribeTable("takes over the objects and volumes of upstream while a Pod writes",
+		func(ctx SpecContext, namespace string) {
 			openshift.Namespace = namespace
 			takesUpstreamOver(ctx, openshift)
 			consoleReadsFrom(ctx, openshift, namespace)
@@ -76,9 +74,11 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
 			Expect(openshift.Uninstall(ctx, image)).To(Succeed())
 			goneWithTheOperator(ctx, openshift)
-		}
-		openshift.Namespace = story.OperatorNamespace
-	}, NodeTimeout(20*time.Minute))
+			openshift.Namespace = story.OperatorNamespace
+		},
+		Entry("in the namespace since 4.20", NodeTimeout(20*time.Minute), story.OperatorNamespace),
+		Entry("in the namespace before 4.20", NodeTimeout(20*time.Minute), "openshift-storage"),
+	)
 
 	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
@@ -104,11 +104,13 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
 	}, NodeTimeout(10*time.Minute))
 
-	// The images of the long lane have the module of the releases.
-	It("runs in FIPS mode with the certified module", Label("long"), func(ctx SpecContext) {
+	It("reports whether it runs in FIPS mode with the certified module", func(ctx SpecContext) {
+		mode := "FIPS mode off"
+		if suite.HasCertifiedModule() {
+			mode = "FIPS mode on, Go Cryptographic Module v"
+		}
 		for _, workload := range []string{"deployment/lvms-operator", "daemonset/vg-manager"} {
-			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(
-				ContainSubstring("FIPS mode on, Go Cryptographic Module v"), workload)
+			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(ContainSubstring(mode), workload)
 		}
 	}, NodeTimeout(2*time.Minute))
 

@@ -163,9 +163,6 @@ func volumeOfUpstream(ctx context.Context, c suite.Cluster, v story.Volume) {
 	Expect(c.Create(ctx, pv)).To(Succeed())
 }
 
-// namespacesOfUpstream are those of upstream LVMS since 4.20, and before.
-var namespacesOfUpstream = []string{story.OperatorNamespace, "openshift-storage"}
-
 // takesUpstreamOver installs the operator on a cluster with the objects of upstream, in their namespace.
 func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	GinkgoHelper()

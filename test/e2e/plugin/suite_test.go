@@ -37,7 +37,7 @@ var (
 
 func TestPlugin(t *testing.T) { suite.Run(t, "kubectl lvms") }
 
-var _ = Describe("An administrator with kubectl lvms", Label("long"), Ordered, func() {
+var _ = Describe("An administrator with kubectl lvms", Ordered, func() {
 	var disks []string
 
 	BeforeAll(func(ctx SpecContext) {

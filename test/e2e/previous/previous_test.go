@@ -91,7 +91,7 @@ type upgrade struct {
 	before        state
 }
 
-var _ = Describe("The upgrade from the previous version", Label("long"), Ordered, func() {
+var _ = Describe("The upgrade from the previous version", Ordered, func() {
 	u := &upgrade{}
 
 	BeforeAll(func(ctx SpecContext) {

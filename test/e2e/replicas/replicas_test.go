@@ -48,7 +48,7 @@ spec:
       deviceSelector: {paths: [DISK]}
 `
 
-var _ = Describe("Three operators", Label("long"), Ordered, func() {
+var _ = Describe("Three operators", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-replicas", Nodes: 3, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 		Expect(cluster.Install(ctx, suite.Archive("LVMS_IMAGE"))).To(Succeed())

@@ -21,11 +21,13 @@ var cluster suite.Cluster
 
 func TestTopoLVM(t *testing.T) { suite.Run(t, "The switch from TopoLVM") }
 
-var _ = Describe("The switch from TopoLVM's chart", Label("long"), func() {
-	It("continues with the volumes of TopoLVM while a Pod writes, and can go back", switches,
+func TestEachSpecIsInOneChapter(t *testing.T) { suite.Chapters(t, "chart", "earlier") }
+
+var _ = Describe("The switch from TopoLVM's chart", func() {
+	It("continues with the volumes of TopoLVM while a Pod writes, and can go back", Label("chart"), switches,
 		NodeTimeout(50*time.Minute))
 
-	It("serves the volumes of topolvm.cybozu.com while a Pod writes, and migrates them", migrates,
+	It("serves the volumes of topolvm.cybozu.com while a Pod writes, and migrates them", Label("earlier"), migrates,
 		NodeTimeout(50*time.Minute))
 })
 
