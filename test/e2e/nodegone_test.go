@@ -37,9 +37,13 @@ func comesBack(ctx SpecContext) {
 			&lvmv1alpha1.LVMVolumeGroupNodeStatus{})
 		return apierrors.IsNotFound(err)
 	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
-	Consistently(func() string {
-		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o", "jsonpath={.status.phase}")
-	}).WithContext(ctx).WithTimeout(10*time.Second).WithPolling(time.Second).Should(Equal("Bound"), "its claim stays")
+	claim := func() string {
+		GinkgoHelper()
+		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o",
+			"jsonpath={.metadata.uid} {.status.phase}{.metadata.deletionTimestamp}")
+	}
+	kept := claim()
+	Expect(kept).To(HaveSuffix(" Bound"), "its claim stays")
 
 	By("registering it again without its label")
 	lab, err := cluster.Lab.Node(node)
@@ -51,6 +55,8 @@ func comesBack(ctx SpecContext) {
 	waitStatus(ctx, "thick-ext4", node, lvmv1alpha1.VGStatusReady)
 	Expect(groups(ctx, node)).To(ContainElement(class),
 		"nobody touches a volume group of a class that does not select the node")
+
+	Expect(claim()).To(Equal(kept), "its claim stays")
 
 	By("labeling it")
 	cluster.Run(ctx, "label", "node", node, "zone=b")

@@ -95,13 +95,14 @@ func givesWhatThereIs(ctx SpecContext) {
 		g.Expect(made).To(ConsistOf(want))
 	}
 	Eventually(consistent).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
-	Consistently(consistent).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Succeed())
 
 	By("waiting until the killed containers run again")
 	// A volume that waits for its agent while its claim is deleted becomes unclaimed if the operator was killed, too.
 	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "--all", "-n", story.OperatorNamespace, "--timeout=5m")
 	Eventually(func() []string { return refusedOrWaiting(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
 		2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	consistent(Default)
 
 	By("deleting all of them at once")
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")

@@ -60,8 +60,7 @@ func isRestored(ctx SpecContext) {
 	named := time.Since(start)
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").WithTimeout(soon).Should(
 		And(ContainSubstring("LogicalVolumeMissing"), ContainSubstring("OrphanLogicalVolume")))
-	Consistently(volumesOn).WithArguments(ctx, node).WithTimeout(20*time.Second).WithPolling(2*time.Second).Should(
-		ConsistOf(before), "nothing is created, removed or shrunk")
+	Expect(volumesOn(ctx, node)).To(ConsistOf(before), "nothing is created, removed or shrunk")
 	Expect(cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o", "jsonpath={.items[*].metadata.name}")).To(
 		Equal("deleted kept"))
 
