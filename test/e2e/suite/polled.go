@@ -7,9 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 )
+
+// pollingInterval is how often Eventually and Consistently call a function by default. Most calls start a program on a
+// node or kubectl, which take processor time and the lock of LVM from the product.
+const pollingInterval = time.Second
 
 // readTimeout is the time limit for a read of a function that Consistently calls.
 const readTimeout = 2 * time.Minute
@@ -18,6 +21,14 @@ const readTimeout = 2 * time.Minute
 // for example in Cluster.Run, a failure does not end the spec. Eventually calls the function again. Consistently does
 // too, because a read that failed shows no change.
 type polling struct{ gomega.Gomega }
+
+// setUpGomega sets up the functions of the package gomega, which call end for a failure.
+func setUpGomega(end func(message string, callerSkip ...int)) {
+	g := gomega.NewGomega(func(message string, callerSkip ...int) { fail(end, message, callerSkip...) })
+	g.SetDefaultEventuallyPollingInterval(pollingInterval)
+	g.SetDefaultConsistentlyPollingInterval(pollingInterval)
+	gomega.Default = polling{g}
+}
 
 // Inner returns gomega's own implementation, which gomega needs of a wrapper.
 func (p polling) Inner() gomega.Gomega { return p.Gomega }
@@ -76,7 +87,7 @@ func reporting(f reflect.Value, within time.Duration) any {
 			time.Sleep(pollingInterval)
 			err = attempt(func() { results = call(all) })
 		}
-		g.Expect(err).NotTo(gomega.HaveOccurred())
+		g.Expect(err == nil).To(gomega.BeTrue(), func() string { return err.Error() })
 		return results
 	}
 	return reflect.MakeFunc(reflect.FuncOf(in, out, f.Type().IsVariadic()), reports).Interface()
@@ -100,14 +111,14 @@ func attempt(f func()) (err error) {
 	return nil
 }
 
-// fail is the handler of failures. It ends the spec, except in a function that attempt calls.
-func fail(message string, callerSkip ...int) {
-	skip := 1
+// fail ends the spec, except in a function that attempt calls. Its caller is the handler of failures.
+func fail(end func(message string, callerSkip ...int), message string, callerSkip ...int) {
+	skip := 2
 	if len(callerSkip) > 0 {
 		skip += callerSkip[0]
 	}
 	if !isAttempt() {
-		ginkgo.Fail(message, skip)
+		end(message, skip)
 		return
 	}
 	_, file, line, _ := runtime.Caller(skip)

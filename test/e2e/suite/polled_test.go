@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,20 +16,25 @@ import (
 	"github.com/onsi/gomega"
 )
 
-// poll calls test with a gomega like that of the suites, in simulated time, and returns the failures of the spec.
-func poll(t *testing.T, test func(context.Context, gomega.Gomega)) (failures []string) {
+// poll calls test like a spec, but in simulated time, and returns its failures and the files in which they happened.
+func poll(t *testing.T, test func(context.Context)) (failures []string) {
 	synctest.Test(t, func(t *testing.T) {
-		g := gomega.NewGomega(func(message string, _ ...int) { failures = append(failures, message) })
-		test(t.Context(), polling{g})
+		setUpGomega(func(message string, skip ...int) {
+			_, file, _, _ := runtime.Caller(skip[0] + 1)
+			failures = append(failures, filepath.Base(file)+": "+message)
+		})
+		test(t.Context())
 	})
 	return failures
 }
+
+var errRefused = errors.New("connection refused")
 
 // read fails until it was called for the given time, like Cluster.Run does.
 func read(calls *int, from, to int) string {
 	*calls++
 	if *calls >= from && *calls < to {
-		fail("connection refused")
+		gomega.Expect(errRefused).NotTo(gomega.HaveOccurred())
 	}
 	return "value"
 }
@@ -50,15 +57,15 @@ func TestAFailedReadInAPolledFunctionIsRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls int
-			failures := poll(t, func(ctx context.Context, g gomega.Gomega) {
-				g.Eventually(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.Equal("value"))
+			failures := poll(t, func(ctx context.Context) {
+				gomega.Eventually(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.Equal("value"))
 			})
 			if len(failures) > 0 || calls != 3 {
 				t.Errorf("after Eventually: %d calls, failures %q", calls, failures)
 			}
 			calls = 0
-			failures = poll(t, func(ctx context.Context, g gomega.Gomega) {
-				g.Consistently(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.Equal("value"))
+			failures = poll(t, func(ctx context.Context) {
+				gomega.Consistently(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.Equal("value"))
 			})
 			if len(failures) > 0 || calls < 4 {
 				t.Errorf("after Consistently: %d calls, failures %q", calls, failures)
@@ -68,16 +75,18 @@ func TestAFailedReadInAPolledFunctionIsRepeated(t *testing.T) {
 }
 
 func TestAReadThatAlwaysFailsIsNamed(t *testing.T) {
-	fails := func() string { fail("connection refused"); return "" }
+	// It names the line of the poll, and that of the read.
+	reported := regexp.MustCompile(`(?s)^polled_test\.go: .*polled_test\.go:\d+: .*connection refused`)
+	fails := func() string { gomega.Expect(errRefused).NotTo(gomega.HaveOccurred()); return "" }
 	for name, failures := range map[string][]string{
-		"Eventually": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Eventually(fails).WithTimeout(time.Minute).Should(gomega.BeEmpty())
+		"Eventually": poll(t, func(context.Context) {
+			gomega.Eventually(fails).WithTimeout(time.Minute).Should(gomega.BeEmpty())
 		}),
-		"Consistently": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Consistently(fails).WithTimeout(time.Minute).Should(gomega.BeEmpty())
+		"Consistently": poll(t, func(context.Context) {
+			gomega.Consistently(fails).WithTimeout(time.Minute).Should(gomega.BeEmpty())
 		}),
 	} {
-		if len(failures) != 1 || !strings.Contains(failures[0], "connection refused") {
+		if len(failures) != 1 || !reported.MatchString(failures[0]) {
 			t.Errorf("%s has failed with %q", name, failures)
 		}
 	}
@@ -86,17 +95,18 @@ func TestAReadThatAlwaysFailsIsNamed(t *testing.T) {
 func TestAConditionThatDoesNotHoldFails(t *testing.T) {
 	var calls int
 	for name, failures := range map[string][]string{
-		"Consistently": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Consistently(func() int { calls++; return calls }).WithTimeout(time.Minute).Should(gomega.BeNumerically("<", 9))
+		"Consistently": poll(t, func(context.Context) {
+			gomega.Consistently(func() int { calls++; return calls }).WithTimeout(time.Minute).Should(
+				gomega.BeNumerically("<", 9))
 		}),
-		"Consistently with Gomega": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Consistently(func(g gomega.Gomega) { g.Expect("a").To(gomega.Equal("b")) }).Should(gomega.Succeed())
+		"Consistently with Gomega": poll(t, func(context.Context) {
+			gomega.Consistently(func(g gomega.Gomega) { g.Expect("a").To(gomega.Equal("b")) }).Should(gomega.Succeed())
 		}),
-		"Eventually": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Eventually(func() error { return errors.New("never") }).WithTimeout(time.Minute).Should(gomega.Succeed())
+		"Eventually": poll(t, func(context.Context) {
+			gomega.Eventually(func() error { return errors.New("never") }).WithTimeout(time.Minute).Should(gomega.Succeed())
 		}),
-		"Eventually that stops": poll(t, func(_ context.Context, g gomega.Gomega) {
-			g.Eventually(func() string { gomega.StopTrying("no").Now(); return "" }).WithTimeout(time.Hour).Should(
+		"Eventually that stops": poll(t, func(context.Context) {
+			gomega.Eventually(func() string { gomega.StopTrying("no").Now(); return "" }).WithTimeout(time.Hour).Should(
 				gomega.Equal(""))
 		}),
 	} {

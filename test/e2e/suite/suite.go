@@ -14,7 +14,6 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/ginkgo/v2/types"
-	"github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
@@ -25,19 +24,12 @@ import (
 // first.
 var summary strings.Builder
 
-// pollingInterval is how often Eventually and Consistently call a function by default. Most calls start a program on a
-// node or kubectl, which take processor time and the lock of LVM from the product.
-const pollingInterval = time.Second
-
 // ResponseTimeout is the time limit for a response of a server, or a TLS handshake. It ends only what would never end.
 const ResponseTimeout = 2 * time.Minute
 
 // Run runs the specs of a package.
 func Run(t *testing.T, name string) {
-	gomega.RegisterFailHandler(fail)
-	gomega.SetDefaultEventuallyPollingInterval(pollingInterval)
-	gomega.SetDefaultConsistentlyPollingInterval(pollingInterval)
-	gomega.Default = polling{gomega.Default}
+	setUpGomega(ginkgo.Fail)
 	format.MaxLength = 0 // Failures are printed completely.
 	ginkgo.RunSpecs(t, name)
 	if t.Failed() {
