@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -407,32 +408,33 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 
 // The selected node of a claim changed before the first node answered.
 func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, offering("node1", nil), offering("node2", nil))
-	short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
-	defer cancel()
-	withFinalizer := func(lv *topolvmv1.LogicalVolume) {
-		if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
-			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
-			c.must(c.api.Update(context.Background(), lv))
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, offering("node1", nil), offering("node2", nil))
+		short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		withFinalizer := func(lv *topolvmv1.LogicalVolume) {
+			if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
+				lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+				c.must(c.api.Update(context.Background(), lv))
+			}
 		}
-	}
-	c.agent = withFinalizer
-	_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, "node1"))
-	wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
-	c.agent = func(lv *topolvmv1.LogicalVolume) {
-		if !lv.DeletionTimestamp.IsZero() {
-			lv.Finalizers = nil
-			c.must(c.api.Update(context.Background(), lv))
-			return
+		c.agent = withFinalizer
+		_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, "node1"))
+		wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
+		c.agent = func(lv *topolvmv1.LogicalVolume) {
+			if !lv.DeletionTimestamp.IsZero() {
+				lv.Finalizers = nil
+				c.must(c.api.Update(context.Background(), lv))
+				return
+			}
+			c.serve(lv)
 		}
-		c.serve(lv)
-	}
-	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
-	if err != nil || response.GetVolume().
-		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
-		t.Errorf("got %v, %v", response, err)
-	}
+		response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
+		if err != nil || response.GetVolume().
+			GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
+			t.Errorf("got %v, %v", response, err)
+		}
+	})
 }
 
 // If the agent has not seen the object, nothing was created, and another node can create the volume.
@@ -444,11 +446,9 @@ func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
 	}
 	for name, want := range map[string]codes.Code{"ready": codes.DeadlineExceeded, "silent": codes.ResourceExhausted,
 		"gone": codes.ResourceExhausted} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
 			c.agent = func(*topolvmv1.LogicalVolume) {}
-			// A quarter of the timeout remains for the response: enough on a busy machine too.
 			short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 			defer cancel()
 			_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, name))
@@ -530,40 +530,41 @@ func (failingReads) List(context.Context, client.ObjectList, ...client.ListOptio
 }
 
 func TestDeleteVolume(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t)
-	_, err := c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{})
-	wantCode(t, "no id", err, codes.InvalidArgument)
-	_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "nosuch"})
-	c.must(err)
-	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
-	c.must(err)
-	id := response.GetVolume().GetVolumeId()
-	c.server.Live = failingReads{c.api}
-	for _, id := range []string{id, "never-seen"} {
-		_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-		wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
-	}
-	c.server.Live = c.api
-	// The node is slow.
-	lv := c.get("pvc-1")
-	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
-	c.must(c.api.Update(t.Context(), lv))
-	c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
-	short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
-	defer cancel()
-	_, err = c.server.DeleteVolume(short, &csi.DeleteVolumeRequest{VolumeId: id})
-	wantCode(t, "in use", err, codes.DeadlineExceeded)
-	if !strings.Contains(err.Error(), "because") {
-		t.Errorf("the reason is missing: %v", err)
-	}
-	lv = c.get("pvc-1")
-	lv.Finalizers = nil
-	c.must(c.api.Update(t.Context(), lv))
-	for range 2 {
-		_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		_, err := c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{})
+		wantCode(t, "no id", err, codes.InvalidArgument)
+		_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "nosuch"})
 		c.must(err)
-	}
+		response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
+		c.must(err)
+		id := response.GetVolume().GetVolumeId()
+		c.server.Live = failingReads{c.api}
+		for _, id := range []string{id, "never-seen"} {
+			_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+			wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
+		}
+		c.server.Live = c.api
+		// The node is slow.
+		lv := c.get("pvc-1")
+		lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+		c.must(c.api.Update(t.Context(), lv))
+		c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
+		short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		_, err = c.server.DeleteVolume(short, &csi.DeleteVolumeRequest{VolumeId: id})
+		wantCode(t, "in use", err, codes.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "because") {
+			t.Errorf("the reason is missing: %v", err)
+		}
+		lv = c.get("pvc-1")
+		lv.Finalizers = nil
+		c.must(c.api.Update(t.Context(), lv))
+		for range 2 {
+			_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+			c.must(err)
+		}
+	})
 }
 
 func TestExpansion(t *testing.T) {
@@ -839,26 +840,27 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 
 // A call ended before the node answered. The capacity that the next call finds excludes the volume itself.
 func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}),
-		offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
-	c.agent = func(*topolvmv1.LogicalVolume) {}
-	for _, nodes := range [][]string{nil, {"node1", "node2"}} {
-		short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		_, err := c.server.CreateVolume(short, wanted("pvc-1", 90*mebi))
-		cancel()
-		wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
-		first := c.get("pvc-1")
-		c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)),
-			map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
-		short, cancel = context.WithTimeout(t.Context(), 4*time.Second)
-		_, err = c.server.CreateVolume(short, wanted("pvc-1", 90*mebi, nodes...))
-		cancel()
-		wantCode(t, "the same call again", err, codes.DeadlineExceeded)
-		if again := c.get("pvc-1"); again == nil || again.UID != first.UID {
-			t.Errorf("%v: got %v instead of %v", nodes, again, first)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}),
+			offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
+		c.agent = func(*topolvmv1.LogicalVolume) {}
+		for _, nodes := range [][]string{nil, {"node1", "node2"}} {
+			short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			_, err := c.server.CreateVolume(short, wanted("pvc-1", 90*mebi))
+			cancel()
+			wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
+			first := c.get("pvc-1")
+			c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)),
+				map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
+			short, cancel = context.WithTimeout(t.Context(), 4*time.Second)
+			_, err = c.server.CreateVolume(short, wanted("pvc-1", 90*mebi, nodes...))
+			cancel()
+			wantCode(t, "the same call again", err, codes.DeadlineExceeded)
+			if again := c.get("pvc-1"); again == nil || again.UID != first.UID {
+				t.Errorf("%v: got %v instead of %v", nodes, again, first)
+			}
 		}
-	}
+	})
 }
 
 // With immediate binding the request lists all nodes, in any order.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -77,26 +78,28 @@ func TestNoLogicalVolumeIsCreatedIfTheNodesCannotBeRead(t *testing.T) {
 // TestANewLogicalVolumeOfTheOnlyNodeIsNotGivenUp has the only node lost after the object was created, and checks that
 // the object stays: its agent may have created the logical volume without another write.
 func TestANewLogicalVolumeOfTheOnlyNodeIsNotGivenUp(t *testing.T) {
-	c := newCluster(t, readyNode("node1", corev1.ConditionTrue, "ssd"))
-	c.agent = func(*topolvmv1.LogicalVolume) {}
-	create := func() error {
-		short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
-		defer cancel()
-		_, err := c.server.CreateVolume(short, wanted("pvc-1", 40*mebi, "node1"))
-		return err
-	}
-	wantCode(t, "an agent that is slow", create(), codes.DeadlineExceeded)
-	node := &corev1.Node{}
-	c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, node))
-	node.Status.Conditions[0].Status = corev1.ConditionUnknown
-	c.must(c.api.Status().Update(t.Context(), node))
-	first := c.get("pvc-1")
-	if err := c.server.giveUp(t.Context(), first); err == nil {
-		t.Error("no error")
-	} else {
-		wantCode(t, "a node that is lost", err, codes.DeadlineExceeded)
-	}
-	if lv := c.get("pvc-1"); lv == nil || lv.UID != first.UID {
-		t.Errorf("got %+v", lv)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, readyNode("node1", corev1.ConditionTrue, "ssd"))
+		c.agent = func(*topolvmv1.LogicalVolume) {}
+		create := func() error {
+			short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+			defer cancel()
+			_, err := c.server.CreateVolume(short, wanted("pvc-1", 40*mebi, "node1"))
+			return err
+		}
+		wantCode(t, "an agent that is slow", create(), codes.DeadlineExceeded)
+		node := &corev1.Node{}
+		c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, node))
+		node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		c.must(c.api.Status().Update(t.Context(), node))
+		first := c.get("pvc-1")
+		if err := c.server.giveUp(t.Context(), first); err == nil {
+			t.Error("no error")
+		} else {
+			wantCode(t, "a node that is lost", err, codes.DeadlineExceeded)
+		}
+		if lv := c.get("pvc-1"); lv == nil || lv.UID != first.UID {
+			t.Errorf("got %+v", lv)
+		}
+	})
 }

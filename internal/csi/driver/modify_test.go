@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -121,23 +122,25 @@ func TestRequestsToModifyThatAreNotValid(t *testing.T) {
 
 // TestANodeThatDoesNotAnswerForLimits checks that the request remains, so that the next call completes it.
 func TestANodeThatDoesNotAnswerForLimits(t *testing.T) {
-	c := newCluster(t)
-	c.agent = c.limiting("")
-	id := c.volume(map[string]string{"readIOPS": "500"})
-	c.agent = func(*topolvmv1.LogicalVolume) {}
-	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Millisecond)
-	defer cancel()
-	_, err := c.server.ControllerModifyVolume(ctx, &csi.ControllerModifyVolumeRequest{VolumeId: id,
-		MutableParameters: map[string]string{"readIOPS": "9"}})
-	wantCode(t, "silent", err, codes.DeadlineExceeded)
-	if !strings.Contains(err.Error(), "node node1 has not answered") {
-		t.Errorf("got %v", err)
-	}
-	c.wantLimits("readIOPS=9", "readIOPS=500")
-	c.agent = c.limiting("")
-	c.changed("pvc-1")
-	c.must(c.modify(id, map[string]string{"readIOPS": "9"}))
-	c.wantLimits("readIOPS=9", "readIOPS=9")
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.agent = c.limiting("")
+		id := c.volume(map[string]string{"readIOPS": "500"})
+		c.agent = func(*topolvmv1.LogicalVolume) {}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := c.server.ControllerModifyVolume(ctx, &csi.ControllerModifyVolumeRequest{VolumeId: id,
+			MutableParameters: map[string]string{"readIOPS": "9"}})
+		wantCode(t, "silent", err, codes.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "node node1 has not answered") {
+			t.Errorf("got %v", err)
+		}
+		c.wantLimits("readIOPS=9", "readIOPS=500")
+		c.agent = c.limiting("")
+		c.changed("pvc-1")
+		c.must(c.modify(id, map[string]string{"readIOPS": "9"}))
+		c.wantLimits("readIOPS=9", "readIOPS=9")
+	})
 }
 
 // TestTheRefusalOfACallThatEnded checks that the refusal for a controller that ended before it reverted the request is
