@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 var update = flag.Bool("update", false, "write the golden files, and the page of docs/reference")
@@ -231,7 +232,7 @@ func runWith(t *testing.T, c client.Client, input string, steps []func(), args .
 			}
 			return ctx.Err()
 		}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a command that waits for too long fails
+	ctx, cancel := context.WithTimeout(t.Context(), limit.Hang) // a command that waits for too long fails
 	defer cancel()
 	var out, errOut bytes.Buffer
 	code := e.run(ctx, args, strings.NewReader(input), &out, &errOut)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +18,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 )
 
@@ -54,7 +54,7 @@ func TestTheEarlierDriverIsRegisteredUnderItsName(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- e.serve(ctx) }()
-		call, done := context.WithTimeout(t.Context(), 20*time.Second)
+		call, done := context.WithTimeout(t.Context(), limit.Hang)
 		info, err := registration.NewRegistrationClient(connect(t, e.registrar.Socket)).GetInfo(call,
 			&registration.InfoRequest{})
 		if err != nil || info.GetName() != lvmv1alpha1.EarlierDriverName || info.GetType() != registration.CSIPlugin ||

@@ -22,6 +22,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 const script = "plugin-entry.0123456789abcdef0123.min.js"
@@ -92,7 +93,7 @@ func writeCertificate(t *testing.T, folder, name string) []byte {
 func trusting(certificate []byte) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certificate)
-	return &http.Client{Timeout: 10 * time.Second,
+	return &http.Client{Timeout: limit.Hang,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableCompression: true,
 			ForceAttemptHTTP2: true}}
 }

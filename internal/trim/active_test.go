@@ -2,6 +2,7 @@ package trim
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 func of(size string) corev1.ResourceList {
@@ -166,16 +168,11 @@ func TestAnInformerHoldsWhatMoves(t *testing.T) {
 	runUntilSynced(t, informer)
 	holds := func(want ...string) {
 		t.Helper()
-		var got []string
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(
-			5 * time.Millisecond) {
-			got = informer.GetStore().ListKeys()
+		limit.Wait(t, "the informer holds "+strings.Join(want, " "), func() bool {
+			got := informer.GetStore().ListKeys()
 			slices.Sort(got)
-			if slices.Equal(got, want) {
-				return
-			}
-		}
-		t.Errorf("it holds %s, want %s", strings.Join(got, " "), want)
+			return slices.Equal(got, want)
+		})
 	}
 	holds("n/moves")
 	s.watch.Add(boundClaim("another"))
@@ -266,14 +263,7 @@ func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
 	runUntilSynced(t, informer)
 	knows := func(id, want string) {
 		t.Helper()
-		got := "?"
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) &&
-			got != want; time.Sleep(5 * time.Millisecond) {
-			got = volumes.Name(id)
-		}
-		if got != want {
-			t.Errorf("%s is %q, want %q", id, got, want)
-		}
+		limit.Wait(t, fmt.Sprintf("the name of %s is %q", id, want), func() bool { return volumes.Name(id) == want })
 	}
 	knows("id-listed", "listed")
 	knows("id-made", "")
@@ -306,7 +296,7 @@ func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 		for open {
 			_, open = <-w.ResultChan()
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(limit.Hang):
 		t.Error("it goes on")
 	}
 }

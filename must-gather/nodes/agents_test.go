@@ -2,12 +2,11 @@ package nodes
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,19 +41,17 @@ func TestAPodThatDoesNotServeIsToldOfAndDeleted(t *testing.T) {
 			"does not run: Pending, ImagePullBackOff no such image"},
 	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			c, core := withPods(test.status)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
 			for range 2 {
-				err := c.byPod(ctx, "node1", io.Discard)
+				err := c.byPod(t.Context(), "node1", io.Discard)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
-					t.Errorf("got %v, want %q", err, test.want)
+					t.Errorf("%s: got %v, want %q", name, err, test.want)
 				}
 			}
 			left, err := core.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{})
 			if err != nil || len(left.Items) != 0 {
-				t.Errorf("%d Pods are left, %v", len(left.Items), err)
+				t.Errorf("%s: %d Pods are left, %v", name, len(left.Items), err)
 			}
 		})
 	}

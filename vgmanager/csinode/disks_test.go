@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -191,12 +192,24 @@ func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
 	}
 }
 
-// TestAProgramGetsSIGTERMAtItsLimit checks that a program with a signal handler can end properly.
-func TestAProgramGetsSIGTERMAtItsLimit(t *testing.T) {
-	const line = `trap 'echo ended; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait`
-	_, code, err := nodeDisks{programs: host.NewLocal()}.run(t.Context(), 200*time.Millisecond, exits(0), "/bin/sh", "-c",
-		line)
-	if code != 3 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "ended") {
-		t.Errorf("got %d, %v", code, err)
-	}
+// hangingProgram runs until its context ends.
+type hangingProgram struct{}
+
+func (hangingProgram) RunAccepting(ctx context.Context, _ func(int) bool, _ string, _ ...string) ([]byte, int, error) {
+	<-ctx.Done()
+	return nil, 3, &host.Error{ExitCode: 3, Stdout: "pass\t1", Err: ctx.Err()}
+}
+
+// TestAProgramEndsAtItsLimit checks that the error has what the program printed until then.
+func TestAProgramEndsAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		_, code, err := nodeDisks{programs: hangingProgram{}}.run(t.Context(), time.Minute, exits(0), "e2fsck")
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("took %s", took)
+		}
+		if code != 3 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "pass 1") {
+			t.Errorf("got %d, %v", code, err)
+		}
+	})
 }

@@ -9,85 +9,88 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 func TestPulse(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "dev/block/8:48/device"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "dev/block/8:48/device/state"), []byte("offline\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	hang := make(chan struct{})
-	asked := make(chan string, 10)
-	p := NewPulse()
-	p.sysfs = dir
-	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-	p.read = func(b Beat) ([]byte, error) {
-		asked <- b.Path
-		switch b.Path {
-		case "bad":
-			return nil, errors.New("input/output error")
-		case "hangs":
-			<-hang
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, "dev/block/8:48/device"), 0o755); err != nil {
+			t.Fatal(err)
 		}
-		return nil, nil
-	}
-	devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
-	got := p.Check(t.Context(), devices)
-	if len(got) != 3 || got["8:0"] != nil || !strings.Contains(got["8:16"].Error(), "input/output error") ||
-		!strings.Contains(got["8:32"].Error(), "has not answered") ||
-		!strings.Contains(got["8:48"].Error(), "offline") {
-		t.Errorf("got %v", got)
-	}
-	// A device with a pending read is not read again.
-	if again := p.Check(t.Context(), devices); again["8:32"] == nil {
-		t.Errorf("got %v", again)
-	}
-	close(hang)
-	questions := map[string]int{}
-	for len(asked) > 0 {
-		questions[<-asked]++
-	}
-	if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
-		t.Errorf("asked %v", questions)
-	}
-	for end := time.Now().Add(10 * time.Second); len(p.reads.Late()) > 0 &&
-		time.Now().Before(end); time.Sleep(time.Millisecond) {
-	}
-	if late := p.reads.Late(); len(late) != 0 {
-		t.Errorf("questions stay open after their answers: %q", late)
-	}
+		if err := os.WriteFile(filepath.Join(dir, "dev/block/8:48/device/state"), []byte("offline\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hang := make(chan struct{})
+		asked := make(chan string, 10)
+		p := NewPulse()
+		p.sysfs = dir
+		p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
+		p.read = func(b Beat) ([]byte, error) {
+			asked <- b.Path
+			switch b.Path {
+			case "bad":
+				return nil, errors.New("input/output error")
+			case "hangs":
+				<-hang
+			}
+			return nil, nil
+		}
+		devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
+		got := p.Check(t.Context(), devices)
+		if len(got) != 3 || got["8:0"] != nil || !strings.Contains(got["8:16"].Error(), "input/output error") ||
+			!strings.Contains(got["8:32"].Error(), "has not answered") ||
+			!strings.Contains(got["8:48"].Error(), "offline") {
+			t.Errorf("got %v", got)
+		}
+		// A device with a pending read is not read again.
+		if again := p.Check(t.Context(), devices); again["8:32"] == nil {
+			t.Errorf("got %v", again)
+		}
+		close(hang)
+		questions := map[string]int{}
+		for len(asked) > 0 {
+			questions[<-asked]++
+		}
+		if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
+			t.Errorf("asked %v", questions)
+		}
+		synctest.Wait()
+		if late := p.reads.Late(); len(late) != 0 {
+			t.Errorf("questions stay open after their answers: %q", late)
+		}
+	})
 }
 
 func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
-	hang := make(chan struct{})
-	asked := make(chan struct{}, 100)
-	p := NewPulse()
-	p.sysfs = t.TempDir()
-	p.reads = bounded.New(50*time.Millisecond, math.MaxInt)
-	p.read = func(Beat) ([]byte, error) {
-		asked <- struct{}{}
-		<-hang
-		return nil, nil
-	}
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if got := p.Check(t.Context(), []Beat{{"8:0", "hangs"}}); got["8:0"] == nil {
-				t.Error("a device that does not answer is well")
-			}
-		})
-	}
-	all.Wait()
-	close(hang)
-	if len(asked) != 1 {
-		t.Errorf("asked %d times", len(asked))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		asked := make(chan struct{}, 100)
+		p := NewPulse()
+		p.sysfs = t.TempDir()
+		p.reads = bounded.New(50*time.Millisecond, math.MaxInt)
+		p.read = func(Beat) ([]byte, error) {
+			asked <- struct{}{}
+			<-hang
+			return nil, nil
+		}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if got := p.Check(t.Context(), []Beat{{"8:0", "hangs"}}); got["8:0"] == nil {
+					t.Error("a device that does not answer is well")
+				}
+			})
+		}
+		all.Wait()
+		close(hang)
+		if len(asked) != 1 {
+			t.Errorf("asked %d times", len(asked))
+		}
+	})
 }
 
 func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
@@ -99,24 +102,26 @@ func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
 }
 
 func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
-	hang := make(chan struct{})
-	p := NewPulse()
-	p.sysfs = t.TempDir()
-	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
-	p.read = func(b Beat) ([]byte, error) {
-		if b.Path == "hangs" {
-			<-hang
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		p := NewPulse()
+		p.sysfs = t.TempDir()
+		p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
+		p.read = func(b Beat) ([]byte, error) {
+			if b.Path == "hangs" {
+				<-hang
+			}
+			return nil, nil
 		}
-		return nil, nil
-	}
-	defer close(hang)
-	devices := []Beat{{"8:0", "hangs"}}
-	for i := range 50 {
-		devices = append(devices, Beat{NewNumber(9, uint32(i)), "well"})
-	}
-	if got := p.Check(t.Context(), devices); len(got) != 1 || got["8:0"] == nil {
-		t.Errorf("got %v", got)
-	}
+		defer close(hang)
+		devices := []Beat{{"8:0", "hangs"}}
+		for i := range 50 {
+			devices = append(devices, Beat{NewNumber(9, uint32(i)), "well"})
+		}
+		if got := p.Check(t.Context(), devices); len(got) != 1 || got["8:0"] == nil {
+			t.Errorf("got %v", got)
+		}
+	})
 }
 
 func TestPulseThatIsNotWaitedForSaysSo(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -313,30 +314,29 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 }
 
 func TestADeviceThatHangsIsAskedOnce(t *testing.T) {
-	k := example()
-	k.hangs = make(chan struct{})
-	r := newReader(t, k)
-	r.calls = bounded.New(200*time.Millisecond, 3)
-	for i := range 3 {
-		if got, err := r.Status(t.Context(), "254:1"); err == nil ||
-			!strings.Contains(err.Error(), "has not answered") {
-			t.Errorf("got %v, %v", got, err)
+	synctest.Test(t, func(t *testing.T) {
+		k := example()
+		k.hangs = make(chan struct{})
+		r := newReader(t, k)
+		r.calls = bounded.New(200*time.Millisecond, 3)
+		for i := range 3 {
+			if got, err := r.Status(t.Context(), "254:1"); err == nil ||
+				!strings.Contains(err.Error(), "has not answered") {
+				t.Errorf("got %v, %v", got, err)
+			}
+			if calls := k.calls.Load(); calls != 1 {
+				t.Errorf("round %d: %d questions for one device", i, calls)
+			}
 		}
-		if calls := k.calls.Load(); calls != 1 {
-			t.Errorf("round %d: %d questions for one device", i, calls)
+		if _, err := r.List(t.Context()); err != nil {
+			t.Errorf("the others: %v", err)
 		}
-	}
-	if _, err := r.List(t.Context()); err != nil {
-		t.Errorf("the others: %v", err)
-	}
-	close(k.hangs)
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := r.Status(t.Context(), "254:1"); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("it answers again, and is not asked: %v", err)
+		close(k.hangs)
+		synctest.Wait()
+		if _, err := r.Status(t.Context(), "254:1"); err != nil {
+			t.Errorf("it answers again, and is not asked: %v", err)
 		}
-	}
+	})
 }
 
 func TestTheContextEndsAQuestion(t *testing.T) {

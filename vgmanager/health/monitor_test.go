@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -192,31 +193,33 @@ func TestWhatCouldNotBeReadStaysAsItWas(t *testing.T) {
 }
 
 func TestDevicesThatDoNotAnswerHoldNothingUp(t *testing.T) {
-	w := newWatched()
-	w.rounds(t, 1)
-	w.failingLimit = time.Millisecond
-	release := make(chan struct{})
-	calls := 0
-	w.Options.Failing = func(context.Context) map[string]error {
-		calls++
-		<-release
-		return map[string]error{"8:0": errors.New("late")}
-	}
-	w.mapper.status["253:1"] = pool(50, 10, "ro")
-	w.rounds(t, 1)
-	if w.told != 1 || w.Snapshot().Pools["vg1-p-tpool"].Mode != "ro" {
-		t.Errorf("told %d times of the pool, which is %+v", w.told, w.Snapshot().Pools)
-	}
-	w.rounds(t, 2)
-	if w.told != 2 || w.Snapshot().Err == nil {
-		t.Errorf("told %d times, %v: three rounds saw no device", w.told, w.Snapshot().Err)
-	}
-	close(release)
-	w.failingLimit = 5 * time.Second
-	w.rounds(t, 1)
-	if calls != 1 || len(w.Failing()) != 1 {
-		t.Errorf("asked %d times, want once; failing are %v", calls, w.Failing())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched()
+		w.rounds(t, 1)
+		w.failingLimit = time.Millisecond
+		release := make(chan struct{})
+		calls := 0
+		w.Options.Failing = func(context.Context) map[string]error {
+			calls++
+			<-release
+			return map[string]error{"8:0": errors.New("late")}
+		}
+		w.mapper.status["253:1"] = pool(50, 10, "ro")
+		w.rounds(t, 1)
+		if w.told != 1 || w.Snapshot().Pools["vg1-p-tpool"].Mode != "ro" {
+			t.Errorf("told %d times of the pool, which is %+v", w.told, w.Snapshot().Pools)
+		}
+		w.rounds(t, 2)
+		if w.told != 2 || w.Snapshot().Err == nil {
+			t.Errorf("told %d times, %v: three rounds saw no device", w.told, w.Snapshot().Err)
+		}
+		close(release)
+		w.failingLimit = 5 * time.Second
+		w.rounds(t, 1)
+		if calls != 1 || len(w.Failing()) != 1 {
+			t.Errorf("asked %d times, want once; failing are %v", calls, w.Failing())
+		}
+	})
 }
 
 func TestProgressAloneIsNotTold(t *testing.T) {
@@ -309,21 +312,22 @@ func TestOnlyWhatHasAStateIsAsked(t *testing.T) {
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {
-	w := newWatched()
-	w.Interval = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- w.Start(ctx) }()
-	before := w.Snapshot().Time
-	for end := time.Now().Add(5 * time.Second); !w.Snapshot().Time.After(before); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("it makes no rounds")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWatched()
+		w.Interval = time.Millisecond
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		before := w.Snapshot().Time
+		time.Sleep(2 * w.Interval)
+		if !w.Snapshot().Time.After(before) {
+			t.Error("it makes no rounds")
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // BenchmarkRound runs a round with 1,000 thin volumes in one pool, without the time in the kernel.

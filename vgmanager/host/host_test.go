@@ -15,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // script writes an executable shell script and returns its path.
@@ -25,6 +27,37 @@ func script(t *testing.T, body string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// waits is the end of a script that is ready for a signal.
+const waits = `; sleep 120 >/dev/null 2>&1 & >"$0.ready"; wait`
+
+// timeLimit is a context whose time limit passes when it is canceled.
+type timeLimit struct{ context.Context }
+
+func (timeLimit) Deadline() (time.Time, bool) { return time.Now().Add(limit.Hang), true }
+
+func (l timeLimit) Err() error {
+	if l.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// limitWhenReady returns a context whose time limit passes when the script is ready for a signal.
+func limitWhenReady(t *testing.T, script string) context.Context {
+	t.Helper()
+	ctx, pass := context.WithCancel(t.Context())
+	go func() {
+		defer pass()
+		for ctx.Err() == nil {
+			if _, err := os.Stat(script + ".ready"); err == nil {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return timeLimit{ctx}
 }
 
 func TestLocalKeepsStdoutAndStderrApart(t *testing.T) {
@@ -49,10 +82,9 @@ func TestLocalGivesNoOutputOfAFailedCommand(t *testing.T) {
 }
 
 func TestLocalSendsSIGTERMAtTheTimeLimit(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	// The trap runs only for SIGTERM, so the text on stderr proves that SIGTERM was sent.
-	_, err := NewLocal().Run(ctx, script(t, "trap 'echo terminated >&2; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait"))
+	program := script(t, "trap 'kill $!; echo terminated >&2; exit 3' TERM"+waits)
+	_, err := NewLocal().Run(limitWhenReady(t, program), program)
 	failure := &Error{}
 	if !errors.As(err, &failure) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %v", err)
@@ -299,10 +331,8 @@ func TestRunReportingKeepsTheBeginningOfBothOutputs(t *testing.T) {
 }
 
 func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	out, _, err := NewLocal().RunAccepting(ctx, func(int) bool { return true },
-		script(t, "trap 'exit 8' TERM; echo data; sleep 10 >/dev/null 2>&1 & wait"))
+	program := script(t, "trap 'kill $!; exit 8' TERM; echo data"+waits)
+	out, _, err := NewLocal().RunAccepting(limitWhenReady(t, program), func(int) bool { return true }, program)
 	if out != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %q, %v", out, err)
 	}

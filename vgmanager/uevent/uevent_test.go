@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -137,69 +138,69 @@ func TestWhatCounts(t *testing.T) {
 }
 
 func TestABurstIsToldOnceAndAfterUdev(t *testing.T) {
-	n := newNode(t)
-	var told atomic.Int32
-	done := make(chan struct{}, 10)
-	n.l.Subscribe(func() { told.Add(1); done <- struct{}{} })
-	ctx, cancel := context.WithCancel(t.Context())
-	heard := make(chan struct{}, 1)
-	failed := make(chan error, 1)
-	ended := make(chan error, 1)
-	go func() { ended <- n.l.settle(ctx, heard, failed) }()
-	n.write("udev/queue", "")
-	n.disk("sdb", "8:16", "")
-	for range 5 {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		var told atomic.Int32
+		done := make(chan struct{}, 10)
+		n.l.Subscribe(func() { told.Add(1); done <- struct{}{} })
+		ctx, cancel := context.WithCancel(t.Context())
+		heard := make(chan struct{}, 1)
+		failed := make(chan error, 1)
+		ended := make(chan error, 1)
+		go func() { ended <- n.l.settle(ctx, heard, failed) }()
+		n.write("udev/queue", "")
+		n.disk("sdb", "8:16", "")
+		for range 5 {
+			heard <- struct{}{}
+		}
+		time.Sleep(5 * n.l.quiet)
+		if told.Load() != 0 {
+			t.Error("told while udev was at work")
+		}
+		if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		// A burst without a change.
 		heard <- struct{}{}
-	}
-	time.Sleep(5 * n.l.quiet)
-	if told.Load() != 0 {
-		t.Error("told while udev was at work")
-	}
-	if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
-		t.Fatal(err)
-	}
-	<-done
-	// A burst without a change.
-	heard <- struct{}{}
-	time.Sleep(5 * n.l.quiet)
-	if told.Load() != 1 {
-		t.Errorf("told %d times", told.Load())
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+		time.Sleep(5 * n.l.quiet)
+		if told.Load() != 1 {
+			t.Errorf("told %d times", told.Load())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestUdevThatTakesLongIsLookedAtAgain checks that what udev finds late is read, although the kernel sends no message
 // for it.
 func TestUdevThatTakesLongIsLookedAtAgain(t *testing.T) {
-	n := newNode(t)
-	n.l.longest = 3 * n.l.quiet
-	told := make(chan struct{}, 10)
-	n.l.Subscribe(func() { told <- struct{}{} })
-	ctx, cancel := context.WithCancel(t.Context())
-	heard := make(chan struct{}, 1)
-	failed := make(chan error, 1)
-	ended := make(chan error, 1)
-	go func() { ended <- n.l.settle(ctx, heard, failed) }()
-	n.write("udev/queue", "")
-	n.disk("sdb", "8:16", "")
-	heard <- struct{}{}
-	<-told // the time limit passed
-	n.disk("sdb", "8:16", "E:ID_FS_TYPE=ext4\n")
-	if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-told:
-	case <-time.After(10 * time.Second):
-		t.Error("what udev found out later was not told")
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.l.longest = 3 * n.l.quiet
+		told := make(chan struct{}, 10)
+		n.l.Subscribe(func() { told <- struct{}{} })
+		ctx, cancel := context.WithCancel(t.Context())
+		heard := make(chan struct{}, 1)
+		failed := make(chan error, 1)
+		ended := make(chan error, 1)
+		go func() { ended <- n.l.settle(ctx, heard, failed) }()
+		n.write("udev/queue", "")
+		n.disk("sdb", "8:16", "")
+		heard <- struct{}{}
+		<-told // the time limit passed
+		n.disk("sdb", "8:16", "E:ID_FS_TYPE=ext4\n")
+		if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
+			t.Fatal(err)
+		}
+		<-told
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestARecordThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {

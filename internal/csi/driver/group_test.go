@@ -492,16 +492,18 @@ func TestAnotherOperatorHasDecided(t *testing.T) {
 
 // TestAGroupThatLostASnapshotIsNotCompleted: the snapshot would be of another moment.
 func TestAGroupThatLostASnapshotIsNotCompleted(t *testing.T) {
-	w := newGroupWorld(t)
-	got, err := w.create(w.ids...)
-	w.must(err)
-	_, err = w.server.DeleteSnapshot(t.Context(),
-		&csi.DeleteSnapshotRequest{SnapshotId: got.GetSnapshots()[0].GetSnapshotId()})
-	w.must(err)
-	for range 2 {
-		_, err = w.create(w.ids...)
-		wantCode(t, "a lost snapshot", err, codes.Internal)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newGroupWorld(t)
+		got, err := w.create(w.ids...)
+		w.must(err)
+		_, err = w.server.DeleteSnapshot(t.Context(),
+			&csi.DeleteSnapshotRequest{SnapshotId: got.GetSnapshots()[0].GetSnapshotId()})
+		w.must(err)
+		for range 2 {
+			_, err = w.create(w.ids...)
+			wantCode(t, "a lost snapshot", err, codes.Internal)
+		}
+	})
 }
 
 func TestGroupControllerKilledAtEveryWrite(t *testing.T) {

@@ -5,12 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // refusingController is a CSI controller that refuses the expansion of a volume with the code that is its ID.
@@ -38,7 +39,7 @@ func TestAnEarlierVolumeThatIsNotServedYetIsExpandedLater(t *testing.T) {
 	}
 	defer func() { _ = connection.Close() }()
 	client := &earlierClient{&driverClient{connection: connection}}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit.Hang)
 	defer cancel()
 	for volume, want := range map[string]codes.Code{"id": codes.OK, "NotFound": codes.Unavailable,
 		"OutOfRange": codes.OutOfRange} {

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // identity is a CSI identity service.
@@ -68,7 +70,7 @@ func start(t *testing.T, run func(context.Context) error) func() error {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(limit.Hang):
 			t.Fatal("does not end")
 			return nil
 		}
@@ -127,7 +129,7 @@ func TestConnectionSurvivesTheServerAndCallsWaitForTheNextOne(t *testing.T) {
 	client := &driverClient{connection: connection}
 	for range 2 {
 		end := start(t, NewGRPCServer(newCSIServer(), socket).Start)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), limit.Hang)
 		size, nodeToo, err := client.Expand(ctx, "id", 1<<30, nil, nil)
 		if err != nil || size != 1<<30 || !nodeToo {
 			t.Errorf("size %d, node %v, error %v", size, nodeToo, err)
@@ -173,7 +175,7 @@ func kubelet(t *testing.T, socket string, status *registration.RegistrationStatu
 		t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), limit.Hang)
 	defer cancel()
 	client := registration.NewRegistrationClient(connection)
 	info, err := client.GetInfo(ctx, &registration.InfoRequest{})
@@ -238,7 +240,7 @@ func TestRefusalByTheKubeletEndsTheRegistrar(t *testing.T) {
 			!strings.Contains(err.Error(), "version not supported") {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(limit.Hang):
 		t.Error("goes on after a refusal")
 	}
 }

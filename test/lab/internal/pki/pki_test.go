@@ -6,7 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // folder returns a folder with an authority and a certificate named "x" for the hosts.
@@ -89,7 +90,7 @@ func handshake(t *testing.T, serverDir, clientDir, host string) error {
 		_, _ = conn.Write([]byte("x"))
 		_ = conn.Close()
 	}()
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", listener.Addr().String())
+	conn, err := (&net.Dialer{Timeout: limit.Hang}).Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // All tests share one reaper, because it waits for every child of the process.
@@ -20,7 +22,7 @@ func TestExitCodes(t *testing.T) {
 			}
 			select {
 			case <-child.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(limit.Hang):
 				t.Fatal("not reaped")
 			}
 			if child.Running() || child.ExitCode() != want {
@@ -61,7 +63,7 @@ func TestManyAtATime(t *testing.T) {
 	for _, c := range children {
 		select {
 		case <-c.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(limit.Hang):
 			t.Fatal("not reaped")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 func TestAKernelIsWokenUntilItEnds(t *testing.T) {
@@ -35,7 +37,7 @@ func TestAKernelIsWokenUntilItEnds(t *testing.T) {
 	close(done)
 	select {
 	case <-returned:
-	case <-time.After(time.Minute):
+	case <-time.After(limit.Hang):
 		t.Error("it goes on without a kernel")
 	}
 }
