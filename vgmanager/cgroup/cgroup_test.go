@@ -208,7 +208,7 @@ func TestLimitsOfADevice(t *testing.T) {
 func TestNamesOfCgroups(t *testing.T) {
 	for name, want := range map[string]string{
 		"kubepods": "", "kubepods.slice": "", "kubepods-burstable.slice": "", "burstable": "", "pod" + first: first,
-		"kubepods-besteffort-pod" + under(first) + ".slice": first, "podman": "man", "mypod" + first: "",
+		"kubepods-besteffort-pod" + under(first) + ".slice": first, "mypod" + first: "",
 	} {
 		if got := podOf(name); got != want {
 			t.Errorf("%s is Pod %q, want %q", name, got, want)
