@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // hung returns a device that is not suspended and whose reads do not end, because the device below is suspended.
@@ -22,16 +24,16 @@ func (l *lab) hung(name string) string {
 	return upper
 }
 
-// within fails the test if f does not return within limit.
-func within[T any](l *lab, limit time.Duration, what string, f func() T) T {
+// returns fails the test if f hangs.
+func returns[T any](l *lab, what string, f func() T) T {
 	l.Helper()
 	answer := make(chan T, 1)
 	go func() { answer <- f() }()
 	select {
 	case got := <-answer:
 		return got
-	case <-time.After(limit):
-		l.Fatalf("%s has not returned after %s", what, limit)
+	case <-time.After(limit.Hang):
+		l.Fatalf("%s has not returned after %s", what, limit.Hang)
 		panic("not reached")
 	}
 }
@@ -48,8 +50,8 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	if reasons := Explain(d, nil); len(reasons) != 0 {
 		t.Fatalf("something else is against the device: %v", reasons)
 	}
-	probe := func(d Device, limit time.Duration) []Reason {
-		return within(l, limit, "the probe of "+d.Name, func() []Reason { return l.n.Probe(t.Context(), d) })
+	probe := func(d Device) []Reason {
+		return returns(l, "the probe of "+d.Name, func() []Reason { return l.n.Probe(t.Context(), d) })
 	}
 	isUnknown := func(what string, reasons []Reason) {
 		t.Helper()
@@ -58,18 +60,19 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 			t.Errorf("%s: got %v", what, reasons)
 		}
 	}
-	isUnknown("the first probe", probe(d, 45*time.Second))
 	begun := time.Now()
-	isUnknown("the second probe", probe(d, 45*time.Second))
-	if time.Since(begun) > 5*time.Second {
-		t.Errorf("a device that is known not to answer was waited for again: %s", time.Since(begun))
+	isUnknown("the first probe", probe(d))
+	first := time.Since(begun)
+	isUnknown("the second probe", probe(d))
+	if second := time.Since(begun) - first; second > first/2 {
+		t.Errorf("a device that is known not to answer was waited for again: %s, and first %s", second, first)
 	}
-	if reasons := probe(other, 10*time.Second); len(reasons) != 0 {
+	if reasons := probe(other); len(reasons) != 0 {
 		t.Errorf("the other device: %v", reasons)
 	}
 	silent := func(want bool) {
 		t.Helper()
-		got := within(l, 25*time.Second, "the question who answers", func() map[string][]string {
+		got := returns(l, "the question who answers", func() map[string][]string {
 			got, err := l.n.Silent(t.Context())
 			l.ok(err)
 			return got
@@ -80,7 +83,7 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 		}
 	}
 	silent(true)
-	listed := within(l, 10*time.Second, "the list", func() []Device {
+	listed := returns(l, "the list", func() []Device {
 		list, err := l.n.List(t.Context())
 		l.ok(err)
 		return list
@@ -92,12 +95,6 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 		t.Errorf("it may be wiped: %v, %v", reasons, err)
 	}
 	l.sh("/usr/sbin/dmsetup", "resume", "dead-lower")
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if reasons := probe(d, 45*time.Second); len(reasons) == 0 {
-			silent(false)
-			return
-		} else if time.Now().After(end) {
-			t.Fatalf("it answers again: %v", reasons)
-		}
-	}
+	limit.Wait(t, "the device answers again", func() bool { return len(probe(d)) == 0 })
+	silent(false)
 }
