@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -73,8 +74,10 @@ func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
 }
 
 // config returns a Prometheus configuration for a ServiceMonitor (scrape_configs, in the format of the Prometheus
-// Operator: pkg/prometheus/promcfg.go). The discovered targets are in the file targets.
-func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules string) (map[string]any, error) {
+// Operator: pkg/prometheus/promcfg.go). The discovered targets are in the file targets. speed divides the intervals of
+// scrapes and evaluations.
+func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules string, speed int) (map[string]any,
+	error) {
 	var scrapes []any
 	for i := range m.Spec.Endpoints {
 		e := &m.Spec.Endpoints[i]
@@ -82,15 +85,23 @@ func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules s
 		if err != nil {
 			return nil, err
 		}
+		interval, err := divide(string(e.Interval), speed)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", monitorFile, err)
+		}
 		scrapes = append(scrapes, map[string]any{
 			"job_name": fmt.Sprintf("serviceMonitor/%s/%s/%d", m.Namespace, m.Name, i), "honor_labels": e.HonorLabels,
-			"scrape_interval": e.Interval, "metrics_path": e.Path, "scheme": e.Scheme, "tls_config": tls,
+			"scrape_interval": interval, "metrics_path": e.Path, "scheme": e.Scheme, "tls_config": tls,
 			"file_sd_configs": []any{map[string]any{"files": []string{targets}, "refresh_interval": "5s"}},
 			"relabel_configs": relabelings(m, e),
 		})
 	}
+	evaluation, err := divide("15s", speed)
+	if err != nil {
+		return nil, err
+	}
 	return map[string]any{
-		"global":         map[string]any{"evaluation_interval": "15s"},
+		"global":         map[string]any{"evaluation_interval": evaluation},
 		"rule_files":     []string{rules},
 		"scrape_configs": scrapes,
 	}, nil
@@ -144,8 +155,9 @@ func labelName(label string) string {
 	return string(name)
 }
 
-// rules returns the groups of the product's PrometheusRule as a Prometheus rule file.
-func rules(root string) ([]byte, error) {
+// rules returns the groups of the product's PrometheusRule as a Prometheus rule file. speed divides the durations for
+// which a condition must hold before its alert fires.
+func rules(root string, speed int) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(root, ruleFile))
 	if err != nil {
 		return nil, err
@@ -154,5 +166,39 @@ func rules(root string) ([]byte, error) {
 	if err := yaml.UnmarshalStrict(data, rule); err != nil {
 		return nil, fmt.Errorf("%s: %w", ruleFile, err)
 	}
+	if err := shorten(rule.Spec.Groups, speed); err != nil {
+		return nil, fmt.Errorf("%s: %w", ruleFile, err)
+	}
 	return yaml.Marshal(rule.Spec)
+}
+
+// shorten divides the durations for which a condition must hold before its alert fires. The ranges of expressions stay:
+// thresholds and predictions depend on them.
+func shorten(groups []monitoringv1.RuleGroup, speed int) error {
+	for i := range groups {
+		for j := range groups[i].Rules {
+			rule := &groups[i].Rules[j]
+			if rule.For == nil {
+				continue
+			}
+			divided, err := divide(string(*rule.For), speed)
+			if err != nil {
+				return fmt.Errorf("alert %s: %w", rule.Alert, err)
+			}
+			rule.For = &divided
+		}
+	}
+	return nil
+}
+
+// divide returns a part of a duration of Prometheus.
+func divide(duration string, by int) (monitoringv1.Duration, error) {
+	if by == 1 {
+		return monitoringv1.Duration(duration), nil
+	}
+	d, err := time.ParseDuration(duration)
+	if err != nil {
+		return "", err
+	}
+	return monitoringv1.Duration(fmt.Sprintf("%dms", d.Milliseconds()/int64(by))), nil
 }

@@ -139,6 +139,12 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 
 // Start starts Prometheus. authority is the result of Trust.
 func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prometheus, error) {
+	return StartFaster(ctx, cluster, authority, 1)
+}
+
+// StartFaster is Start with alerts that fire earlier: speed divides the durations for which their conditions must hold,
+// and the intervals of scrapes and evaluations. The scenarios of monitoring/rules check the exact durations.
+func StartFaster(ctx context.Context, cluster *story.Cluster, authority []byte, speed int) (*Prometheus, error) {
 	root, err := lab.Root()
 	if err != nil {
 		return nil, err
@@ -147,7 +153,7 @@ func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prom
 		return nil, err
 	}
 	dir := filepath.Join(cluster.Lab.State(), "prometheus")
-	found, err := write(ctx, cluster, root, dir, authority)
+	found, err := write(ctx, cluster, root, dir, authority, speed)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +200,8 @@ func (p *Prometheus) Stop() {
 }
 
 // write writes the files of Prometheus to a directory, and returns the discovery that updates its targets.
-func write(ctx context.Context, cluster *story.Cluster, root, dir string, authority []byte) (*discovery, error) {
+func write(ctx context.Context, cluster *story.Cluster, root, dir string, authority []byte, speed int) (*discovery,
+	error) {
 	certificate, key, err := ClientCertificate(ctx, cluster)
 	if err != nil {
 		return nil, err
@@ -208,7 +215,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 		"/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt": path("service-ca.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.crt":              path("tls.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.key":              path("tls.key"),
-	}, path("rules.yaml"))
+	}, path("rules.yaml"), speed)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +223,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 	if err != nil {
 		return nil, err
 	}
-	groups, err := rules(root)
+	groups, err := rules(root, speed)
 	if err != nil {
 		return nil, err
 	}
