@@ -341,9 +341,12 @@ func TestWhatIsNotAMetadataSnapshot(t *testing.T) {
 		"a root of another version": func(m image) { m.block(heldRoot)[40] = 1; m.seal(heldRoot, superblockXor) },
 		"a node of a tree":          func(m image) { m.node(heldRoot, flagLeaf, mappingSize, nil, nil) },
 		"a superblock of another block": func(m image) {
-			copy(m.block(3), m.block(heldRoot))
-			m.seal(3, superblockXor)
-			copy(m.block(heldRoot), m.block(3))
+			// In another image: Go 1.26 compiles a copy for s390x with an endless loop if its source begins where its
+			// destination ends.
+			other := slices.Clone(m)
+			copy(other.block(3), m.block(heldRoot))
+			other.seal(3, superblockXor)
+			copy(m.block(heldRoot), other.block(3))
 		},
 		"zeros": func(m image) { clear(m.block(heldRoot)) },
 	} {
