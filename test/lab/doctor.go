@@ -68,6 +68,8 @@ var testRequirements = []requirement{
 	{"/usr/share/fonts/truetype/wqy/wqy-microhei.ttc", "fonts-wqy-microhei", clusterMachineOnly},
 	// Commands in the documentation that tests run need it.
 	{"/usr/bin/jq", "jq", clusterMachineOnly},
+	// For hack/test-arches.
+	{"/usr/bin/qemu-s390x-static", "qemu-user-static", clusterMachineOnly},
 }
 
 // MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is true, for all tests.
