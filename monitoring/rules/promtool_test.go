@@ -33,6 +33,15 @@ func (s scene) step() time.Duration {
 	return time.Minute
 }
 
+// see has go test's cache see a file or folder that a child process reads: the result is not taken from the cache after
+// a change.
+func see(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Stat(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // play evaluates the rules with promtool, which is a part of Prometheus.
 func (s scene) play(t *testing.T) {
 	t.Helper()
@@ -40,6 +49,7 @@ func (s scene) play(t *testing.T) {
 	if err != nil {
 		t.Fatal("promtool is not there: run make packages (Debian's package prometheus)")
 	}
+	see(t, written)
 	rules, err := filepath.Abs(written)
 	if err != nil {
 		t.Fatal(err)

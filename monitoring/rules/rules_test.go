@@ -87,6 +87,7 @@ func TestRulesUseOnlyWhatThereIs(t *testing.T) {
 
 // Prometheus itself parses expressions and templates, and detects duplicate rules.
 func TestPrometheusTakesTheRules(t *testing.T) {
+	see(t, written)
 	out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "--lint=all", "--lint-fatal",
 		written).CombinedOutput()
 	if err != nil {
