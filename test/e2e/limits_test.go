@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// limitsIO limits the I/O of a block device by a VolumeAttributesClass, and changes the limits while a Pod runs. Classes
-// that are not valid change nothing.
+// limitsIO limits the I/O of a block device by a VolumeAttributesClass, and changes the limits while a Pod runs. A
+// class that is not valid changes nothing.
 func limitsIO(ctx SpecContext) {
 	for name, parameters := range map[string]map[string]string{
 		"slow":  {lvmv1alpha1.WriteBytesPerSecondParameter: "8Mi", lvmv1alpha1.ReadIOPSParameter: "500"},
@@ -29,8 +29,8 @@ func limitsIO(ctx SpecContext) {
 			DriverName: lvmv1alpha1.DriverName, Parameters: parameters})).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { cluster.Run(ctx, "delete", "vac", name) })
 	}
-	v := story.Volume{Namespace: namespace, Name: "limited", Class: "lvms-thick-ext4", Size: "100Mi", Attributes: "slow",
-		Block: true}
+	v := story.Volume{Namespace: namespace, Name: "limited", Class: "lvms-thick-ext4", Size: "100Mi", Block: true,
+		Attributes: "slow"}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
 	Expect(limitsOf(ctx, v)).To(MatchRegexp(`^\d+:\d+ rbps=max wbps=8388608 riops=500 wiops=max$`))

@@ -206,7 +206,8 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 			removeClass(ctx, "partial")
 			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 			Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
-			Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
+			Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(),
+				"the disk is blank again")
 			removeDisk(ctx, "node1", "partial")
 		}, NodeTimeout(10*time.Minute))
 
@@ -241,7 +242,8 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 	Describe("Nodes", Label("nodes"), func() {
 		It("continues with the standby operator when the node of the first one loses power", takesOver,
 			NodeTimeout(20*time.Minute))
-		It("keeps the volumes of a node that a device class no longer selects", leavesANode, NodeTimeout(20*time.Minute))
+		It("keeps the volumes of a node that a device class no longer selects", leavesANode,
+			NodeTimeout(20*time.Minute))
 		It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
 			NodeTimeout(16*time.Minute))
 	})

@@ -110,7 +110,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			mode = "FIPS mode on, Go Cryptographic Module v"
 		}
 		for _, workload := range []string{"deployment/lvms-operator", "daemonset/vg-manager"} {
-			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(ContainSubstring(mode), workload)
+			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(ContainSubstring(mode),
+				workload)
 		}
 	}, NodeTimeout(2*time.Minute))
 

@@ -41,12 +41,16 @@ func read(calls *int, from, to int) string {
 
 func TestAFailedReadInAPolledFunctionIsRepeated(t *testing.T) {
 	for name, test := range map[string]func(calls *int) any{
-		"a function":              func(calls *int) any { return func() string { return read(calls, 1, 3) } },
-		"a function with context": func(calls *int) any { return func(context.Context) string { return read(calls, 1, 3) } },
+		"a function": func(calls *int) any { return func() string { return read(calls, 1, 3) } },
+		"a function with context": func(calls *int) any {
+			return func(context.Context) string { return read(calls, 1, 3) }
+		},
 		"a function with arguments": func(calls *int) any {
 			return func(context.Context, ...string) string { return read(calls, 1, 3) }
 		},
-		"a function with an error": func(calls *int) any { return func() (string, error) { return read(calls, 1, 3), nil } },
+		"a function with an error": func(calls *int) any {
+			return func() (string, error) { return read(calls, 1, 3), nil }
+		},
 		"a function with Gomega": func(calls *int) any {
 			return func(g gomega.Gomega) string {
 				value := read(calls, 1, 3)
@@ -65,7 +69,8 @@ func TestAFailedReadInAPolledFunctionIsRepeated(t *testing.T) {
 			}
 			calls = 0
 			failures = poll(t, func(ctx context.Context) {
-				gomega.Consistently(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.Equal("value"))
+				gomega.Consistently(test(&calls)).WithContext(ctx).WithTimeout(time.Minute).Should(
+					gomega.Equal("value"))
 			})
 			if len(failures) > 0 || calls < 4 {
 				t.Errorf("after Consistently: %d calls, failures %q", calls, failures)
@@ -103,7 +108,8 @@ func TestAConditionThatDoesNotHoldFails(t *testing.T) {
 			gomega.Consistently(func(g gomega.Gomega) { g.Expect("a").To(gomega.Equal("b")) }).Should(gomega.Succeed())
 		}),
 		"Eventually": poll(t, func(context.Context) {
-			gomega.Eventually(func() error { return errors.New("never") }).WithTimeout(time.Minute).Should(gomega.Succeed())
+			gomega.Eventually(func() error { return errors.New("never") }).WithTimeout(time.Minute).Should(
+				gomega.Succeed())
 		}),
 		"Eventually that stops": poll(t, func(context.Context) {
 			gomega.Eventually(func() string { gomega.StopTrying("no").Now(); return "" }).WithTimeout(time.Hour).Should(
