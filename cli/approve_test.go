@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 const fingerprint = "v1-0123456789abcdef0123456789abcdef"
@@ -95,10 +96,13 @@ func TestADeviceIsApprovedAfterAQuestion(t *testing.T) {
 	want := v1alpha1.LVMDeviceApprovalSpec{NodeName: "worker-1", DeviceClassName: "vg1",
 		Device: "/dev/disk/by-id/wwn-0x3", Fingerprint: fingerprint, ApprovedBy: "ann"}
 	approvals := approvalsIn(t, c)
-	if got.code != 0 || len(approvals) != 1 || approvals[0].Spec != want || approvals[0].Namespace != "storage" ||
-		approvals[0].Name != "worker-1-vg1-0123456789ab" {
-		t.Errorf("got %+v, %+v", got, approvals)
+	expect.Equal(t, "code", got.code, 0)
+	if len(approvals) != 1 {
+		t.Fatalf("got %+v, %+v", got, approvals)
 	}
+	expect.Equal(t, "approvals[0].Spec", approvals[0].Spec, want)
+	expect.Equal(t, "approvals[0].Namespace", approvals[0].Namespace, "storage")
+	expect.Equal(t, "approvals[0].Name", approvals[0].Name, "worker-1-vg1-0123456789ab")
 	if got := run(t, c, append(args, "--yes")...); got.code != 0 || !strings.Contains(got.out, "already exists: ann") ||
 		len(approvalsIn(t, c)) != 1 {
 		t.Errorf("again: got %+v", got)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // reviewObjects are an LVMCluster and two nodes with a blank disk at different paths.
@@ -80,22 +80,33 @@ func TestInitCreatesTheDeviceClassAndTheApprovals(t *testing.T) {
 		t.Errorf("the answer no: got %+v", got)
 	}
 	dry := run(t, c, append(args, "--dry-run")...)
-	if dry.code != 0 || classNamed(t, c, "data") != nil || len(approvalsIn(t, c)) > 0 ||
-		strings.Count(dry.out, "kind: LVMDeviceApproval") != 2 || !strings.Contains(dry.out, "approval: Required") {
+	expect.Equal(t, "code", dry.code, 0)
+	if classNamed(t, c, "data") != nil {
 		t.Errorf("a dry run: got %+v", dry)
 	}
+	if len(approvalsIn(t, c)) > 0 {
+		t.Errorf("a dry run: got %+v", dry)
+	}
+	expect.Equal(t, `Count(dry.out, "kind: LVMDeviceApproval")`, strings.Count(dry.out, "kind: LVMDeviceApproval"), 2)
+	expect.Contains(t, "out", dry.out, "approval: Required")
 	got := runWith(t, c, "yes\n", nil, args...)
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	golden(t, "init.yes", got.out)
 	class := classNamed(t, c, "data")
-	if class == nil || class.Approval != v1alpha1.ApprovalRequired || class.ThinPoolConfig.Name != "pool" ||
-		len(class.DeviceSelectors) != 2 ||
-		!slices.Equal(class.DeviceSelectors[1].Paths, []v1alpha1.DevicePath{"/dev/disk/by-id/wwn-0x4"}) ||
-		class.DeviceSelectors[1].NodeSelector.NodeSelectorTerms[0].MatchFields[0].Values[0] != "worker-2" {
-		t.Errorf("got %+v", class)
+	if class == nil {
+		t.Fatalf("got %+v", class)
 	}
+	expect.Equal(t, "Approval", class.Approval, v1alpha1.ApprovalRequired)
+	expect.Equal(t, "ThinPoolConfig.Name", class.ThinPoolConfig.Name, "pool")
+	if len(class.DeviceSelectors) != 2 {
+		t.Fatalf("got %+v", class)
+	}
+	expect.Slice(t, "DeviceSelectors[1].Paths", class.DeviceSelectors[1].Paths,
+		[]v1alpha1.DevicePath{"/dev/disk/by-id/wwn-0x4"})
+	expect.Equal(t, "DeviceSelectors[1].NodeSelector.NodeSelectorTerms[0].MatchFields[0].Values[0]",
+		class.DeviceSelectors[1].NodeSelector.NodeSelectorTerms[0].MatchFields[0].Values[0], "worker-2")
 	approvals := approvalsIn(t, c)
 	if len(approvals) != 2 || approvals[0].Spec.DeviceClassName != "data" || approvals[0].Spec.ApprovedBy != "ann" {
 		t.Errorf("got %+v", approvals)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // persistentVolumeOf returns a PersistentVolume of a driver for a claim, on the node worker-1.
@@ -97,9 +98,13 @@ func TestVolumesToMigrate(t *testing.T) {
 		for _, pv := range got {
 			names = append(names, pv.Name)
 		}
-		if strings.Join(names, " ") != test.want || (err != nil) != (test.says != "") ||
-			err != nil && !strings.Contains(err.Error(), test.says) ||
-			!strings.Contains(strings.Join(notes, " "), test.note) || len(notes) > 0 && test.note == "" {
+		expect.Equal(t, name+`: Join(names, " ")`, strings.Join(names, " "), test.want)
+		expect.Equal(t, name+": err != nil", err != nil, test.says != "")
+		if err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: got %v, %v, %v", name, names, notes, err)
+		}
+		expect.Contains(t, name+`: Join(notes, " ")`, strings.Join(notes, " "), test.note)
+		if len(notes) > 0 && test.note == "" {
 			t.Errorf("%s: got %v, %v, %v", name, names, notes, err)
 		}
 	}
@@ -166,11 +171,11 @@ func setPV(t *testing.T, c client.Client, name string, edit func(*corev1.Persist
 func TestMigrationsAreRequestedAfterAQuestion(t *testing.T) {
 	c := fakeReader(nil, earlierVolumes()...)
 	got := run(t, c, "migrate", "--all", "--dry-run")
-	if got.code != 0 || requestedIn(t, c) != "" || !strings.Contains(got.out, "uid: uid-pvc-1") ||
-		!strings.Contains(got.out, "\n---\n# merge patch of PersistentVolume pvc-2\n") ||
-		!strings.Contains(got.err, "pvc-1 of the claim shop/data: 20Gi on node worker-1") {
-		t.Errorf("a dry run: got %+v", got)
-	}
+	expect.Equal(t, "code", got.code, 0)
+	expect.Equal(t, "requestedIn(t, c)", requestedIn(t, c), "")
+	expect.Contains(t, "out", got.out, "uid: uid-pvc-1")
+	expect.Contains(t, "out", got.out, "\n---\n# merge patch of PersistentVolume pvc-2\n")
+	expect.Contains(t, "err", got.err, "pvc-1 of the claim shop/data: 20Gi on node worker-1")
 	if got := run(t, c, "migrate", "--all"); got.code != exitError || requestedIn(t, c) != "" ||
 		!strings.Contains(got.err, "no terminal") {
 		t.Errorf("no terminal: got %+v", got)
@@ -202,12 +207,11 @@ func TestAMigrationIsFollowed(t *testing.T) {
 	done := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = v1alpha1.DriverName }
 	steps := []func(){setPV(t, c, "pvc-1", blocked), setPV(t, c, "pvc-2", done), func() {}}
 	got := runWith(t, c, "", steps, "migrate", "--all", "--yes")
-	if got.code != exitProblems || !strings.Contains(got.out, "web/cache: migrated") ||
-		!strings.Contains(got.out, "shop/data: blocked: Pod shop/db uses claim shop/data") ||
-		!strings.Contains(got.err, "1 migration is blocked") ||
-		!strings.Contains(got.err, "kubectl annotate persistentvolume pvc-1 lvm.topolvm.io/migrate-") {
-		t.Errorf("got %+v", got)
-	}
+	expect.Equal(t, "code", got.code, exitProblems)
+	expect.Contains(t, "out", got.out, "web/cache: migrated")
+	expect.Contains(t, "out", got.out, "shop/data: blocked: Pod shop/db uses claim shop/data")
+	expect.Contains(t, "err", got.err, "1 migration is blocked")
+	expect.Contains(t, "err", got.err, "kubectl annotate persistentvolume pvc-1 lvm.topolvm.io/migrate-")
 	// The same command again: the message of the first attempt is not mistaken for a new one.
 	steps = []func(){setPV(t, c, "pvc-1", done), func() {}}
 	got = runWith(t, c, "", steps, "migrate", "--all", "--yes")

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // cluster is a fake API server whose LVMRecoveries a test changes as the node agent would.
@@ -114,7 +115,8 @@ func (c *cluster) approvedPlan() string {
 	return ""
 }
 
-func expect(t *testing.T, got result, code int, texts ...string) {
+// prints checks the exit code of a command, and parts of its output.
+func prints(t *testing.T, got result, code int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(got.out+got.err, text) {
@@ -140,17 +142,19 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 			c.report(status)()
 		}, c.report(succeeded)}
 	got := runWith(t, c, "y\nyes\n", steps, repair...)
-	expect(t, got, 0, "An LVMRecovery with the action RepairThinPool is created in the namespace storage",
+	prints(t, got, 0, "An LVMRecovery with the action RepairThinPool is created in the namespace storage",
 		"Create the LVMRecovery? [y/N]: ", "08:15:30 the node agent of worker-1 has not read the LVMRecovery yet",
 		"Preparing: waits for Pod x", "Plan good of LVMRecovery storage/worker-1-vg1-", "No volume is lost.",
 		"Approve the plan? [y/N]: ", "The plan good was approved.", "Running: repairs", "has ended: the pool was "+
 			"repaired")
 	want := v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", ApprovedPlan: "good",
 		Action: v1alpha1.RecoveryRepairThinPool}
-	if r := c.recovery(); r.Spec.Action != want.Action || r.Spec.NodeName != want.NodeName ||
-		r.Spec.DeviceClassName != want.DeviceClassName || r.Namespace != "storage" || c.writes != 2 {
-		t.Errorf("got %+v, %d writes", r.Spec, c.writes)
-	}
+	r := c.recovery()
+	expect.Equal(t, "Spec.Action", r.Spec.Action, want.Action)
+	expect.Equal(t, "Spec.NodeName", r.Spec.NodeName, want.NodeName)
+	expect.Equal(t, "Spec.DeviceClassName", r.Spec.DeviceClassName, want.DeviceClassName)
+	expect.Equal(t, "Namespace", r.Namespace, "storage")
+	expect.Equal(t, "writes", c.writes, 2)
 }
 
 func TestYesAloneNeverApprovesALoss(t *testing.T) {
@@ -158,7 +162,7 @@ func TestYesAloneNeverApprovesALoss(t *testing.T) {
 		{ID: "x", DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "a"}}}} {
 		c := newCluster(t, healthyObjects("storage")...)
 		got := runWith(t, c, "", []func(){c.report(awaiting(plan))}, append(repair, "--yes")...)
-		expect(t, got, exitNeedsApproval, "error: the plan is not approved:", "--yes --approve-plan "+plan.ID,
+		prints(t, got, exitNeedsApproval, "error: the plan is not approved:", "--yes --approve-plan "+plan.ID,
 			"kubectl -n storage delete lvmrecovery worker-1-vg1-")
 		if c.approvedPlan() != "" || c.recovery() == nil {
 			t.Errorf("approved %q", c.approvedPlan())
@@ -170,10 +174,10 @@ func TestTheSecondRunApprovesThePlanByItsID(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	runWith(t, c, "", []func(){c.report(awaiting(losing))}, append(repair, "--yes")...)
 	got := runWith(t, c, "", nil, append(repair, "--yes", "--approve-plan", "other")...)
-	expect(t, got, exitNeedsApproval, "exists already. Continuing with it.", "--approve-plan other is not the "+
+	prints(t, got, exitNeedsApproval, "exists already. Continuing with it.", "--approve-plan other is not the "+
 		"current plan")
 	got = runWith(t, c, "", []func(){c.report(succeeded)}, append(repair, "--yes", "--approve-plan", "bad1")...)
-	expect(t, got, 0, "exists already. Continuing with it.", "The plan bad1 was approved.", "has ended")
+	prints(t, got, 0, "exists already. Continuing with it.", "The plan bad1 was approved.", "has ended")
 	if c.approvedPlan() != "bad1" {
 		t.Errorf("approved %q", c.approvedPlan())
 	}
@@ -184,7 +188,7 @@ func TestALossIsApprovedByTypingTheIDOfThePlan(t *testing.T) {
 		"bad1": 0} {
 		c := newCluster(t, healthyObjects("storage")...)
 		got := runWith(t, c, "y\n"+answer+"\n", []func(){c.report(awaiting(losing)), c.report(succeeded)}, repair...)
-		expect(t, got, code, "Data can be lost: 1 volume is lost. To approve the plan, type its ID: ")
+		prints(t, got, code, "Data can be lost: 1 volume is lost. To approve the plan, type its ID: ")
 		if (c.approvedPlan() == "bad1") != (code == 0) {
 			t.Errorf("%q: approved %q", answer, c.approvedPlan())
 		}
@@ -204,7 +208,7 @@ func TestAPlanThatChangesIsShownAndAskedForAgain(t *testing.T) {
 			c := newCluster(t, healthyObjects("storage")...)
 			change(c)
 			got := runWith(t, c, "y\nbad1\nno\n", []func(){c.report(awaiting(losing))}, repair...)
-			expect(t, got, exitNeedsApproval, "The plan has changed in the meantime. Nothing was approved.",
+			prints(t, got, exitNeedsApproval, "The plan has changed in the meantime. Nothing was approved.",
 				"Plan bad2 of LVMRecovery", "2 volumes are LOST", "2 volumes are lost. To approve the plan, type its "+
 					"ID: ")
 			if c.approvedPlan() != "" {
@@ -230,16 +234,16 @@ func TestAPlanThatChangesAfterTheApprovalIsAskedForAgain(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", []func(){c.report(awaiting(losing)), c.report(awaiting(losingMore))},
 		append(repair, "--yes", "--approve-plan", "bad1")...)
-	expect(t, got, exitNeedsApproval, "The plan bad1 was approved.", "--approve-plan bad1 is not the current plan, "+
+	prints(t, got, exitNeedsApproval, "The plan bad1 was approved.", "--approve-plan bad1 is not the current plan, "+
 		"which is bad2")
 }
 
 func TestWithoutATerminalNothingIsCreated(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", nil, repair...)
-	expect(t, got, exitError, "nothing was changed: there is no terminal to ask on")
+	prints(t, got, exitError, "nothing was changed: there is no terminal to ask on")
 	got = runWith(t, c, "n\n", nil, repair...)
-	expect(t, got, exitError, "nothing was changed, because the answer was not yes")
+	prints(t, got, exitError, "nothing was changed, because the answer was not yes")
 	if c.recovery() != nil || c.writes != 0 {
 		t.Error("something was written")
 	}
@@ -273,7 +277,7 @@ spec:
 func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", []func(){c.report(rejected)}, append(repair, "--yes")...)
-	expect(t, got, exitProblems, "error: the request cannot be carried out: the action RepairThinPool does not help "+
+	prints(t, got, exitProblems, "error: the request cannot be carried out: the action RepairThinPool does not help "+
 		"on the device class vg1 on node worker-1 now: nothing to repair. LVMRecovery storage/worker-1-vg1-", "was "+
 		"deleted again")
 	if c.recovery() != nil {
@@ -283,7 +287,7 @@ func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 	existing.Name, existing.Status = "mine", rejected
 	c = newCluster(t, append(healthyObjects("storage"), existing)...)
 	got = runWith(t, c, "", nil, append(repair, "--yes")...)
-	expect(t, got, exitProblems, "LVMRecovery storage/mine stays", "kubectl -n storage delete lvmrecovery mine")
+	prints(t, got, exitProblems, "LVMRecovery storage/mine stays", "kubectl -n storage delete lvmrecovery mine")
 	if c.recovery() == nil {
 		t.Error("an LVMRecovery of somebody else was deleted")
 	}
@@ -292,7 +296,7 @@ func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 func TestAnotherOpenRecoveryIsNamed(t *testing.T) {
 	c := newCluster(t, brokenObjects("storage")...)
 	got := runWith(t, c, "", nil, "trim", "--node", "worker-2", "--yes")
-	expect(t, got, exitError, "LVMRecovery storage/lost-disk (action RemoveLostDevices) of the device class vg1 on "+
+	prints(t, got, exitError, "LVMRecovery storage/lost-disk (action RemoveLostDevices) of the device class vg1 on "+
 		"node worker-2 has not ended: the plan a1b2 awaits approval.", "kubectl -n storage delete lvmrecovery "+
 		"lost-disk")
 	if c.writes != 0 {
@@ -305,7 +309,7 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 	clean := v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable, Message: "no errors were found",
 		CompletionTime: ptr.To(metav1.NewTime(now))}
 	check := strings.Fields("check --claim shop/data --yes")
-	expect(t, runWith(t, c, "", []func(){c.report(clean)}, check...), 0, "has ended: no errors were found")
+	prints(t, runWith(t, c, "", []func(){c.report(clean)}, check...), 0, "has ended: no errors were found")
 	r := c.recovery()
 	if strings.Join(r.Spec.Volumes, " ") != "id-pvc-1" || r.Spec.NodeName != "worker-1" ||
 		r.Spec.DeviceClassName != "vg1" {
@@ -313,7 +317,7 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 	}
 	r.Status.CompletionTime = nil // it has not ended yet, so the next run continues it
 	c.report(r.Status)()
-	expect(t, runWith(t, c, "", nil, check...), exitProblems, "Continuing with it")
+	prints(t, runWith(t, c, "", nil, check...), exitProblems, "Continuing with it")
 }
 
 func TestVolumesOfClaims(t *testing.T) {
@@ -336,7 +340,7 @@ func TestVolumesOfClaims(t *testing.T) {
 		"repair --node worker-1 extra --yes":          `unknown command "extra"`,
 		"orphans delete --node worker-9 --volume abc": "node worker-9 has no LVMVolumeGroupNodeStatus",
 	} {
-		expect(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
+		prints(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("something was written")
@@ -346,7 +350,7 @@ func TestVolumesOfClaims(t *testing.T) {
 func TestWithoutWaitTheCommandEndsAfterTheApproval(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes", "--wait=false")...)
-	expect(t, got, 0, "The plan good was approved.", "continues without this command")
+	prints(t, got, 0, "The plan good was approved.", "continues without this command")
 	if c.approvedPlan() != "good" {
 		t.Errorf("approved %q", c.approvedPlan())
 	}
@@ -355,7 +359,7 @@ func TestWithoutWaitTheCommandEndsAfterTheApproval(t *testing.T) {
 func TestTheTimeout(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", nil, append(repair, "--yes", "--timeout", "20ms")...)
-	expect(t, got, exitTimeout, "error: the time of --timeout is over: LVMRecovery storage/worker-1-vg1-", "has not "+
+	prints(t, got, exitTimeout, "error: the time of --timeout is over: LVMRecovery storage/worker-1-vg1-", "has not "+
 		"read the LVMRecovery yet", "run the command again. Check that the vg-manager Pod of the node runs.")
 }
 
@@ -365,7 +369,7 @@ func TestFailedReads(t *testing.T) {
 	c.getErrors = []error{broken, broken}
 	got := runWith(t, c, "", []func(){func() {}, func() {}, c.report(awaiting(harmless)), c.report(succeeded)},
 		append(repair, "--yes")...)
-	expect(t, got, 0, "warning: cannot get LVMRecovery storage/worker-1-vg1-", "connection refused. Trying again.")
+	prints(t, got, 0, "warning: cannot get LVMRecovery storage/worker-1-vg1-", "connection refused. Trying again.")
 
 	// A read that fails for a long time, or before the approval, approves nothing.
 	for name, failing := range map[string][]error{"always": {broken, broken, broken, broken, broken, broken, broken},
@@ -374,14 +378,14 @@ func TestFailedReads(t *testing.T) {
 		c = newCluster(t, healthyObjects("storage")...)
 		c.getErrors = failing
 		got = runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes")...)
-		expect(t, got, exitError, "cannot get LVMRecovery")
+		prints(t, got, exitError, "cannot get LVMRecovery")
 		if c.approvedPlan() != "" {
 			t.Errorf("%s: a plan was approved", name)
 		}
 	}
 	for _, resource := range []string{nodeStatusesResource, recoveriesResource} {
 		reader := fakeReader(failing(resource, broken), healthyObjects("storage")...)
-		expect(t, runWith(t, reader, "", nil, append(repair, "--yes")...), exitError, "cannot list "+resource)
+		prints(t, runWith(t, reader, "", nil, append(repair, "--yes")...), exitError, "cannot list "+resource)
 	}
 }
 
@@ -392,7 +396,7 @@ func TestARecoveryThatIsDeletedMeanwhileIsNoSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}}, append(repair, "--yes")...)
-	expect(t, got, exitError, "was deleted in the meantime, so the recovery was canceled")
+	prints(t, got, exitError, "was deleted in the meantime, so the recovery was canceled")
 }
 
 func TestFailedWritesNameThePermission(t *testing.T) {
@@ -406,7 +410,7 @@ func TestFailedWritesNameThePermission(t *testing.T) {
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return err
 			}})
-		expect(t, runWith(t, c, "", nil, append(repair, "--yes")...), exitError, want)
+		prints(t, runWith(t, c, "", nil, append(repair, "--yes")...), exitError, want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var at = target{namespace: "storage", node: "worker-1", class: "vg1"}
@@ -181,7 +182,7 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 		}
 		c := newCluster(t, append(healthyObjects("storage"), open)...)
 		got := runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...)
-		expect(t, got, 0, "storage/mine exists already: the "+
+		prints(t, got, 0, "storage/mine exists already: the "+
 			"plan good awaits approval.", "path: /spec/approvedPlan")
 	}
 	many := recoveryRequest{action: v1alpha1.RecoveryDeleteOrphans, at: at, volumes: strings.Split("abcdef", "")}.object()
@@ -215,11 +216,11 @@ func TestTheTargetIsUnambiguous(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := newTarget(nodes, test.flags)
-			if test.err == "" && (err != nil || got.class != test.class || got.namespace != "storage" || got.group() == nil) {
-				t.Errorf("got %+v, %v", got, err)
-			}
-			if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("got %v", err)
+			expect.Error(t, "the target", err, test.err)
+			if err == nil {
+				expect.Equal(t, "class", got.class, test.class)
+				expect.Equal(t, "namespace", got.namespace, "storage")
+				expect.NotZero(t, "group()", got.group())
 			}
 		})
 	}

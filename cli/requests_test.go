@@ -269,7 +269,7 @@ func TestADrainFromTheRequestToItsEnd(t *testing.T) {
 	drain := strings.Fields("drain --node worker-1 --device /dev/sdb")
 	got := runWith(t, c, "yes\n", []func(){c.setState(v1alpha1.PhysicalVolumeDraining),
 		c.setState(v1alpha1.PhysicalVolumeDrained)}, drain...)
-	expect(t, got, 0, "The device class vg1 in LVMCluster storage/lvmcluster is changed:\n  + deviceRequests: {node: "+
+	prints(t, got, 0, "The device class vg1 in LVMCluster storage/lvmcluster is changed:\n  + deviceRequests: {node: "+
 		"worker-1, device: pv-b, action: Drain}\n- 60Gi of data is moved to the other devices", "Change the "+
 		"LVMCluster? [y/N]: ", "/dev/sdb: Draining: as tested", "/dev/sdb: Drained: as tested", "Done: device /dev/sdb")
 	want := []v1alpha1.DeviceRequest{request("pv-b", v1alpha1.DeviceActionDrain)}
@@ -278,7 +278,7 @@ func TestADrainFromTheRequestToItsEnd(t *testing.T) {
 	}
 	writes := c.writes
 	got = runWith(t, c, "", nil, drain...)
-	expect(t, got, 0, "already has this for the device class vg1 on node worker-1. Nothing is changed.", "Done: device")
+	prints(t, got, 0, "already has this for the device class vg1 on node worker-1. Nothing is changed.", "Done: device")
 	if c.writes != writes {
 		t.Error("the second call writes")
 	}
@@ -305,7 +305,7 @@ func TestEachDeviceCommandWritesItsRequest(t *testing.T) {
 			c.setState(v1alpha1.PhysicalVolumeDraining)()
 			got := runWith(t, c, "", []func(){c.setState(test.state), func() {}},
 				append(strings.Fields(test.args), "--node", "worker-1", "--yes")...)
-			expect(t, got, 0, "LVMCluster storage/lvmcluster was changed.", "Done: device")
+			prints(t, got, 0, "LVMCluster storage/lvmcluster was changed.", "Done: device")
 			if now := c.requestsNow(); len(now) != len(test.want) || len(now) > 0 && now[0] != test.want[0] {
 				t.Errorf("got %+v", now)
 			}
@@ -321,7 +321,7 @@ func TestReplaceAddsThePathInTheSamePatch(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(got.out), &patch); err != nil || got.code != 0 || len(patch) != 5 || c.writes != 0 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	expect(t, got, 0, "  + deviceSelector.optionalPaths: /dev/sdc\n  + deviceRequests: {node: worker-1, device: pv-b, "+
+	prints(t, got, 0, "  + deviceSelector.optionalPaths: /dev/sdc\n  + deviceRequests: {node: worker-1, device: pv-b, "+
 		"action: Remove}\n- /dev/sdc is added to the volume group first.")
 	if patch[3].Path != "/spec/storage/deviceClasses/1/deviceSelector/optionalPaths/-" ||
 		patch[4].Path != "/spec/storage/deviceClasses/1/deviceRequests" {
@@ -333,7 +333,7 @@ func TestReplaceAddsThePathInTheSamePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = runWith(t, c, "", nil, strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc --yes")...)
-	expect(t, got, exitError, "the path /dev/sdc also matches devices of other nodes, which the device class would "+
+	prints(t, got, exitError, "the path /dev/sdc also matches devices of other nodes, which the device class would "+
 		"use too: worker-2.")
 }
 
@@ -342,11 +342,11 @@ func TestABlockedDrainIsAnErrorAfterAWhile(t *testing.T) {
 	c.setState(v1alpha1.PhysicalVolumeBlocked)() // of an earlier request
 	got := runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeDrained)},
 		strings.Fields("drain --node worker-1 --device /dev/sdb --yes")...)
-	expect(t, got, 0, "Done: device")
+	prints(t, got, 0, "Done: device")
 	c = deviceCluster(t)
 	got = runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeBlocked)},
 		strings.Fields("drain --node worker-1 --device /dev/sdb --yes")...)
-	expect(t, got, exitProblems, "error: the request cannot be carried out: device /dev/sdb of the device class vg1 "+
+	prints(t, got, exitProblems, "error: the request cannot be carried out: device /dev/sdb of the device class vg1 "+
 		"on node worker-1: Blocked: as tested. The request stays. To withdraw it: kubectl lvms uncordon --node "+
 		"worker-1 --class vg1")
 }
@@ -357,7 +357,7 @@ func TestAStateThatIsNotCurrentIsNoSuccess(t *testing.T) {
 	node.Status.NodeStatus[0].PhysicalVolumes[0].State = v1alpha1.PhysicalVolumeDrained
 	c := newCluster(t, storageCluster("storage"), node)
 	got := runWith(t, c, "", nil, strings.Fields("drain --node worker-1 --device /dev/sdb --yes --timeout 20ms")...)
-	expect(t, got, exitTimeout, "warning: node worker-1: the state is not current", "the state of the node is not "+
+	prints(t, got, exitTimeout, "warning: node worker-1: the state is not current", "the state of the node is not "+
 		"current: The node agent has not observed the node", "The request stays; to wait for it, run the command again")
 }
 
@@ -382,7 +382,7 @@ func TestAnLVMClusterThatChangesMeanwhile(t *testing.T) {
 	c.beforePatch = change(c, func(found *v1alpha1.LVMCluster) {
 		found.Spec.Storage.DeviceClasses[1].DeviceRequests = []v1alpha1.DeviceRequest{far}
 	})
-	expect(t, runWith(t, c, "", nil, cordon...), 0, "was changed.")
+	prints(t, runWith(t, c, "", nil, cordon...), 0, "was changed.")
 	want := []v1alpha1.DeviceRequest{far, request("pv-b", v1alpha1.DeviceActionCordon)}
 	if diff := cmp.Diff(want, c.requestsNow()); diff != "" {
 		t.Error(diff)
@@ -393,7 +393,7 @@ func TestAnLVMClusterThatChangesMeanwhile(t *testing.T) {
 	c.beforePatch = change(c, func(found *v1alpha1.LVMCluster) {
 		found.Spec.Storage.DeviceClasses[1].DeviceRequests = []v1alpha1.DeviceRequest{drain}
 	})
-	expect(t, runWith(t, c, "", nil, cordon...), exitError, "was changed in the meantime, so that this change is "+
+	prints(t, runWith(t, c, "", nil, cordon...), exitError, "was changed in the meantime, so that this change is "+
 		"another one")
 	if diff := cmp.Diff([]v1alpha1.DeviceRequest{drain}, c.requestsNow()); diff != "" {
 		t.Error(diff)
@@ -426,7 +426,7 @@ func TestRefusedDeviceCommands(t *testing.T) {
 		"cordon --node worker-1 --class vg9 --device /dev/sdb":           "does not have the device class vg9",
 		"remove --node worker-1 --device /dev/sdb --dry-run=x --timeout": "flag needs an argument",
 	} {
-		expect(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
+		prints(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("something was written")
@@ -436,23 +436,23 @@ func TestRefusedDeviceCommands(t *testing.T) {
 func TestARequestOfADeviceThatHasLeftIsWithdrawn(t *testing.T) {
 	c := deviceCluster(t, request("pv-left", v1alpha1.DeviceActionRemove))
 	got := runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device pv-left --yes")...)
-	expect(t, got, 0, "  - deviceRequests: {node: worker-1, device: pv-left, action: Remove}\n- The device is not in "+
+	prints(t, got, 0, "  - deviceRequests: {node: worker-1, device: pv-left, action: Remove}\n- The device is not in "+
 		"the volume group.")
 	if now := c.requestsNow(); len(now) != 0 {
 		t.Errorf("got %+v", now)
 	}
 	got = runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device /dev/sdb --yes")...)
-	expect(t, got, 0, "Nothing is changed.")
+	prints(t, got, 0, "Nothing is changed.")
 }
 
 func TestAdopt(t *testing.T) {
 	c := deviceCluster(t)
 	adopt := strings.Fields("adopt --node worker-1 --volume-group vg-uuid-1 --yes")
-	expect(t, runWith(t, c, "", nil, adopt...), 0, "  + adopt: {node: worker-1, volumeGroupUUID: vg-uuid-1}", "was "+
+	prints(t, runWith(t, c, "", nil, adopt...), 0, "  + adopt: {node: worker-1, volumeGroupUUID: vg-uuid-1}", "was "+
 		"changed.",
 		"kubectl lvms import --node worker-1 --class vg1")
 	writes := c.writes
-	expect(t, runWith(t, c, "", nil, adopt...), 0, "Nothing is changed.")
+	prints(t, runWith(t, c, "", nil, adopt...), 0, "Nothing is changed.")
 	if c.writes != writes {
 		t.Error("the second call writes")
 	}
@@ -465,14 +465,14 @@ func TestFailedReadsOfDeviceCommands(t *testing.T) {
 		for _, args := range []string{"drain --device /dev/sdb", "uncordon --device /dev/sdb",
 			"replace --device /dev/sdb --with /dev/sdc", "adopt --volume-group vg-uuid-1"} {
 			got := runWith(t, reader, "", nil, append(strings.Fields(args), "--node", "worker-1", "--yes")...)
-			expect(t, got, exitError, "cannot list "+resource, "connection refused")
+			prints(t, got, exitError, "cannot list "+resource, "connection refused")
 		}
 	}
 	c := deviceCluster(t)
 	broken := fmt.Errorf("connection refused")
 	c.getErrors = []error{broken, broken, broken, broken, broken, broken, broken}
 	got := runWith(t, c, "", nil, strings.Fields("remove --node worker-1 --device /dev/sdb --yes")...)
-	expect(t, got, exitError, "cannot get LVMVolumeGroupNodeStatus storage/worker-1")
+	prints(t, got, exitError, "cannot get LVMVolumeGroupNodeStatus storage/worker-1")
 }
 
 func TestStablePath(t *testing.T) {

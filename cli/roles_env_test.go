@@ -51,10 +51,10 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	as := func(user, args string) result {
 		return runReal(t, file, append(strings.Fields(args), "--as", user, "-n", namespace)...)
 	}
-	expect(t, as("lvms-view", "init --yes"), exitError, "the verb create on the resource lvmclusters")
-	expect(t, as("lvms-edit", "init --dry-run"), 0, "kind: LVMCluster")
-	expect(t, as("lvms-edit", "init --yes"), 0, "LVMCluster roles/my-lvmcluster was created.")
-	expect(t, as("lvms-edit", "init --yes"), exitError, "LVMCluster roles/my-lvmcluster already exists")
+	prints(t, as("lvms-view", "init --yes"), exitError, "the verb create on the resource lvmclusters")
+	prints(t, as("lvms-edit", "init --dry-run"), 0, "kind: LVMCluster")
+	prints(t, as("lvms-edit", "init --yes"), 0, "LVMCluster roles/my-lvmcluster was created.")
+	prints(t, as("lvms-edit", "init --yes"), exitError, "LVMCluster roles/my-lvmcluster already exists")
 	created := &v1alpha1.LVMCluster{}
 	if err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "my-lvmcluster"},
 		created); err != nil || len(created.Spec.Storage.DeviceClasses) > 0 {
@@ -67,30 +67,30 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
 		for _, args := range []string{"devices", "classes", "orphans", "repair --node worker-1 --dry-run",
 			"check --claim shop/roles --dry-run", "drain --node worker-1 --device /dev/sdb --dry-run"} {
-			expect(t, as(user, args), 0)
+			prints(t, as(user, args), 0)
 		}
-		expect(t, runReal(t, file, "volumes", "--as", user), 0, "shop/roles")
+		prints(t, runReal(t, file, "volumes", "--as", user), 0, "shop/roles")
 		if got := as(user, "status"); got.code == exitError {
 			t.Errorf("%s: %+v", user, got)
 		}
 	}
-	expect(t, as("lvms-view", "repair --node worker-1 --yes"), exitError,
+	prints(t, as("lvms-view", "repair --node worker-1 --yes"), exitError,
 		"you need the permission for the verb create on "+
 			"the resource lvmrecoveries of the API group lvm.topolvm.io")
-	expect(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
+	prints(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
 		"you need the permission for the "+
 			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
 	// Here, -n is the namespace of the claims.
 	pv := persistentVolumeOf("roles-earlier", v1alpha1.EarlierDriverName, "shop/earlier")
 	create(t, pv)
-	expect(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
-	expect(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
+	prints(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
+	prints(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
 		"lvm.topolvm.io/migrate: \"true\"")
-	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", "lvms-view"), exitError,
+	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", "lvms-view"), exitError,
 		"you need the permission for the verb patch on the resource persistentvolumes")
-	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-edit"), 0,
+	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-edit"), 0,
 		"The migration of PersistentVolume roles-earlier was requested.")
-	expect(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
+	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
 		"the operator has not begun")
 	suspendAsRoles(t, file)
 	labelAsRoles(t, namespace, as)
@@ -100,13 +100,13 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	waiting.Name = "worker-2"
 	create(t, waiting)
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
-		expect(t, as(user, "approve"), 0, "AwaitingApproval")
-		expect(t, as(user, approval), exitError, "you need the permission for the verb create on the resource "+
+		prints(t, as(user, "approve"), 0, "AwaitingApproval")
+		prints(t, as(user, approval), exitError, "you need the permission for the verb create on the resource "+
 			"lvmdeviceapprovals of the API group lvm.topolvm.io")
 	}
-	expect(t, as("lvms-approve", approval), 0, "The user lvms-approve approves", "was created.")
-	expect(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
-	expect(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), exitError,
+	prints(t, as("lvms-approve", approval), 0, "The user lvms-approve approves", "was created.")
+	prints(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
+	prints(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), exitError,
 		"the verb patch on the resource lvmclusters")
 	review := as("lvms-view", "discover --node worker-2")
 	reviewFile := filepath.Join(t.TempDir(), "review.yaml")
@@ -114,16 +114,16 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, as("lvms-edit", "init "+reviewFile+" --class data --thin-pool pool --approve=false --yes"), 0,
+	prints(t, as("lvms-edit", "init "+reviewFile+" --class data --thin-pool pool --approve=false --yes"), 0,
 		"before it is approved", "was changed.")
-	expect(t, as("lvms-edit", "init "+reviewFile+" --class data --yes"), exitError, "already has the device class data")
+	prints(t, as("lvms-edit", "init "+reviewFile+" --class data --yes"), exitError, "already has the device class data")
 	// It creates, approves and follows a recovery, and deletes one that does not help.
-	expect(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
+	prints(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
 	startAgent(t, namespace, planOf(harmless))
-	expect(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "The plan good was approved.", "has ended")
-	expect(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout,
+	prints(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "The plan good was approved.", "has ended")
+	prints(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout,
 		"was changed.")
-	expect(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
+	prints(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
 }
 
 func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
@@ -132,7 +132,7 @@ func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
 	startAgent(t, namespace, v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable,
 		Message: "nothing to do"})
 	got := runReal(t, kubeconfig(t, server.Config), "repair", "--node", "worker-1", "--yes", "-n", namespace)
-	expect(t, got, exitProblems, "nothing to do", "was deleted again")
+	prints(t, got, exitProblems, "nothing to do", "was deleted again")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {
 		t.Errorf("got %+v", found)
 	}
@@ -148,9 +148,9 @@ func suspendAsRoles(t *testing.T, file string) {
 	volumes := func(user, verb string, more ...string) result {
 		return runReal(t, file, append([]string{verb, "volume", "shop/suspend", "--as", user}, more...)...)
 	}
-	expect(t, volumes("lvms-view", "suspend", "--dry-run"), 0, "You may not list Pods in the namespace shop",
+	prints(t, volumes("lvms-view", "suspend", "--dry-run"), 0, "You may not list Pods in the namespace shop",
 		"lvm.topolvm.io/suspended: ")
-	expect(t, volumes("lvms-view", "suspend", "--yes"), exitError, "you need the permission for the verb patch on the "+
+	prints(t, volumes("lvms-view", "suspend", "--yes"), exitError, "you need the permission for the verb patch on the "+
 		"resource logicalvolumes of the API group topolvm.io")
 	suspended := func() bool {
 		found := &topolvmv1.LogicalVolume{}
@@ -159,13 +159,13 @@ func suspendAsRoles(t *testing.T, file string) {
 		}
 		return strings.HasPrefix(found.Annotations[v1alpha1.SuspendedAnnotation], "by lvms-edit at ")
 	}
-	expect(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
-	expect(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
+	prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
+	prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
 	if !suspended() {
 		t.Error("the volume is not suspended")
 	}
-	expect(t, volumes("lvms-edit", "resume", "--yes"), 0, "was resumed.")
-	expect(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
+	prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "was resumed.")
+	prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
 	if suspended() {
 		t.Error("the volume is suspended")
 	}
@@ -175,9 +175,9 @@ func suspendAsRoles(t *testing.T, file string) {
 func labelAsRoles(t *testing.T, namespace string, as func(user, args string) result) {
 	t.Helper()
 	const label = "label worker-1 /dev/sdc tier=fast example.com/rack="
-	expect(t, as("lvms-view", label+" --dry-run"), 0, "id: wwn:0x3", "example.com/rack: \"\"")
+	prints(t, as("lvms-view", label+" --dry-run"), 0, "id: wwn:0x3", "example.com/rack: \"\"")
 	for _, user := range []string{"lvms-view", "lvms-approve"} {
-		expect(t, as(user, label+" --yes"), exitError, "you need the permission for the verb patch on the resource "+
+		prints(t, as(user, label+" --yes"), exitError, "you need the permission for the verb patch on the resource "+
 			"lvmvolumegroupnodestatuses of the API group lvm.topolvm.io")
 	}
 	read := func() *v1alpha1.LVMVolumeGroupNodeStatus {
@@ -192,8 +192,8 @@ func labelAsRoles(t *testing.T, namespace string, as func(user, args string) res
 	if len(before.Spec.DeviceLabels) > 0 {
 		t.Fatalf("got %+v", before.Spec)
 	}
-	expect(t, as("lvms-edit", label+" --yes"), 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were")
-	expect(t, as("lvms-edit", label+" --yes"), 0, "already has these labels")
+	prints(t, as("lvms-edit", label+" --yes"), 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were")
+	prints(t, as("lvms-edit", label+" --yes"), 0, "already has these labels")
 	want := []v1alpha1.DeviceLabels{{ID: "wwn:0x3",
 		Labels: v1alpha1.DeviceLabelSet{"tier": "fast", "example.com/rack": ""}}}
 	after := read()
@@ -204,10 +204,10 @@ func labelAsRoles(t *testing.T, namespace string, as func(user, args string) res
 	for _, key := range strings.Split("abcdefghijklmno", "") {
 		many += " " + key + "=1"
 	}
-	expect(t, as("lvms-edit", "label worker-1 wwn:0x3"+many+" --yes"), exitError,
+	prints(t, as("lvms-edit", "label worker-1 wwn:0x3"+many+" --yes"), exitError,
 		"spec.deviceLabels[0].labels: Too many: 17", "LVMVolumeGroupNodeStatus "+namespace+"/worker-1")
-	expect(t, as("lvms-edit", "label worker-1 /dev/sdc tier=slow --overwrite --yes"), 0, "- tier=fast", "+ tier=slow")
-	expect(t, as("lvms-edit", "label worker-1 /dev/sdc tier- example.com/rack- --yes"), 0, "- tier=slow")
+	prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier=slow --overwrite --yes"), 0, "- tier=fast", "+ tier=slow")
+	prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier- example.com/rack- --yes"), 0, "- tier=slow")
 	if got := read(); len(got.Spec.DeviceLabels) > 0 {
 		t.Errorf("got %+v", got.Spec)
 	}

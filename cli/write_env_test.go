@@ -81,22 +81,22 @@ func TestARecoveryOnARealAPIServer(t *testing.T) {
 	command := func(args string) result {
 		return runReal(t, file, append([]string{"-n", namespace}, strings.Fields(args)...)...)
 	}
-	expect(t, command("repair --node worker-1"), exitError, "there is no terminal to ask on")
-	expect(t, command("repair --node worker-1 --dry-run"), 0, "generateName: worker-1-vg1-")
+	prints(t, command("repair --node worker-1"), exitError, "there is no terminal to ask on")
+	prints(t, command("repair --node worker-1 --dry-run"), 0, "generateName: worker-1-vg1-")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {
 		t.Fatalf("something was written: %+v", found)
 	}
-	expect(t, command("repair --node worker-1 --yes --timeout 2s"), exitTimeout, "Check that the vg-manager Pod of "+
+	prints(t, command("repair --node worker-1 --yes --timeout 2s"), exitTimeout, "Check that the vg-manager Pod of "+
 		"the node")
 	startAgent(t, namespace, planOf(losing))
-	expect(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan bad1")
+	prints(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan bad1")
 	found := recoveriesIn(t, namespace)
 	if len(found) != 1 || found[0].Spec.ApprovedPlan != "" {
 		t.Fatalf("got %+v", found)
 	}
-	expect(t, command("trim --node worker-1 --yes"), exitError, "(action RepairThinPool) of the device class vg1 on "+
+	prints(t, command("trim --node worker-1 --yes"), exitError, "(action RepairThinPool) of the device class vg1 on "+
 		"node")
-	expect(t, command("repair --node worker-1 --yes --approve-plan bad1"), 0, "has ended: done")
+	prints(t, command("repair --node worker-1 --yes --approve-plan bad1"), 0, "has ended: done")
 	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != "bad1" {
 		t.Fatalf("got %+v", found)
 	}
@@ -124,7 +124,7 @@ func TestTheObjectOfADryRunIsValid(t *testing.T) {
 	}
 	// What the CRD does not allow is shown as the API server says it.
 	got := runReal(t, file, "check", "--node", "worker-1", "--volume", strings.Repeat("a", 128), "--yes", "-n", namespace)
-	expect(t, got, exitError, "spec.volumes[0]: Too long")
+	prints(t, got, exitError, "spec.volumes[0]: Too long")
 }
 
 func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
@@ -176,16 +176,16 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 		return found.Spec.Storage.DeviceClasses[1]
 	}
 	before := class()
-	expect(t, command("cordon --device /dev/sdb --dry-run"), 0, "op: replace\n  path: /metadata/resourceVersion")
+	prints(t, command("cordon --device /dev/sdb --dry-run"), 0, "op: replace\n  path: /metadata/resourceVersion")
 	if len(class().DeviceRequests) > 0 {
 		t.Fatal("the dry run writes")
 	}
-	expect(t, command("cordon --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.", "The request stays")
-	expect(t, command("cordon --device /dev/sdb --yes --wait=false"), 0, "Nothing is changed.")
+	prints(t, command("cordon --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.", "The request stays")
+	prints(t, command("cordon --device /dev/sdb --yes --wait=false"), 0, "Nothing is changed.")
 	if got := class().DeviceRequests; len(got) != 1 || got[0] != request("pv-b", v1alpha1.DeviceActionCordon) {
 		t.Fatalf("got %+v", got)
 	}
-	expect(t, command("replace --device /dev/sdb --with /dev/sdc --yes --wait=false"), 0, "was changed.")
+	prints(t, command("replace --device /dev/sdb --with /dev/sdc --yes --wait=false"), 0, "was changed.")
 	now := class()
 	if len(now.DeviceRequests) != 1 || now.DeviceRequests[0].Action != v1alpha1.DeviceActionRemove ||
 		len(now.DeviceSelector.OptionalPaths) != 2 || len(now.AdoptClusters) != 1 {
@@ -195,14 +195,14 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 		return runReal(t, file, "-n", namespace, verb, "device", "worker-1", "pv-b", "--yes", "--wait=false")
 	}
 	for _, verb := range []string{"suspend", "resume"} {
-		expect(t, suspend(verb), 0, "was changed.")
-		expect(t, suspend(verb), 0, "Nothing is changed.")
+		prints(t, suspend(verb), 0, "was changed.")
+		prints(t, suspend(verb), 0, "Nothing is changed.")
 		if got := class().DeviceRequests; len(got) != 1 || got[0].Action != v1alpha1.DeviceActionRemove ||
 			got[0].Suspend != (verb == "suspend") {
 			t.Fatalf("%s: got %+v", verb, got)
 		}
 	}
-	expect(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
+	prints(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
 	now = class()
 	now.DeviceSelector = before.DeviceSelector
 	if diff := cmp.Diff(before, now); diff != "" {
@@ -210,7 +210,7 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 	}
 	// What the API server does not accept is shown as it says it.
 	got := command("adopt --yes --volume-group " + strings.Repeat("u", 65))
-	expect(t, got, exitError, "spec.storage.deviceClasses[1].adopt[0].volumeGroupUUID: Too long")
+	prints(t, got, exitError, "spec.storage.deviceClasses[1].adopt[0].volumeGroupUUID: Too long")
 }
 
 func TestAPatchOfAnOutdatedLVMClusterIsAConflict(t *testing.T) {

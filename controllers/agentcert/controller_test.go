@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var nodeA = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a"}}
@@ -155,10 +156,15 @@ func TestAnAgentGetsACertificateOfItsNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(certificate.URIs) != 1 || certificate.URIs[0].String() != mutualtls.Node("a") ||
-		len(certificate.DNSNames) != 1 || certificate.DNSNames[0] != "a" || certificate.IsCA {
-		t.Errorf("the certificate is for %v, %v", certificate.URIs, certificate.DNSNames)
+	if len(certificate.URIs) != 1 {
+		t.Fatalf("the certificate is for %v, %v", certificate.URIs, certificate.DNSNames)
 	}
+	expect.Equal(t, "URIs[0].String()", certificate.URIs[0].String(), mutualtls.Node("a"))
+	if len(certificate.DNSNames) != 1 {
+		t.Fatalf("the certificate is for %v, %v", certificate.URIs, certificate.DNSNames)
+	}
+	expect.Equal(t, "DNSNames[0]", certificate.DNSNames[0], "a")
+	expect.Equal(t, "IsCA", certificate.IsCA, false)
 	if again := w.reconcile(); *again != *got || w.writes != 1 {
 		t.Errorf("a second call: got %+v, %d writes", again, w.writes)
 	}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // goneNode is a cluster without the node n1, which had wiped a disk.
@@ -104,10 +105,15 @@ func TestRecordsHaveALimitInBytes(t *testing.T) {
 	for key, value := range data {
 		size += len(key) + len(value)
 	}
-	if dropped == 0 || size > maxRecordBytes || size < maxRecordBytes-1000 || data[fmt.Sprintf("%032d", 2999)] == "" ||
-		data[fmt.Sprintf("%032d", dropped-1)] != "" {
+	expect.NotZero(t, "dropped", dropped)
+	if size > maxRecordBytes {
 		t.Errorf("dropped %d, %d bytes are left", dropped, size)
 	}
+	if size < maxRecordBytes-1000 {
+		t.Errorf("dropped %d, %d bytes are left", dropped, size)
+	}
+	expect.NotZero(t, `data[fmt.Sprintf("%032d", 2999)]`, data[fmt.Sprintf("%032d", 2999)])
+	expect.Equal(t, `data[fmt.Sprintf("%032d", dropped-1)]`, data[fmt.Sprintf("%032d", dropped-1)], "")
 	if again := dropOldest(data); again != 0 {
 		t.Errorf("dropped %d more the second time", again)
 	}
@@ -123,8 +129,12 @@ func TestRecordsHaveALimit(t *testing.T) {
 		}
 		data[fmt.Sprint(i)] = string(value)
 	}
-	if dropped := dropOldest(data); dropped != 2 || len(data) != maxRecords || data["broken"] != "" ||
-		data["0"] != "" || data["1"] == "" {
-		t.Errorf("dropped %d, %d are left", dropped, len(data))
+	dropped := dropOldest(data)
+	expect.Equal(t, "dropped", dropped, 2)
+	if len(data) != maxRecords {
+		t.Fatalf("dropped %d, %d are left", dropped, len(data))
 	}
+	expect.Equal(t, `data["broken"]`, data["broken"], "")
+	expect.Equal(t, `data["0"]`, data["0"], "")
+	expect.NotZero(t, `data["1"]`, data["1"])
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // migratable returns a PersistentVolume of the earlier driver on a node that can be migrated, with its objects.
@@ -87,12 +88,16 @@ func TestThePersistentVolumeForThisDriver(t *testing.T) {
 	old.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	before := old.DeepCopy()
 	pv := (&job{node: "worker-1"}).forThisDriver(old)
-	if pv.Name != "pv" || pv.UID != "" || pv.Spec.CSI.Driver != v1alpha1.DriverName ||
-		pv.Spec.CSI.VolumeHandle != "id-pv" || !isOn(pv, "worker-1") || v1alpha1.NodeOfEarlierVolume(pv) != "" ||
-		slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer) ||
-		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Errorf("got %+v", pv)
-	}
+	expect.Equal(t, "Name", pv.Name, "pv")
+	expect.Equal(t, "UID", pv.UID, "")
+	expect.Equal(t, "Spec.CSI.Driver", pv.Spec.CSI.Driver, v1alpha1.DriverName)
+	expect.Equal(t, "Spec.CSI.VolumeHandle", pv.Spec.CSI.VolumeHandle, "id-pv")
+	expect.Equal(t, `isOn(pv, "worker-1")`, isOn(pv, "worker-1"), true)
+	expect.Equal(t, "NodeOfEarlierVolume(pv)", v1alpha1.NodeOfEarlierVolume(pv), "")
+	expect.Equal(t, "Contains(pv.Finalizers, relocate.ProtectionFinalizer)",
+		slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer), false)
+	expect.Equal(t, "Spec.PersistentVolumeReclaimPolicy", pv.Spec.PersistentVolumeReclaimPolicy,
+		corev1.PersistentVolumeReclaimDelete)
 	for key, want := range map[string]string{"kept": "yes", "pv.kubernetes.io/provisioned-by": v1alpha1.DriverName,
 		v1alpha1.MigratedFromAnnotation: v1alpha1.EarlierDriverName, v1alpha1.MigrateAnnotation: "",
 		v1alpha1.MigrationAnnotation: ""} {

@@ -319,9 +319,11 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	for _, permissions := range [][]v1alpha1.StrategyDeploymentPermissions{details.Permissions,
 		details.ClusterPermissions} {
 		if len(permissions) != 2 || permissions[0].ServiceAccountName != operator ||
-			permissions[1].ServiceAccountName != agent || len(permissions[0].Rules) < 5 ||
-			len(permissions[1].Rules) < 3 {
-			t.Errorf("got %+v", permissions)
+			permissions[1].ServiceAccountName != agent {
+			t.Fatalf("got %+v, want permissions of %s and %s", permissions, operator, agent)
+		}
+		if of, ofAgent := len(permissions[0].Rules), len(permissions[1].Rules); of < 5 || ofAgent < 3 {
+			t.Errorf("got %d and %d rules", of, ofAgent)
 		}
 	}
 	container := details.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func TestCheck(t *testing.T) {
@@ -29,9 +30,7 @@ func TestCheck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := check(fstest.MapFS{"index.html": {Data: []byte(tc.page)}, "site.css": {},
 				"docs/a.html": {Data: []byte(`<h1 id="top">A</h1>`)}})
-			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
+			expect.Error(t, "check", err, tc.want)
 		})
 	}
 }

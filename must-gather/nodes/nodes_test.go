@@ -18,6 +18,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 	"github.com/lvm-storage/lvm-operator/must-gather/redact"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
@@ -261,10 +262,13 @@ func TestTwoHundredNodes(t *testing.T) {
 func TestTheHelperIsReadOnlyAndEndsByItself(t *testing.T) {
 	pod := (&Helper{Namespace: "ns", Image: "example.com/a:1", Command: []string{"/lvms", "collect"}}).pod("node1")
 	spec := pod.Spec
-	if spec.NodeName != "node1" || !spec.HostPID || *spec.AutomountServiceAccountToken ||
-		*spec.ActiveDeadlineSeconds != int64(podLife.Seconds()) || len(spec.Volumes) != 0 {
+	expect.Equal(t, "NodeName", spec.NodeName, "node1")
+	expect.Equal(t, "HostPID", spec.HostPID, true)
+	if *spec.AutomountServiceAccountToken {
 		t.Errorf("got %+v", spec)
 	}
+	expect.Equal(t, "ActiveDeadlineSeconds", *spec.ActiveDeadlineSeconds, int64(podLife.Seconds()))
+	expect.Equal(t, "len(spec.Volumes)", len(spec.Volumes), 0)
 	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem ||
 		c.Image != "example.com/a:1" || !slices.Equal(c.Command, []string{"/lvms", "collect", "--hold=3m0s"}) {
 		t.Errorf("got %+v", c)

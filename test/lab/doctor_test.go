@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func good() machine {
@@ -32,9 +34,11 @@ func TestDiagnose(t *testing.T) {
 			m := good()
 			c.change(&m)
 			problems := diagnose(m, c.options)
-			if c.want == "" && len(problems) > 0 ||
-				c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Text, c.want)) {
-				t.Errorf("got %v, want %q", problems, c.want)
+			if (c.want == "") != (len(problems) == 0) || len(problems) > 1 {
+				t.Fatalf("got %v, want %q", problems, c.want)
+			}
+			for _, p := range problems {
+				expect.Contains(t, "the problem", p.Text, c.want)
 			}
 		})
 	}

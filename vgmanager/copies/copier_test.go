@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
@@ -148,10 +149,11 @@ func TestAVolumeIsCopiedAndCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.Finished || got.Copied != size || got.Compared != size || got.Size != size ||
-		!slices.Equal(got.Content, []string{"lvms.formatted=xfs"}) {
-		t.Errorf("progress %+v", got)
-	}
+	expect.Equal(t, "Finished", got.Finished, true)
+	expect.Equal(t, "Copied", got.Copied, size)
+	expect.Equal(t, "Compared", got.Compared, size)
+	expect.Equal(t, "Size", got.Size, size)
+	expect.Slice(t, "Content", got.Content, []string{"lvms.formatted=xfs"})
 	if !bytes.Equal(m.content, s.content) || !m.closed || len(saved.done) > 0 {
 		t.Errorf("closed %v, saved %v: a small volume is copied without a record", m.closed, saved.done)
 	}

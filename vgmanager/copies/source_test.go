@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -203,8 +204,9 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 				}
 				return true
 			})
-			if got != tt.want || (failed != nil) != (tt.fails != nil) ||
-				tt.fails != nil && !errors.Is(tt.fails, errAny) && !errors.Is(failed, tt.fails) {
+			expect.Equal(t, "got", got, tt.want)
+			expect.Equal(t, "failed != nil", failed != nil, tt.fails != nil)
+			if tt.fails != nil && !errors.Is(tt.fails, errAny) && !errors.Is(failed, tt.fails) {
 				t.Errorf("%d ranges, %v, want %d, %v", got, failed, tt.want, tt.fails)
 			}
 		})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // runner returns the same output for every command.
@@ -106,10 +108,13 @@ func TestDecodeDetails(t *testing.T) {
 func TestDecodeOldFlagsAndRefusesNonsense(t *testing.T) {
 	old := `{"blockdevices":[{"name":"/dev/sda","kname":"/dev/sda","path":"/dev/sda","type":"disk","size":"1024","ro":"1","rm":"0","maj:min":"8:0  "}]}`
 	devices, err := decode([]byte(old))
-	if err != nil || !devices[0].ReadOnly || devices[0].Removable || devices[0].Number != "8:0" ||
-		devices[0].Size != 1024 {
-		t.Errorf("got %+v, %v", devices, err)
+	if err != nil {
+		t.Fatalf("got %+v, %v", devices, err)
 	}
+	expect.Equal(t, "devices[0].ReadOnly", devices[0].ReadOnly, true)
+	expect.Equal(t, "devices[0].Removable", devices[0].Removable, false)
+	expect.Equal(t, "devices[0].Number", devices[0].Number, "8:0")
+	expect.Equal(t, "devices[0].Size", devices[0].Size, 1024)
 	for _, bad := range []string{"", "{}", `{"blockdevices":[{"name":"/dev/sda"}]}`,
 		strings.Replace(old, `"1"`, `"yes"`, 1), strings.Replace(old, `"1024"`, `"1K"`, 1)} {
 		if devices, err := decode([]byte(bad)); err == nil {

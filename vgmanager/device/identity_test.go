@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 const scsiRecord = `S:disk/by-path/scsi-0:0:1:0
@@ -24,10 +26,14 @@ V:1
 
 func TestDecodeRecord(t *testing.T) {
 	r, err := decodeRecord([]byte(scsiRecord))
-	if err != nil || len(r.links) != 3 || r.properties["ID_SERIAL_SHORT"] != "4000" ||
-		r.properties["ID_MODEL"] != "a=b" || r.initialized != 2770*time.Millisecond || !r.initializedKnown {
-		t.Errorf("got %+v, %v", r, err)
+	if err != nil {
+		t.Fatalf("got %+v, %v", r, err)
 	}
+	expect.Equal(t, "len(r.links)", len(r.links), 3)
+	expect.Equal(t, `properties["ID_SERIAL_SHORT"]`, r.properties["ID_SERIAL_SHORT"], "4000")
+	expect.Equal(t, `properties["ID_MODEL"]`, r.properties["ID_MODEL"], "a=b")
+	expect.Equal(t, "initialized", r.initialized, 2770*time.Millisecond)
+	expect.Equal(t, "initializedKnown", r.initializedKnown, true)
 	if r, err := decodeRecord(nil); err != nil || r.initializedKnown {
 		t.Errorf("an empty record: %+v, %v", r, err)
 	}
@@ -75,10 +81,11 @@ func TestDeviceIsCompleted(t *testing.T) {
 		!cmp.Equal(d.Mountpoints, []string{"/a", "/in/a/container"}) {
 		t.Errorf("got the holders %v and mounts %v", d.Holders, d.Mountpoints)
 	}
-	if d.Appeared != time.Minute-2770*time.Millisecond || !d.AppearedKnown || d.Serial != "4000" ||
-		d.Transport != "scsi" || len(d.Problems) != 0 {
-		t.Errorf("got %+v", d)
-	}
+	expect.Equal(t, "Appeared", d.Appeared, time.Minute-2770*time.Millisecond)
+	expect.Equal(t, "AppearedKnown", d.AppearedKnown, true)
+	expect.Equal(t, "Serial", d.Serial, "4000")
+	expect.Equal(t, "Transport", d.Transport, "scsi")
+	expect.Equal(t, "len(d.Problems)", len(d.Problems), 0)
 }
 
 func TestDeviceThatCannotBeCompletedIsNotUsable(t *testing.T) {

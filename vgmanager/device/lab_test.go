@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/layers"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
@@ -869,10 +870,11 @@ func TestLabIdentityOfADiskThatIsPulled(t *testing.T) {
 	d := l.device(disk)
 	part := l.device(disk + "1")
 	id := d.Identity()
-	if !strings.HasPrefix(id, "wwn:0x") || part.Identity() != id+"-part1" || part.Parent != disk || len(d.ByID) == 0 ||
-		!d.AppearedKnown {
-		t.Errorf("got %s, %s; %+v", id, part.Identity(), d)
-	}
+	expect.Equal(t, `HasPrefix(id, "wwn:0x")`, strings.HasPrefix(id, "wwn:0x"), true)
+	expect.Equal(t, "Identity()", part.Identity(), id+"-part1")
+	expect.Equal(t, "Parent", part.Parent, disk)
+	expect.NotZero(t, "len(d.ByID)", len(d.ByID))
+	expect.Equal(t, "AppearedKnown", d.AppearedKnown, true)
 	for _, link := range slices.Concat(d.ByID, d.ByPath, d.Links, part.ByID) {
 		if number, err := l.n.Resolve(link); err != nil || (number != d.Number && number != part.Number) {
 			t.Errorf("%s leads to %s, %v", link, number, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func TestPulse(t *testing.T) {
@@ -41,11 +42,15 @@ func TestPulse(t *testing.T) {
 		}
 		devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
 		got := p.Check(t.Context(), devices)
-		if len(got) != 3 || got["8:0"] != nil || !strings.Contains(got["8:16"].Error(), "input/output error") ||
-			!strings.Contains(got["8:32"].Error(), "has not answered") ||
-			!strings.Contains(got["8:48"].Error(), "offline") {
+		if len(got) != 3 {
+			t.Fatalf("got %v", got)
+		}
+		if got["8:0"] != nil {
 			t.Errorf("got %v", got)
 		}
+		expect.Contains(t, `got["8:16"].Error()`, got["8:16"].Error(), "input/output error")
+		expect.Contains(t, `got["8:32"].Error()`, got["8:32"].Error(), "has not answered")
+		expect.Contains(t, `got["8:48"].Error()`, got["8:48"].Error(), "offline")
 		// A device with a pending read is not read again.
 		if again := p.Check(t.Context(), devices); again["8:32"] == nil {
 			t.Errorf("got %v", again)

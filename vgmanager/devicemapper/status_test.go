@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func TestParseThinPool(t *testing.T) {
@@ -140,9 +142,14 @@ func FuzzParseRAID(f *testing.F) {
 	f.Add("raid1 2 AA 65536/65536 idle 0 0 -")
 	f.Fuzz(func(t *testing.T, params string) {
 		r, err := ParseRAID(params)
-		if err != nil && r != (RAID{}) || err == nil &&
-			(r.Level == "" || strings.Trim(r.Health, "AaD-") != "" || r.SyncedSectors > r.TotalSectors) {
-			t.Errorf("%q: %+v, %v", params, r, err)
+		if err != nil {
+			expect.Equal(t, params, r, RAID{})
+			return
+		}
+		expect.NotZero(t, params+": Level", r.Level)
+		expect.Equal(t, params+": Health", strings.Trim(r.Health, "AaD-"), "")
+		if r.SyncedSectors > r.TotalSectors {
+			t.Errorf("%q: %+v", params, r)
 		}
 	})
 }
@@ -151,8 +158,13 @@ func FuzzParseMirror(f *testing.F) {
 	f.Add("2 8:0 8:16 12/80 1 AA 1 core")
 	f.Fuzz(func(t *testing.T, params string) {
 		m, err := ParseMirror(params)
-		if err != nil && m != (Mirror{}) || err == nil && (m.Health == "" || m.SyncedRegions > m.TotalRegions) {
-			t.Errorf("%q: %+v, %v", params, m, err)
+		if err != nil {
+			expect.Equal(t, params, m, Mirror{})
+			return
+		}
+		expect.NotZero(t, params+": Health", m.Health)
+		if m.SyncedRegions > m.TotalRegions {
+			t.Errorf("%q: %+v", params, m)
 		}
 	})
 }

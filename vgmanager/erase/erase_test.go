@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // disk is a device whose calls take time.
@@ -185,10 +187,13 @@ func TestAVolumeThatCannotBeErased(t *testing.T) {
 				tt.prepare(b, d)
 				for range 2 {
 					got, err := b.Erase(t.Context(), target("a", 3*step), b.record)
-					if err == nil || !strings.Contains(err.Error(), tt.want) || got.Finished || d.isOpen() != tt.open ||
-						b.Running("a") {
-						t.Errorf("got %+v, %v, want %q; open: %t", got, err, tt.want, d.isOpen())
+					if err == nil {
+						t.Fatalf("got %+v, %v, want %q; open: %t", got, err, tt.want, d.isOpen())
 					}
+					expect.Contains(t, "Error()", err.Error(), tt.want)
+					expect.Equal(t, "Finished", got.Finished, false)
+					expect.Equal(t, "isOpen()", d.isOpen(), tt.open)
+					expect.Equal(t, `Running("a")`, b.Running("a"), false)
 				}
 				if b.refuse != nil && len(d.erased) > 0 {
 					t.Errorf("it was erased without a record: %v", d.erased)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
@@ -114,10 +115,12 @@ func TestListOfDevices(t *testing.T) {
 		t.Fatal(diff)
 	}
 	b := find(t, first, "/dev/sdb")
-	if b.VolumeGroup != "vg1" || b.VolumeGroupUUID != "vg" || b.PVUUID != "pv-b" || b.ID != "serial:serial-b" ||
-		!slices.Equal(b.ByID, []string{"ata-b"}) || b.FirstSeen == nil {
-		t.Errorf("got %+v", b)
-	}
+	expect.Equal(t, "VolumeGroup", b.VolumeGroup, "vg1")
+	expect.Equal(t, "VolumeGroupUUID", b.VolumeGroupUUID, "vg")
+	expect.Equal(t, "PVUUID", b.PVUUID, "pv-b")
+	expect.Equal(t, "ID", b.ID, "serial:serial-b")
+	expect.Slice(t, "ByID", b.ByID, []string{"ata-b"})
+	expect.NotZero(t, "FirstSeen", b.FirstSeen)
 	in.Before, in.Now = first, noon.Add(time.Hour)
 	if again, _ := Build(in); !cmp.Equal(first, again) {
 		t.Errorf("a look at the same devices gives another list: %s", cmp.Diff(first, again))
@@ -133,10 +136,13 @@ func TestDeviceThatGoesAndComesBack(t *testing.T) {
 	gone, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}},
 		Now: noon.Add(time.Minute), Before: before})
 	lost := find(t, gone, "/dev/sdc")
-	if lost.State != v1alpha1.DeviceMissing || lost.Serial != "serial-c" || lost.PVUUID != "pv-c" ||
-		lost.LastSeen == nil || !lost.LastSeen.Equal(ptr(noon.Add(time.Minute))) {
-		t.Errorf("got %+v", lost)
+	expect.Equal(t, "State", lost.State, v1alpha1.DeviceMissing)
+	expect.Equal(t, "Serial", lost.Serial, "serial-c")
+	expect.Equal(t, "PVUUID", lost.PVUUID, "pv-c")
+	if lost.LastSeen == nil {
+		t.Fatalf("got %+v", lost)
 	}
+	expect.Equal(t, "LastSeen.Equal(ptr(noon.Add(time.Minute)))", lost.LastSeen.Equal(ptr(noon.Add(time.Minute))), true)
 	later, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}},
 		Now: noon.Add(time.Hour), Before: gone})
 	if !cmp.Equal(gone, later) {
@@ -187,8 +193,7 @@ func TestListHasItsLimit(t *testing.T) {
 		if err != nil || len(data) > 256<<10 {
 			t.Errorf("%d devices take %d bytes (%v)", n, len(data), err)
 		}
-		if n <= 500 && (omitted != 0 || len(list) != n+3) ||
-			n > 500 && (omitted == 0 || len(list)+int(omitted) != n+3) {
+		if (omitted != 0) != (n > 500) || len(list)+int(omitted) != n+3 {
 			t.Errorf("%d devices: %d listed, %d omitted", n, len(list), omitted)
 		}
 		if find(t, list, "/dev/zzz").State != v1alpha1.DeviceAvailable ||

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
@@ -107,10 +108,14 @@ var moveOperations = map[string]moveOperation{
 	"first round": {ask: (*world).target, object: "t", check: func(w *world, what string) {
 		w.see(what, "thin/uid-v 12")
 		w.seeTags(what, movedVolume, targetTags(w, "lvms.base=s1", "lvms.formatted=xfs")...)
-		if r := w.record(); !r.Finished || r.Source != "s1" || r.Base != "" || r.Error != "" || r.CopiedBytes != 12<<20 ||
-			r.ComparedBytes != 12<<20 || r.SizeBytes != 12<<20 {
-			w.Errorf("%s: %+v", what, r)
-		}
+		r := w.record()
+		expect.Equal(w, what+": Finished", r.Finished, true)
+		expect.Equal(w, what+": Source", r.Source, "s1")
+		expect.Equal(w, what+": Base", r.Base, "")
+		expect.Equal(w, what+": Error", r.Error, "")
+		expect.Equal(w, what+": CopiedBytes", r.CopiedBytes, 12<<20)
+		expect.Equal(w, what+": ComparedBytes", r.ComparedBytes, 12<<20)
+		expect.Equal(w, what+": SizeBytes", r.SizeBytes, 12<<20)
 		if lv := w.get("t"); lv.Status.VolumeID != "" || lv.Status.Code != codes.OK {
 			w.Errorf("%s: status %+v", what, lv.Status)
 		}
@@ -328,10 +333,13 @@ func TestTheProgressOfARoundIsRecorded(t *testing.T) {
 	w.copier.at = &copies.Progress{Copied: 4 << 20, Compared: 1 << 20, Size: 12 << 20, Sent: 77}
 	result, err := w.once(w.agent(), "t")
 	w.must(err)
-	if r := w.record(); r.Finished || r.CopiedBytes != 4<<20 || r.ComparedBytes != 1<<20 || r.SizeBytes != 12<<20 ||
-		r.SentBytes != 77 || result.RequeueAfter == 0 {
-		t.Errorf("%+v, requeue after %s", r, result.RequeueAfter)
-	}
+	r := w.record()
+	expect.Equal(t, "Finished", r.Finished, false)
+	expect.Equal(t, "CopiedBytes", r.CopiedBytes, 4<<20)
+	expect.Equal(t, "ComparedBytes", r.ComparedBytes, 1<<20)
+	expect.Equal(t, "SizeBytes", r.SizeBytes, 12<<20)
+	expect.Equal(t, "SentBytes", r.SentBytes, 77)
+	expect.NotZero(t, "RequeueAfter", result.RequeueAfter)
 	w.copier.err = errors.New("connection reset by peer")
 	if _, err := w.once(w.agent(), "t"); err == nil {
 		t.Error("no error")

@@ -8,6 +8,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
@@ -37,9 +38,12 @@ func (w *world) seeThickTarget(what string, more ...string) {
 
 var thickCopy = moveOperation{ask: (*world).thickTarget, object: "t", check: func(w *world, what string) {
 	w.seeThickTarget(what, "lvms.base=v", "lvms.formatted=xfs")
-	if r := w.record(); !r.Finished || r.Source != "v" || r.Base != "" || r.Error != "" || r.SizeBytes != 12<<20 {
-		w.Errorf("%s: %+v", what, r)
-	}
+	r := w.record()
+	expect.Equal(w, what+": Finished", r.Finished, true)
+	expect.Equal(w, what+": Source", r.Source, "v")
+	expect.Equal(w, what+": Base", r.Base, "")
+	expect.Equal(w, what+": Error", r.Error, "")
+	expect.Equal(w, what+": SizeBytes", r.SizeBytes, 12<<20)
 	if last := w.copier.targets[len(w.copier.targets)-1]; last.Chunk != 0 || last.Round.Source != "v" ||
 		last.Round.Base != "" || last.Round.Sparse {
 		w.Errorf("%s: copied %+v", what, last)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
@@ -232,7 +234,15 @@ func FuzzDecodeReport(f *testing.F) {
 
 // seeSane checks the properties that callers rely on, for any output of LVM.
 func seeSane(t *testing.T, vg *VG) {
-	if vg.Name == "" || vg.UUID == "" || vg.Size < 0 || vg.Free < 0 || vg.FreeOn("") < 0 {
+	expect.NotZero(t, "Name", vg.Name)
+	expect.NotZero(t, "UUID", vg.UUID)
+	if vg.Size < 0 {
+		t.Errorf("got %+v", vg)
+	}
+	if vg.Free < 0 {
+		t.Errorf("got %+v", vg)
+	}
+	if vg.FreeOn("") < 0 {
 		t.Errorf("got %+v", vg)
 	}
 	for _, pv := range vg.PVs {

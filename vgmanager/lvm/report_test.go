@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // recorded returns a report that LVM 2.03.16 printed on a lab node (User Mode Linux, ubd disks of 400 MiB).
@@ -77,14 +79,20 @@ func seeVolumes(t *testing.T, report *Report) {
 		t.Error(diff)
 	}
 	pv := vg.PVs[0]
-	if pv.Name != "/dev/ubdb" || pv.Major != 98 || pv.Minor != 16 || pv.VGName != "vg1" || !pv.InUse || pv.Missing {
-		t.Errorf("got %+v", pv)
-	}
+	expect.Equal(t, "Name", pv.Name, "/dev/ubdb")
+	expect.Equal(t, "Major", pv.Major, 98)
+	expect.Equal(t, "Minor", pv.Minor, 16)
+	expect.Equal(t, "VGName", pv.VGName, "vg1")
+	expect.Equal(t, "InUse", pv.InUse, true)
+	expect.Equal(t, "Missing", pv.Missing, false)
 	for _, pv := range vg.PVs {
-		if !pv.Allocatable || pv.Tags != nil || pv.Used == 0 || pv.Used != pv.Size-pv.Free ||
-			sum(pv.FreeAreas) != pv.Free {
+		expect.Equal(t, "Allocatable", pv.Allocatable, true)
+		if pv.Tags != nil {
 			t.Errorf("got %+v", pv)
 		}
+		expect.NotZero(t, "Used", pv.Used)
+		expect.Equal(t, "Used", pv.Used, pv.Size-pv.Free)
+		expect.Equal(t, "sum(pv.FreeAreas)", sum(pv.FreeAreas), pv.Free)
 	}
 	seeVolumesOfGroup(t, vg)
 }
@@ -145,9 +153,15 @@ func seeVolumesOfGroup(t *testing.T, vg *VG) {
 func seeInactive(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
 	for _, lv := range vg.LVs {
-		if lv.Attr.Active() || lv.Major != 0 || lv.DataPercent != nil || lv.MetadataPercent != nil || lv.CheckNeeded {
+		expect.Equal(t, "Attr.Active()", lv.Attr.Active(), false)
+		expect.Equal(t, "Major", lv.Major, 0)
+		if lv.DataPercent != nil {
 			t.Errorf("got %+v", lv)
 		}
+		if lv.MetadataPercent != nil {
+			t.Errorf("got %+v", lv)
+		}
+		expect.Equal(t, "CheckNeeded", lv.CheckNeeded, false)
 	}
 	if vg.ThinPool("pool").MetadataSize != 8<<20 {
 		t.Error("the size of the metadata does not depend on activation")
@@ -306,9 +320,11 @@ func seeMissing(t *testing.T, report *Report) {
 	if there.Missing {
 		there, lost = lost, there
 	}
-	if vg.MissingPVs != 1 || there.Missing || !lost.Missing || lost.Name != "[unknown]" || lost.Major != 0 {
-		t.Errorf("got %+v", vg.PVs)
-	}
+	expect.Equal(t, "MissingPVs", vg.MissingPVs, 1)
+	expect.Equal(t, "Missing", there.Missing, false)
+	expect.Equal(t, "Missing", lost.Missing, true)
+	expect.Equal(t, "Name", lost.Name, "[unknown]")
+	expect.Equal(t, "Major", lost.Major, 0)
 	if diff := cmp.Diff([]string{"t1"}, vg.VolumesOn(lost.UUID)); diff != "" {
 		t.Error(diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -44,10 +45,13 @@ func TestAPendingSnapshotIsInactiveUntilItIsKept(t *testing.T) {
 	for range 2 {
 		must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
 		lv := lvOf(t, fake, "s")
-		if lv.Attr.Active() || !lv.Attr.ReadOnly() || !lv.Attr.SkipsActivation() || lv.Origin != "a" ||
-			!slices.Contains(lv.Tags, groupsnapshot.PendingTag) || !slices.Contains(lv.Tags, "x") {
-			t.Fatalf("got %+v", lv)
-		}
+		expect.Equal(t, "Attr.Active()", lv.Attr.Active(), false)
+		expect.Equal(t, "Attr.ReadOnly()", lv.Attr.ReadOnly(), true)
+		expect.Equal(t, "Attr.SkipsActivation()", lv.Attr.SkipsActivation(), true)
+		expect.Equal(t, "Origin", lv.Origin, "a")
+		expect.Equal(t, "Contains(lv.Tags, groupsnapshot.PendingTag)", slices.Contains(lv.Tags, groupsnapshot.PendingTag),
+			true)
+		expect.Equal(t, `Contains(lv.Tags, "x")`, slices.Contains(lv.Tags, "x"), true)
 	}
 	for range 2 {
 		must(t, e.KeepSnapshot(t.Context(), "thin", "s"))

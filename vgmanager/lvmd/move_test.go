@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
@@ -300,8 +301,11 @@ func TestAFencedDevice(t *testing.T) {
 		for range 2 {
 			d, err := e.FencedDevice(ctx, "thick", name, move)
 			wantCode(t, what, err, code)
-			if err == nil && (d.Name != "a" || d.Size != 8*mib || d.ThinPool != "" || d.ReadOnly) {
-				t.Errorf("%s: %+v", what, d)
+			if err == nil {
+				expect.Equal(t, what+": Name", d.Name, "a")
+				expect.Equal(t, what+": Size", d.Size, 8*mib)
+				expect.Equal(t, what+": ThinPool", d.ThinPool, "")
+				expect.Equal(t, what+": ReadOnly", d.ReadOnly, false)
 			}
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // collect returns what a walk visits, and checks that the ranges are in order and joined.
@@ -20,8 +22,12 @@ func collect(t testing.TB, walk func(visit func(Range) error) error) ([]Range, e
 	t.Helper()
 	var list []Range
 	err := walk(func(r Range) error {
-		if n := len(list); r.Count == 0 || r.Count > maxRun || n > 0 && (r.First < list[n-1].End() ||
-			r.First == list[n-1].End() && list[n-1].Count < maxRun) {
+		n := len(list)
+		expect.NotZero(t, "Count", r.Count)
+		if r.Count > maxRun {
+			t.Errorf("range %+v follows %+v", r, list)
+		}
+		if n > 0 && (r.First < list[n-1].End() || r.First == list[n-1].End() && list[n-1].Count < maxRun) {
 			t.Errorf("range %+v follows %+v", r, list)
 		}
 		list = append(list, r)

@@ -13,6 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -182,8 +183,9 @@ func TestIsBlank(t *testing.T) {
 		}
 		for range 2 {
 			blank, err := IsBlank(t.Context(), device)
-			if blank != test.blank || (err == nil) != (test.err == "") ||
-				err != nil && !(strings.Contains(err.Error(), test.err) && strings.Contains(err.Error(), device)) {
+			expect.Equal(t, name+": blank", blank, test.blank)
+			expect.Equal(t, name+": err == nil", err == nil, test.err == "")
+			if err != nil && !(strings.Contains(err.Error(), test.err) && strings.Contains(err.Error(), device)) {
 				t.Errorf("%s: got %t, %v", name, blank, err)
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // message returns a kernel message. Bars in text stand for zero bytes.
@@ -18,10 +20,14 @@ const added = "add@/devices/platform/host1/block/sdb|ACTION=add|DEVPATH=/devices
 
 func TestDecode(t *testing.T) {
 	e, err := Decode(message(added))
-	if err != nil || e.Action != "add" || e.Subsystem != "block" || e.Name != "sdb" || e.Number != "8:16" ||
-		e.Properties["SEQNUM"] != "1234" {
-		t.Errorf("got %+v, %v", e, err)
+	if err != nil {
+		t.Fatalf("got %+v, %v", e, err)
 	}
+	expect.Equal(t, "Action", e.Action, "add")
+	expect.Equal(t, "Subsystem", e.Subsystem, "block")
+	expect.Equal(t, "Name", e.Name, "sdb")
+	expect.Equal(t, "Number", e.Number, "8:16")
+	expect.Equal(t, `Properties["SEQNUM"]`, e.Properties["SEQNUM"], "1234")
 	for _, bad := range []string{"", "libudev|xx", "add@", "@/devices/x", "add@/x|ACTION=remove|",
 		"add@/x|nonsense|", "add@/x|=y|"} {
 		if e, err := Decode(message(bad)); err == nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -31,10 +32,13 @@ func TestReconcileMakesAThinClass(t *testing.T) {
 		entry.Reason != "" {
 		t.Errorf("got %+v", entry)
 	}
-	if entry.Size == nil || entry.Free == nil || entry.ThinPool == nil || entry.ThinPool.Name != "pool" ||
-		entry.ThinPool.MetadataPercent != 10 {
-		t.Errorf("got %+v", entry)
+	expect.NotZero(t, "Size", entry.Size)
+	expect.NotZero(t, "Free", entry.Free)
+	if entry.ThinPool == nil {
+		t.Fatalf("got %+v", entry)
 	}
+	expect.Equal(t, "ThinPool.Name", entry.ThinPool.Name, "pool")
+	expect.Equal(t, "ThinPool.MetadataPercent", entry.ThinPool.MetadataPercent, 10)
 	report, err := b.lvm.Report(t.Context())
 	b.ok(err)
 	if !report.VG("vg1").HasTag("lvms") {

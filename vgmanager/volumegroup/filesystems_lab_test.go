@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
@@ -284,12 +285,14 @@ func TestSceneFileSystemsWithoutErrors(t *testing.T) {
 	s.converge("checked", func(v1alpha1.VGStatus) bool { return s.recovery().Status.CompletionTime != nil })
 	got := s.recovery().Status
 	t.Logf("%s", got.Message)
-	if got.Phase != v1alpha1.RecoveryNotApplicable || got.Plan != nil ||
-		!strings.Contains(got.Message, "no errors were found in 2 file systems") ||
-		!strings.Contains(got.Message, "volume journal: its journal has changes that are replayed by the next mount") ||
-		!strings.Contains(got.Message, "volume xfs: its log has changes that are replayed by the next mount") {
+	expect.Equal(t, "Phase", got.Phase, v1alpha1.RecoveryNotApplicable)
+	if got.Plan != nil {
 		t.Errorf("got %+v", got)
 	}
+	expect.Contains(t, "Message", got.Message, "no errors were found in 2 file systems")
+	expect.Contains(t, "Message", got.Message,
+		"volume journal: its journal has changes that are replayed by the next mount")
+	expect.Contains(t, "Message", got.Message, "volume xfs: its log has changes that are replayed by the next mount")
 	for name, sum := range sums {
 		s.unchanged("/dev/vg1/"+name, sum)
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
@@ -61,10 +62,13 @@ func TestVolumesAreImportedWithApproval(t *testing.T) {
 	r := b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval,
 		"PersistentVolume and a PersistentVolumeClaim: 1, volumes whose objects are moved to this node: 1")
 	p := r.Status.Plan
-	if len(p.ImportedVolumes) != 2 || p.ImportedVolumes[0].Claim != "shop/a" || p.ImportedVolumes[0].FromNode != "" ||
-		p.ImportedVolumes[1].FromNode != "other" || p.ImportedVolumes[1].PersistentVolume != "pvc-b" {
+	if len(p.ImportedVolumes) != 2 {
 		t.Fatalf("got the plan %+v", p)
 	}
+	expect.Equal(t, "ImportedVolumes[0].Claim", p.ImportedVolumes[0].Claim, "shop/a")
+	expect.Equal(t, "ImportedVolumes[0].FromNode", p.ImportedVolumes[0].FromNode, "")
+	expect.Equal(t, "ImportedVolumes[1].FromNode", p.ImportedVolumes[1].FromNode, "other")
+	expect.Equal(t, "ImportedVolumes[1].PersistentVolume", p.ImportedVolumes[1].PersistentVolume, "pvc-b")
 	b.approvePlan("import")
 	b.settle()
 	b.wantPhase("import", v1alpha1.RecoveryRunning, "the operator creates the objects")
@@ -141,8 +145,15 @@ func TestAnImportSaysWhenVolumesWereMounted(t *testing.T) {
 	}
 	b.requestImport("import")
 	volumes := b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval, "").Status.Plan.ImportedVolumes
-	if len(volumes) != 2 || volumes[0].LastMountTime == nil || !volumes[0].LastMountTime.Time.Equal(last) ||
-		volumes[0].FSType != "ext4" || volumes[1].LastMountTime != nil {
+	if len(volumes) != 2 {
+		t.Fatalf("got the volumes %+v", volumes)
+	}
+	if volumes[0].LastMountTime == nil {
+		t.Fatalf("got the volumes %+v", volumes)
+	}
+	expect.Equal(t, "volumes[0].LastMountTime.Time.Equal(last)", volumes[0].LastMountTime.Time.Equal(last), true)
+	expect.Equal(t, "volumes[0].FSType", volumes[0].FSType, "ext4")
+	if volumes[1].LastMountTime != nil {
 		t.Errorf("got the volumes %+v", volumes)
 	}
 	b.devices.mountErr = errors.New("input/output error")

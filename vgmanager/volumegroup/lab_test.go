@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -40,6 +42,8 @@ type labBench struct {
 	// programs runs the programs that check file systems; nil for runner. locks are those of the agent's volumes.
 	programs csinode.CheckPrograms
 	locks    *service.Locks
+	// attachedLonger makes the agents read olderDevices.
+	attachedLonger bool
 }
 
 func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroupSpec) *labBench {
@@ -81,6 +85,9 @@ func (l *labBench) bootOver(runner host.Runner) {
 	real.LookWith(devices.ReadPhysicalVolumes)
 	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	options := l.options(real, devices)
+	if l.attachedLonger {
+		options.Devices = olderDevices{devices}
+	}
 	options.Inspect = func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 		return thinmeta.Inspect(ctx, l.runner, pool)
 	}
@@ -179,10 +186,12 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 	}
 	list, err := l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
 	l.ok(err)
-	if v := list.Volumes[0]; v.SizeBytes != 304<<20 || v.SizeBytes != created.Volume.SizeBytes || v.DevMajor == 0 ||
-		v.Path != "/dev/vg1/a" || len(v.Attr) != 10 {
-		t.Errorf("got %v, announced %v", v, created.Volume)
-	}
+	v := list.Volumes[0]
+	expect.Equal(t, "SizeBytes", v.SizeBytes, 304<<20)
+	expect.Equal(t, "SizeBytes", v.SizeBytes, created.Volume.SizeBytes)
+	expect.NotZero(t, "DevMajor", v.DevMajor)
+	expect.Equal(t, "Path", v.Path, "/dev/vg1/a")
+	expect.Equal(t, "len(v.Attr)", len(v.Attr), 10)
 	l.count("list")
 	_, err = l.engine.CreateLVSnapshot(ctx,
 		&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "vg1", SourceVolume: "a", AccessType: "ro",
@@ -243,7 +252,9 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 		l.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 	}
 	l.settleUdev()
-	l.settleWhenOldEnough()
+	l.attachedLonger = true
+	l.boot()
+	l.settle()
 	before := l.wantState(v1alpha1.VGStatusReady)
 	if len(before.Devices) != 1 || !excludedFor(before, l.disks[1], "ext4") {
 		t.Errorf("got %+v", before)
@@ -253,7 +264,7 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	}
 	l.settleUdev()
 	l.boot()
-	l.settleWhenOldEnough()
+	l.settle()
 	after := l.wantState(v1alpha1.VGStatusReady)
 	if len(after.Devices) != len(l.disks) || after.ThinPool.Size.Cmp(before.ThinPool.Size) <= 0 {
 		t.Errorf("got %+v, was %+v", after, before)
@@ -261,17 +272,26 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	l.cleanUp()
 }
 
-// settleWhenOldEnough waits until the disks have been attached for a minute, because the node may have just booted.
-func (l *labBench) settleWhenOldEnough() {
-	l.Helper()
-	for range 80 {
-		l.agent.Wake()
-		l.settle()
-		if !strings.Contains(l.entry().Reason, "attached for a minute") && !excludedFor(l.entry(), "", "TooYoung") {
-			return
-		}
-		time.Sleep(time.Second)
+// olderDevices reports disks as attached for a minute longer than they are: the node may have just booted.
+type olderDevices struct{ *device.Node }
+
+func (n olderDevices) List(ctx context.Context) ([]device.Device, error) {
+	list, err := n.Node.List(ctx)
+	return older(list), err
+}
+
+func (n olderDevices) Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error) {
+	list, err := n.Node.Recent(ctx, maxAge)
+	return older(list), err
+}
+
+func older(list []device.Device) []device.Device {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Appeared += time.Minute
+		list[i].AppearedKnown = true
 	}
+	return list
 }
 
 // excludedFor returns true if a disk is excluded for a reason that contains a text.

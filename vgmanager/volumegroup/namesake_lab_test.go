@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -141,10 +142,15 @@ func TestSceneAdoptedGroupOfAnotherNameIsRenamed(t *testing.T) {
 	report, err := lvm.New(s.runner).Report(t.Context())
 	s.ok(err)
 	adopted, other := report.VG("vg1"), report.VG("old")
-	if adopted.LV("precious") == nil || !adopted.LV("precious").Attr.Active() || other == nil || other.UUID != uuids["other"] ||
-		other.LV("other") == nil {
+	if adopted.LV("precious") == nil {
 		t.Fatalf("got %+v", report.VGs)
 	}
+	expect.Equal(t, `LV("precious").Attr.Active()`, adopted.LV("precious").Attr.Active(), true)
+	if other == nil {
+		t.Fatalf("got %+v", report.VGs)
+	}
+	expect.Equal(t, "UUID", other.UUID, uuids["other"])
+	expect.NotZero(t, `LV("other")`, other.LV("other"))
 	t.Log(adopted.Tags, other.Tags)
 	if adopted.HasTag("lvms.cluster=c0") || !other.HasTag("lvms.cluster=c0") {
 		t.Errorf("got the tags %v and %v", adopted.Tags, other.Tags)

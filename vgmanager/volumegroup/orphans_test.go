@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -77,8 +78,10 @@ func TestOrphansAreDeletedByNameWithApproval(t *testing.T) {
 			r := b.wantPhase("orphans", v1alpha1.RecoveryAwaitingApproval,
 				"logical volumes that are deleted with their data: 2, volumes kept: 1")
 			p := r.Status.Plan
-			if p.LostVolumeCount != 2 || p.LostVolumes[0].Name != "a" || p.LostVolumes[0].Claim != "shop/a" ||
-				p.LostVolumes[0].Size != 4<<20 && p.LostVolumes[0].Size != 1<<20 {
+			expect.Equal(t, "LostVolumeCount", p.LostVolumeCount, 2)
+			expect.Equal(t, "LostVolumes[0].Name", p.LostVolumes[0].Name, "a")
+			expect.Equal(t, "LostVolumes[0].Claim", p.LostVolumes[0].Claim, "shop/a")
+			if p.LostVolumes[0].Size != 4<<20 && p.LostVolumes[0].Size != 1<<20 {
 				t.Fatalf("got the plan %+v", p)
 			}
 			r.Spec.ApprovedPlan = "wrong"

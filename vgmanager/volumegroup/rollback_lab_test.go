@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 )
@@ -67,11 +68,13 @@ func (r rolledBack) run(t *testing.T) {
 	rec := s.plan(v1alpha1.RecoveryRestoreMetadata)
 	p := rec.Status.Plan
 	t.Logf("%s", rec.Status.Message)
-	if got := namesOfVolumes(p.LostVolumes); !slices.Equal(got, lost) || len(p.DamagedVolumes) != 0 ||
-		p.KeptVolumeCount != 3 || !p.ReplacesMetadata || len(p.Devices) != r.disks ||
-		!strings.Contains(rec.Status.Message, "(b, c)") {
-		t.Fatalf("got the plan %+v", p)
-	}
+	got := namesOfVolumes(p.LostVolumes)
+	expect.Slice(t, "got", got, lost)
+	expect.Equal(t, "len(p.DamagedVolumes)", len(p.DamagedVolumes), 0)
+	expect.Equal(t, "KeptVolumeCount", p.KeptVolumeCount, 3)
+	expect.Equal(t, "ReplacesMetadata", p.ReplacesMetadata, true)
+	expect.Equal(t, "len(p.Devices)", len(p.Devices), r.disks)
+	expect.Contains(t, "Status.Message", rec.Status.Message, "(b, c)")
 	s.approve("wrong")
 	for range 3 {
 		s.agent.Wake()

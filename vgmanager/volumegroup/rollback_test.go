@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 )
@@ -57,11 +58,17 @@ func TestRolledBackMetadataIsRestored(t *testing.T) {
 	b.requestRestore("restore")
 	r := b.until("restore", v1alpha1.RecoveryAwaitingApproval)
 	p := r.Status.Plan
-	if !p.ReplacesMetadata || p.KeptVolumeCount != 3 || len(p.DamagedVolumes) != 0 || len(p.LostVolumes) != 1 ||
-		p.LostVolumes[0].Name != "nowhere" || !strings.Contains(r.Status.Message, "which return: 2 (b, c)") ||
-		len(p.Devices) != 2 || !strings.HasPrefix(p.MetadataSource, lvm.ArchiveDir) {
+	expect.Equal(t, "ReplacesMetadata", p.ReplacesMetadata, true)
+	expect.Equal(t, "KeptVolumeCount", p.KeptVolumeCount, 3)
+	expect.Equal(t, "len(p.DamagedVolumes)", len(p.DamagedVolumes), 0)
+	if len(p.LostVolumes) != 1 {
 		t.Fatalf("got the plan %+v: %s", p, r.Status.Message)
 	}
+	expect.Equal(t, "LostVolumes[0].Name", p.LostVolumes[0].Name, "nowhere")
+	expect.Contains(t, "Status.Message", r.Status.Message, "which return: 2 (b, c)")
+	expect.Equal(t, "len(p.Devices)", len(p.Devices), 2)
+	expect.Equal(t, "HasPrefix(p.MetadataSource, lvm.ArchiveDir)", strings.HasPrefix(p.MetadataSource, lvm.ArchiveDir),
+		true)
 	for range 5 {
 		b.agent.Wake()
 		_, err := b.reconcile()

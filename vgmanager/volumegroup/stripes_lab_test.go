@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // TestSceneStripedPool stripes a thin pool over two disks, moves a stripe to a third one, and extends the pool when two
@@ -82,10 +83,16 @@ func (s *scene) wantStripes(disks []string) {
 			name, _, _ := strings.Cut(part, "(")
 			names = append(names, kernelName(name))
 		}
-		if fields[1] != "2" || fields[2] != "64.00" || len(names) != 2 || names[0] == names[1] ||
-			slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(allowed, name) }) {
+		expect.Equal(s, "fields[1]", fields[1], "2")
+		expect.Equal(s, "fields[2]", fields[2], "64.00")
+		if len(names) != 2 {
+			s.Fatalf("got %q, want two stripes on %q", line, allowed)
+		}
+		if names[0] == names[1] {
 			s.Errorf("got %q, want two stripes on %q", line, allowed)
 		}
+		expect.Equal(s, "ContainsFunc(names, func(name string) bool { return !slices.Contains(allowed, name) })",
+			slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(allowed, name) }), false)
 	}
 	if segments == 0 {
 		s.Errorf("no data in %q", out)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and a claim. selected is the
@@ -88,10 +89,11 @@ func TestWhereACopyIs(t *testing.T) {
 				}
 				c.must(err)
 				lv := c.get("pvc-2")
-				if lv.Spec.NodeName != tt.want || lv.Spec.Source != "snapshot-1" || lv.Spec.AccessType != "rw" ||
-					lv.Annotations[v1alpha1.CopyOfAnnotation] != "" || response.GetVolume().GetContentSource() == nil {
-					t.Errorf("got %+v", lv.Spec)
-				}
+				expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, tt.want)
+				expect.Equal(t, "Spec.Source", lv.Spec.Source, "snapshot-1")
+				expect.Equal(t, "Spec.AccessType", lv.Spec.AccessType, "rw")
+				expect.Equal(t, "Annotations[v1alpha1.CopyOfAnnotation]", lv.Annotations[v1alpha1.CopyOfAnnotation], "")
+				expect.NotZero(t, "GetVolume().GetContentSource()", response.GetVolume().GetContentSource())
 			}
 			if c.get("copy-pvc-2") != nil {
 				t.Error("a snapshot of the snapshot was created")
@@ -121,11 +123,15 @@ func TestAVolumeIsCopiedFromASnapshot(t *testing.T) {
 			}
 			_, err := c.server.CreateVolume(t.Context(), request(c))
 			c.must(err)
-			if snapshot == nil || snapshot.Spec.Source != "pvc-1" || snapshot.Spec.NodeName != "node2" ||
-				snapshot.Spec.AccessType != "ro" || snapshot.Spec.DeviceClass != "ssd" || snapshot.Status.VolumeID == "" ||
-				snapshot.Annotations[v1alpha1.CopyForAnnotation] != "pvc-2" {
+			if snapshot == nil {
 				t.Fatalf("the snapshot is %+v", snapshot)
 			}
+			expect.Equal(t, "Spec.Source", snapshot.Spec.Source, "pvc-1")
+			expect.Equal(t, "Spec.NodeName", snapshot.Spec.NodeName, "node2")
+			expect.Equal(t, "Spec.AccessType", snapshot.Spec.AccessType, "ro")
+			expect.Equal(t, "Spec.DeviceClass", snapshot.Spec.DeviceClass, "ssd")
+			expect.NotZero(t, "Status.VolumeID", snapshot.Status.VolumeID)
+			expect.Equal(t, "Annotations[v1alpha1.CopyForAnnotation]", snapshot.Annotations[v1alpha1.CopyForAnnotation], "pvc-2")
 			lv := c.get("pvc-2")
 			if lv.Spec.Source != "copy-pvc-2" || lv.Annotations[v1alpha1.CopyOfAnnotation] != "pvc-1" {
 				t.Errorf("got %+v, %v", lv.Spec, lv.Annotations)
@@ -177,12 +183,13 @@ func TestAThickVolumeIsCopiedItself(t *testing.T) {
 				_, err := w.server.CreateVolume(t.Context(), request)
 				w.must(err)
 				lv := w.get("pvc-2")
-				if lv.Spec.Source != "pvc-1" || lv.Spec.NodeName != tt.node || lv.Spec.DeviceClass != tt.class ||
-					lv.Spec.LvcreateOptionClass != "striped" ||
-					lv.Annotations[v1alpha1.CloneVolumeAnnotation] != w.volume ||
-					lv.Annotations[v1alpha1.CopyOfAnnotation] != "" {
-					t.Errorf("got %+v, %v", lv.Spec, lv.Annotations)
-				}
+				expect.Equal(t, "Spec.Source", lv.Spec.Source, "pvc-1")
+				expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, tt.node)
+				expect.Equal(t, "Spec.DeviceClass", lv.Spec.DeviceClass, tt.class)
+				expect.Equal(t, "Spec.LvcreateOptionClass", lv.Spec.LvcreateOptionClass, "striped")
+				expect.Equal(t, "Annotations[v1alpha1.CloneVolumeAnnotation]", lv.Annotations[v1alpha1.CloneVolumeAnnotation],
+					w.volume)
+				expect.Equal(t, "Annotations[v1alpha1.CopyOfAnnotation]", lv.Annotations[v1alpha1.CopyOfAnnotation], "")
 			}
 			if w.get("copy-pvc-2") != nil {
 				t.Error("a snapshot was requested")

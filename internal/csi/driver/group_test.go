@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/groupprotocol"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
@@ -208,10 +209,11 @@ func (w *groupWorld) isComplete(got *csi.VolumeGroupSnapshot, ids []string) {
 		w.Fatalf("got %v", got)
 	}
 	for _, s := range got.GetSnapshots() {
-		if !slices.Contains(ids, s.GetSourceVolumeId()) || s.GetGroupSnapshotId() != got.GetGroupSnapshotId() ||
-			s.GetSnapshotId() == "" || !s.GetReadyToUse() || s.GetSizeBytes() != 40*mebi {
-			w.Errorf("got %v", s)
-		}
+		expect.Equal(w, "Contains(ids, s.GetSourceVolumeId())", slices.Contains(ids, s.GetSourceVolumeId()), true)
+		expect.Equal(w, "GetGroupSnapshotId()", s.GetGroupSnapshotId(), got.GetGroupSnapshotId())
+		expect.NotZero(w, "GetSnapshotId()", s.GetSnapshotId())
+		expect.Equal(w, "GetReadyToUse()", s.GetReadyToUse(), true)
+		expect.Equal(w, "GetSizeBytes()", s.GetSizeBytes(), 40*mebi)
 	}
 	if usable, pending := w.kept(); usable != len(ids) || pending != 0 {
 		w.Errorf("%d are usable, %d are pending", usable, pending)

@@ -28,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 const (
@@ -283,11 +285,14 @@ func TestTheAnswerOfTheAgentIsPassedOn(t *testing.T) {
 	if len(w.dialed) != 2 || w.dialed[0] != "node-1" || w.dialed[1] != "node-1" {
 		t.Errorf("dialed %q", w.dialed)
 	}
-	if r := w.reviewed; r.User != "backup-user" || r.UID != "uid" || len(r.Groups) != 1 || r.Extra["key"][0] != "value" ||
-		*r.ResourceAttributes != (authorizationv1.ResourceAttributes{Verb: "get", Group: "snapshot.storage.k8s.io",
-			Version: "v1", Resource: "volumesnapshots", Namespace: "ns", Name: "snap"}) {
-		t.Errorf("reviewed %+v", r)
-	}
+	r := w.reviewed
+	expect.Equal(t, "User", r.User, "backup-user")
+	expect.Equal(t, "UID", r.UID, "uid")
+	expect.Equal(t, "len(r.Groups)", len(r.Groups), 1)
+	expect.Equal(t, `Extra["key"][0]`, r.Extra["key"][0], "value")
+	expect.Equal(t, "ResourceAttributes", *r.ResourceAttributes,
+		authorizationv1.ResourceAttributes{Verb: "get", Group: "snapshot.storage.k8s.io", Version: "v1",
+			Resource: "volumesnapshots", Namespace: "ns", Name: "snap"})
 }
 
 func TestWhoIsRefused(t *testing.T) {

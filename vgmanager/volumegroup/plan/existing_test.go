@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
@@ -260,10 +261,12 @@ func deleting(w *Desired) { w.Deleting = true }
 func TestClassOfAnExistingVolumeGroup(t *testing.T) {
 	spec := v1alpha1.LVMVolumeGroupSpec{ExistingVolumeGroup: "data", Default: true}
 	c := publishedIn(t, spec, data("b"))
-	if c.Name != "vg1" || c.VolumeGroup != "data" || c.VolumeGroupUUID != "vg" || !c.ExistingVolumeGroup ||
-		!c.Default || c.Closed != "" {
-		t.Errorf("got %+v", c)
-	}
+	expect.Equal(t, "Name", c.Name, "vg1")
+	expect.Equal(t, "VolumeGroup", c.VolumeGroup, "data")
+	expect.Equal(t, "VolumeGroupUUID", c.VolumeGroupUUID, "vg")
+	expect.Equal(t, "ExistingVolumeGroup", c.ExistingVolumeGroup, true)
+	expect.Equal(t, "Default", c.Default, true)
+	expect.Equal(t, "Closed", c.Closed, "")
 	// A file that TopoLVM's lvmd left has no UUID, and spare space that the LVMCluster does not have.
 	spare := uint64(10)
 	left := deviceclass.Class{Name: "vg1", VolumeGroup: "data", SpareGB: &spare}
@@ -315,10 +318,12 @@ func TestEntryOfAnExistingVolumeGroup(t *testing.T) {
 	now := metav1.Now()
 	s := NodeState{Report: report(data("b")), Class: publishedIn(t, spec, data("b"))}
 	entry := Outcome{Node: s, Plan: New(w, s)}.Entry(w, v1alpha1.VGStatus{}, now)
-	if entry.Name != "vg1" || entry.VolumeGroup != "data" || entry.UUID != "vg" || entry.Size == nil ||
-		len(entry.PhysicalVolumes) != 1 || entry.Group() != "data" {
-		t.Errorf("got %+v", entry)
-	}
+	expect.Equal(t, "Name", entry.Name, "vg1")
+	expect.Equal(t, "VolumeGroup", entry.VolumeGroup, "data")
+	expect.Equal(t, "UUID", entry.UUID, "vg")
+	expect.NotZero(t, "Size", entry.Size)
+	expect.Equal(t, "len(entry.PhysicalVolumes)", len(entry.PhysicalVolumes), 1)
+	expect.Equal(t, "Group()", entry.Group(), "data")
 	gone := NodeState{Report: report(), Class: s.Class, Before: entry}
 	if entry = (Outcome{Node: gone, Plan: New(w, gone)}).Entry(w, entry, now); entry.UUID != "vg" ||
 		entry.PhysicalVolumes[0].State != v1alpha1.PhysicalVolumeMissing || entry.VolumeGroup != "data" {

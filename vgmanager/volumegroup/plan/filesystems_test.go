@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -203,11 +204,20 @@ func approvedCheck(t *testing.T, v1, v2 FileSystemResult) (Desired, *v1alpha1.LV
 func TestCheckPlan(t *testing.T) {
 	_, r := approvedCheck(t, well, broken)
 	p := r.Status.Plan
-	if v := p.CheckedVolumes; len(v) != 2 || v[0].Name != "v1" || v[0].FSType != "ext4" || v[0].Finding != "no errors" ||
-		v[1].UUID != "uuid-v2" || v[1].FSType != "xfs" || v[1].Finding != "errors: bad magic number" ||
-		v[1].Claim != "shop/v2" || v[1].Size == 0 || p.LostVolumeCount != 0 || p.KeptVolumeCount != 2 {
-		t.Errorf("got %+v", p)
+	v := p.CheckedVolumes
+	if len(v) != 2 {
+		t.Fatalf("got %+v", p)
 	}
+	expect.Equal(t, "v[0].Name", v[0].Name, "v1")
+	expect.Equal(t, "v[0].FSType", v[0].FSType, "ext4")
+	expect.Equal(t, "v[0].Finding", v[0].Finding, "no errors")
+	expect.Equal(t, "v[1].UUID", v[1].UUID, "uuid-v2")
+	expect.Equal(t, "v[1].FSType", v[1].FSType, "xfs")
+	expect.Equal(t, "v[1].Finding", v[1].Finding, "errors: bad magic number")
+	expect.Equal(t, "v[1].Claim", v[1].Claim, "shop/v2")
+	expect.NotZero(t, "v[1].Size", v[1].Size)
+	expect.Equal(t, "LostVolumeCount", p.LostVolumeCount, 0)
+	expect.Equal(t, "KeptVolumeCount", p.KeptVolumeCount, 2)
 	ids := map[string]bool{p.ID: true}
 	other := broken
 	other.Finding = "errors: other"

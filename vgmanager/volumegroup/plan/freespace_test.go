@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -102,11 +103,13 @@ func TestSpacePlan(t *testing.T) {
 				return
 			}
 			p := got.Plan
-			if got.Phase != v1alpha1.RecoveryAwaitingApproval || namesOf(p.MountedVolumes) != tt.volumes ||
-				int(p.MountedVolumeCount) != len(p.MountedVolumes) || p.ExtensibleBytes != int64(tt.free) ||
-				p.LostVolumeCount != 0 || p.KeptVolumeCount != 2 || p.ID == "" {
-				t.Errorf("got %s, %+v", got.Phase, p)
-			}
+			expect.Equal(t, "Phase", got.Phase, v1alpha1.RecoveryAwaitingApproval)
+			expect.Equal(t, "namesOf(p.MountedVolumes)", namesOf(p.MountedVolumes), tt.volumes)
+			expect.Equal(t, "int(p.MountedVolumeCount)", int(p.MountedVolumeCount), len(p.MountedVolumes))
+			expect.Equal(t, "ExtensibleBytes", p.ExtensibleBytes, int64(tt.free))
+			expect.Equal(t, "LostVolumeCount", p.LostVolumeCount, 0)
+			expect.Equal(t, "KeptVolumeCount", p.KeptVolumeCount, 2)
+			expect.NotZero(t, "ID", p.ID)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -95,11 +96,12 @@ func TestRecoveryPlanListsWhatIsLost(t *testing.T) {
 				t.Errorf("%s: got the device %+v", name, d)
 			}
 		}
-		if got := strings.Join(devices, " "); got != tt.devices || namesOf(p.ThinPools) != tt.pools ||
-			namesOf(p.LostVolumes) != tt.volumes || p.KeptVolumeCount != tt.kept ||
-			int(p.LostVolumeCount) != len(p.LostVolumes) {
-			t.Errorf("%s: got %+v", name, p)
-		}
+		got := strings.Join(devices, " ")
+		expect.Equal(t, name+": got", got, tt.devices)
+		expect.Equal(t, name+": namesOf(p.ThinPools)", namesOf(p.ThinPools), tt.pools)
+		expect.Equal(t, name+": namesOf(p.LostVolumes)", namesOf(p.LostVolumes), tt.volumes)
+		expect.Equal(t, name+": KeptVolumeCount", p.KeptVolumeCount, tt.kept)
+		expect.Equal(t, name+": int(p.LostVolumeCount)", int(p.LostVolumeCount), len(p.LostVolumes))
 		for _, v := range p.LostVolumes {
 			if (v.Claim == "ns/one") != (v.Name == "v1") {
 				t.Errorf("%s: got the claim of %+v", name, v)

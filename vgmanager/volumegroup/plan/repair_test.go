@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
@@ -156,10 +157,12 @@ func TestRepairPlan(t *testing.T) {
 		for _, v := range p.DamagedVolumes {
 			damaged += v.LostBytes
 		}
-		if p.Repair != tt.repair || namesOf(p.LostVolumes) != tt.lost || damaged != tt.damaged ||
-			p.KeptVolumeCount != tt.kept || p.ID == "" || int(p.LostVolumeCount) != len(p.LostVolumes) {
-			t.Errorf("%s: got %+v", name, p)
-		}
+		expect.Equal(t, name+": Repair", p.Repair, tt.repair)
+		expect.Equal(t, name+": namesOf(p.LostVolumes)", namesOf(p.LostVolumes), tt.lost)
+		expect.Equal(t, name+": damaged", damaged, tt.damaged)
+		expect.Equal(t, name+": KeptVolumeCount", p.KeptVolumeCount, tt.kept)
+		expect.NotZero(t, name+": ID", p.ID)
+		expect.Equal(t, name+": int(p.LostVolumeCount)", int(p.LostVolumeCount), len(p.LostVolumes))
 		for _, v := range p.LostVolumes {
 			if (v.Claim == "ns/two") != (v.Name == "v2") {
 				t.Errorf("%s: got the claim of %+v", name, v)

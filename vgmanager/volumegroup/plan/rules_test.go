@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -263,10 +264,7 @@ func TestAutoExtend(t *testing.T) {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
 		}
 		problems := cannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
-		if tt.says == "" && len(problems) > 0 ||
-			tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
-			t.Errorf("%s: got the problems %+v", name, problems)
-		}
+		wantProblem(t, name, problems, tt.says)
 	}
 	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
 		&[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
@@ -359,9 +357,17 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 		}
 		problems := cannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
 			vg.ThinPool("pool"))
-		if tt.says == "" && len(problems) > 0 ||
-			tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
-			t.Errorf("%s: got the problems %+v", name, problems)
-		}
+		wantProblem(t, name, problems, tt.says)
+	}
+}
+
+// wantProblem checks that there is one problem with a text. If the text is empty, there must be none.
+func wantProblem(t *testing.T, name string, problems []Problem, says string) {
+	t.Helper()
+	if (says == "") != (len(problems) == 0) || len(problems) > 1 {
+		t.Fatalf("%s: got the problems %+v, want %q", name, problems, says)
+	}
+	for _, p := range problems {
+		expect.Contains(t, name, p.Message, says)
 	}
 }
