@@ -28,6 +28,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var server *env.Env
@@ -228,10 +229,11 @@ func TestThePluginIsServed(t *testing.T) {
 	if pod.Labels["app.kubernetes.io/name"] == w.operator.Spec.Selector.MatchLabels["app.kubernetes.io/name"] {
 		t.Error("its Pods would be taken for the operator's")
 	}
-	if *d.Spec.Replicas != 2 || len(pod.Spec.Tolerations) != 1 || pod.Spec.Affinity.NodeAffinity == nil ||
-		len(pod.Annotations) != 1 || pod.Spec.Containers[0].Image != "image@sha256:1" {
-		t.Errorf("got %+v", d.Spec)
-	}
+	expect.Equal(t, "Spec.Replicas", *d.Spec.Replicas, 2)
+	expect.Equal(t, "len(pod.Spec.Tolerations)", len(pod.Spec.Tolerations), 1)
+	expect.NotZero(t, "Spec.Affinity.NodeAffinity", pod.Spec.Affinity.NodeAffinity)
+	expect.Equal(t, "len(pod.Annotations)", len(pod.Annotations), 1)
+	expect.Equal(t, "Spec.Containers[0].Image", pod.Spec.Containers[0].Image, "image@sha256:1")
 }
 
 // The API server enforces the Pod Security level restricted, and the Pods have no token.
@@ -257,12 +259,16 @@ func TestItsPodsAreRestricted(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{}
 	w.read(policy)
 	from := policy.Spec.Ingress[0].From
-	if len(policy.Spec.Ingress) != 1 || len(from) != 1 ||
-		from[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "openshift-console" ||
-		from[0].PodSelector == nil ||
-		len(policy.Spec.Egress) != 0 || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
-		t.Errorf("got %+v", policy.Spec)
+	expect.Equal(t, "len(policy.Spec.Ingress)", len(policy.Spec.Ingress), 1)
+	if len(from) != 1 {
+		t.Fatalf("got %+v", policy.Spec)
 	}
+	expect.Equal(t, `from[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"]`,
+		from[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"], "openshift-console")
+	expect.NotZero(t, "from[0].PodSelector", from[0].PodSelector)
+	expect.Equal(t, "len(policy.Spec.Egress)", len(policy.Spec.Egress), 0)
+	expect.Equal(t, "Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress)",
+		slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress), true)
 }
 
 // There is one Pod for each node, at most two, and a PodDisruptionBudget if there are two.

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
 
@@ -80,12 +81,11 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 
 	after := &storagev1.StorageClass{}
 	w.must(w.get(after, "lvms-vg1"))
-	if after.UID != before.UID || *after.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
-		after.Labels["tier"] != "fast" ||
-		after.Labels[lvmv1alpha1.OwnerUIDLabel] != string(w.cluster.UID) ||
-		after.Annotations[defaultClassAnnotation] != "true" {
-		t.Errorf("StorageClass %+v", after)
-	}
+	expect.Equal(t, "UID", after.UID, before.UID)
+	expect.Equal(t, "ReclaimPolicy", *after.ReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
+	expect.Equal(t, `Labels["tier"]`, after.Labels["tier"], "fast")
+	expect.Equal(t, "Labels[lvmv1alpha1.OwnerUIDLabel]", after.Labels[lvmv1alpha1.OwnerUIDLabel], string(w.cluster.UID))
+	expect.Equal(t, "Annotations[defaultClassAnnotation]", after.Annotations[defaultClassAnnotation], "true")
 
 	_, err = w.reconcile()
 	w.must(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // deletedWorld has an object of the earlier driver whose logical volume must be deleted.
@@ -53,11 +54,13 @@ func newReleasedWorld(t *testing.T, name string, wasServed bool) *deletedWorld {
 	w.setPhase(corev1.VolumeReleased)
 	w.check = func(lv *topolvmv1.LogicalVolume) {
 		now := w.persistentVolume(w.pv.Name)
-		if lv.Name != now.Name || now.UID != w.pv.UID || lv.Status.VolumeID != now.Spec.CSI.VolumeHandle ||
-			now.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
-			now.Annotations[v1alpha1.EarlierRemovalAnnotation] != now.Spec.CSI.VolumeHandle {
-			w.Errorf("the logical volume of %+v is removed for %+v", lv, now)
-		}
+		expect.Equal(w, "Name", lv.Name, now.Name)
+		expect.Equal(w, "UID", now.UID, w.pv.UID)
+		expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, now.Spec.CSI.VolumeHandle)
+		expect.Equal(w, "Spec.PersistentVolumeReclaimPolicy", now.Spec.PersistentVolumeReclaimPolicy,
+			corev1.PersistentVolumeReclaimDelete)
+		expect.Equal(w, "Annotations[v1alpha1.EarlierRemovalAnnotation]", now.Annotations[v1alpha1.EarlierRemovalAnnotation],
+			now.Spec.CSI.VolumeHandle)
 	}
 	w.spy.Writes()
 	return w

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // servedWorld has a bound volume of the earlier driver without a request to migrate it.
@@ -113,10 +114,11 @@ func (w *servedWorld) isServed() bool {
 func (w *servedWorld) wantServed() {
 	w.Helper()
 	lv, pv := w.logicalVolume(w.pv.Name), w.persistentVolume(w.pv.Name)
-	if !w.isServed() || lv.Status.VolumeID != w.pv.Spec.CSI.VolumeHandle || lv.Spec.NodeName != w.node() ||
-		lv.Spec.DeviceClass != "ssd" || lv.Annotations[v1alpha1.ClaimAnnotation] != w.name+"/data" {
-		w.Errorf("got the LogicalVolume %+v", lv)
-	}
+	expect.Equal(w, "isServed()", w.isServed(), true)
+	expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, w.pv.Spec.CSI.VolumeHandle)
+	expect.Equal(w, "Spec.NodeName", lv.Spec.NodeName, w.node())
+	expect.Equal(w, "Spec.DeviceClass", lv.Spec.DeviceClass, "ssd")
+	expect.Equal(w, "Annotations[v1alpha1.ClaimAnnotation]", lv.Annotations[v1alpha1.ClaimAnnotation], w.name+"/data")
 	if pv.UID != w.pv.UID || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("got the PersistentVolume %+v", pv)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var server *env.Env
@@ -202,13 +203,15 @@ func (w *world) wantCreated(prefix string) {
 			w.Errorf("%s: got the claim %+v", name, claim.Spec)
 		}
 		source := pv.Spec.CSI
-		if source.VolumeHandle != prefix+"-lv-"+name || source.Driver != "topolvm.io" || pv.Spec.ClaimRef.UID != claim.UID ||
-			*pv.Spec.VolumeMode != mode ||
-			pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
-			!isOn(pv, w.node()) || !slices.Equal(pv.Spec.MountOptions, []string{"discard"}) ||
-			pv.Spec.StorageClassName != "lvms-vg1" {
-			w.Errorf("%s: got the PersistentVolume %+v", name, pv.Spec)
-		}
+		expect.Equal(w, name+": VolumeHandle", source.VolumeHandle, prefix+"-lv-"+name)
+		expect.Equal(w, name+": Driver", source.Driver, "topolvm.io")
+		expect.Equal(w, name+": Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
+		expect.Equal(w, name+": Spec.VolumeMode", *pv.Spec.VolumeMode, mode)
+		expect.Equal(w, name+": Spec.PersistentVolumeReclaimPolicy", pv.Spec.PersistentVolumeReclaimPolicy,
+			corev1.PersistentVolumeReclaimRetain)
+		expect.Equal(w, name+": isOn(pv, w.node())", isOn(pv, w.node()), true)
+		expect.Slice(w, name+": Spec.MountOptions", pv.Spec.MountOptions, []string{"discard"})
+		expect.Equal(w, name+": Spec.StorageClassName", pv.Spec.StorageClassName, "lvms-vg1")
 		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Spec.Size.Value() != 1<<30 ||
 			lv.Annotations[v1alpha1.ClaimAnnotation] != prefix+"/"+name {
 			w.Errorf("%s: got the LogicalVolume %+v", name, lv)
@@ -424,9 +427,13 @@ func TestAMoveEndsWithoutItsRecovery(t *testing.T) {
 			if pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() || !isOn(pv, name+"-old") {
 				t.Errorf("killed at %d: nothing has begun, but got the PersistentVolume %+v", n, pv)
 			}
-		} else if !isOn(pv, w.node()) || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() ||
-			pv.Spec.ClaimRef.UID != claim.UID || len(lv.Annotations) > 0 {
-			t.Errorf("killed at %d: got the PersistentVolume %+v of %+v", n, pv, lv)
+		} else {
+			at := fmt.Sprintf("killed at %d: ", n)
+			expect.Equal(t, at+"isOn(pv, w.node())", isOn(pv, w.node()), true)
+			expect.Equal(t, at+"the UID is the old one", pv.UID == before.UID, false)
+			expect.Equal(t, at+"DeletionTimestamp", pv.DeletionTimestamp.IsZero(), true)
+			expect.Equal(t, at+"Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
+			expect.Equal(t, at+"len(lv.Annotations)", len(lv.Annotations), 0)
 		}
 		w.spy.Writes()
 		w.must(w.reconcileMove(name + "-data"))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // earlierVolume creates the objects of a volume of the earlier driver on the node NAME-new, with a request to migrate
@@ -157,11 +158,12 @@ func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.Pers
 		pv.Annotations[v1alpha1.MigrateAnnotation] != "" || pv.Annotations[v1alpha1.MigrationAnnotation] != "" {
 		w.Errorf("got the annotations %v", pv.Annotations)
 	}
-	if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "ssd" || lv.Spec.Size.Value() != 1<<30 ||
-		lv.Status.VolumeID != before.Spec.CSI.VolumeHandle || lv.Annotations[v1alpha1.MovedVolumeAnnotation] != "" ||
-		lv.Annotations[v1alpha1.ClaimAnnotation] != w.name+"/data" {
-		w.Errorf("got the LogicalVolume %+v", lv)
-	}
+	expect.Equal(w, "Spec.NodeName", lv.Spec.NodeName, w.node())
+	expect.Equal(w, "Spec.DeviceClass", lv.Spec.DeviceClass, "ssd")
+	expect.Equal(w, "Spec.Size.Value()", lv.Spec.Size.Value(), 1<<30)
+	expect.Equal(w, "Status.VolumeID", lv.Status.VolumeID, before.Spec.CSI.VolumeHandle)
+	expect.Equal(w, "Annotations[v1alpha1.MovedVolumeAnnotation]", lv.Annotations[v1alpha1.MovedVolumeAnnotation], "")
+	expect.Equal(w, "Annotations[v1alpha1.ClaimAnnotation]", lv.Annotations[v1alpha1.ClaimAnnotation], w.name+"/data")
 	if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
 		w.Errorf("got the claim %+v", got)
 	}

@@ -5,7 +5,6 @@ package volumemove
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // TestAVolumeIsMovedWhilePodsUseIt: it is copied while a Pod writes, the Pod ends, and the volume is switched with the
@@ -34,11 +34,14 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 	w.start()
 	w.until(v1alpha1.MoveWaitingForPods)
 	status := w.status()
-	if !slices.Equal(status.Pods, []string{"used/writer"}) || status.PodCount != 1 || status.SourceNode != w.a() ||
-		status.TargetNode != w.b() || status.DeviceClass != "thin" || status.PersistentVolume != w.pv() ||
-		status.TotalBytes != 1<<30 || status.StartTime == nil {
-		t.Errorf("got the status %+v", status)
-	}
+	expect.Slice(t, "Pods", status.Pods, []string{"used/writer"})
+	expect.Equal(t, "PodCount", status.PodCount, 1)
+	expect.Equal(t, "SourceNode", status.SourceNode, w.a())
+	expect.Equal(t, "TargetNode", status.TargetNode, w.b())
+	expect.Equal(t, "DeviceClass", status.DeviceClass, "thin")
+	expect.Equal(t, "PersistentVolume", status.PersistentVolume, w.pv())
+	expect.Equal(t, "TotalBytes", status.TotalBytes, 1<<30)
+	expect.NotZero(t, "StartTime", status.StartTime)
 	if got := w.events(); !strings.Contains(got, "Normal PodsUseVolume") || !strings.Contains(got, "used/writer") ||
 		strings.Contains(got, "Warning") {
 		t.Errorf("got the events %s", got)
@@ -73,10 +76,15 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 	_, err := w.reconcile()
 	w.must(err)
 	status = w.status()
-	if own := w.own(); len(own) != 1 || own[0].Name != oldName(w.move) || status.SwitchTime == nil ||
-		status.SourceRemovalTime == nil || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionMoved) {
-		t.Errorf("got the objects %v and the status %+v", own, status)
+	own := w.own()
+	if len(own) != 1 {
+		t.Fatalf("got the objects %v and the status %+v", own, status)
 	}
+	expect.Equal(t, "own[0].Name", own[0].Name, oldName(w.move))
+	expect.NotZero(t, "SwitchTime", status.SwitchTime)
+	expect.NotZero(t, "SourceRemovalTime", status.SourceRemovalTime)
+	expect.Equal(t, "IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionMoved)",
+		meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionMoved), true)
 	w.pod("on-b", w.b()) // It does not hinder the rest.
 	w.clock = w.clock.Add(time.Hour + time.Minute)
 	w.until(v1alpha1.MoveCompleted)

@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 	"github.com/lvm-storage/lvm-operator/must-gather/redact"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var (
@@ -130,11 +131,11 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the tree (-want +got; -update writes it):\n%s", diff)
 	}
-	if len(seen.Pods) != 1 || len(seen.NodeStatuses) != 1 || len(seen.LogicalVolumes) != 1 || len(seen.Nodes) != 1 ||
-		!slices.Equal(seen.Namespaces, []string{env.Namespace}) {
-		t.Errorf("seen: %d pods, %d node statuses, %d volumes, %d nodes, %v", len(seen.Pods), len(seen.NodeStatuses),
-			len(seen.LogicalVolumes), len(seen.Nodes), seen.Namespaces)
-	}
+	expect.Equal(t, "len(seen.Pods)", len(seen.Pods), 1)
+	expect.Equal(t, "len(seen.NodeStatuses)", len(seen.NodeStatuses), 1)
+	expect.Equal(t, "len(seen.LogicalVolumes)", len(seen.LogicalVolumes), 1)
+	expect.Equal(t, "len(seen.Nodes)", len(seen.Nodes), 1)
+	expect.Slice(t, "Namespaces", seen.Namespaces, []string{env.Namespace})
 	// There is no kubelet, so only the log could not be read.
 	for _, f := range failures.Failures {
 		if !strings.HasPrefix(f.What,

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // labelsOf returns a node status with labels of devices.
@@ -50,8 +51,6 @@ func TestLabelsOfDevicesHaveTheSyntaxOfLabels(t *testing.T) {
 			j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}]`, "labels: Too many: 17"},
 	} {
 		err := server.Client.Create(t.Context(), labelsOf(t, tt.labels), client.DryRunAll)
-		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
-			t.Errorf("%s: got %v, want %q", name, err, tt.want)
-		}
+		expect.Error(t, name, err, tt.want)
 	}
 }

@@ -35,6 +35,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 // recordedSnapshots is a CSI controller that records the calls for snapshots.
@@ -206,12 +207,17 @@ func TestARestoredVolumeSnapshotUsesTheExistingSnapshot(t *testing.T) {
 	if err := api.List(t.Context(), contents); err != nil {
 		t.Fatal(err)
 	}
-	if len(contents.Items) != 1 || contents.Items[0].Status == nil ||
-		ptr.Deref(contents.Items[0].Status.SnapshotHandle, "") != handle ||
-		contents.Items[0].Spec.VolumeSnapshotRef.UID != snapshot.UID ||
-		ptr.Deref(snapshot.Status.BoundVolumeSnapshotContentName, "") != contents.Items[0].Name {
-		t.Errorf("contents %+v, VolumeSnapshot %+v", contents.Items, snapshot.Status)
+	if len(contents.Items) != 1 {
+		t.Fatalf("contents %+v, VolumeSnapshot %+v", contents.Items, snapshot.Status)
 	}
+	if contents.Items[0].Status == nil {
+		t.Fatalf("contents %+v, VolumeSnapshot %+v", contents.Items, snapshot.Status)
+	}
+	expect.Equal(t, `Deref(contents.Items[0].Status.SnapshotHandle, "")`,
+		ptr.Deref(contents.Items[0].Status.SnapshotHandle, ""), handle)
+	expect.Equal(t, "Items[0].Spec.VolumeSnapshotRef.UID", contents.Items[0].Spec.VolumeSnapshotRef.UID, snapshot.UID)
+	expect.Equal(t, `Deref(snapshot.Status.BoundVolumeSnapshotContentName, "")`,
+		ptr.Deref(snapshot.Status.BoundVolumeSnapshotContentName, ""), contents.Items[0].Name)
 	if size := snapshot.Status.RestoreSize; size != nil && !size.IsZero() {
 		t.Errorf("the page says that the restore size is 0, got %s", size)
 	}

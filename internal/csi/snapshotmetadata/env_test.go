@@ -15,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
 var server *env.Env
@@ -69,10 +70,15 @@ func TestTheServiceFollowsTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec, _, err := unstructured.NestedStringMap(published.Object, "spec")
-	if err != nil || len(spec) != 3 || spec["address"] != "lvms-snapshot-metadata."+env.Namespace+".svc:443" ||
-		spec["audience"] != "snapshot-metadata.topolvm.io" || spec["caCert"] != "YXV0aG9yaXRpZXM=" {
-		t.Errorf("got %v, %v", spec, err)
+	if err != nil {
+		t.Fatalf("got %v, %v", spec, err)
 	}
+	if len(spec) != 3 {
+		t.Fatalf("got %v, %v", spec, err)
+	}
+	expect.Equal(t, `spec["address"]`, spec["address"], "lvms-snapshot-metadata."+env.Namespace+".svc:443")
+	expect.Equal(t, `spec["audience"]`, spec["audience"], "snapshot-metadata.topolvm.io")
+	expect.Equal(t, `spec["caCert"]`, spec["caCert"], "YXV0aG9yaXRpZXM=")
 	if owners := published.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != driver.UID {
 		t.Errorf("owners %v, want %s", owners, driver.UID)
 	}
