@@ -83,18 +83,24 @@ func snapshotSet() set {
 		programs: []program{{"snapshot-controller", pkg}}, key: sourceKey}
 }
 
-// olmSet omits the parts of opm that need C libraries: it reads no images of container engines.
+const olmModule = "test/lab/programs/olm"
+
+// olmTags omit the parts of opm that need C libraries: it reads no images of container engines. All programs of the
+// module have them, so that they share packages.
+const olmTags = "containers_image_openpgp,json1,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper"
+
+// olmSet has the programs of the Operator Lifecycle Manager. Catalogs also need opm.
 func olmSet() set {
 	const manager = "github.com/operator-framework/operator-lifecycle-manager/"
-	return set{
-		name: "olm", module: "test/lab/programs/olm",
-		tags: "containers_image_openpgp,json1,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
-		programs: []program{
-			{"olm", manager + "cmd/olm"}, {"catalog", manager + "cmd/catalog"},
-			{"copy-content", manager + "cmd/copy-content"}, {"cpb", manager + "util/cpb"},
-			{"opm", "github.com/operator-framework/operator-registry/cmd/opm"},
-		},
-	}
+	return set{name: "olm", module: olmModule, tags: olmTags, programs: []program{
+		{"olm", manager + "cmd/olm"}, {"catalog", manager + "cmd/catalog"},
+		{"copy-content", manager + "cmd/copy-content"}, {"cpb", manager + "util/cpb"},
+	}}
+}
+
+func opmSet() set {
+	return set{name: "opm", module: olmModule, tags: olmTags,
+		programs: []program{{"opm", "github.com/operator-framework/operator-registry/cmd/opm"}}}
 }
 
 // olmV1Set has the programs of OLM v1 with the build tag of its own Makefile, because there is no GPG C library.
@@ -130,14 +136,14 @@ func networkPoliciesSet() set {
 		programs: []program{{"netpol", networkPolicies + "/cmd"}}}
 }
 
-// OLMPrograms builds the programs of the Operator Lifecycle Manager, including opm, if they are not in the cache, and
-// returns their directory.
-func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
-	return olmSet().ensure(ctx, w)
+// OPM builds opm, which creates catalogs of OLM, if it is not in the cache, and returns its path.
+func OPM(ctx context.Context, w io.Writer) (string, error) {
+	dir, err := opmSet().ensure(ctx, w)
+	return filepath.Join(dir, "opm"), err
 }
 
 // AllPrograms builds everything that a lab can run, or only the sets with the given names (kubernetes, containerd,
-// container, snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and
+// container, snapshot-controller, olm, opm, olm-v1, service-ca, prometheus-operator, network-policies, and
 // kubernetes-oldest, which no lab runs), and returns the directories. It prints a line with the duration for each built
 // program.
 //
@@ -145,9 +151,8 @@ func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
 // cores. Builds of several processes wait for each other.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
-		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(),
-		prometheusOperatorSet(),
-		networkPoliciesSet(),
+		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), opmSet(), olmV1Set(),
+		serviceCASet(), prometheusOperatorSet(), networkPoliciesSet(),
 	}
 	if len(names) == 0 {
 		return ensureAll(ctx, w, sets...)
@@ -170,7 +175,7 @@ func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
 		sets = append(sets, snapshotSet())
 	}
 	if o.OLM {
-		sets = append(sets, olmSet())
+		sets = append(sets, olmSet(), opmSet())
 	}
 	if o.OLMv1 {
 		sets = append(sets, olmV1Set())

@@ -51,13 +51,13 @@ func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Pub
 	if err != nil {
 		return Publisher{}, err
 	}
-	programs, err := lab.OLMPrograms(ctx, w)
+	opm, err := lab.OPM(ctx, w)
 	if err != nil {
 		return Publisher{}, err
 	}
 	bin := filepath.Join(cache, "bin")
 	return Publisher{lab: l, bundle: filepath.Join(bin, "bundle"), catalog: filepath.Join(bin, "catalog"),
-		opm: filepath.Join(programs, "opm"), repository: root, dir: dir}, nil
+		opm: opm, repository: root, dir: dir}, nil
 }
 
 // public returns the public name of an image in the lab's registry.
