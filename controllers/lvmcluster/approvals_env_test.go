@@ -49,6 +49,13 @@ func (w *world) wantApprovals(when string, names ...string) {
 	}
 }
 
+// untilTheNextSecond waits until what is created or deleted has a later time than what exists: the API server stores
+// times in seconds.
+func (w *world) untilTheNextSecond() {
+	now := time.Now()
+	time.Sleep(now.Truncate(time.Second).Add(time.Second).Sub(now))
+}
+
 // TestApprovalsAreDeletedWithTheirDeviceClass: as long as a node has a part of the device class, for example because a
 // disk is missing, its approvals stay.
 func TestApprovalsAreDeletedWithTheirDeviceClass(t *testing.T) {
@@ -58,7 +65,7 @@ func TestApprovalsAreDeletedWithTheirDeviceClass(t *testing.T) {
 	w.approve("vg2", "other")
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, "vg1"))
-	time.Sleep(1100 * time.Millisecond) // The API server stores times in seconds.
+	w.untilTheNextSecond()
 	w.must(w.api.Delete(t.Context(), group))
 	w.approve("vg1", "later")
 	for range 2 {
@@ -102,7 +109,7 @@ func TestApprovalsAreDeletedWithTheLVMCluster(t *testing.T) {
 	w.settle()
 	w.approve("vg1", "one")
 	w.approve("vg2", "other")
-	time.Sleep(1100 * time.Millisecond) // The API server stores times in seconds.
+	w.untilTheNextSecond()
 	w.must(w.api.Delete(t.Context(), w.cluster))
 	for range 3 {
 		_, err := w.reconcile()

@@ -16,6 +16,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
@@ -24,12 +25,24 @@ var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v
 func (w *world) refusedSoon(what, text string, ask func() error) {
 	w.Helper()
 	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(env.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = ask(); err != nil && strings.Contains(err.Error(), text) {
 			return
 		}
 	}
 	w.Errorf("%s: got %v, want %q", what, err, text)
+}
+
+// allowedSoon repeats a request until it is allowed: the API server needs a moment until a policy is no longer in force.
+func (w *world) allowedSoon(what string, ask func() error) {
+	w.Helper()
+	for deadline := time.Now().Add(env.Patience); ; time.Sleep(20 * time.Millisecond) {
+		if err := ask(); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			w.Fatalf("%s: %v", what, err)
+		}
+	}
 }
 
 // As long as there is an LVMCluster, nobody can delete objects that its volumes need, neither by name nor as a
@@ -88,11 +101,6 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 		_, err = w.reconcile()
 		w.must(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		if err := w.api.Delete(ctx, namespace, client.DryRunAll); err == nil {
-			return
-		} else if time.Now().After(deadline) {
-			t.Fatalf("the LVMCluster is gone, and its namespace cannot be deleted: %v", err)
-		}
-	}
+	w.allowedSoon("the LVMCluster is gone, and its namespace cannot be deleted",
+		func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })
 }

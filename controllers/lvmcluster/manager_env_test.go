@@ -24,6 +24,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 // TestWatchesRepairDriftInSeconds runs the controller as the operator does: in a manager, with its caches and
@@ -115,7 +116,7 @@ func withName(object *metav1.PartialObjectMetadata, name string) client.Object {
 // soon waits for the effect of watches. The limit allows for a busy machine; the reconciler's own resync is later.
 func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(env.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

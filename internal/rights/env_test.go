@@ -71,7 +71,7 @@ func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 	// The API server receives changes of roles with a watch.
 	want := []Right{{"watch", "apps", "daemonsets", "", env.Namespace}, {"watch", "storage.k8s.io", "csinodes", "", ""}}
 	var missing []Right
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(env.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if missing, err = Missing(t.Context(), operator, all); err != nil {
 			t.Fatal(err)
 		}

@@ -121,7 +121,7 @@ func TestASettledObjectIsFound(t *testing.T) {
 	if err := server.Client.Update(t.Context(), lv); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(lv),
+	for end := time.Now().Add(env.Patience); mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(lv),
 		lv) != nil; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not in the cache")

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
+	"time"
 
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -30,11 +32,18 @@ import (
 // Namespace is the namespace of the operator in tests.
 const Namespace = "openshift-lvm-storage"
 
+// Patience is how long a test waits for what the API server or a controller does soon. It only ends a test that fails.
+const Patience = 2 * time.Minute
+
 // Env is a running API server with the product's CRDs.
 type Env struct {
 	Config *rest.Config
 	Client client.Client
 	server *envtest.Environment
+
+	mu sync.Mutex
+	// bound has the files of roles, each with a namespace, whose permissions are in force.
+	bound map[string]bool
 }
 
 // Start starts the API server, installs the CRDs of config/crd and of additional directories or files, and creates the

@@ -169,7 +169,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 		lv := &topolvmv1.LogicalVolume{}
 		return server.Client.Get(ctx, client.ObjectKey{Name: "pvc-1"}, lv) == nil && !lv.DeletionTimestamp.IsZero()
 	}
-	for end := time.Now().Add(time.Minute); !terminating(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(Patience); !terminating(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the LogicalVolumes are not being deleted")
 		}

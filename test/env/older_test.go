@@ -85,7 +85,7 @@ func TestWhatOlderVersionsAcceptedCanBeChanged(t *testing.T) {
 	for name, text := range storage {
 		c := cluster(t, text)
 		c.Name = "older-" + name
-		for end := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		for end := time.Now().Add(Patience); ; time.Sleep(200 * time.Millisecond) {
 			c.ResourceVersion, c.UID = "", ""
 			err := server.Client.Create(ctx, c)
 			if err == nil {
@@ -101,7 +101,7 @@ func TestWhatOlderVersionsAcceptedCanBeChanged(t *testing.T) {
 	restore()
 	refused := cluster(t, storage["raid10"])
 	refused.Name = "newer"
-	for end := time.Now().Add(time.Minute); server.Client.Create(ctx, refused.DeepCopy(), client.DryRunAll) == nil; {
+	for end := time.Now().Add(Patience); server.Client.Create(ctx, refused.DeepCopy(), client.DryRunAll) == nil; {
 		if time.Now().After(end) {
 			t.Fatal("the schema is not in effect again")
 		}

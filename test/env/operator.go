@@ -32,10 +32,7 @@ const (
 // AsOperator returns a configuration with exactly the permissions of config/rbac/operator_role.yaml. The rules for the
 // operator's namespace apply to the given one.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
-	if err := e.bind(cached(), operatorUser); err != nil {
-		return nil, err
-	}
-	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
+	return e.as(operatorUser, "operator_role.yaml", namespace, nil, cached())
 }
 
 // cached returns a role to get objects that the operator reads from its cache and may only list and watch: tests have
@@ -83,11 +80,23 @@ func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
 	return e.as(agentUser, "vg_manager_role.yaml", Namespace, extra)
 }
 
-func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*rest.Config, error) {
+// as returns a configuration for a user with the permissions of a file of config/rbac and of other roles.
+func (e *Env) as(user, roles, namespace string, extra map[string][]string,
+	others ...*unstructured.Unstructured) (*rest.Config, error) {
+	config := rest.CopyConfig(e.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	key := roles + " " + namespace
+	if e.bound[key] {
+		return config, nil
+	}
 	objects, err := manifests(filepath.Join("config", "rbac", roles))
 	if err != nil {
 		return nil, err
 	}
+	objects = append(objects, others...)
 	for _, role := range objects {
 		if role.GetNamespace() == Namespace {
 			role.SetNamespace(namespace)
@@ -96,14 +105,15 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*res
 			return nil, err
 		}
 	}
-	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user,
-		Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
 	for _, role := range objects {
 		if err := inForce(config, role); err != nil {
 			return nil, err
 		}
 	}
+	if e.bound == nil {
+		e.bound = map[string]bool{}
+	}
+	e.bound[key] = true
 	return config, nil
 }
 
@@ -124,7 +134,7 @@ func inForce(config *rest.Config, object *unstructured.Unstructured) error {
 	if len(rule.ResourceNames) > 0 {
 		asked.Name = rule.ResourceNames[0]
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		review := &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
 		if err := user.Create(context.Background(), review); err != nil {

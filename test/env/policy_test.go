@@ -181,7 +181,7 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 		return ready
 	}
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the policies do not hold")
 		}

@@ -202,13 +202,19 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		terms[0].MatchExpressions[0].Values[0] != "a" {
 		t.Errorf("node affinity %v", terms)
 	}
+	// The expansion of a volume of the earlier driver begins when such volumes are served, and not before.
+	size := expandEarlier(t, api, create)
 	expand(t, api, claim, volume)
 	eventually(t, "the expansion", func() bool {
 		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil &&
 			volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
 	})
+	if got := size(); got != "1Gi" {
+		t.Errorf("a volume that is not served has %s, after a later request of another one was served", got)
+	}
+	close(served)
+	eventually(t, "the expansion of a volume of the earlier driver", func() bool { return size() == "2Gi" })
 
-	expandEarlier(t, api, create, served)
 	if limit, _ := requisites.Load("limits of " + volume.Name); limit != limits ||
 		modifies != (ptr.Deref(volume.Spec.VolumeAttributesClassName, "") == "silver") {
 		t.Errorf("the volume was requested with the limit %v of class %v", limit, volume.Spec.VolumeAttributesClassName)
@@ -263,7 +269,7 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	done := closedAfter(ended)
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(env.Patience):
 		t.Error("a side-car does not end")
 	}
 	if err := sidecars.Close(); err != nil {
@@ -335,8 +341,9 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
 }
 
-// expandEarlier expands a volume of the earlier driver. This begins when such volumes are served, and not before.
-func expandEarlier(t *testing.T, api client.Client, create func(...client.Object), served chan struct{}) {
+// expandEarlier requests the expansion of a volume of the earlier driver from 1Gi to 2Gi. It returns a function that
+// returns its size.
+func expandEarlier(t *testing.T, api client.Client, create func(...client.Object)) func() string {
 	t.Helper()
 	sizes := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -353,18 +360,12 @@ func expandEarlier(t *testing.T, api client.Client, create func(...client.Object
 				Driver: v1alpha1.EarlierDriverName, VolumeHandle: "id-earlier"}}}}
 	create(volume)
 	expand(t, api, claim, volume)
-	size := func() string {
+	return func() string {
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume); err != nil {
 			t.Fatal(err)
 		}
 		return volume.Spec.Capacity.Storage().String()
 	}
-	time.Sleep(time.Second)
-	if got := size(); got != "1Gi" {
-		t.Errorf("a volume that is not served has %s", got)
-	}
-	close(served)
-	eventually(t, "the expansion of a volume of the earlier driver", func() bool { return size() == "2Gi" })
 }
 
 // modify requests another class for a settled claim, whose PersistentVolume is not in the cache, and then one that the
@@ -468,7 +469,7 @@ func copyOf(t *testing.T, api client.Client, create func(...client.Object), sour
 // eventually waits for the sidecars, which run asynchronously.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(env.Patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if holds() {
 			return
 		}

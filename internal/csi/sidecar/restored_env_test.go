@@ -238,7 +238,7 @@ func TestARestoredVolumeSnapshotUsesTheExistingSnapshot(t *testing.T) {
 	cancel()
 	select {
 	case <-closedAfter(ended):
-	case <-time.After(30 * time.Second):
+	case <-time.After(env.Patience):
 		t.Error("a sidecar does not end")
 	}
 }
