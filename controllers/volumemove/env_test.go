@@ -120,7 +120,7 @@ func survivesKills(t *testing.T, class string, least int) {
 }
 
 // eachKill kills the operator at each write of a move, of which there are at least a number, and starts it again. then
-// gets the world of each kill, in parallel: most of the time, the API server waits until its cache is up to date.
+// gets the world of each kill, in parallel.
 func eachKill(t *testing.T, name, class string, keep *metav1.Duration, least int, then func(w *world, n int)) {
 	t.Helper()
 	var kills atomic.Int64
@@ -180,42 +180,59 @@ func isUndone(t *testing.T, class string, least int) {
 	})
 }
 
-// TestAFailedReadChangesNothing: each read fails once. The move is completed.
-func TestAFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin") }
+// TestEachFailedReadChangesNothing: in each state of a move, each read fails once.
+func TestEachFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin", 60) }
 
-// failsToRead fails some of the reads of a move, one in each of several moves.
-func failsToRead(t *testing.T, class string) {
+// failsToRead fails each read of a move in turn, of which there are at least a number. The operator returns an error,
+// and changes nothing after it. The move is completed in the end.
+func failsToRead(t *testing.T, class string, least int) {
 	t.Helper()
-	move := func(t *testing.T, n int) int {
-		t.Helper()
-		w := newWorldOf(t, fmt.Sprintf("read-%s-%d", class, n), class)
-		w.move.Spec.KeepSource = &metav1.Duration{}
-		w.start()
-		reads := 0
-		w.spy.Fail = func(verb string, _ any) error {
-			if !isWrite(verb) {
-				if reads++; reads == n {
-					return errors.New("unavailable")
-				}
-			}
+	w := newWorldOf(t, "read-"+class, class)
+	w.move.Spec.KeepSource = &metav1.Duration{}
+	w.start()
+	unavailable := errors.New("no answer")
+	failed, reads, fails := 0, 0, 1
+	var before []string
+	w.spy.Fail = func(verb string, _ any) error {
+		if isWrite(verb) {
 			return nil
 		}
-		w.until(v1alpha1.MoveCompleted)
-		w.agents()
-		w.wantOn(w.b())
-		return reads
+		if reads++; reads != fails {
+			return nil
+		}
+		before = w.spy.Writes()
+		return unavailable
 	}
-	total := move(t, 0)
-	if total < 30 {
-		t.Fatalf("a move has only %d reads", total)
+	for w.status().Phase != v1alpha1.MoveCompleted {
+		reads, before = 0, nil
+		w.spy.Writes()
+		_, err := w.reconcile()
+		if reads < fails { // Each read of this state has failed.
+			w.must(err)
+			w.agents()
+			w.clock = w.clock.Add(time.Second)
+			fails = 1
+			continue
+		}
+		failed++
+		if err == nil || !strings.Contains(err.Error(), unavailable.Error()) {
+			t.Errorf("read %d of phase %q fails: got %v", fails, w.status().Phase, err)
+		}
+		if after := w.spy.Writes(); len(after) > 0 {
+			t.Errorf("read %d of phase %q fails, and then it writes %v", fails, w.status().Phase, after)
+		}
+		fails++
+		if len(before) > 0 { // This is another state.
+			fails = 1
+		}
+		if failed > 2000 {
+			t.Fatalf("the move has not ended: %+v", w.status())
+		}
 	}
-	for n := 1; n < total; n += 13 {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			t.Parallel()
-			if reads := move(t, n); reads < n {
-				t.Errorf("read %d did not fail: there were %d", n, reads)
-			}
-		})
+	w.agents()
+	w.wantOn(w.b())
+	if failed < least {
+		t.Errorf("only %d reads failed", failed)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
 
 func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }
 
-func TestAFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick") }
+func TestEachFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick", 60) }
 
 // copyThick runs the move of a thick volume until it is copied in part.
 func (w *world) copyThick() *topolvmv1.LogicalVolume {
