@@ -149,16 +149,14 @@ func (w *deletedWorld) wantKept() {
 func TestAReleasedVolumeIsDeleted(t *testing.T) {
 	for name, wasServed := range map[string]bool{"served": true, "unserved": false} {
 		t.Run(name, func(t *testing.T) {
-			for n := 1; ; n++ {
+			eachKill(t, 19, func(t *testing.T, n int) int {
 				w := newReleasedWorld(t, fmt.Sprintf("released-%s-%d", name, n), wasServed)
-				calls := w.stop(n)
+				restart := w.stop(n)
 				for range 4 {
 					_, _ = w.runner.pass(t.Context())
 					w.nodeActs()
 				}
-				killed := *calls >= n
-				w.spy.Fail = nil
-				w.restart()
+				calls := restart()
 				if sent := w.passes(5); sent != "" {
 					t.Errorf("killed at %d: got the events %s", n, sent)
 				}
@@ -168,16 +166,8 @@ func TestAReleasedVolumeIsDeleted(t *testing.T) {
 				if writes := w.spy.Writes(); len(writes) > 0 {
 					t.Errorf("once more: %v", writes)
 				}
-				if t.Failed() {
-					t.Fatalf("killed at request %d", n)
-				}
-				if !killed {
-					if n < 20 {
-						t.Errorf("killed at %d requests only", n)
-					}
-					return
-				}
-			}
+				return calls
+			})
 		})
 	}
 }

@@ -130,17 +130,15 @@ func (w *servedWorld) wantServed() {
 
 // TestAVolumeOfTheEarlierDriverIsServed: the operator is killed at each request.
 func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) {
-	for n := 1; ; n++ {
+	eachKill(t, 7, func(t *testing.T, n int) int {
 		w := newServedWorld(t, fmt.Sprintf("served-%d", n))
-		calls := w.stop(n)
+		restart := w.stop(n)
 		for range 2 {
 			_, _ = w.runner.pass(t.Context())
 			w.agent()
 		}
-		killed := *calls >= n
 		w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
-		w.spy.Fail = nil
-		w.restart()
+		calls := restart()
 		w.pass()
 		w.wantServed()
 		w.spy.Writes()
@@ -148,16 +146,8 @@ func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) {
 		if writes := w.spy.Writes(); len(writes) > 0 {
 			t.Errorf("once more: %v", writes)
 		}
-		if t.Failed() {
-			t.Fatalf("killed at request %d", n)
-		}
-		if !killed {
-			if n < 8 {
-				t.Errorf("killed at %d requests only", n)
-			}
-			return
-		}
-	}
+		return calls
+	})
 }
 
 // TestAVolumeIsNotServed: no object is created, and the event says why.

@@ -85,14 +85,15 @@ func (w *world) reconcile() error {
 	return err
 }
 
-// agent sets the status of the LogicalVolumes that were created for existing volumes, like a node agent.
+// agent sets the status of the LogicalVolumes that were created for existing volumes, like the agent of node NAME-new.
 func (w *world) agent() {
 	w.Helper()
 	list := &topolvmv1.LogicalVolumeList{}
 	w.must(server.Client.List(w.Context(), list))
 	for i := range list.Items {
 		lv := &list.Items[i]
-		if volume := lv.Annotations[v1alpha1.ImportAnnotation]; volume != "" && lv.Status.VolumeID == "" {
+		volume := lv.Annotations[v1alpha1.ImportAnnotation]
+		if volume != "" && lv.Status.VolumeID == "" && lv.Spec.NodeName == w.node() {
 			lv.Status.VolumeID = volume
 			w.must(server.Client.Status().Update(w.Context(), lv))
 		}
@@ -147,8 +148,12 @@ func volume(prefix, name, fs string) v1alpha1.RecoveryVolume {
 		PersistentVolume: prefix + "-" + name, FSType: fs}
 }
 
-// stop fails the calls from number n on, like a process that was killed.
-func (w *world) stop(n int) *int {
+// neverKilled is more requests than the operator sends in a test.
+const neverKilled = 1000
+
+// stop fails the calls from number n on, like a process that was killed. The returned function starts the operator
+// again, and returns the number of calls.
+func (w *world) stop(n int) (restart func() int) {
 	calls := 0
 	w.spy.Fail = func(string, any) error {
 		if calls++; calls >= n {
@@ -156,7 +161,40 @@ func (w *world) stop(n int) *int {
 		}
 		return nil
 	}
-	return &calls
+	return func() int {
+		w.spy.Fail = nil
+		w.restart()
+		return calls
+	}
+}
+
+// eachKill runs a test in which the operator is not killed, and then one for each of its requests, of which there are
+// at least a number. run stops the operator at request n, and returns the number of its requests.
+func eachKill(t *testing.T, least int, run func(t *testing.T, n int) int) {
+	t.Helper()
+	kill(t, least, func(*testing.T) {}, run)
+}
+
+// eachKillInParallel is for worlds that do not see each other.
+func eachKillInParallel(t *testing.T, least int, run func(t *testing.T, n int) int) {
+	t.Helper()
+	kill(t, least, (*testing.T).Parallel, run)
+}
+
+func kill(t *testing.T, least int, begin func(*testing.T), run func(t *testing.T, n int) int) {
+	t.Helper()
+	total := run(t, neverKilled)
+	if total < least || total >= neverKilled {
+		t.Fatalf("the operator sends %d requests, want at least %d", total, least)
+	}
+	for n := 1; n <= total && !t.Failed(); n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			begin(t)
+			if calls := run(t, n); calls < n {
+				t.Errorf("the operator was not killed: it sent %d requests", calls)
+			}
+		})
+	}
 }
 
 // TestObjectsAreCreatedForVolumes: a file system and a block volume, and the operator is killed at each request.
@@ -166,17 +204,15 @@ func TestObjectsAreCreatedForVolumes(t *testing.T) {
 	if err := server.Client.Create(t.Context(), class); err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; ; n++ {
+	eachKillInParallel(t, 14, func(t *testing.T, n int) int {
 		name := fmt.Sprintf("create-%d", n)
 		w := newWorld(t, name, volume(name, "fs", "xfs"), volume(name, "block", ""))
-		calls := w.stop(n)
+		restart := w.stop(n)
 		for range 4 {
 			_ = w.reconcile()
 			w.agent()
 		}
-		killed := *calls >= n
-		w.spy.Fail = nil
-		w.restart()
+		calls := restart()
 		w.settle()
 		w.wantCreated(name)
 		w.spy.Writes()
@@ -184,13 +220,8 @@ func TestObjectsAreCreatedForVolumes(t *testing.T) {
 		if writes := w.spy.Writes(); len(writes) > 0 {
 			t.Errorf("the second time: %v", writes)
 		}
-		if !killed {
-			if n < 15 {
-				t.Errorf("killed at %d requests only", n)
-			}
-			return
-		}
-	}
+		return calls
+	})
 }
 
 func (w *world) wantCreated(prefix string) {
@@ -369,17 +400,15 @@ func fromOld(prefix, name string) v1alpha1.RecoveryVolume {
 
 // TestObjectsMoveWithTheirVolume: the operator is killed at each request. In the end, only the node has changed.
 func TestObjectsMoveWithTheirVolume(t *testing.T) {
-	for n := 1; ; n++ {
+	eachKillInParallel(t, 9, func(t *testing.T, n int) int {
 		name := fmt.Sprintf("move-%d", n)
 		w := newWorld(t, name, fromOld(name, "data"))
 		claim, before := w.moved("data")
-		calls := w.stop(n)
+		restart := w.stop(n)
 		for range 4 {
 			_ = w.reconcile()
 		}
-		killed := *calls >= n
-		w.spy.Fail = nil
-		w.restart()
+		calls := restart()
 		w.settle()
 		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
 		if !isOn(pv, w.node()) || isOn(pv, name+"-old") || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
@@ -390,63 +419,54 @@ func TestObjectsMoveWithTheirVolume(t *testing.T) {
 		if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.Labels["a"] != "b" ||
 			!slices.Contains(pv.Finalizers, "external-provisioner.volume.kubernetes.io/finalizer") ||
 			pv.Annotations["pv.kubernetes.io/provisioned-by"] != "topolvm.io" {
-			t.Errorf("killed at %d: the PersistentVolume has changed: %s %+v", n, diff, pv.ObjectMeta)
+			t.Errorf("the PersistentVolume has changed: %s %+v", diff, pv.ObjectMeta)
 		}
 		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Status.VolumeID != name+"-lv-data" || len(lv.Annotations) > 0 {
-			t.Errorf("killed at %d: got the LogicalVolume %+v", n, lv)
+			t.Errorf("got the LogicalVolume %+v", lv)
 		}
 		if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
 			t.Errorf("got the claim %+v", got)
 		}
-		if !killed {
-			if n < 10 {
-				t.Errorf("killed at %d requests only", n)
-			}
-			return
-		}
-	}
+		return calls
+	})
 }
 
 // TestAMoveEndsWithoutItsRecovery: the operator is killed at each request, and the LVMRecovery is deleted before it
 // runs again. A move that has begun is completed, from the LogicalVolume alone.
 func TestAMoveEndsWithoutItsRecovery(t *testing.T) {
-	for n := 1; ; n++ {
+	eachKillInParallel(t, 9, func(t *testing.T, n int) int {
 		name := fmt.Sprintf("alone-%d", n)
 		w := newWorld(t, name, fromOld(name, "data"))
 		claim, before := w.moved("data")
-		calls := w.stop(n)
+		restart := w.stop(n)
 		_ = w.reconcile()
-		w.spy.Fail = nil
 		w.must(server.Client.Delete(t.Context(), w.recovery))
-		w.restart()
+		calls := restart()
 		for range 3 {
 			w.must(w.reconcileMove(name + "-data"))
 		}
 		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
 		if lv.Spec.NodeName == name+"-old" {
 			if pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() || !isOn(pv, name+"-old") {
-				t.Errorf("killed at %d: nothing has begun, but got the PersistentVolume %+v", n, pv)
+				t.Errorf("nothing has begun, but got the PersistentVolume %+v", pv)
 			}
 		} else {
-			at := fmt.Sprintf("killed at %d: ", n)
-			expect.Equal(t, at+"isOn(pv, w.node())", isOn(pv, w.node()), true)
-			expect.Equal(t, at+"the UID is the old one", pv.UID == before.UID, false)
-			expect.Equal(t, at+"DeletionTimestamp", pv.DeletionTimestamp.IsZero(), true)
-			expect.Equal(t, at+"Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
-			expect.Equal(t, at+"len(lv.Annotations)", len(lv.Annotations), 0)
+			expect.Equal(t, "isOn(pv, w.node())", isOn(pv, w.node()), true)
+			expect.Equal(t, "the UID is the old one", pv.UID == before.UID, false)
+			expect.Equal(t, "DeletionTimestamp", pv.DeletionTimestamp.IsZero(), true)
+			expect.Equal(t, "Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
+			expect.Equal(t, "len(lv.Annotations)", len(lv.Annotations), 0)
 		}
 		w.spy.Writes()
 		w.must(w.reconcileMove(name + "-data"))
 		if writes := w.spy.Writes(); len(writes) > 0 {
 			t.Errorf("once more: %v", writes)
 		}
-		if *calls < n {
-			if n < 10 || lv.Spec.NodeName != w.node() {
-				t.Errorf("killed at %d requests only; LogicalVolume on node %s", n, lv.Spec.NodeName)
-			}
-			return
+		if n == neverKilled && lv.Spec.NodeName != w.node() {
+			t.Errorf("the move has not begun: LogicalVolume on node %s", lv.Spec.NodeName)
 		}
-	}
+		return calls
+	})
 }
 
 func (w *world) reconcileMove(name string) error {
