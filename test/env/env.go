@@ -32,6 +32,11 @@ import (
 // Namespace is the namespace of the operator in tests.
 const Namespace = "openshift-lvm-storage"
 
+// WatchCache is the environment variable that turns on the watch cache of the API server. Without it, a list is read
+// from etcd at once; with it, a list after a write to another kind waits up to 100 ms until the cache is known to be up
+// to date. Clusters have the cache: `make test-env-oldest` turns it on.
+const WatchCache = "LVMS_WATCH_CACHE"
+
 // Patience is how long a test waits for what the API server or a controller does soon. It only ends a test that fails.
 const Patience = 2 * time.Minute
 
@@ -66,6 +71,7 @@ func Start(crdPaths ...string) (*Env, error) {
 		CRDDirectoryPaths:     append([]string{filepath.Join(repository, "config", "crd")}, crdPaths...),
 		ErrorIfCRDPathMissing: true,
 	}
+	server.ControlPlane.GetAPIServer().Configure().Set("watch-cache", strconv.FormatBool(os.Getenv(WatchCache) == "true"))
 	// The data of a test does not have to survive a power failure.
 	server.ControlPlane.Etcd = &envtest.Etcd{}
 	server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")
