@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 supports too. The argument decides whether the
@@ -75,7 +76,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			test.do(m, folder)
 			got := stats()
 			// ext4 updates its error count in the background.
-			end := time.Now().Add(10 * time.Second)
+			end := time.Now().Add(limit.Hang)
 			for test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end) {
 				time.Sleep(20 * time.Millisecond)
 				got = stats()
@@ -127,7 +128,7 @@ func (m *mapping) fail(table, folder string) {
 	// to sync.
 	_, _ = os.Chmod(folder, 0o711), dir.Sync()
 	// ext4 notices at a later change that its journal was aborted.
-	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())),
+	for end := time.Now().Add(limit.Hang); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())),
 		0o700) == nil; {
 		if time.Now().After(end) {
 			m.Fatal("the file system takes changes for a device that gives errors")
