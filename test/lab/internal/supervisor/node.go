@@ -28,7 +28,9 @@ const (
 	rootDiskBytes = 40 << 30 // sparse
 	bootLimit     = 5 * time.Minute
 	powerOffLimit = 60 * time.Second
-	cutLimit      = 20 * time.Second
+	cutLimit      = 2 * time.Minute
+	// callLimit is for calls of a node's agent that do not wait.
+	callLimit = 30 * time.Second
 )
 
 // node is one machine. Operations on a node run one after another. Its state can be read at any time.
@@ -231,7 +233,7 @@ func (n *node) call(ctx context.Context, req wire.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: config}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: callLimit}, Config: config}
 	conn, err := dialer.DialContext(ctx, "tcp", n.spec.Agent())
 	if err != nil {
 		return "", err
@@ -250,7 +252,7 @@ func (n *node) call(ctx context.Context, req wire.Request) (string, error) {
 }
 
 func (n *node) bootID(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	return n.call(ctx, wire.Request{Op: wire.OpBootID})
 }

@@ -69,7 +69,7 @@ const (
 	mconsoleMagic   = 0xcafebabe
 	mconsoleVersion = 2
 	mconsoleData    = 512
-	mconsoleLimit   = 10 * time.Second
+	mconsoleLimit   = 2 * time.Minute
 )
 
 // Console sends a command ("config ubdc=FILE", "remove ubdc") to a running kernel, whose management socket is
