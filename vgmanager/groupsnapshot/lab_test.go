@@ -374,7 +374,7 @@ func TestLabNothingIsKeptOverTheLimit(t *testing.T) {
 	b := newLab(t)
 	for range 2 {
 		b.prepare(true)
-		took, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: 200 * time.Millisecond},
+		took, err := b.node.Take(t.Context(), Request{Name: "g", Pairs: labPairs(), Limit: 2 * time.Second},
 			whenHeld(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
 		if !errors.Is(err, ErrNotHeld) {
 			t.Errorf("got %v", err)
