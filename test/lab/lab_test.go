@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
+	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 
 // These tests run real labs: go test -tags lab ./test/lab. They need root, and the packages that Doctor lists.
@@ -221,16 +222,19 @@ func testExec(t *testing.T, n *Node) {
 		Cols: 100, Stdout: &stdout}); err != nil || code != 0 || strings.TrimSpace(stdout.String()) != "30 100" {
 		t.Errorf("terminal: %d, %v, %q", code, err, stdout.String())
 	}
-	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-	defer cancel()
-	if _, err := n.Exec(short, "sleep", "1234"); !errors.Is(err, context.DeadlineExceeded) {
+	canceled, cancel := context.WithCancel(ctx)
+	started := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
+	if _, err := n.Run(canceled, Command{Args: []string{"sh", "-c", "echo started; exec sleep 1234"},
+		Stdout: started}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a command that hangs: %v", err)
 	}
-	time.Sleep(300 * time.Millisecond)
-	if left := n.sh(t, "pgrep -x sleep || true"); left != "" {
-		t.Errorf("the command outlived its caller: %s", left)
-	}
+	limit.Wait(t, "the command ends with its caller", func() bool { return n.sh(t, "pgrep -x sleep || true") == "" })
 }
+
+// writerFunc is a Writer that is one function.
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func testDisksAreSeen(t *testing.T, n *Node) {
 	disks, err := n.Disks(testContext(t))
@@ -530,10 +534,19 @@ func TestStartAndStopManyTimes(t *testing.T) {
 }
 
 func TestCancelledUpLeavesNothing(t *testing.T) {
-	ctx, cancel := context.WithTimeout(testContext(t), time.Second)
+	ctx, cancel := context.WithCancel(testContext(t))
 	defer cancel()
 	state := filepath.Join(t.TempDir(), "lab")
-	if _, err := Up(ctx, Options{Name: "slow", Bare: true, State: state}); !errors.Is(err, context.DeadlineExceeded) {
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Up(ctx, Options{Name: "slow", Bare: true, State: state})
+		ended <- err
+	}()
+	limit.Wait(t, "the node boots", func() bool {
+		return strings.Contains(strings.Join(processesOf(t, state), " "), "linux.uml")
+	})
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	nothingIsLeft(t, state)
