@@ -169,13 +169,13 @@ describe('charts', () => {
     const start = Date.now();
     await page.goto(`${url}/local-volumes`);
     await test(page, 'devices').getByRole('textbox', { name: 'Find a device' }).fill('n499');
-    await test(page, 'devices').getByText('All (10002)').waitFor({ timeout: 60_000 });
+    await test(page, 'devices').getByText('All (10002)').waitFor();
     await until('the rows that the filter leaves', () => test(page, 'devices').locator('table').getAttribute('aria-rowcount'), '21');
     const answered = Date.now() - start;
     const listed = asked.filter((p) => p.startsWith('/api/kubernetes/apis/lvm.topolvm.io/') && p.endsWith('/lvmvolumegroupnodestatuses')).length;
     await test(page, 'devices').getByRole('textbox', { name: 'Find a device' }).fill('');
     const grid = test(page, 'disk-grid');
-    await grid.getByText('n0', { exact: true }).waitFor({ timeout: 60_000 });
+    await grid.getByText('n0', { exact: true }).waitFor();
     await test(page, 'capacity').getByRole('group', { name: 'Capacity of device class vg1' }).waitFor();
     await page.waitForLoadState('networkidle');
     assert.equal(await grid.getAttribute('aria-rowcount'), '502');

@@ -88,14 +88,14 @@ describe('overview', () => {
     await page.getByText('Healthy: 2/2 volume groups are ready.').waitFor();
     await fetch(`${url}/test/cut?is=true`);
     try {
-      await test(page, 'stale').waitFor({ timeout: 20_000 });
+      await test(page, 'stale').waitFor();
       assert.equal(await test(page, 'empty').count(), 0, 'what could not be read was shown as empty');
       await test(page, 'class-vg1').waitFor();
       await picture(page, 'overview-stale');
     } finally {
       await fetch(`${url}/test/cut?is=false`);
     }
-    await test(page, 'stale').waitFor({ state: 'detached', timeout: 20_000 });
+    await test(page, 'stale').waitFor({ state: 'detached' });
     await judge('my-lvmcluster', 'Progressing', '1/2', 'node-b is being set up');
     await page.getByText('Storage is being set up').waitFor();
     await close(page);
@@ -179,7 +179,7 @@ describe('overview', () => {
     }));
     await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec: {} });
     const page = await open(browser, '/local-volumes');
-    await page.getByText('All (12000)').waitFor({ timeout: 30_000 });
+    await page.getByText('All (12000)').waitFor();
     const rows = await test(page, 'devices').locator('tbody tr').count();
     assert.ok(rows < 60, `${rows} rows are in the document`);
     // How long each frame takes while the table is scrolled from end to end.

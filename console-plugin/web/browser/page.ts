@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isDeepStrictEqual } from 'node:util';
 import { chromium, type Browser, type BrowserContext, type Locator, type Page } from 'playwright-core';
-import { url } from './kube';
+import { patience, url } from './kube';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const pictures = 'screenshots';
@@ -24,6 +24,7 @@ const complaints = new WeakMap<Page, string[]>();
 
 export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp; language?: string; legacy?: boolean } = {}): Promise<Page> {
   const context: BrowserContext = await browser.newContext({ viewport: { width: 1500, height: 1000 }, locale: options.language ?? 'en-US' });
+  context.setDefaultTimeout(patience);
   if (options.as) await context.addCookies([{ name: 'openshift-session-token', value: options.as, url }]);
   if (options.legacy) await context.addCookies([{ name: 'legacy-console', value: '4.19', url }]);
   const page = await context.newPage();
@@ -135,9 +136,9 @@ export async function fits(page: Page, name: string, within = 'html'): Promise<v
   }
 }
 
-/** Waits until a value is the wanted one. After 10 seconds, it fails with the last value. */
+/** Waits until a value is the wanted one. After two minutes, it fails with the last value. */
 export async function until<T>(what: string, read: () => Promise<T>, wanted: T): Promise<void> {
-  for (const end = Date.now() + 10_000; ; ) {
+  for (const end = Date.now() + patience; ; ) {
     const value = await read();
     if (isDeepStrictEqual(value, wanted)) return;
     if (Date.now() > end) assert.deepEqual(value, wanted, what);
