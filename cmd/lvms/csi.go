@@ -20,6 +20,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
 )
 
+// newIdentity returns the CSI identity service of the operator and of the agents: all instances of a plugin return the
+// same capabilities, whichever services they have (CSI specification, "GetPluginCapabilities").
+func newIdentity() csi.IdentityServer {
+	return snapshotmetadata.Advertise(lvmsdriver.NewIdentityServer())
+}
+
 // addCSI adds the CSI controller and the sidecars that call it, all in this process. snapshots serves SnapshotMetadata
 // next to them.
 func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
@@ -51,7 +57,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, o *operator,
 		return nil, err
 	}
 	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
-	csi.RegisterIdentityServer(server, snapshotmetadata.Advertise(lvmsdriver.NewIdentityServer()))
+	csi.RegisterIdentityServer(server, newIdentity())
 	csi.RegisterSnapshotMetadataServer(server, snapshots)
 	csi.RegisterControllerServer(server, controller)
 	csi.RegisterGroupControllerServer(server, lvmsdriver.NewGroupServer(controller))

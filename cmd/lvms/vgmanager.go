@@ -12,7 +12,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -376,7 +375,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 		return err
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, service.LogCalls(node.ClaimOf)))
-	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterIdentityServer(server, newIdentity())
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
 		return err

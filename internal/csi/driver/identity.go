@@ -7,7 +7,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/driver"
 )
 
-// NewIdentityServer returns the CSI identity service of the operator, which also has the group controller service.
+// NewIdentityServer returns the CSI identity service of the driver, which also has the group controller service.
 func NewIdentityServer() csi.IdentityServer {
 	return identity{driver.NewIdentityServer(func() (bool, error) { return true, nil })}
 }
