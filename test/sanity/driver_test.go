@@ -13,7 +13,6 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm"
-	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -36,6 +35,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
+	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -68,7 +68,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	agent := newManager(t, cluster, cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
-	must(t, addNodeService(t.Context(), agent, engine, s.node, newPodCgroups(t, dir)))
+	must(t, addNodeService(t.Context(), agent, engine, newTaker(t, storage, dir), s.node, newPodCgroups(t, dir)))
 	volumes := &trim.Volumes{}
 	operator := newManager(t, cluster, cache.Options{NewInformer: volumes.NewInformer})
 	must(t, addControllerService(operator, volumes, s.controller))
@@ -128,9 +128,18 @@ func newPodCgroups(t *testing.T, dir string) *cgroup.Pods {
 	return cgroup.New(root)
 }
 
+// newTaker returns what takes the group snapshots of this node. The test's program is also the watchdog: see TestMain.
+func newTaker(t *testing.T, storage *lvm.LVM, dir string) *groupsnapshot.Node {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	return groupsnapshot.New(groupsnapshot.OfNode(storage), devicemapper.New(), devicemapper.NewChanger(),
+		groupsnapshot.WatchWith(host.NewLocal(), self), filepath.Join(dir, "suspended"))
+}
+
 // addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
-func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engine, socket string,
-	pods csinode.PodLimiter) error {
+func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engine,
+	taker *groupsnapshot.Node, socket string, pods csinode.PodLimiter) error {
 	if err := manager.Add(engine); err != nil {
 		return err
 	}
@@ -145,7 +154,9 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 		Recorder: manager.GetEventRecorder("vg-manager"),
 	})
 	limits := csinode.NewLimitReconciler(service, manager.GetClient())
-	if err := errors.Join(volumes.SetupWithManager(manager), limits.SetupWithManager(manager)); err != nil {
+	if err := errors.Join(volumes.SetupWithManager(manager),
+		logicalvolume.NewGroups(volumes, engine, taker).SetupWithManager(manager),
+		limits.SetupWithManager(manager)); err != nil {
 		return err
 	}
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
@@ -162,13 +173,16 @@ func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket st
 	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {
 		return err
 	}
-	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterControllerServer(s, service) })
+	return serve(manager, socket, func(s *grpc.Server) {
+		csi.RegisterControllerServer(s, service)
+		csi.RegisterGroupControllerServer(s, lvmsdriver.NewGroupServer(service))
+	})
 }
 
 // serve adds a gRPC server with a service and the driver's identity.
 func serve(manager ctrl.Manager, socket string, register func(*grpc.Server)) error {
 	s := grpc.NewServer()
-	csi.RegisterIdentityServer(s, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterIdentityServer(s, lvmsdriver.NewIdentityServer())
 	register(s)
 	return manager.Add(sidecar.NewGRPCServer(s, socket))
 }

@@ -6,6 +6,7 @@ package sanity
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,7 +24,20 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
 )
+
+// TestMain makes the test's program the watchdog of group snapshots, as cmd/lvms does.
+func TestMain(m *testing.M) {
+	watchdog := groupsnapshot.WatchdogCommand()
+	if len(os.Args) < 2 || os.Args[1] != watchdog.Name() {
+		os.Exit(m.Run())
+	}
+	watchdog.SetArgs(os.Args[2:])
+	if err := watchdog.Execute(); err != nil {
+		os.Exit(1)
+	}
+}
 
 // TestSanity starts the driver on this node and runs the specs for each device class.
 func TestSanity(t *testing.T) {
@@ -39,12 +53,16 @@ func TestSanity(t *testing.T) {
 	gomega.RegisterFailHandler(ginkgo.Fail)
 	thin := testConfig(dir, sockets, thinClass)
 	var contexts []*sanity.TestContext
-	ginkgo.Describe(thinClass, func() { contexts = append(contexts, sanity.GinkgoTest(&thin)) })
+	ginkgo.Describe(thinClass, func() {
+		contexts = append(contexts, sanity.GinkgoTest(&thin))
+		takesGroupSnapshots(&thin)
+	})
 	for _, class := range withoutSnapshots {
 		config := testConfig(dir, sockets, class)
 		ginkgo.Describe(class, func() {
 			contexts = append(contexts, sanity.GinkgoTest(&config))
 			refusesSnapshots(&config)
+			refusesGroupSnapshots(&config)
 		})
 	}
 	ginkgo.ReportAfterSuite("every spec ran that applies", func(report ginkgo.Report) { checkReport(t, report) })
@@ -142,7 +160,6 @@ var notOffered = []string{
 	"ControllerPublishVolume not supported",
 	"ControllerUnpublishVolume not supported",
 	"GetSnapshot not supported",
-	"GroupControllerService not supported",
 	"ListSnapshots not supported",
 }
 

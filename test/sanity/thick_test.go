@@ -5,7 +5,6 @@ package sanity
 import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
-	"github.com/kubernetes-csi/csi-test/v5/utils"
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 	"google.golang.org/grpc/codes"
@@ -16,10 +15,7 @@ import (
 // correct code, and leaves nothing.
 func refusesSnapshots(config *sanity.TestConfig) {
 	ginkgo.It("should answer Unimplemented to a snapshot", func(ctx ginkgo.SpecContext) {
-		connection, err := utils.Connect(config.ControllerAddress, config.ControllerDialOptions...)
-		gomega.Expect(err).NotTo(gomega.HaveOccurred())
-		ginkgo.DeferCleanup(connection.Close)
-		controller := csi.NewControllerClient(connection)
+		controller := csi.NewControllerClient(connect(config))
 		volume, err := controller.CreateVolume(ctx, volumeRequest(config, "thick-source"))
 		gomega.Expect(err).NotTo(gomega.HaveOccurred())
 		id := volume.GetVolume().GetVolumeId()
