@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/console-plugin/server"
 )
 
-// dist contains the directory plugin, which `make console-build` writes. It has the build for older consoles in its
+// dist contains the directory plugin, which `make image` writes. It has the build for older consoles in its
 // directory legacy.
 //
 //go:embed all:dist
@@ -62,7 +62,7 @@ func run() error {
 	}
 	for _, manifest := range []string{"plugin-manifest.json", server.Legacy[1:] + "plugin-manifest.json"} {
 		if _, err := fs.Stat(files, manifest); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s of the plugin is missing in this program: build it with `make console-build`",
+			return fmt.Errorf("%s of the plugin is missing in this program: build it with `make image`",
 				manifest)
 		}
 	}

@@ -27,7 +27,9 @@ func rows(t *testing.T, page string) [][]string {
 		t.Fatal(err)
 	}
 	var list [][]string
-	for _, table := range strings.Split(string(text), "|---|\n")[1:] {
+	// The table of times is generated from the results of the tests.
+	written, _, _ := strings.Cut(string(text), "<!-- begin of generated")
+	for _, table := range strings.Split(written, "|---|\n")[1:] {
 		for _, line := range strings.Split(table, "\n") {
 			if !strings.HasPrefix(line, "|") {
 				break

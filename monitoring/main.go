@@ -42,7 +42,7 @@ func run(out string) error {
 // draws.
 func writeAlerts(file string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// Written by `make monitoring`, from monitoring/rules.\n\n/** Where the runbooks are, by the "+
+	fmt.Fprintf(&b, "// Written by `make generate`, from monitoring/rules.\n\n/** Where the runbooks are, by the "+
 		"name of the alert. */\nexport const RUNBOOKS = '%s';\n\n", rules.Runbooks)
 	b.WriteString("/** What each alert says; $labels are those of the alert. */\nexport const summaries: " +
 		"Record<string, string> = {\n")

@@ -34,7 +34,7 @@ const (
 )
 
 // BenchmarkGather measures the parts of a gathering of 200 nodes with 20 volumes each: objects from a real API server,
-// simulated nodes (2 MB each, 3 s each, two that hang), and the analysis. `make bench-gather` runs it.
+// simulated nodes (2 MB each, 3 s each, two that hang), and the analysis. `make bench NAME=gather` runs it.
 func BenchmarkGather(b *testing.B) {
 	server, err := env.Start()
 	if err != nil {

@@ -33,7 +33,7 @@ func (w *world) refusedSoon(what, text string, ask func() error) {
 	w.Errorf("%s: got %v, want %q", what, err, text)
 }
 
-// allowedSoon repeats a request until it is allowed: the API server needs a moment until a policy is no longer in force.
+// allowedSoon repeats a request until it is allowed: the API server needs a moment until it no longer applies a policy.
 func (w *world) allowedSoon(what string, ask func() error) {
 	w.Helper()
 	for deadline := time.Now().Add(env.Patience); ; time.Sleep(20 * time.Millisecond) {

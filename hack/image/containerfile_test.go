@@ -98,7 +98,7 @@ func sameImage(t *testing.T, stage string) {
 }
 
 // The list of programs is in hack/rootfs. Both builds run it and add no other programs.
-func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
+func TestContainerfileAndDevTakeFilesFromTheSameProgram(t *testing.T) {
 	file := readContainerfile(t)
 	for stage, want := range map[string]string{"rootfs": "/tools/rootfs -arch ${TARGETARCH} ",
 		"must-gather-rootfs": "/tools/rootfs -image must-gather -arch ${TARGETARCH} "} {
@@ -133,14 +133,14 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	if got := of(file, "operator", "COPY"); !slices.Equal(got, want) {
 		t.Errorf("the image has %q, want %q", got, want)
 	}
-	makefile, err := os.ReadFile("../../Makefile")
+	dev, err := os.ReadFile("../dev/artifacts.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "$(BIN)/rootfs -image must-gather ",
-		"go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
-		if !strings.Contains(string(makefile), want) {
-			t.Errorf("the Makefile has no %q", want)
+	for _, want := range []string{`"${BIN}/rootfs", "-arch", arch`, `program("rootfs", "", "./hack/rootfs")`,
+		`"hack/console", "build", "${CONSOLE_PARTS}"`} {
+		if !strings.Contains(strings.Join(strings.Fields(string(dev)), " "), want) {
+			t.Errorf("hack/dev has no %q", want)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestServerFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// FIPS mode allows neither TLS 1.1 nor weak suites, whatever the profile says (make test-fips).
+	// FIPS mode allows neither TLS 1.1 nor weak suites, whatever the profile says (make test-long ITEMS=fips).
 	weakest := !fips140.Enabled()
 	check("at first", false, true, true, weakest)
 	set(nil)

@@ -1,4 +1,4 @@
-// Package rules is the single source of the product's recording rules and alerts. `make monitoring` writes them as a
+// Package rules is the single source of the product's recording rules and alerts. `make generate` writes them as a
 // PrometheusRule.
 //
 // If possible, an alert is for one node and device class. While a more severe alert for the same problem fires, the

@@ -225,7 +225,7 @@ var rules = []rule{
 		module + "internal/csi",
 		module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
-	{folder: "hack", starts: []string{"os/exec"}},
+	{folder: "hack", ours: []string{"test/env/envtests", "test/lane"}, starts: []string{"os/exec"}},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
 	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"},
 		starts: []string{"os/exec"}},

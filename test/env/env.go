@@ -1,5 +1,5 @@
 // Package env starts a real kube-apiserver and etcd for tests, with the product's CRDs. The programs are in the
-// directory KUBEBUILDER_ASSETS, which `make test-env` sets to the lab's programs.
+// directory KUBEBUILDER_ASSETS, which `make test-long ITEMS=env` sets to the lab's programs.
 package env
 
 import (
@@ -34,7 +34,7 @@ const Namespace = "openshift-lvm-storage"
 
 // WatchCache is the environment variable that turns on the watch cache of the API server. Without it, a list is read
 // from etcd at once; with it, a list after a write to another kind waits up to 100 ms until the cache is known to be up
-// to date. Clusters have the cache: `make test-env-oldest` turns it on.
+// to date. Clusters have the cache: `make test-long ITEMS=env/oldest` turns it on.
 const WatchCache = "LVMS_WATCH_CACHE"
 
 // Patience is how long a test waits for what the API server or a controller does soon. It only ends a test that fails.
@@ -56,7 +56,9 @@ type Env struct {
 func Start(crdPaths ...string) (*Env, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		return nil,
-			errors.New("KUBEBUILDER_ASSETS is not set: run `make test-env`, which builds etcd and kube-apiserver")
+			errors.New(
+				"KUBEBUILDER_ASSETS is not set: run `make test-long ITEMS=env`, which builds etcd and kube-apiserver",
+			)
 	}
 	utilruntime.Must(lvmv1alpha1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
@@ -71,7 +73,9 @@ func Start(crdPaths ...string) (*Env, error) {
 		CRDDirectoryPaths:     append([]string{filepath.Join(repository, "config", "crd")}, crdPaths...),
 		ErrorIfCRDPathMissing: true,
 	}
-	server.ControlPlane.GetAPIServer().Configure().Set("watch-cache", strconv.FormatBool(os.Getenv(WatchCache) == "true"))
+	server.ControlPlane.GetAPIServer().
+		Configure().
+		Set("watch-cache", strconv.FormatBool(os.Getenv(WatchCache) == "true"))
 	// The data of a test does not have to survive a power failure.
 	server.ControlPlane.Etcd = &envtest.Etcd{}
 	server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true")

@@ -44,7 +44,7 @@ func TestFlavors(t *testing.T) {
 		"lvm31":              "kernel=6.12 lvm=2.03.31(2)",
 		"lvm31-devicesfile":  "kernel=6.12 lvm=2.03.31(2) use_devicesfile=1 devicesfile=empty",
 	}
-	for _, f := range lane.Rotate(Flavors()...) {
+	for _, f := range lane.Cases(Flavors()...) {
 		t.Run(f.Name, func(t *testing.T) {
 			different, known := differences[f.Name]
 			if !known {
@@ -104,7 +104,7 @@ func pairs(words []string) map[string]string {
 }
 
 func TestFlavorsDisksOutliveARestart(t *testing.T) {
-	for _, flavor := range lane.Rotate("devicesfile-root", "multipath") {
+	for _, flavor := range lane.Cases("devicesfile-root", "multipath") {
 		t.Run(flavor, func(t *testing.T) {
 			n := flavored(t, flavor)
 			before, err := n.Disks(testContext(t))

@@ -1,5 +1,7 @@
-// Package lane reduces what a test does in the short lane (`make test`, with -short), compared with the long one (`make
-// test-long`).
+// Package lane has the table of all items: what the tests of the repository are divided into. `make test` runs the items
+// of Core, `make check` those of Checks and then as many others as fit before a deadline, and `make test-long` all.
+// Which items run, and in which order, depends on the tree alone: on the table, the files that an item covers, and the
+// results in results.tsv. hack/dev runs the items.
 package lane
 
 import (
@@ -8,41 +10,23 @@ import (
 	"testing"
 )
 
-// RotationEnv is the environment variable with the number that selects one of several cases in the short lane.
-// hack/lane sets it to the number of commits, so that each commit uses the next case, and prints it. The default is 0.
-const RotationEnv = "LVMS_ROTATION"
+// CaseEnv is the environment variable with the number of the case that Cases selects with -short. An item for a flavor
+// of host has the place of the flavor in the lab's list. The default is 0.
+const CaseEnv = "LVMS_CASE"
 
-// Rotate returns all cases, or one of them in the short lane.
-func Rotate[T any](all ...T) []T {
-	return rotate(testing.Short(), os.Getenv(RotationEnv), all)
+// Cases returns all cases, or with -short one of them: a different one on each flavor of host.
+func Cases[T any](all ...T) []T {
+	return cases(testing.Short(), os.Getenv(CaseEnv), all)
 }
 
-// Turn skips a test in the short lane, unless it is its turn: with turns 0 to of-1, each of the tests runs with one of
-// that many commits. It is for tests that need minutes each, and whose requests test/rights does not need.
-func Turn(t *testing.T, turn, of int) {
-	t.Helper()
-	if rotation := os.Getenv(RotationEnv); !isTurn(testing.Short(), rotation, turn, of) {
-		t.Skipf("%s is %q, so another test has its turn", RotationEnv, rotation)
-	}
-}
-
-func isTurn(short bool, rotation string, turn, of int) bool {
-	return !short || number(rotation)%of == turn
-}
-
-func rotate[T any](short bool, rotation string, all []T) []T {
+func cases[T any](short bool, number string, all []T) []T {
 	if !short || len(all) == 0 {
 		return all
 	}
-	at := number(rotation) % len(all)
-	return all[at : at+1]
-}
-
-// number returns the number in RotationEnv, or 0.
-func number(rotation string) int {
-	n, err := strconv.ParseUint(rotation, 10, 31)
+	at, err := strconv.ParseUint(number, 10, 31)
 	if err != nil {
-		return 0
+		at = 0
 	}
-	return int(n)
+	at %= uint64(len(all))
+	return all[at : at+1]
 }

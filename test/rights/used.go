@@ -81,7 +81,10 @@ func (u users) update(suite string, used map[string]bool, granted []string) {
 		case slices.Equal(suites, []string{suite}):
 			delete(u, permission)
 		case slices.Contains(suites, suite):
-			u[permission] = strings.Join(slices.DeleteFunc(suites, func(s string) bool { return s == suite }), alternative)
+			u[permission] = strings.Join(
+				slices.DeleteFunc(suites, func(s string) bool { return s == suite }),
+				alternative,
+			)
 		}
 	}
 	maps.DeleteFunc(u, func(permission, _ string) bool { return !slices.Contains(granted, permission) })

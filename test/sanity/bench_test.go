@@ -33,7 +33,7 @@ import (
 )
 
 // TestBenchVolumes compares, in one run on one node, the product's operations on a volume with plain LVM and mkfs
-// commands, and with TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so the results are
+// commands, and with TopoLVM's own lvmd. `make bench NAME=volumes` prints its table. Machines are noisy, so the results are
 // ratios of medians of interleaved samples, and the number of processes, which is exact. The test fails only if
 // something does not work. Its parts are subtests: -test.run TestBenchVolumes/publish runs one.
 func TestBenchVolumes(t *testing.T) {

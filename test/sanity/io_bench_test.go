@@ -29,7 +29,7 @@ import (
 )
 
 // TestBenchIO measures I/O to volumes with fio, in one run on one node, compared with the raw devices. Volumes and thin
-// pools are created as the agent creates them, so the defaults are measured. `make bench-io` prints its tables. In each
+// pools are created as the agent creates them, so the defaults are measured. `make bench NAME=io` prints its tables. In each
 // round, all kinds of volumes are measured one after the other; the results are medians of the ratios of the rounds.
 // The test fails only if something does not work. Its parts are subtests.
 func TestBenchIO(t *testing.T) {

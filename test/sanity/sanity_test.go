@@ -1,7 +1,7 @@
 //go:build lab
 
 // Package sanity runs the conformance tests of the CSI community against the product's driver: controller and node
-// service, engine, a real API server, and real LVM on the disks of a bare lab node. hack/test-bare runs it there.
+// service, engine, a real API server, and real LVM on the disks of a bare lab node (item bare/sanity of test/lane).
 package sanity
 
 import (
@@ -138,8 +138,11 @@ var notForThick = []exception{
 	{"DeleteSnapshot [Controller Server] should return appropriate values", onlyThin},
 	{"CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing " +
 		"name and same source volume ID", onlyThin},
-	{"CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name " +
-		"and different source volume ID", onlyThin},
+	{
+		"CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name " +
+			"and different source volume ID",
+		onlyThin,
+	},
 	{"CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name", onlyThin},
 }
 

@@ -153,7 +153,7 @@ var levels = [][]string{
 func TestAVolumeOfTheToldCapacitySucceeds(t *testing.T) {
 	b := newBench(t)
 	for _, options := range levels {
-		for _, sizes := range lane.Rotate([]int64{12, 12, 12, 12, 12}, []int64{20, 15, 9, 7, 5},
+		for _, sizes := range lane.Cases([]int64{12, 12, 12, 12, 12}, []int64{20, 15, 9, 7, 5},
 			[]int64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}) {
 			t.Run(fmt.Sprint(strings.Join(options, " "), sizes), func(t *testing.T) {
 				b.group(t, options, sizes...)

@@ -52,7 +52,7 @@ func (l *lab) sh(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// heard runs do and expects a notification. It logs the delay, but "make bench-node" measures it, because test
+// heard runs do and expects a notification. It logs the delay, but "make bench NAME=node" measures it, because test
 // machines are shared.
 func (l *lab) heard(what string, do func()) {
 	l.Helper()

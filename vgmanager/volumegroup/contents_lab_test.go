@@ -51,7 +51,7 @@ func (s *scene) writeAt(disk string, offset int64, data []byte) {
 // TestSceneDiskWithContent names a disk with content. Without consent, no byte changes. With consent, the disk is
 // backed up, wiped once and used. Content that is written later is not wiped.
 func TestSceneDiskWithContent(t *testing.T) {
-	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(contents))...) {
+	for _, name := range lane.Cases(slices.Sorted(maps.Keys(contents))...) {
 		put := contents[name]
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {

@@ -24,7 +24,7 @@ func TestSceneDeletedGroupIsRestored(t *testing.T) {
 			all = append(all, killing{c, mode})
 		}
 	}
-	for _, k := range lane.Rotate(all...) {
+	for _, k := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s the command", k.name, k.mode), func(t *testing.T) {
 			restoreDeleted(t, k.keptClass, k.mode)
 		})

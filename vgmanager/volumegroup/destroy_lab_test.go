@@ -74,7 +74,7 @@ func TestSceneVolumeGroupIsDestroyedWithConsent(t *testing.T) {
 			all = append(all, killing{o, mode})
 		}
 	}
-	for _, k := range lane.Rotate(all...) {
+	for _, k := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s commands", k.what, k.mode), func(t *testing.T) { k.run(t, k.mode) })
 	}
 }

@@ -139,7 +139,7 @@ func TestSceneSettingsOfAnExistingVolumeGroup(t *testing.T) {
 		"stripes": {"stripe: 2\n  stripe-size: 16k",
 			v1alpha1.ExistingVolumeGroupConfig{Stripes: &two, StripeSize: &size}, "striped 2 16.00k"},
 	}
-	for _, name := range lane.Rotate("redundancy", "stripes") {
+	for _, name := range lane.Cases("redundancy", "stripes") {
 		tt := tests[name]
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(*scene) v1alpha1.LVMVolumeGroupSpec {

@@ -150,7 +150,7 @@ func TestSceneFileSystemsAreRepairedWithApproval(t *testing.T) {
 			all = append(all, killing{name, mode})
 		}
 	}
-	for _, k := range lane.Rotate(all...) {
+	for _, k := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s programs", k.damage, k.mode), func(t *testing.T) {
 			repairFileSystem(t, fsDamages[k.damage], k.mode)
 		})

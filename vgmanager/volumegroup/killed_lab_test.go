@@ -111,7 +111,7 @@ func TestKilledAtEveryCommand(t *testing.T) {
 	// A kill before a command is the same as a kill after the previous one.
 	for _, mode := range []string{"after", "in the middle of"} {
 		var all []string
-		lives := lane.Rotate(firstKills...)
+		lives := lane.Cases(firstKills...)
 		for _, first := range lives {
 			t.Run(fmt.Sprintf("%s %d", strings.Fields(mode)[0], first), func(t *testing.T) {
 				said := lifeWithCrashes(t, first, mode)

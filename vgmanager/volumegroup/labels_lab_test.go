@@ -44,7 +44,7 @@ func TestSceneLabelsAreRestored(t *testing.T) {
 			all = append(all, trial{erasers[i%2], class, mode, 1})
 		}
 	}
-	for _, r := range lane.Rotate(all...) {
+	for _, r := range lane.Cases(all...) {
 		name := fmt.Sprintf("%s, %s of %d of %d disks, killed %s commands", r.class.name, r.name, r.erased,
 			r.class.disks, r.mode)
 		t.Run(name, func(t *testing.T) { r.eraser.run(t, r.class, r.mode, r.erased) })

@@ -65,7 +65,7 @@ func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 		"thick": {Default: true}, "thin": thinOf(50),
 		"raid1": {RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
 	}
-	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(kinds))...) {
+	for _, name := range lane.Cases(slices.Sorted(maps.Keys(kinds))...) {
 		spec := kinds[name]
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {

@@ -34,7 +34,7 @@ func TestSceneOrphansAreDeletedWithApproval(t *testing.T) {
 		all = append(all, killing{"thin", mode, thinOf(80)},
 			killing{"thick", mode, v1alpha1.LVMVolumeGroupSpec{Default: true}})
 	}
-	for _, k := range lane.Rotate(all...) {
+	for _, k := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s the command", k.class, k.mode), func(t *testing.T) {
 			deleteOrphans(t, k.spec, k.mode)
 		})

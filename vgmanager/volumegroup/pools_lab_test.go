@@ -157,7 +157,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 // or in the middle of it.
 func (s *scene) repairFullMetadata(before v1alpha1.VGStatus) {
 	s.Helper()
-	mode := lane.Rotate("after", "in the middle of")[0]
+	mode := lane.Cases("after", "in the middle of")[0]
 	r := s.plan(v1alpha1.RecoveryRepairThinPool)
 	s.Logf("%s", r.Status.Message)
 	if p := r.Status.Plan; len(p.LostVolumes)+len(p.DamagedVolumes) > 0 || p.KeptVolumeCount != 1 {

@@ -26,7 +26,7 @@ var raidDisks = map[v1alpha1.RAIDType]int{
 
 // TestSceneRAIDSurvivesAPulledDisk removes a disk of each level during writes, and replaces it.
 func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
-	for _, kind := range lane.Rotate(slices.Sorted(maps.Keys(raidDisks))...) {
+	for _, kind := range lane.Cases(slices.Sorted(maps.Keys(raidDisks))...) {
 		disks := raidDisks[kind]
 		t.Run(string(kind), func(t *testing.T) {
 			s := newScene(t, raidScene(kind, disks))

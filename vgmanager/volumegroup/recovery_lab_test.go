@@ -65,7 +65,7 @@ func TestSceneLostDevicesAreRemovedWithApproval(t *testing.T) {
 			all = append(all, killing{d, mode})
 		}
 	}
-	for _, k := range lane.Rotate(all...) {
+	for _, k := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s commands", k.name, k.mode), func(t *testing.T) { k.run(t, k.mode) })
 	}
 }

@@ -37,7 +37,7 @@ func TestSceneRolledBackMetadataIsRestored(t *testing.T) {
 			all = append(all, rolledBack{c, mode})
 		}
 	}
-	for _, r := range lane.Rotate(all...) {
+	for _, r := range lane.Cases(all...) {
 		t.Run(fmt.Sprintf("%s, killed %s commands", r.name, r.mode), r.run)
 	}
 }
@@ -129,7 +129,7 @@ func (r rolledBack) nextKill(n int) int {
 // metadata that fits, nothing is changed.
 func TestSceneEarlierMetadataIsNotAlwaysThere(t *testing.T) {
 	cases := map[string]func(*testing.T){"what was overwritten": nameOverwritten, "no metadata fits": restoreNothing}
-	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(cases))...) {
+	for _, name := range lane.Cases(slices.Sorted(maps.Keys(cases))...) {
 		t.Run(name, cases[name])
 	}
 }

@@ -31,7 +31,7 @@ var (
 // TestSceneFullPoolIsTrimmedWithApproval fills a thin pool after a file was deleted in a mounted volume. The blocks of
 // the file return to the pool while the file system stays mounted, and no other volume changes.
 func TestSceneFullPoolIsTrimmedWithApproval(t *testing.T) {
-	for _, kind := range lane.Rotate(slices.Sorted(maps.Keys(mkfs))...) {
+	for _, kind := range lane.Cases(slices.Sorted(maps.Keys(mkfs))...) {
 		t.Run(kind, func(t *testing.T) { trimFullPool(t, kind) })
 	}
 }

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus, VolumeMove } from '../src/api/types';
 
 export const url = process.env['CONSOLE_URL'] ?? '';
-assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
+assert.ok(url, 'CONSOLE_URL is not set: run `make test-long ITEMS=console/`, which starts what is needed');
 /** The operator's namespace. */
 export const namespace = process.env['CONSOLE_NAMESPACE'] ?? '';
-assert.ok(namespace, 'CONSOLE_NAMESPACE is not set: run `make test-console`, which sets it');
+assert.ok(namespace, 'CONSOLE_NAMESPACE is not set: run `make test-long ITEMS=console/`, which sets it');
 
 /** How long the tests wait for what happens within seconds on a machine with nothing else to do, in milliseconds. */
 export const patience = 120_000;

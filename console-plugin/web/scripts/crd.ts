@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import type { Schema } from '../src/model/schema.ts';
 
 const crds = ['lvm.topolvm.io_lvmclusters', 'lvm.topolvm.io_lvmvolumegroupnodestatuses', 'lvm.topolvm.io_lvmrecoveries', 'lvm.topolvm.io_lvmdeviceapprovals', 'lvm.topolvm.io_volumemoves', 'topolvm.io_logicalvolumes'];
-const header = '// Generated from config/crd by `make console-types`. Do not edit.\n';
+const header = '// Generated from config/crd by `make generate`. Do not edit.\n';
 
 /** A schema as a CRD has it. */
 interface CRDSchema {
@@ -101,7 +101,7 @@ const files = { 'src/api/generated.ts': await types(kinds), 'src/api/limits.ts':
 for (const [file, text] of Object.entries(files)) {
   if (!process.argv.includes('--check')) writeFileSync(file, text);
   else if (!existsSync(file) || readFileSync(file, 'utf8') !== text) {
-    console.error(`stale: console-plugin/web/${file}. Run: make console-types`);
+    console.error(`stale: console-plugin/web/${file}. Run: make generate`);
     process.exitCode = 1;
   }
 }

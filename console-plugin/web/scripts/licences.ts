@@ -23,13 +23,13 @@ const rows = shipped.map(([path, p]) => {
   const license = p.license ?? (existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')) as Package).license : undefined) ?? 'unknown';
   return { name: p.name ?? path.replace(/^.*node_modules\//, ''), version: p.version, license, integrity: p.integrity, path };
 });
-const text = `# Licences of what is in the bundle\n\nWritten by \`npm run licences -- --update\`.\n\n| package | version | licence |\n|---|---|---|\n${rows.map((r) => `| ${r.name} | ${r.version} | ${r.license} |`).join('\n')}\n`;
+const text = `# Licences of what is in the bundle\n\nWritten by \`npm run licenses -- --update\`.\n\n| package | version | licence |\n|---|---|---|\n${rows.map((r) => `| ${r.name} | ${r.version} | ${r.license} |`).join('\n')}\n`;
 // A package with parts of others has several licences.
 const bad = rows.filter((r) => !r.license.split(' AND ').every((l) => fine.has(l)));
 for (const r of bad) console.error(`licences: ${r.name} ${r.version} has ${r.license}`);
 if (process.argv.includes('--update')) writeFileSync(list, text);
 const stale = readFileSync(list, 'utf8') !== text;
-if (stale) console.error(`licences: ${list} is stale. Run: npm run licences -- --update`);
+if (stale) console.error(`licences: ${list} is stale. Run: npm run licenses -- --update`);
 
 /** The texts of the licences of a package, and of those that it has copies of: victory-vendor has them in lib-vendor/PACKAGE. */
 function textsOf(path: string): string[] {

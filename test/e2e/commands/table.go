@@ -158,7 +158,7 @@ var pagesNotRun = map[string]string{
 var (
 	gathers     = [2]string{"test/e2e/gather/gather_test.go", "run as `oc adm must-gather` runs it"}
 	analyzes    = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
-	builds      = [2]string{"Makefile", "artifacts: image must-gather-image"}
+	builds      = [2]string{"hack/dev/artifacts.go", "\"gather-image\": {"}
 	lostNodes   = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
 	helm        = [2]string{"test/e2e/namespace/helm_test.go", "installs, upgrades and removes it with Helm"}
 	removes     = [2]string{"test/e2e/storage_test.go", "leaves no object behind, and blank disks, when it is removed"}
@@ -180,7 +180,7 @@ var (
 
 // elsewhere maps commands to the test that runs them, or a similar command: the file and a text in it.
 var elsewhere = map[string][2]string{
-	"make image": builds, "make must-gather-image": builds,
+	"make image": builds,
 	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go",
 		"installs it as `make deploy` does"},
 	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default NAMESPACE=openshift-storage": {

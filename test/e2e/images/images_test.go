@@ -35,7 +35,7 @@ func TestAScannerFindsWhatTheListOfComponentsHas(t *testing.T) {
 		t.Run(variable, func(t *testing.T) {
 			archive := os.Getenv(variable)
 			if archive == "" {
-				t.Fatalf("%s is not set: run `make test-e2e`", variable)
+				t.Fatalf("%s is not set: run `make test-long ITEMS=e2e/`", variable)
 			}
 			root := t.TempDir()
 			must(t, unpack(archive, t.TempDir(), root))
@@ -144,7 +144,7 @@ func goModules(t *testing.T, root string, programs []string) map[string]string {
 	return found
 }
 
-// fipsModule returns the version of Go's FIPS 140-3 module that the images were built with: FIPS_MODULE of the Makefile.
+// fipsModule returns the version of Go's FIPS 140-3 module that the images were built with: certified or off.
 func fipsModule(t *testing.T) string {
 	t.Helper()
 	module := os.Getenv("LVMS_FIPS_MODULE")

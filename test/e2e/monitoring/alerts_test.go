@@ -19,7 +19,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -54,8 +53,8 @@ const (
 const (
 	// step is the resolution of queries for the past.
 	step = time.Second
-	// speed is how much earlier alerts fire than with the shipped rules. An agent that does not answer for a minute on a
-	// busy machine must not be an alert.
+	// speed is how much earlier alerts fire than with the shipped rules. An agent that does not answer for a minute on
+	// a busy machine must not be an alert.
 	speed = 5
 	// evaluation is the interval of Prometheus' evaluations.
 	evaluation = 15 * time.Second / speed
@@ -68,7 +67,6 @@ type world struct {
 }
 
 func TestAlertsOfRealFaults(t *testing.T) {
-	lane.Turn(t, 2, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Minute)
 	defer cancel()
 	w := newWorld(ctx, t)

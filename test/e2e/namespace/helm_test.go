@@ -168,7 +168,7 @@ func helm(ctx context.Context, args ...string) string {
 func tryHelm(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
 	program := os.Getenv("LVMS_HELM")
-	Expect(program).NotTo(BeEmpty(), "LVMS_HELM names the helm program: run `make test-e2e`")
+	Expect(program).NotTo(BeEmpty(), "LVMS_HELM names the helm program: run `make test-long ITEMS=e2e/`")
 	command, err := cluster.Lab.Command(ctx, program, append(args, "--namespace", namespace)...)
 	Expect(err).NotTo(HaveOccurred())
 	command.Env = append(command.Env, "HOME="+GinkgoT().TempDir())

@@ -100,7 +100,7 @@ func refusesWrongClusters(ctx context.Context) {
 func gathers(ctx context.Context) {
 	GinkgoHelper()
 	program := os.Getenv("LVMS_GATHER")
-	Expect(program).NotTo(BeEmpty(), "LVMS_GATHER names the program of must-gather: run `make test-e2e`")
+	Expect(program).NotTo(BeEmpty(), "LVMS_GATHER names the program of must-gather: run `make test-long ITEMS=e2e/`")
 	folder := filepath.Join(GinkgoT().TempDir(), "must-gather")
 	command, err := cluster.Lab.Command(ctx, program, "--dest-dir", folder)
 	Expect(err).NotTo(HaveOccurred())

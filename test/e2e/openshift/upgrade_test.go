@@ -66,7 +66,7 @@ func leaveAsUpstream(ctx context.Context, c suite.Cluster) {
 	GinkgoHelper()
 	archive := os.Getenv("LVMS_UPSTREAM_IMAGE")
 	Expect(archive).NotTo(BeEmpty(),
-		"LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-e2e`")
+		"LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-long ITEMS=e2e/`")
 	agent, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/upstream:dev")
 	Expect(err).NotTo(HaveOccurred())
 	c.OnNode1(ctx, `set -e

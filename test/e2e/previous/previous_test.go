@@ -96,7 +96,7 @@ var _ = Describe("The upgrade from the previous version", Ordered, func() {
 
 	BeforeAll(func(ctx SpecContext) {
 		folder := os.Getenv("LVMS_PREVIOUS")
-		Expect(folder).NotTo(BeEmpty(), "LVMS_PREVIOUS names the folder of hack/previous: run `make test-previous`")
+		Expect(folder).NotTo(BeEmpty(), "LVMS_PREVIOUS names the folder of hack/previous: run `make test-long ITEMS=e2e/previous`")
 		image := suite.Archive("LVMS_IMAGE")
 		root, err := lab.Root()
 		Expect(err).NotTo(HaveOccurred())

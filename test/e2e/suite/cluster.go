@@ -39,11 +39,11 @@ func UpAndRecord(ctx context.Context, options lab.Options) Cluster {
 	return cluster
 }
 
-// Archive returns the path of the image archive or program that an environment variable of `make test-e2e` names.
+// Archive returns the path of the image archive or program that an environment variable of `make test-long ITEMS=e2e/` names.
 func Archive(variable string) string {
 	ginkgo.GinkgoHelper()
 	path := os.Getenv(variable)
-	gomega.Expect(path).NotTo(gomega.BeEmpty(), "%s names an archive or a program: run `make test-e2e`", variable)
+	gomega.Expect(path).NotTo(gomega.BeEmpty(), "%s names an archive or a program: run `make test-long ITEMS=e2e/`", variable)
 	return path
 }
 

@@ -89,7 +89,7 @@ func shortened(text string, limit int) string {
 }
 
 // HasCertifiedModule returns whether the images were built with the certified FIPS 140-3 module of Go, as those of a
-// release are. The environment variable LVMS_FIPS_MODULE has the value of the Makefile's FIPS_MODULE.
+// release are. The environment variable LVMS_FIPS_MODULE says it: certified or off.
 func HasCertifiedModule() bool { return os.Getenv("LVMS_FIPS_MODULE") == "certified" }
 
 // Chapters fails if a spec of the package does not have exactly one of the labels, or a label has no spec. A label

@@ -51,12 +51,12 @@ func (w *World) Must(err error) {
 // Since returns the time since the start of the test.
 func (w *World) Since() time.Duration { return time.Since(w.Begin).Round(time.Second) }
 
-// Environment returns the path that an environment variable of `make test-e2e` names.
+// Environment returns the path that an environment variable of `make test-long ITEMS=e2e/` names.
 func (w *World) Environment(variable string) string {
 	w.Helper()
 	path := os.Getenv(variable)
 	if path == "" {
-		w.Fatalf("%s is not set: run `make test-e2e`", variable)
+		w.Fatalf("%s is not set: run `make test-long ITEMS=e2e/`", variable)
 	}
 	return path
 }

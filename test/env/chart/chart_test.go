@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, helmProgram: os.Getenv("LVMS_HELM"), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
 	if w.helmProgram == "" {
-		t.Fatal("LVMS_HELM is not set: run `make test-env`, which builds helm")
+		t.Fatal("LVMS_HELM is not set: run `make test-long ITEMS=env`, which builds helm")
 	}
 	server := &envtest.Environment{}
 	config, err := server.Start()

@@ -1,4 +1,4 @@
-// Generated from config/crd by `make console-types`. Do not edit.
+// Generated from config/crd by `make generate`. Do not edit.
 export interface components {
     schemas: {
         LVMCluster: {

@@ -1,4 +1,4 @@
-// Generated from config/crd by `make console-types`. Do not edit.
+// Generated from config/crd by `make generate`. Do not edit.
 import type { Schema } from '../model/schema';
 
 export const specSchema: Schema = {

@@ -1,4 +1,4 @@
-// Written by `make monitoring`, from monitoring/rules.
+// Written by `make generate`, from monitoring/rules.
 
 /** Where the runbooks are, by the name of the alert. */
 export const RUNBOOKS = 'https://github.com/lvm-storage/lvm-operator/blob/main/monitoring/runbooks/';

@@ -1,0 +1,287 @@
+package lane
+
+import "slices"
+
+// storyFlavors are the flavors of host on which the story of core runs, besides Debian 12. Not multipath: the disks of
+// its nodes are plain ones, and a plain disk has one path. Not no-lvm: the story checks results with LVM of the node;
+// test/e2e/components has a story for it.
+func storyFlavors() []string {
+	return slices.DeleteFunc(
+		slices.Clone(flavors[1:]),
+		func(f string) bool { return f == "multipath" || f == "no-lvm" },
+	)
+}
+
+// part is a package of end-to-end tests, or what a label selects of it.
+type part struct {
+	name    string // of the item, without the prefix e2e/
+	folder  string // in test/e2e
+	label   string
+	minutes float64
+	needs   []string
+	paths   []string
+	env     []string
+}
+
+// The artifacts of installations by OLM.
+var (
+	olmNeeds   = []string{"bundle", "catalog", "programs/olm"}
+	olmV1Needs = []string{"bundle", "catalog", "next-image", "programs/olm-v1", "programs/service-ca", "programs/opm"}
+)
+
+// parts are all end-to-end tests besides the label core.
+var parts = []part{
+	{name: "volumes", label: "volumes", minutes: 12,
+		paths: []string{"vgmanager/csinode", "vgmanager/cgroup", "internal/csi/driver", "internal/csi/service"}},
+	{
+		name:    "sharing",
+		label:   "sharing",
+		minutes: 12,
+		paths:   []string{"internal/csi", "internal/webhook", "vgmanager/capacity", "internal/bounded"},
+	},
+	{
+		name:    "disks",
+		label:   "disks",
+		minutes: 12,
+		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device"},
+	},
+	{name: "nodes", label: "nodes", minutes: 12,
+		paths: []string{
+			"controllers/lvmcluster",
+			"controllers/node",
+			"controllers/standby",
+			"controllers/statuscopy",
+			"internal/apply",
+			"internal/condition",
+			"internal/nodemarks",
+			"internal/taint",
+		}},
+	{name: "backup", folder: "backup", minutes: 8,
+		paths: []string{
+			"internal/csi/snapshotmetadata",
+			"vgmanager/changedblocks",
+			"vgmanager/agentserver",
+			"internal/streamserver",
+			"internal/mutualtls",
+		}},
+	{name: "catalog", folder: "catalog", minutes: 10, needs: append([]string{"next-image"}, olmNeeds...),
+		paths: []string{
+			"bundle",
+			"catalog",
+			"test/olm",
+			"internal/olm",
+			"controllers/alertrules",
+			"internal/version",
+		}},
+	{name: "commands", folder: "commands", minutes: 6, needs: []string{"gather", "kubectl-lvms", "helm"},
+		paths: []string{"docs", "monitoring/runbooks"}},
+	{name: "components/openshift", folder: "components", label: "openshift", minutes: 12,
+		needs: []string{"programs/service-ca", "programs/prometheus-operator", "programs/network-policies"},
+		paths: []string{
+			"config/openshift",
+			"controllers/networkpolicies",
+			"controllers/metricsaccess",
+			"controllers/agentcert",
+			"vgmanager/agentcert",
+			"vgmanager/metrics",
+			"internal/metric",
+			"internal/scrape",
+			"internal/servingcert",
+		}},
+	{
+		name:    "components/anywhere",
+		folder:  "components",
+		label:   "anywhere",
+		minutes: 6,
+		needs:   []string{"programs/prometheus-operator"},
+		paths:   []string{"monitoring/prometheus-operator", "internal/nodelayout"},
+	},
+	{
+		name:    "components/microshift",
+		folder:  "components",
+		label:   "microshift",
+		minutes: 6,
+		paths:   []string{"vgmanager/lvmd", "internal/platform"},
+	},
+	{
+		name:    "components/nolvm",
+		folder:  "components",
+		label:   "nolvm",
+		minutes: 6,
+		paths:   []string{"vgmanager/host", "hack/rootfs"},
+	},
+	{name: "copies", folder: "copies", minutes: 28, needs: []string{"kubectl-lvms"},
+		paths: []string{
+			"internal/csi/clone",
+			"internal/relocate",
+			"vgmanager/copies",
+			"vgmanager/copystream",
+			"vgmanager/volumecopy",
+			"vgmanager/peer",
+			"internal/snapshotref",
+		}},
+	{name: "encryption", folder: "encryption", minutes: 15, paths: []string{"vgmanager/csinode", "vgmanager/luks"}},
+	{name: "extender", folder: "extender", minutes: 8, paths: []string{"internal/extender", "internal/podwebhook"}},
+	{name: "gather", folder: "gather", minutes: 8, needs: []string{"gather", "gather-image"},
+		paths: []string{"must-gather", "vgmanager/collect", "internal/collected", "internal/paging"}},
+	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 28,
+		paths: []string{"vgmanager/groupsnapshot", "internal/csi/driver", "internal/groupprotocol"}},
+	{name: "images", folder: "images", minutes: 4, needs: []string{"gather-image"},
+		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/footprint"}},
+	{
+		name:    "images/fips",
+		folder:  "images",
+		minutes: 8,
+		needs:   []string{"fips-images"},
+		env:     fipsImages,
+		paths:   []string{"hack/image", "hack/dev"},
+	},
+	{
+		name:    "monitoring",
+		folder:  "monitoring",
+		minutes: 8,
+		paths:   []string{"monitoring", "vgmanager/health", "vgmanager/smart"},
+	},
+	{name: "moves", folder: "moves", minutes: 20, needs: []string{"kubectl-lvms"},
+		paths: []string{"controllers/volumemove", "vgmanager/copies", "internal/relocate", "internal/upkeep"}},
+	{name: "nodeagent", folder: "nodeagent", minutes: 15,
+		paths: []string{
+			"vgmanager/fstrim",
+			"vgmanager/csinode",
+			"vgmanager/erase",
+			"vgmanager/jobs",
+			"vgmanager/doc.go",
+		}},
+	{
+		name:    "olmv1",
+		folder:  "olmv1",
+		minutes: 20,
+		needs:   olmV1Needs,
+		paths:   []string{"bundle", "catalog", "test/olm"},
+	},
+	{name: "openshift", folder: "openshift", minutes: 10, needs: []string{"upstream-image", "next-image"},
+		paths: []string{
+			"config/openshift",
+			"controllers/consoleplugin",
+			"internal/platform",
+			"internal/tlsprofile",
+			"internal/clusterid",
+			"controllers/installed",
+		}},
+	{
+		name:    "openshift/fips",
+		folder:  "openshift",
+		minutes: 15,
+		needs:   []string{"upstream-image", "next-image", "fips-images"},
+		env:     fipsImages,
+		paths:   []string{"config/openshift", "internal/tlsprofile", "go.mod"},
+	},
+	{name: "plugin", folder: "plugin", minutes: 20, needs: []string{"kubectl-lvms"},
+		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/fsck", "internal/text", "internal/event"}},
+	{
+		name:    "previous",
+		folder:  "previous",
+		minutes: 25,
+		needs:   append([]string{"previous"}, olmNeeds...),
+		paths:   []string{"bundle", "api", "config"},
+	},
+	{
+		name:    "replicas",
+		folder:  "replicas",
+		minutes: 15,
+		paths:   []string{"controllers/standby", "internal/csi/driver"},
+	},
+	{name: "comeback/reinstalled", folder: "comeback", label: "reinstalled", minutes: 5, paths: comebackPaths},
+	{name: "comeback/devicesfile", folder: "comeback", label: "devicesfile", minutes: 5, paths: comebackPaths},
+	{name: "comeback/etcd", folder: "comeback", label: "etcd", minutes: 5, paths: comebackPaths},
+	{name: "comeback/moved", folder: "comeback", label: "moved", minutes: 5, paths: comebackPaths},
+	{name: "comeback/cluster", folder: "comeback", label: "cluster", minutes: 5, paths: comebackPaths},
+	{name: "comeback/deleted", folder: "comeback", label: "deleted", minutes: 5, paths: comebackPaths},
+	{name: "comeback/image", folder: "comeback", label: "image", minutes: 5, paths: comebackPaths},
+	{
+		name:    "namespace/manifests",
+		folder:  "namespace",
+		label:   "manifests",
+		minutes: 6,
+		paths:   []string{"config", "internal/rights"},
+	},
+	{
+		name:    "namespace/helm",
+		folder:  "namespace",
+		label:   "helm",
+		minutes: 12,
+		needs:   []string{"next-image", "helm"},
+		paths:   []string{"charts", "hack/chart"},
+	},
+	{
+		name:    "namespace/olm",
+		folder:  "namespace",
+		label:   "olm",
+		minutes: 15,
+		needs:   append([]string{"gather", "next-image"}, olmNeeds...),
+		paths:   []string{"bundle"},
+	},
+	{
+		name:    "topolvm/chart",
+		folder:  "topolvm",
+		label:   "chart",
+		minutes: 20,
+		needs:   []string{"topolvm-image", "helm", "kubectl-lvms"},
+		paths:   []string{"internal/csi/driver", "docs/how-to/switch-from-topolvm.md"},
+	},
+	{
+		name:    "topolvm/earlier",
+		folder:  "topolvm",
+		label:   "earlier",
+		minutes: 20,
+		needs:   []string{"topolvm-image", "helm", "kubectl-lvms"},
+		paths:   []string{"controllers/volumeimport", "internal/earlier"},
+	},
+}
+
+// fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.
+var fipsImages = []string{
+	"LVMS_FIPS_MODULE=certified",
+	"LVMS_IMAGE=${IMAGE_FIPS}",
+	"LVMS_GATHER_IMAGE=${GATHER_IMAGE_FIPS}",
+}
+
+var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/clusterid"}
+
+func endToEnd() []Item {
+	var all []Item
+	for _, p := range parts {
+		var args []string
+		if p.label != "" {
+			args = append(args, "-ginkgo.label-filter="+p.label)
+		}
+		i := e2e(p.name, p.folder, p.minutes, p.paths, args...)
+		if p.label == "" {
+			// A whole suite uses each permission that test/rights says it uses.
+			i.Env = []string{"LVMS_RIGHTS=${RIGHTS}"}
+		}
+		i.Env = append(i.Env, p.env...)
+		i.Needs = append(i.Needs, p.needs...)
+		all = append(all, i)
+	}
+	for _, flavor := range storyFlavors() {
+		i := e2e("core/"+flavor, "", 8, nil, "-ginkgo.label-filter=core")
+		i.Env, i.Repeats = []string{"LVMS_TEST_FLAVOR=" + flavor}, true
+		all = append(all, i)
+	}
+	return append(
+		all,
+		Item{
+			Name:    "soak",
+			Slot:    Cluster,
+			Minutes: 13,
+			Paths:   []string{"vgmanager", "internal/csi", "controllers", "test/soak"},
+			Needs: []string{
+				"image",
+				"programs/cluster",
+			},
+			Command: []string{"go", "run", "./test/soak", "--image", "${IMAGE}", "--for", "10m",
+				"--logs", "${CACHE}/soak-logs"},
+		},
+	)
+}

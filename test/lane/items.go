@@ -1,0 +1,314 @@
+package lane
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Slot is what an item keeps busy. Two items run at a time on two processors, and one of them can be on a cluster.
+type Slot string
+
+const (
+	// Processor is for items without a lab.
+	Processor Slot = "processor"
+	// Node is for items on a bare lab node.
+	Node Slot = "node"
+	// Cluster is for items on a lab cluster.
+	Cluster Slot = "cluster"
+)
+
+// Limit is the longest time that an item may take on an idle machine with two processors, in minutes.
+const Limit = 30
+
+// Item is one command that tests something.
+type Item struct {
+	Name string
+	Slot Slot
+	// Minutes is the time on an idle machine with two processors that has built the programs before. It is used until
+	// results.tsv has a measured time.
+	Minutes float64
+	// Paths are the directories and files that the item covers: if one has changed since the item passed, the item
+	// comes before those that cover no change. The item's own tests are among them. An item without paths covers the
+	// whole repository.
+	Paths []string
+	// Needs are the artifacts of hack/dev that the command uses.
+	Needs []string
+	// Env are variables of the environment of the command.
+	Env []string
+	// Dir is the working directory of the command in the repository.
+	Dir string
+	// Command is run without a shell. The variables of hack/dev are replaced, such as ${BIN}.
+	Command []string
+	// Repeats is set if the item repeats another one on another flavor of host: it comes after those that do not.
+	Repeats bool
+}
+
+// Core returns the items of `make test`.
+func Core() []Item {
+	return []Item{
+		e2e("core", "", 7, nil, "-ginkgo.label-filter=core"),
+		{Name: "env", Slot: Processor, Minutes: 4.5, Needs: []string{"programs/kubernetes", "helm"},
+			Command: []string{"${DEV}", "env-tests"}},
+		{Name: "unit", Slot: Processor, Minutes: 3, Needs: []string{"console"},
+			Command: []string{"go", "test", "-vet=off", "./..."}},
+		bare(core, flavors[0]),
+		bare(contract, flavors[0]),
+		console("units", 1.5, []string{"console"}, "${DEV}", "console-units"),
+		browser("smoke", 1.5),
+	}
+}
+
+// Checks returns the items that `make check` always runs, before the others.
+func Checks() []Item {
+	return []Item{
+		{Name: "race", Slot: Processor, Minutes: 4, Needs: []string{"console"},
+			Env: []string{"CGO_ENABLED=1"}, Command: []string{"go", "test", "-race", "-vet=off", "./..."}},
+		{Name: "lint", Slot: Processor, Minutes: 2, Needs: []string{"golangci-lint", "vale", "console"},
+			Command: []string{"hack/lint", "${BIN}"}},
+		{Name: "verify", Slot: Processor, Minutes: 2,
+			Needs:   []string{"controller-gen", "bundle", "catalog", "chart", "programs/opm"},
+			Command: []string{"${DEV}", "verify"}},
+	}
+}
+
+// All returns every item.
+func All() []Item { return slices.Concat(Core(), Checks(), Others()) }
+
+// Others returns the items that are neither in Core nor in Checks.
+func Others() []Item {
+	all := slices.Concat(processorItems(), endToEnd(), bareItems())
+	return slices.DeleteFunc(all, func(i Item) bool {
+		return slices.ContainsFunc(Core(), func(c Item) bool { return c.Name == i.Name })
+	})
+}
+
+func processorItems() []Item {
+	const env = "./test/env"
+	return []Item{
+		{
+			Name:    "race/env",
+			Slot:    Processor,
+			Minutes: 9,
+			Paths:   []string{"controllers", "internal", "cli", "must-gather", "test/env"},
+			Needs:   []string{"programs/kubernetes", "helm"},
+			Env:     []string{"CGO_ENABLED=1"},
+			Command: []string{"${DEV}", "env-tests", "-race"},
+		},
+		{
+			Name:    "env/oldest",
+			Slot:    Processor,
+			Minutes: 6,
+			Paths:   []string{"config", "internal/webhook", "api", env, "internal/rights", "internal/reference"},
+			Needs:   []string{"programs/kubernetes-oldest", "helm"},
+			Env:     []string{"LVMS_WATCH_CACHE=true"},
+			Command: []string{"${DEV}", "env-tests"},
+		},
+		{Name: "fips", Slot: Processor, Minutes: 1,
+			Paths: []string{"internal/agentca", "internal/mutualtls", "internal/pki", "internal/servingcert",
+				"internal/tlsprofile", "internal/scrape", "console-plugin/server"},
+			Needs: []string{"console"}, Env: []string{"GODEBUG=fips140=only"},
+			Command: []string{"go", "test", "-vet=off", "./internal/agentca/...", "./internal/mutualtls/...",
+				"./internal/pki/...", "./internal/servingcert/...", "./internal/tlsprofile/...",
+				"./internal/scrape/...",
+				"./console-plugin/server/..."}},
+		{
+			Name:    "modules",
+			Slot:    Processor,
+			Minutes: 2,
+			Paths:   []string{"go.mod", "hack/tools", "hack/topolvm", "test/lab/programs", "hack/verify-modules"},
+			Command: []string{"hack/verify-modules"},
+		},
+		fuzz("vgmanager", "vgmanager"),
+		fuzz("rest", "internal", "must-gather"),
+		arch("amd64"), arch("arm64"), arch("ppc64le"), arch("s390x"),
+		browser("rest", 6),
+		browser("earlier", 3),
+	}
+}
+
+// arch returns the item that compiles the programs for an architecture, and tests packages with binary data on it.
+func arch(name string) Item {
+	return Item{Name: "arches/" + name, Slot: Processor, Minutes: 8,
+		Paths: []string{
+			"vgmanager/devicemapper",
+			"vgmanager/rescue",
+			"vgmanager/thinmeta",
+			"vgmanager/uevent",
+			"hack/test-arches",
+			"go.mod",
+		},
+		Needs: []string{"console"}, Command: []string{"hack/test-arches", name}}
+}
+
+func fuzz(name string, folders ...string) Item {
+	command := []string{"hack/test-fuzz"}
+	for _, f := range folders {
+		command = append(command, "./"+f+"/...")
+	}
+	return Item{Name: "fuzz/" + name, Slot: Processor, Minutes: 3, Paths: folders, Command: command}
+}
+
+// console returns an item of the console plugin.
+func console(name string, minutes float64, needs []string, command ...string) Item {
+	return Item{Name: "console/" + name, Slot: Processor, Minutes: minutes, Paths: []string{"console-plugin", "api"},
+		Needs: needs, Command: command}
+}
+
+// browser returns an item with a group of stories in Chromium, on an API server with the product's admission. The group
+// earlier has the build for earlier consoles, in the namespace of the operator there.
+func browser(group string, minutes float64) Item {
+	needs := []string{"bridge", "console-plugin", "console-host", "programs/kubernetes"}
+	if group == "earlier" {
+		needs = append(needs, "console-host-earlier")
+	}
+	return console(group, minutes, needs, "${DEV}", "browser", group)
+}
+
+// goTest is the beginning of the command of end-to-end tests. With -v, go test writes the log while they run.
+func goTest(limit string) []string {
+	return []string{"go", "test", "-v", "-vet=off", "-tags", "e2e", "-count", "1", "-timeout", limit}
+}
+
+// e2e returns an item with a package of end-to-end tests, or one chapter of it. folder is the directory in test/e2e.
+func e2e(name, folder string, minutes float64, paths []string, args ...string) Item {
+	pkg := strings.TrimSuffix("test/e2e/"+folder, "/")
+	i := Item{Name: "e2e/" + name, Slot: Cluster, Minutes: minutes, Needs: []string{"image", "programs/cluster"}}
+	i.Paths = append([]string{pkg, "test/story", "test/e2e/suite"}, paths...)
+	if folder == "" {
+		i.Paths[0] = "test/e2e/*"
+	}
+	i.Command = slices.Concat(goTest("60m"), []string{"./" + pkg, "-ginkgo.v"}, args)
+	return i
+}
+
+// flavors are the lab's flavors of host, in its order. The first is the default.
+var flavors = []string{"debian12", "devicesfile", "devicesfile-absent", "devicesfile-root", "sectors4k", "multipath",
+	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile"}
+
+// suite is a set of tests that run on a bare lab node. A node starts blank and is deleted afterward, so the suites
+// cannot affect each other.
+type suite struct {
+	name    string
+	minutes float64
+	pkg     string
+	disks   string
+	// run and skip are the patterns of the tests.
+	run, skip string
+	// each is set for suites that run on each flavor of host. On those other than the default, they run with -short.
+	each bool
+	// short is set for suites that always run with -short.
+	short bool
+	paths []string
+}
+
+const agentPkg = "vgmanager/volumegroup"
+
+// agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
+var agentPaths = []string{"vgmanager/volumegroup", "vgmanager/lvm", "vgmanager/device", "vgmanager/health",
+	"vgmanager/host", "vgmanager/erase", "vgmanager/jobs"}
+
+const (
+	deviceScenes = "Device|Disk|Drain"
+	raidScenes   = "RAID|Lost"
+	threeDisks   = "400M,400M,400M"
+)
+
+var (
+	core = suite{name: "core", minutes: 4, pkg: agentPkg, disks: "400M,400M,400M", short: true, paths: agentPaths,
+		run: "^(TestLabLifeOfAThinClass|TestSceneLabelsAreRestored|TestSceneDiskWithContent|TestSceneDrainIsCancelled" +
+			"|TestSceneDeletedGroupIsRestored)$"}
+	contract = suite{name: "contract", minutes: 2, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "TestReal",
+		each: true, paths: []string{"vgmanager/lvm", "vgmanager/host"}}
+)
+
+// bareSuites are all suites. Each test with the build tag lab is in one of them, but for those of the lab itself.
+var bareSuites = []suite{
+	core,
+	contract,
+	{name: "scenes-devices", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+		run: "^TestScene.*(" + deviceScenes + ")", skip: "^TestScene.*(" + raidScenes + ")"},
+	{name: "scenes-raid", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+		run: "^TestScene.*(" + raidScenes + ")"},
+	{name: "scenes-a-h", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+		run: "^TestScene[A-H]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
+	{name: "scenes-i-z", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+		run: "^TestScene[I-Z]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
+	{name: "agent", minutes: 6, pkg: agentPkg, disks: threeDisks, each: true, paths: agentPaths, run: "^TestLab"},
+	{name: "device", minutes: 3, pkg: "vgmanager/device", disks: "128M,64M,64M", each: true, run: "^TestLab"},
+	{name: "sanity", minutes: 5, pkg: "test/sanity", disks: "4G,4G,4G,4G", each: true, run: "^TestSanity",
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "vgmanager/logicalvolume"}},
+	{name: "kill", minutes: 20, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
+	{name: "engine", minutes: 15, pkg: "vgmanager/lvmd", disks: "1G", run: "^Test(A|Filling|Extending|Lab)",
+		paths: []string{"vgmanager/lvm"}},
+	{name: "move", minutes: 6, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "^TestA",
+		paths: []string{"vgmanager/lvm", "vgmanager/host"}},
+	{name: "health", minutes: 4, pkg: "vgmanager/health", disks: "320M", run: "^TestLab"},
+	{name: "uevent", minutes: 1, pkg: "vgmanager/uevent", disks: "320M,64M,64M", run: "^TestLab"},
+	{name: "volumes", minutes: 4, pkg: "vgmanager/logicalvolume", disks: "400M,400M", run: "^TestLab"},
+	{name: "devicemapper", minutes: 1, pkg: "vgmanager/devicemapper", disks: "320M", run: "^TestLab"},
+	{name: "smart", minutes: 1, pkg: "vgmanager/smart", disks: "64M", run: "^TestLab"},
+	{name: "inventory", minutes: 1, pkg: "vgmanager/inventory", disks: "64M", run: "^TestLab"},
+	{name: "collect", minutes: 1, pkg: "vgmanager/collect", disks: "320M,64M", run: "^TestLab"},
+	{name: "rescue", minutes: 4, pkg: "vgmanager/rescue", disks: "scsi:400M,scsi:400M", run: "^TestLab"},
+	{name: "trim", minutes: 2, pkg: "vgmanager/fstrim", disks: "800M", run: "^TestLab",
+		paths: []string{"internal/trim"}},
+	{name: "thinmeta", minutes: 3, pkg: "vgmanager/thinmeta", disks: "800M", run: "^TestLab"},
+	{name: "changedblocks", minutes: 2, pkg: "vgmanager/changedblocks", disks: "400M", run: "^TestLab"},
+	{name: "agentserver", minutes: 1, pkg: "vgmanager/agentserver", disks: "400M", run: "^TestLab"},
+	{name: "groups", minutes: 10, pkg: "vgmanager/groupsnapshot", disks: "800M", run: "^TestLab"},
+	{name: "copies", minutes: 5, pkg: "vgmanager/copies", disks: "400M,400M", run: "^TestLab"},
+	{name: "node-service", minutes: 6, pkg: "vgmanager/csinode", disks: "800M", run: "^TestLab"},
+	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
+	{name: "records", minutes: 5, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",
+		disks: "400M,400M,400M,400M,400M,scsi:300M,scsi:300M,scsi:300M,scsi:300M,scsi:300M"},
+}
+
+func bareItems() []Item {
+	all := []Item{
+		{Name: "lab", Slot: Node, Minutes: 6, Paths: []string{"test/lab"}, Needs: []string{"programs/cluster"},
+			Command: []string{"go", "test", "-vet=off", "-tags", "lab", "-p", "1", "-count", "1", "-timeout", "40m",
+				"./test/lab/..."}},
+	}
+	for _, s := range bareSuites {
+		all = append(all, bare(s, flavors[0]))
+	}
+	for _, flavor := range flavors[1:] {
+		for _, s := range bareSuites {
+			if s.each {
+				all = append(all, bare(s, flavor))
+			}
+		}
+	}
+	return all
+}
+
+// bare returns the item of a suite on a flavor of host. The suite runs in the directory of its package, as with
+// `go test`.
+func bare(s suite, flavor string) Item {
+	name := s.name + "-" + flavor
+	place := slices.Index(flavors, flavor)
+	binary := strings.ReplaceAll(s.pkg, "/", "-")
+	i := Item{
+		Name: "bare/" + s.name + "/" + flavor, Slot: Node, Minutes: s.minutes, Dir: s.pkg, Repeats: place > 0,
+		Paths: append([]string{s.pkg}, s.paths...), Needs: []string{"rootfs", "programs/kubernetes", "bare/" + s.pkg},
+		Command: []string{"${LAB}", "bare-test", "--name", name, "--flavor", flavor, "--disks", s.disks, "--",
+			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
+			CaseEnv + "=" + strconv.Itoa(place), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m",
+			"KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=5m", "TMPDIR=/run",
+			fmt.Sprintf("${BARE}/%s.test", binary), "-test.v", "-test.timeout=60m", "-test.run", s.run},
+	}
+	if place == 0 && s.pkg == agentPkg && !s.short {
+		// The times of disasters that the documents have are those with the intervals of a node.
+		i.Command = slices.Insert(i.Command, slices.Index(i.Command, "/usr/bin/env")+1, "LVMS_MEASURE=true")
+	}
+	if s.short || place > 0 {
+		i.Minutes = max(1, s.minutes/2)
+		i.Command = append(i.Command, "-test.short")
+	}
+	if s.skip != "" {
+		i.Command = append(i.Command, "-test.skip", s.skip)
+	}
+	return i
+}
