@@ -162,7 +162,7 @@ func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, 
 		for _, rule := range role.Rules {
 			if len(rule.ResourceNames) == 0 {
 				return nil, nil,
-					fmt.Errorf("Role %s in namespace %s has a permission on all %s: "+
+					fmt.Errorf("the Role %s in namespace %s has a permission on all %s: "+
 						"in a bundle, it would hold in all namespaces",
 						account, role.Namespace, strings.Join(rule.Resources, ", "))
 			}
@@ -183,7 +183,7 @@ func platformLabels(s *source) (map[string]string, error) {
 	affinity := deployment.Spec.Template.Spec.Affinity
 	if affinity == nil || affinity.NodeAffinity == nil ||
 		affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil, fmt.Errorf("Deployment %s has no required node affinity", operator)
+		return nil, fmt.Errorf("the Deployment %s has no required node affinity", operator)
 	}
 	prefixes := map[string]string{corev1.LabelArchStable: "operatorframework.io/arch.",
 		corev1.LabelOSStable: "operatorframework.io/os."}

@@ -36,8 +36,8 @@ var kinds = []struct {
 		"lists what is lost, and changes nothing until that is approved.",
 		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), map[string]any{"spec": map[string]any{
 			"nodeName": "node1", "deviceClassName": "vg1", "action": "RemoveLostDevices"}}},
-	{"VolumeMove", "Volume move", "Moves the volume of a claim to another node while Pods use it, and switches it when " +
-		"no Pod does.",
+	{"VolumeMove", "Volume move", "Moves the volume of a claim to another node while Pods use it, and switches it " +
+		"when no Pod does.",
 		resources("topolvm.io/v1 LogicalVolume"), map[string]any{"spec": map[string]any{
 			"claim": map[string]any{"namespace": "shop", "name": "data"}, "nodeName": "node2"}}},
 	{"LVMDeviceApproval", "LVM device approval", "The approval of one device of a node for a device class that " +
