@@ -123,8 +123,8 @@ func processorItems() []Item {
 		fuzz("vgmanager", "vgmanager"),
 		fuzz("rest", "internal", "must-gather"),
 		arch("amd64"), arch("arm64"), arch("ppc64le"), arch("s390x"),
-		browser("rest", 6),
-		browser("earlier", 3),
+		browser("rest", 12),
+		browser("earlier", 6),
 	}
 }
 
