@@ -161,3 +161,14 @@ func TestTimesOfScenariosAreRecorded(t *testing.T) {
 		t.Errorf("recorded %v", results)
 	}
 }
+
+func TestAResultSaysWhereItIsFrom(t *testing.T) {
+	w := open(t)
+	r, err := w.newRecorder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.base.Number == 0 || r.base.Date.IsZero() || r.base.Processor == "" || len(r.tree) == 0 {
+		t.Errorf("got %+v of %d files", r.base, len(r.tree))
+	}
+}

@@ -49,6 +49,7 @@ func (w *workspace) newRecorder(ctx context.Context) (recorder, error) {
 	if r.base.Number, err = strconv.Atoi(number); err != nil {
 		return r, err
 	}
+	r.base.Date = time.Now().UTC()
 	r.base.Processor, err = processor()
 	return r, err
 }
