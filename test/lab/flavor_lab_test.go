@@ -26,7 +26,7 @@ echo disk=$(lsblk --noheadings --nodeps --output LOG-SEC,TYPE $(echo $DISK))
 echo disks=$(lsblk --noheadings --nodeps --output NAME | grep -c '^[su]')
 `
 
-// TestFlavors boots a node of each flavor, in the short lane of the one of this commit, and compares it with the
+// TestFlavors boots a node of each flavor, and compares it with the
 // flavor's description.
 func TestFlavors(t *testing.T) {
 	// Other properties are those of debian12.

@@ -64,7 +64,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 		{size: plan.MaxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
 	}
 	if testing.Short() {
-		cases = cases[:2] // the long lane runs all sizes
+		cases = cases[:2] // all sizes run without -short
 	}
 	for i, tt := range cases {
 		t.Run(fmt.Sprintf("%d TiB %s", tt.size/tib, tt.chunk), func(t *testing.T) {
