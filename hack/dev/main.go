@@ -36,7 +36,7 @@ func commands() map[string]command {
 		"items":     {"list all items, with their last results", itemsCommand},
 		"record":    {"FILE...: add results of runs to " + "test/lane/results.tsv", recordCommand},
 		"demo":      {"NAME: run the demo on a lab with a name", demoCommand},
-		"env-tests": {"[-race]: run the tests with the build tag env", envCommand},
+		"env-tests": {"[kills] [-race]: run the tests that need an API server", envCommand},
 		"browser":   {"STORY...: run browser tests of the console plugin", browserCommand},
 		"console-units": {
 			"check types, run unit tests, and check bundle and licenses of the console plugin",

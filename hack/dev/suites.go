@@ -128,13 +128,17 @@ func verifyCommand(ctx context.Context, w *workspace, _ []string) error {
 	)
 }
 
-// envCommand runs the tests with the build tag env. Tests that run in parallel mostly wait for the API server, so more
-// of them run than there are processors.
+// envCommand runs the tests that need an API server, or those that kill the operator at each of its requests to it.
+// Tests that run in parallel mostly wait for the API server, so more of them run than there are processors.
 func envCommand(ctx context.Context, w *workspace, flags []string) error {
-	selected, err := envtests.Args(w.root)
+	args := envtests.Args
+	if len(flags) > 0 && flags[0] == "kills" {
+		args, flags = envtests.KillArgs, flags[1:]
+	}
+	selected, err := args(w.root)
 	if err != nil {
 		return err
 	}
-	args := append([]string{"go", "test", "-vet=off", "-p", "1", "-parallel", "8", "-count", "1"}, flags...)
-	return w.steps(ctx, process{args: append(args, selected...)})
+	test := append([]string{"go", "test", "-vet=off", "-p", "1", "-parallel", "8", "-count", "1"}, flags...)
+	return w.steps(ctx, process{args: append(test, selected...)})
 }

@@ -28,9 +28,14 @@ func NewSpy(config *rest.Config) (*Spy, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Watch(inner), nil
+}
+
+// Watch returns a Spy around a client.
+func Watch(inner client.WithWatch) *Spy {
 	spy := &Spy{}
 	spy.WithWatch = interceptor.NewClient(inner, spy.functions())
-	return spy, nil
+	return spy
 }
 
 // Writes returns the writes since the last call, in order: verb, kind and name.

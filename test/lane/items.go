@@ -97,6 +97,14 @@ func processorItems() []Item {
 			Command: []string{"${DEV}", "env-tests", "-race"},
 		},
 		{
+			Name:    "env/kills",
+			Slot:    Processor,
+			Minutes: 6,
+			Paths:   []string{"controllers/volumeimport", "controllers/volumemove", "internal/relocate", env},
+			Needs:   []string{"programs/kubernetes"},
+			Command: []string{"${DEV}", "env-tests", "kills"},
+		},
+		{
 			Name:    "env/oldest",
 			Slot:    Processor,
 			Minutes: 6,

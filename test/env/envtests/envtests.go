@@ -1,4 +1,6 @@
-// Package envtests finds the tests that need an API server: those in files with the build tag env.
+// Package envtests finds the tests that run with an API server: those in files with the build tag env, and those in
+// files whose name ends in api_test.go, which also run in memory without this tag. Tests in files kill_test.go of these
+// packages run in memory, and with an API server only as an item of their own, because that takes minutes.
 package envtests
 
 import (
@@ -19,7 +21,30 @@ import (
 // Args returns the arguments of `go test` that select these tests of a module, and the packages that have some. Other
 // tests of these packages, which the unit tests have run already, run only if they have the name of one of these.
 func Args(root string) ([]string, error) {
-	found, err := find(root)
+	return args(root, func(name, text string) (bool, error) {
+		if strings.HasSuffix(name, "api_test.go") {
+			return true, nil
+		}
+		return isTagged(text)
+	})
+}
+
+// KillArgs returns the arguments that select the tests in files kill_test.go of packages that have files api_test.go.
+func KillArgs(root string) ([]string, error) {
+	return args(root, func(name, _ string) (bool, error) {
+		if filepath.Base(name) != "kill_test.go" {
+			return false, nil
+		}
+		others, err := filepath.Glob(filepath.Join(filepath.Dir(name), "*api_test.go"))
+		return len(others) > 0, err
+	})
+}
+
+// selects reports whether the tests of a file are selected, given its name and its text.
+type selects func(name, text string) (bool, error)
+
+func args(root string, selected selects) ([]string, error) {
+	found, err := find(root, selected)
 	if err != nil {
 		return nil, err
 	}
@@ -28,15 +53,15 @@ func Args(root string) ([]string, error) {
 		names = append(names, tests...)
 	}
 	slices.Sort(names)
-	args := []string{"-tags", "env", "-run", "^(" + strings.Join(slices.Compact(names), "|") + ")$"}
+	flags := []string{"-tags", "env", "-run", "^(" + strings.Join(slices.Compact(names), "|") + ")$"}
 	for _, folder := range slices.Sorted(maps.Keys(found)) {
-		args = append(args, "./"+folder)
+		flags = append(flags, "./"+folder)
 	}
-	return args, nil
+	return flags, nil
 }
 
 // find returns the names of the tests of each folder.
-func find(root string) (map[string][]string, error) {
+func find(root string, selected selects) (map[string][]string, error) {
 	found := map[string][]string{}
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,7 +76,7 @@ func find(root string) (map[string][]string, error) {
 		if !strings.HasSuffix(file, "_test.go") {
 			return nil
 		}
-		tests, err := testsOf(file)
+		tests, err := testsOf(file, selected)
 		if err != nil || len(tests) == 0 {
 			return err
 		}
@@ -64,7 +89,7 @@ func find(root string) (map[string][]string, error) {
 		return nil
 	})
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("no test in %s has the build tag env", root)
+		err = fmt.Errorf("%s has no test for an API server", root)
 	}
 	return found, err
 }
@@ -79,13 +104,13 @@ func isElsewhere(folder string) bool {
 	return err == nil
 }
 
-// testsOf returns the names of the tests in a file, if it needs the build tag env.
-func testsOf(name string) ([]string, error) {
+// testsOf returns the names of the tests in a file, if it is selected.
+func testsOf(name string, selected selects) ([]string, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	if tagged, err := isTagged(string(text)); err != nil || !tagged {
+	if is, err := selected(name, string(text)); err != nil || !is {
 		return nil, err
 	}
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)

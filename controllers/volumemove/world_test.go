@@ -1,5 +1,3 @@
-//go:build env
-
 package volumemove
 
 import (
@@ -19,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,25 +29,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-// operator has the permissions of the operator.
-var (
-	server   *env.Env
-	operator *rest.Config
-)
-
-func TestMain(m *testing.M) {
-	env.Main(m, func(e *env.Env) {
-		server = e
-		createCluster(e)
-		var err error
-		if operator, err = e.AsOperator(env.Namespace); err != nil {
-			panic(err)
-		}
-	})
-}
-
 // createCluster creates the LVMCluster with the device classes of the tests.
-func createCluster(e *env.Env) {
+func createCluster(api client.Client) error {
 	cluster := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Namespace: env.Namespace}}
 	for _, name := range []string{"thin", "thick", "select", "full"} {
 		class := v1alpha1.DeviceClass{Name: name}
@@ -59,10 +39,7 @@ func createCluster(e *env.Env) {
 		}
 		cluster.Spec.Storage.DeviceClasses = append(cluster.Spec.Storage.DeviceClasses, class)
 	}
-	_ = e.Client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: env.Namespace}})
-	if err := e.Client.Create(context.Background(), cluster); err != nil {
-		panic(err)
-	}
+	return api.Create(context.Background(), cluster)
 }
 
 // world is a claim with a volume on node NAME-a, and a node NAME-b. The test plays the node agents and the controller
@@ -73,6 +50,7 @@ type world struct {
 	name     string
 	class    string
 	recorder *events.FakeRecorder
+	api      client.Client
 	spy      *env.Spy
 	move     *v1alpha1.VolumeMove
 	ctl      *Controller
@@ -93,7 +71,7 @@ func newWorldOf(t *testing.T, name, class string) *world {
 	t.Helper()
 	w := &world{T: t, name: name, class: class, data: map[string]int{}, clock: time.Now()}
 	var err error
-	w.spy, err = env.NewSpy(operator)
+	w.api, w.spy, err = connect()
 	w.must(err)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.node(w.a(), "100Gi", true)
@@ -112,7 +90,7 @@ func (w *world) clean() {
 	ctx := context.WithoutCancel(w.Context())
 	objects := []client.Object{w.move}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	w.must(server.Client.List(ctx, volumes))
+	w.must(w.api.List(ctx, volumes))
 	for i := range volumes.Items {
 		if node := volumes.Items[i].Spec.NodeName; node == w.a() || node == w.b() {
 			objects = append(objects, &volumes.Items[i])
@@ -120,8 +98,8 @@ func (w *world) clean() {
 	}
 	for _, object := range objects {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-		w.must(client.IgnoreNotFound(server.Client.Patch(ctx, object, patch)))
-		w.must(client.IgnoreNotFound(server.Client.Delete(ctx, object)))
+		w.must(client.IgnoreNotFound(w.api.Patch(ctx, object, patch)))
+		w.must(client.IgnoreNotFound(w.api.Delete(ctx, object)))
 	}
 }
 
@@ -152,7 +130,7 @@ func (w *world) must(err error) {
 
 func (w *world) create(object client.Object) {
 	w.Helper()
-	w.must(server.Client.Create(w.Context(), object))
+	w.must(w.api.Create(w.Context(), object))
 }
 
 // node creates a node with capacity for the class, with or without a node agent.
@@ -163,7 +141,7 @@ func (w *world) node(name, room string, agent bool) {
 		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + w.class: fmt.Sprint(quantity.Value())}}}
 	w.create(node)
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	w.must(server.Client.Status().Update(w.Context(), node))
+	w.must(w.api.Status().Update(w.Context(), node))
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if agent {
 		csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name,
@@ -189,7 +167,7 @@ func (w *world) volume() {
 	w.create(lv)
 	lv.Status.VolumeID = w.handle()
 	lv.Status.CurrentSize = ptr.To(resource.MustParse("1Gi"))
-	w.must(server.Client.Status().Update(w.Context(), lv))
+	w.must(w.api.Status().Update(w.Context(), lv))
 	w.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: w.pv()},
 		Spec: corev1.PersistentVolumeSpec{Capacity: size, AccessModes: modes, StorageClassName: w.name,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
@@ -213,7 +191,7 @@ func (w *world) pod(name, node string) *corev1.Pod {
 
 func (w *world) delete(object client.Object) {
 	w.Helper()
-	w.must(client.IgnoreNotFound(server.Client.Delete(w.Context(), object, client.GracePeriodSeconds(0))))
+	w.must(client.IgnoreNotFound(w.api.Delete(w.Context(), object, client.GracePeriodSeconds(0))))
 }
 
 // start creates the VolumeMove.
@@ -226,7 +204,7 @@ func (w *world) reconcile() (reconcile.Result, error) {
 // logicalVolume returns a LogicalVolume, or nil if it does not exist.
 func (w *world) logicalVolume(name string) *topolvmv1.LogicalVolume {
 	w.Helper()
-	lv, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
+	lv, err := relocate.Get(w.Context(), w.api, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
 	w.must(err)
 	return lv
 }
@@ -255,7 +233,7 @@ func (w *world) write() {
 func (w *world) own() []topolvmv1.LogicalVolume {
 	w.Helper()
 	list := &topolvmv1.LogicalVolumeList{}
-	w.must(server.Client.List(w.Context(), list, client.MatchingLabels{v1alpha1.MoveLabel: string(w.move.UID)}))
+	w.must(w.api.List(w.Context(), list, client.MatchingLabels{v1alpha1.MoveLabel: string(w.move.UID)}))
 	return list.Items
 }
 
@@ -268,10 +246,10 @@ func (w *world) agents() {
 		switch {
 		case !lv.DeletionTimestamp.IsZero():
 			if controllerutil.RemoveFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer) {
-				w.must(client.IgnoreNotFound(server.Client.Update(w.Context(), &lv)))
+				w.must(client.IgnoreNotFound(w.api.Update(w.Context(), &lv)))
 			}
 		case controllerutil.AddFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer):
-			w.must(server.Client.Update(w.Context(), &lv))
+			w.must(w.api.Update(w.Context(), &lv))
 		case lv.Name == targetName(w.move):
 			w.agentOfTarget(&lv)
 		case lv.Status.VolumeID == "" && lv.Name == oldName(w.move):
@@ -287,7 +265,7 @@ func (w *world) created(lv *topolvmv1.LogicalVolume) {
 	w.Helper()
 	lv.Status.VolumeID = string(lv.UID)
 	lv.Status.CurrentSize = ptr.To(lv.Spec.Size)
-	w.must(server.Client.Status().Update(w.Context(), lv))
+	w.must(w.api.Status().Update(w.Context(), lv))
 }
 
 func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
@@ -321,7 +299,7 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 	text, err := json.Marshal(record)
 	w.must(err)
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
-	w.must(server.Client.Update(w.Context(), lv))
+	w.must(w.api.Update(w.Context(), lv))
 }
 
 func (w *world) agentOfOld(lv *topolvmv1.LogicalVolume) {
@@ -361,7 +339,7 @@ func (w *world) agentsOfVolume() {
 		delete(lv.Annotations, v1alpha1.FenceErrorAnnotation)
 	}
 	if !equality.Semantic.DeepEqual(lv, before) {
-		w.must(server.Client.Patch(w.Context(), lv, client.MergeFrom(before)))
+		w.must(w.api.Patch(w.Context(), lv, client.MergeFrom(before)))
 	}
 }
 
@@ -375,13 +353,13 @@ func (w *world) recreate(lv *topolvmv1.LogicalVolume) {
 	pv := &corev1.PersistentVolume{}
 	w.must(json.Unmarshal([]byte(text), pv))
 	old := &corev1.PersistentVolume{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: pv.Name}, old))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: pv.Name}, old))
 	old.Finalizers = nil
-	w.must(server.Client.Update(w.Context(), old))
+	w.must(w.api.Update(w.Context(), old))
 	w.delete(old)
 	w.create(pv)
 	pv.Status.Phase = corev1.VolumeBound
-	w.must(server.Client.Status().Update(w.Context(), pv))
+	w.must(w.api.Status().Update(w.Context(), pv))
 	w.setPhase(corev1.ClaimLost)
 	delete(lv.Annotations, v1alpha1.MovedVolumeAnnotation)
 }
@@ -390,7 +368,7 @@ func (w *world) recreate(lv *topolvmv1.LogicalVolume) {
 func (w *world) status() v1alpha1.VolumeMoveStatus {
 	w.Helper()
 	m := &v1alpha1.VolumeMove{}
-	err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.move), m)
+	err := w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), m)
 	if apierrors.IsNotFound(err) {
 		return v1alpha1.VolumeMoveStatus{}
 	}
@@ -440,7 +418,7 @@ func (w *world) untilGone() {
 	for range 60 {
 		_, _ = w.reconcile()
 		w.agents()
-		err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.move), &v1alpha1.VolumeMove{})
+		err := w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), &v1alpha1.VolumeMove{})
 		if apierrors.IsNotFound(err) && len(w.own()) == 0 {
 			w.agents()
 			return
@@ -454,7 +432,7 @@ func (w *world) wantOn(node string) {
 	w.Helper()
 	lv := w.theVolume()
 	pv := &corev1.PersistentVolume{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: w.pv()}, pv))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: w.pv()}, pv))
 	if lv.Spec.NodeName != node || v1alpha1.NodeOfVolume(pv) != node || !pv.DeletionTimestamp.IsZero() {
 		w.Errorf("the volume is on node %s, its PersistentVolume on %s, want %s", lv.Spec.NodeName,
 			v1alpha1.NodeOfVolume(pv), node)

@@ -1,5 +1,3 @@
-//go:build env
-
 package volumemove
 
 import (
@@ -15,13 +13,13 @@ func (w *world) setPhase(phase corev1.PersistentVolumeClaimPhase) {
 	w.Helper()
 	if claim := w.claim(); claim != nil {
 		claim.Status.Phase = phase
-		w.must(server.Client.Status().Update(w.Context(), claim))
+		w.must(w.api.Status().Update(w.Context(), claim))
 	}
 }
 
 func (w *world) claim() *corev1.PersistentVolumeClaim {
 	w.Helper()
-	claim, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Namespace: w.name, Name: "data"},
+	claim, err := relocate.Get(w.Context(), w.api, client.ObjectKey{Namespace: w.name, Name: "data"},
 		&corev1.PersistentVolumeClaim{})
 	w.must(err)
 	return claim
@@ -30,7 +28,7 @@ func (w *world) claim() *corev1.PersistentVolumeClaim {
 // bind binds a claim that was changed, like kube-controller-manager.
 func (w *world) bind() {
 	w.Helper()
-	pv, err := relocate.Get(w.Context(), server.Client, client.ObjectKey{Name: w.pv()}, &corev1.PersistentVolume{})
+	pv, err := relocate.Get(w.Context(), w.api, client.ObjectKey{Name: w.pv()}, &corev1.PersistentVolume{})
 	w.must(err)
 	if claim := w.claim(); claim != nil && pv != nil && claim.Status.Phase == corev1.ClaimLost &&
 		claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] == string(pv.UID) {

@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -49,7 +47,7 @@ func newReleasedWorld(t *testing.T, name string, wasServed bool) *deletedWorld {
 	}
 	pv := w.persistentVolume(w.pv.Name)
 	pv.Annotations = map[string]string{provisionedBy: v1alpha1.EarlierDriverName}
-	w.must(server.Client.Update(t.Context(), pv))
+	w.must(w.api.Update(t.Context(), pv))
 	w.deleteClaim()
 	w.setPhase(corev1.VolumeReleased)
 	w.check = func(lv *topolvmv1.LogicalVolume) {
@@ -70,8 +68,8 @@ func (w *servedWorld) deleteClaim() {
 	w.Helper()
 	claim := w.claim("data")
 	claim.Finalizers = nil
-	w.must(server.Client.Update(w.Context(), claim))
-	w.must(server.Client.Delete(w.Context(), claim))
+	w.must(w.api.Update(w.Context(), claim))
+	w.must(w.api.Delete(w.Context(), claim))
 }
 
 // nodeActs does what the node agent and the protection controllers of Kubernetes do.
@@ -79,7 +77,7 @@ func (w *deletedWorld) nodeActs() {
 	w.Helper()
 	w.agent()
 	lvs := &topolvmv1.LogicalVolumeList{}
-	w.must(server.Client.List(w.Context(), lvs))
+	w.must(w.api.List(w.Context(), lvs))
 	for i := range lvs.Items {
 		lv := &lvs.Items[i]
 		if lv.DeletionTimestamp.IsZero() {
@@ -89,10 +87,10 @@ func (w *deletedWorld) nodeActs() {
 			w.removed = append(w.removed, lv.Status.VolumeID)
 			lv.Finalizers = nil
 		}
-		w.must(server.Client.Update(w.Context(), lv))
+		w.must(w.api.Update(w.Context(), lv))
 	}
 	pvs := &corev1.PersistentVolumeList{}
-	w.must(server.Client.List(w.Context(), pvs))
+	w.must(w.api.List(w.Context(), pvs))
 	for i := range pvs.Items {
 		pv := &pvs.Items[i]
 		if pv.DeletionTimestamp.IsZero() || !slices.Contains(pv.Finalizers, relocate.ProtectionFinalizer) {
@@ -100,7 +98,7 @@ func (w *deletedWorld) nodeActs() {
 		}
 		pv.Finalizers = slices.DeleteFunc(pv.Finalizers,
 			func(f string) bool { return f == relocate.ProtectionFinalizer })
-		w.must(server.Client.Update(w.Context(), pv))
+		w.must(w.api.Update(w.Context(), pv))
 	}
 }
 
@@ -117,7 +115,7 @@ func (w *deletedWorld) passes(n int) string {
 
 func (w *deletedWorld) exists(object client.Object) bool {
 	w.Helper()
-	err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(object), object)
+	err := w.api.Get(w.Context(), client.ObjectKeyFromObject(object), object)
 	w.must(client.IgnoreNotFound(err))
 	return err == nil
 }
@@ -145,37 +143,44 @@ func (w *deletedWorld) wantKept() {
 	}
 }
 
-// TestAReleasedVolumeIsDeleted: the operator is killed at each request.
 func TestAReleasedVolumeIsDeleted(t *testing.T) {
-	for name, wasServed := range map[string]bool{"served": true, "unserved": false} {
-		t.Run(name, func(t *testing.T) {
-			eachKill(t, 19, func(t *testing.T, n int) int {
-				w := newReleasedWorld(t, fmt.Sprintf("released-%s-%d", name, n), wasServed)
-				restart := w.stop(n)
-				for range 4 {
-					_, _ = w.runner.pass(t.Context())
-					w.nodeActs()
-				}
-				calls := restart()
-				if sent := w.passes(5); sent != "" {
-					t.Errorf("killed at %d: got the events %s", n, sent)
-				}
-				w.wantDeleted(w.pv, w.pv.Name, w.pv.Spec.CSI.VolumeHandle)
-				w.spy.Writes()
-				w.passes(1)
-				if writes := w.spy.Writes(); len(writes) > 0 {
-					t.Errorf("once more: %v", writes)
-				}
-				return calls
-			})
-		})
+	t.Run("served", func(t *testing.T) { servedIsDeleted(t, neverKilled) })
+	t.Run("unserved", func(t *testing.T) { unservedIsDeleted(t, neverKilled) })
+}
+
+func servedIsDeleted(t *testing.T, n int) int { t.Helper(); return isDeleted(t, "served", true, n) }
+
+func unservedIsDeleted(t *testing.T, n int) int {
+	t.Helper()
+	return isDeleted(t, "unserved", false, n)
+}
+
+// isDeleted kills the operator at its request n. It returns the number of requests.
+func isDeleted(t *testing.T, name string, wasServed bool, n int) int {
+	t.Helper()
+	w := newReleasedWorld(t, fmt.Sprintf("released-%s-%d", name, n), wasServed)
+	restart := w.stop(n)
+	for range 4 {
+		_, _ = w.runner.pass(t.Context())
+		w.nodeActs()
 	}
+	calls := restart()
+	if sent := w.passes(5); sent != "" {
+		t.Errorf("killed at %d: got the events %s", n, sent)
+	}
+	w.wantDeleted(w.pv, w.pv.Name, w.pv.Spec.CSI.VolumeHandle)
+	w.spy.Writes()
+	w.passes(1)
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+	return calls
 }
 
 // TestAPersistentVolumeThatIsBeingDeletedLosesItsVolumeFirst: it was deleted before its claim.
 func TestAPersistentVolumeThatIsBeingDeletedLosesItsVolumeFirst(t *testing.T) {
 	w := newReleasedWorld(t, "released-early", true)
-	w.must(server.Client.Delete(t.Context(), w.persistentVolume(w.pv.Name)))
+	w.must(w.api.Delete(t.Context(), w.persistentVolume(w.pv.Name)))
 	w.passes(4)
 	w.wantDeleted(w.pv, w.pv.Name, w.pv.Spec.CSI.VolumeHandle)
 }
@@ -184,13 +189,13 @@ func TestAPersistentVolumeThatIsBeingDeletedLosesItsVolumeFirst(t *testing.T) {
 func (w *deletedWorld) topolvmControllerPod() {
 	w.Helper()
 	pod := w.pod()
-	w.must(server.Client.Delete(w.Context(), pod, client.GracePeriodSeconds(0)))
+	w.must(w.api.Delete(w.Context(), pod, client.GracePeriodSeconds(0)))
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "topolvm-controller-0", Namespace: w.name},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i",
 			Command: []string{"/topolvm-controller", "--cert-dir=/certs"}}}}}
 	w.create(pod)
 	w.Cleanup(func() {
-		err := server.Client.Delete(context.WithoutCancel(w.Context()), pod, client.GracePeriodSeconds(0))
+		err := w.api.Delete(context.WithoutCancel(w.Context()), pod, client.GracePeriodSeconds(0))
 		w.must(client.IgnoreNotFound(err))
 	})
 }
@@ -199,7 +204,7 @@ func (w *deletedWorld) annotateLV(key, value string) {
 	w.Helper()
 	lv := w.logicalVolume(w.pv.Name)
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, key, value)
-	w.must(server.Client.Update(w.Context(), lv))
+	w.must(w.api.Update(w.Context(), lv))
 }
 
 // changeVolume edits the PersistentVolume.
@@ -207,7 +212,7 @@ func (w *deletedWorld) changeVolume(edit func(*corev1.PersistentVolume)) {
 	w.Helper()
 	pv := w.persistentVolume(w.pv.Name)
 	edit(pv)
-	w.must(server.Client.Update(w.Context(), pv))
+	w.must(w.api.Update(w.Context(), pv))
 }
 
 // TestAReleasedVolumeIsKept: nothing is deleted, and an event says what an administrator can do.
@@ -252,7 +257,7 @@ func TestAReleasedVolumeIsKept(t *testing.T) {
 			w.annotateLV(v1alpha1.EarlierStagedAnnotation, "/var/lib/kubelet/x/globalmount")
 		}},
 		"moving": {edit: func(w *deletedWorld) { w.annotateLV(v1alpha1.MovedVolumeAnnotation, "{}") }},
-		"unknown": {unserved: true, edit: func(w *deletedWorld) { removeAll(w.T, &earlierv1.LogicalVolumeList{}) },
+		"unknown": {unserved: true, edit: func(w *deletedWorld) { w.removeAll(&earlierv1.LogicalVolumeList{}) },
 			says: "LogicalVolume kept-unknown-pv of the API group topolvm.cybozu.com does not exist"},
 		"nodriver": {unserved: true, edit: func(w *deletedWorld) { w.drivers() },
 			says: "the kubelet of node kept-nodriver-new does not have the driver topolvm.io"},
@@ -261,7 +266,7 @@ func TestAReleasedVolumeIsKept(t *testing.T) {
 				Spec: topolvmv1.LogicalVolumeSpec{Name: "x", NodeName: w.node(), Size: resource.MustParse("1Gi")}}
 			w.create(lv)
 			lv.Status.VolumeID = "another"
-			w.must(server.Client.Status().Update(w.Context(), lv))
+			w.must(w.api.Status().Update(w.Context(), lv))
 		}, says: `LogicalVolume kept-another-pv exists on node kept-another-new for another volume ("another")`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +306,7 @@ func TestAVolumeThatTheNodeCannotRemoveIsReported(t *testing.T) {
 	w.must(err)
 	lv := w.logicalVolume(w.pv.Name)
 	lv.Status.Code, lv.Status.Message = codes.Internal, "logical volume is in use"
-	w.must(server.Client.Status().Update(t.Context(), lv))
+	w.must(w.api.Status().Update(t.Context(), lv))
 	_, err = w.runner.pass(t.Context())
 	w.must(err)
 	if got := w.sent(); !strings.Contains(got, "node released-busy-new cannot remove logical volume "+
@@ -401,7 +406,7 @@ func TestExpansionsBegin(t *testing.T) {
 		t.Error("TopoLVM's own controller expands the volumes")
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "topolvm-controller-0", Namespace: w.name}}
-	w.must(server.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	w.must(w.api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	w.spy.Fail = func(_ string, object any) error {
 		if _, is := object.(*corev1.PodList); is {
 			return errors.New("no answer")
@@ -415,7 +420,7 @@ func TestExpansionsBegin(t *testing.T) {
 	if w.passes(3); calls != 1 {
 		t.Errorf("got %d calls", calls)
 	}
-	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
+	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); !apierrors.IsNotFound(err) {
 		t.Errorf("the Pod of the controller is left: %v", err)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -13,7 +11,6 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -33,28 +30,26 @@ type servedWorld struct {
 
 func newServedWorld(t *testing.T, name string) *servedWorld {
 	t.Helper()
-	// The other tests of this package leave volumes of the earlier driver.
-	removeEarlier(t)
 	w := &servedWorld{world: newWorld(t, name)}
+	// The other tests of this package leave volumes of the earlier driver.
+	w.removeEarlier()
 	w.pv = w.earlierVolume()
 	w.pv.Annotations = nil
-	w.must(server.Client.Update(t.Context(), w.pv))
+	w.must(w.api.Update(t.Context(), w.pv))
 	w.setPhase(corev1.VolumeBound)
 	w.restart()
 	return w
 }
 
 // removeEarlier removes all volumes, and the CSIDriver of the earlier driver.
-func removeEarlier(t *testing.T) {
-	t.Helper()
+func (w *world) removeEarlier() {
+	w.Helper()
 	for _, list := range []client.ObjectList{&corev1.PersistentVolumeList{}, &earlierv1.LogicalVolumeList{},
 		&topolvmv1.LogicalVolumeList{}, &snapshotv1.VolumeSnapshotContentList{}, &storagev1.VolumeAttachmentList{}} {
-		removeAll(t, list)
+		w.removeAll(list)
 	}
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName}}
-	if err := server.Client.Delete(t.Context(), driver); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
+	w.must(client.IgnoreNotFound(w.api.Delete(w.Context(), driver)))
 }
 
 func (w *servedWorld) restart() {
@@ -68,7 +63,7 @@ func (w *servedWorld) setPhase(phase corev1.PersistentVolumePhase) {
 	w.Helper()
 	pv := w.persistentVolume(w.pv.Name)
 	pv.Status.Phase = phase
-	w.must(server.Client.Status().Update(w.Context(), pv))
+	w.must(w.api.Status().Update(w.Context(), pv))
 }
 
 // pass runs twice, with the node agent in between. It returns the events.
@@ -94,7 +89,7 @@ func (w *servedWorld) sent() string {
 func (w *servedWorld) csiDriver() *storagev1.CSIDriver {
 	w.Helper()
 	driver := &storagev1.CSIDriver{}
-	err := server.Client.Get(w.Context(), client.ObjectKey{Name: v1alpha1.EarlierDriverName}, driver)
+	err := w.api.Get(w.Context(), client.ObjectKey{Name: v1alpha1.EarlierDriverName}, driver)
 	w.must(client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
@@ -105,7 +100,7 @@ func (w *servedWorld) csiDriver() *storagev1.CSIDriver {
 func (w *servedWorld) isServed() bool {
 	w.Helper()
 	lv := &topolvmv1.LogicalVolume{}
-	err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.pv), lv)
+	err := w.api.Get(w.Context(), client.ObjectKeyFromObject(w.pv), lv)
 	w.must(client.IgnoreNotFound(err))
 	return err == nil && lv.Annotations[v1alpha1.EarlierDriverAnnotation] == v1alpha1.EarlierDriverName
 }
@@ -128,26 +123,27 @@ func (w *servedWorld) wantServed() {
 	w.wantDataIsSafe("served")
 }
 
-// TestAVolumeOfTheEarlierDriverIsServed: the operator is killed at each request.
-func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) {
-	eachKill(t, 7, func(t *testing.T, n int) int {
-		w := newServedWorld(t, fmt.Sprintf("served-%d", n))
-		restart := w.stop(n)
-		for range 2 {
-			_, _ = w.runner.pass(t.Context())
-			w.agent()
-		}
-		w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
-		calls := restart()
-		w.pass()
-		w.wantServed()
-		w.spy.Writes()
-		w.pass()
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("once more: %v", writes)
-		}
-		return calls
-	})
+func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) { isServed(t, neverKilled) }
+
+// isServed kills the operator at its request n. It returns the number of requests.
+func isServed(t *testing.T, n int) int {
+	t.Helper()
+	w := newServedWorld(t, fmt.Sprintf("served-%d", n))
+	restart := w.stop(n)
+	for range 2 {
+		_, _ = w.runner.pass(t.Context())
+		w.agent()
+	}
+	w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
+	calls := restart()
+	w.pass()
+	w.wantServed()
+	w.spy.Writes()
+	w.pass()
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+	return calls
 }
 
 // TestAVolumeIsNotServed: no object is created, and the event says why.
@@ -159,7 +155,7 @@ func TestAVolumeIsNotServed(t *testing.T) {
 		"topolvm": {func(w *servedWorld) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) }, ""},
 		"nodriver": {func(w *servedWorld) { w.drivers() },
 			"EarlierVolumeNotServed the volume is not served: the kubelet of node not-nodriver-new does not have"},
-		"noobject": {func(w *servedWorld) { removeAll(w.T, &earlierv1.LogicalVolumeList{}); w.ownDriver() },
+		"noobject": {func(w *servedWorld) { w.removeAll(&earlierv1.LogicalVolumeList{}); w.ownDriver() },
 			"LogicalVolume not-noobject-pv of the API group topolvm.cybozu.com does not exist"},
 		"available": {func(w *servedWorld) { w.setPhase(corev1.VolumeAvailable) }, ""},
 		"released":  {func(w *servedWorld) { w.setPhase(corev1.VolumeReleased) }, ""},
@@ -191,7 +187,7 @@ func (w *servedWorld) ownDriver() {
 func TestOurOwnRegistrationIsNotThatOfTopoLVM(t *testing.T) {
 	w := newServedWorld(t, "ours")
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.node()}}
-	w.must(server.Client.Delete(t.Context(), csiNode))
+	w.must(w.api.Delete(t.Context(), csiNode))
 	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: w.node()},
 		{Name: v1alpha1.EarlierDriverName, NodeID: w.node() + v1alpha1.EarlierNodeIDSuffix}}
 	csiNode.ResourceVersion = ""
@@ -207,10 +203,10 @@ func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
 	w.pass()
 	lv := w.logicalVolume(w.pv.Name)
 	lv.Annotations[v1alpha1.EarlierStagedAnnotation] = "/var/lib/kubelet/x/globalmount"
-	w.must(server.Client.Update(t.Context(), lv))
+	w.must(w.api.Update(t.Context(), lv))
 	pv := w.persistentVolume(w.pv.Name)
 	pv.Annotations = map[string]string{v1alpha1.MigrateAnnotation: "true"}
-	w.must(server.Client.Update(t.Context(), pv))
+	w.must(w.api.Update(t.Context(), pv))
 	for range 3 {
 		w.step()
 	}
@@ -220,7 +216,7 @@ func TestAServedVolumeIsMigratedWhenItIsUnstaged(t *testing.T) {
 	}
 	lv = w.logicalVolume(w.pv.Name)
 	delete(lv.Annotations, v1alpha1.EarlierStagedAnnotation)
-	w.must(server.Client.Update(t.Context(), lv))
+	w.must(w.api.Update(t.Context(), lv))
 	for range 5 {
 		w.step()
 	}
@@ -242,7 +238,7 @@ func TestAVolumeWithoutPersistentVolumeIsNoLongerServed(t *testing.T) {
 		Spec: storagev1.CSIDriverSpec{AttachRequired: new(bool)}})
 	w.pass()
 	w.wantServed()
-	removeAll(t, &corev1.PersistentVolumeList{})
+	w.removeAll(&corev1.PersistentVolumeList{})
 	w.pass()
 	if lv := w.logicalVolume(w.pv.Name); w.isServed() || !lv.DeletionTimestamp.IsZero() || w.csiDriver() == nil {
 		t.Errorf("got %+v, %v", lv, w.csiDriver())
@@ -277,22 +273,16 @@ func TestAFailedReadServesNothing(t *testing.T) {
 }
 
 // removeAll removes all objects of a kind, also those with finalizers.
-func removeAll(t *testing.T, list client.ObjectList) {
-	t.Helper()
-	ctx := t.Context()
-	if err := server.Client.List(ctx, list); err != nil {
-		t.Error(err)
-	}
-	for _, object := range objectsOf(t, list) {
+func (w *world) removeAll(list client.ObjectList) {
+	w.Helper()
+	ctx := w.Context()
+	w.must(w.api.List(ctx, list))
+	for _, object := range objectsOf(w.T, list) {
 		if len(object.GetFinalizers()) > 0 {
 			object.SetFinalizers(nil)
-			if err := server.Client.Update(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-				t.Error(err)
-			}
+			w.must(client.IgnoreNotFound(w.api.Update(ctx, object)))
 		}
-		if err := server.Client.Delete(ctx, object); err != nil && !apierrors.IsNotFound(err) {
-			t.Error(err)
-		}
+		w.must(client.IgnoreNotFound(w.api.Delete(ctx, object)))
 	}
 }
 

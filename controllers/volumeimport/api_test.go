@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -29,16 +27,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
-var server *env.Env
-
-func TestMain(m *testing.M) {
-	env.Main(m, func(e *env.Env) { server = e }, append(env.OptionalCRDs(), env.EarlierCRD())...)
-}
-
 // world is an approved import on the node NAME-new. Its objects have the prefix NAME.
 type world struct {
 	*testing.T
 	name     string
+	api      client.Client
 	spy      *env.Spy
 	recovery *v1alpha1.LVMRecovery
 	ctl      *Controller
@@ -47,9 +40,8 @@ type world struct {
 func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *world {
 	t.Helper()
 	w := &world{T: t, name: name}
-	config, err := server.AsOperator(env.Namespace)
-	w.must(err)
-	w.spy, err = env.NewSpy(config)
+	var err error
+	w.api, w.spy, err = connect()
 	w.must(err)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.recovery = &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
@@ -59,7 +51,7 @@ func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *wo
 	w.recovery.Status = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryRunning, Plan: &v1alpha1.RecoveryPlan{
 		ID: "p1", VolumeGroupUUID: "uuid-1", Devices: []v1alpha1.RecoveryDevice{}, CreationTime: metav1.Now(),
 		ImportedVolumes: volumes}}
-	w.must(server.Client.Status().Update(t.Context(), w.recovery))
+	w.must(w.api.Status().Update(t.Context(), w.recovery))
 	w.restart()
 	return w
 }
@@ -77,7 +69,7 @@ func (w *world) must(err error) {
 
 func (w *world) create(object client.Object) {
 	w.Helper()
-	w.must(server.Client.Create(w.Context(), object))
+	w.must(w.api.Create(w.Context(), object))
 }
 
 func (w *world) reconcile() error {
@@ -89,13 +81,13 @@ func (w *world) reconcile() error {
 func (w *world) agent() {
 	w.Helper()
 	list := &topolvmv1.LogicalVolumeList{}
-	w.must(server.Client.List(w.Context(), list))
+	w.must(w.api.List(w.Context(), list))
 	for i := range list.Items {
 		lv := &list.Items[i]
 		volume := lv.Annotations[v1alpha1.ImportAnnotation]
 		if volume != "" && lv.Status.VolumeID == "" && lv.Spec.NodeName == w.node() {
 			lv.Status.VolumeID = volume
-			w.must(server.Client.Status().Update(w.Context(), lv))
+			w.must(w.api.Status().Update(w.Context(), lv))
 		}
 	}
 }
@@ -116,7 +108,7 @@ func (w *world) settle() {
 func (w *world) condition() metav1.Condition {
 	w.Helper()
 	r := &v1alpha1.LVMRecovery{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKeyFromObject(w.recovery), r))
+	w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.recovery), r))
 	found := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionObjectsCreated)
 	return ptr.Deref(found, metav1.Condition{})
 }
@@ -124,21 +116,21 @@ func (w *world) condition() metav1.Condition {
 func (w *world) claim(name string) *corev1.PersistentVolumeClaim {
 	w.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, claim))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Namespace: w.name, Name: name}, claim))
 	return claim
 }
 
 func (w *world) persistentVolume(name string) *corev1.PersistentVolume {
 	w.Helper()
 	pv := &corev1.PersistentVolume{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: name}, pv))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: name}, pv))
 	return pv
 }
 
 func (w *world) logicalVolume(name string) *topolvmv1.LogicalVolume {
 	w.Helper()
 	lv := &topolvmv1.LogicalVolume{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: name}, lv))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: name}, lv))
 	return lv
 }
 
@@ -168,60 +160,33 @@ func (w *world) stop(n int) (restart func() int) {
 	}
 }
 
-// eachKill runs a test in which the operator is not killed, and then one for each of its requests, of which there are
-// at least a number. run stops the operator at request n, and returns the number of its requests.
-func eachKill(t *testing.T, least int, run func(t *testing.T, n int) int) {
-	t.Helper()
-	kill(t, least, func(*testing.T) {}, run)
-}
+// TestObjectsAreCreatedForVolumes: a file system and a block volume.
+func TestObjectsAreCreatedForVolumes(t *testing.T) { areCreated(t, neverKilled) }
 
-// eachKillInParallel is for worlds that do not see each other.
-func eachKillInParallel(t *testing.T, least int, run func(t *testing.T, n int) int) {
+// areCreated kills the operator at its request n. It returns the number of requests.
+func areCreated(t *testing.T, n int) int {
 	t.Helper()
-	kill(t, least, (*testing.T).Parallel, run)
-}
-
-func kill(t *testing.T, least int, begin func(*testing.T), run func(t *testing.T, n int) int) {
-	t.Helper()
-	total := run(t, neverKilled)
-	if total < least || total >= neverKilled {
-		t.Fatalf("the operator sends %d requests, want at least %d", total, least)
-	}
-	for n := 1; n <= total && !t.Failed(); n++ {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			begin(t)
-			if calls := run(t, n); calls < n {
-				t.Errorf("the operator was not killed: it sent %d requests", calls)
-			}
-		})
-	}
-}
-
-// TestObjectsAreCreatedForVolumes: a file system and a block volume, and the operator is killed at each request.
-func TestObjectsAreCreatedForVolumes(t *testing.T) {
+	name := fmt.Sprintf("create-%d", n)
+	w := newWorld(t, name, volume(name, "fs", "xfs"), volume(name, "block", ""))
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: "topolvm.io",
 		MountOptions: []string{"discard"}}
-	if err := server.Client.Create(t.Context(), class); err != nil {
-		t.Fatal(err)
+	if err := w.api.Create(t.Context(), class); !apierrors.IsAlreadyExists(err) {
+		w.must(err)
 	}
-	eachKillInParallel(t, 14, func(t *testing.T, n int) int {
-		name := fmt.Sprintf("create-%d", n)
-		w := newWorld(t, name, volume(name, "fs", "xfs"), volume(name, "block", ""))
-		restart := w.stop(n)
-		for range 4 {
-			_ = w.reconcile()
-			w.agent()
-		}
-		calls := restart()
-		w.settle()
-		w.wantCreated(name)
-		w.spy.Writes()
-		w.must(w.reconcile())
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("the second time: %v", writes)
-		}
-		return calls
-	})
+	restart := w.stop(n)
+	for range 4 {
+		_ = w.reconcile()
+		w.agent()
+	}
+	calls := restart()
+	w.settle()
+	w.wantCreated(name)
+	w.spy.Writes()
+	w.must(w.reconcile())
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("the second time: %v", writes)
+	}
+	return calls
 }
 
 func (w *world) wantCreated(prefix string) {
@@ -299,7 +264,7 @@ func TestBlockedImports(t *testing.T) {
 				Spec: topolvmv1.LogicalVolumeSpec{Name: "x", NodeName: w.node(), Size: resource.MustParse("1Gi")}}
 			w.create(lv)
 			lv.Status.VolumeID = "another"
-			w.must(server.Client.Status().Update(w.Context(), lv))
+			w.must(w.api.Status().Update(w.Context(), lv))
 		}, says: `LogicalVolume lvtaken-fs exists on node lvtaken-new for another volume ("another")`},
 		"pvtaken": {do: func(w *world) {
 			w.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvtaken-fs"},
@@ -330,7 +295,7 @@ func TestBlockedImports(t *testing.T) {
 			}
 			w.persistentVolume(name + "-other")
 			pv := &corev1.PersistentVolume{}
-			err := server.Client.Get(t.Context(), client.ObjectKey{Name: name + "-fs"}, pv)
+			err := w.api.Get(t.Context(), client.ObjectKey{Name: name + "-fs"}, pv)
 			if name != "pvtaken" && !apierrors.IsNotFound(err) {
 				t.Errorf("got the PersistentVolume %+v: %v", pv.Spec, err)
 			}
@@ -351,9 +316,9 @@ func TestNothingIsImportedWithoutApproval(t *testing.T) {
 			w := newWorld(t, name, volume(name, "fs", "xfs"))
 			edit(w.recovery)
 			status := w.recovery.Status
-			w.must(server.Client.Update(t.Context(), w.recovery))
+			w.must(w.api.Update(t.Context(), w.recovery))
 			w.recovery.Status = status
-			w.must(server.Client.Status().Update(t.Context(), w.recovery))
+			w.must(w.api.Status().Update(t.Context(), w.recovery))
 			w.must(w.reconcile())
 			if writes := w.spy.Writes(); len(writes) > 0 {
 				t.Error(writes)
@@ -372,7 +337,7 @@ func (w *world) moved(name string) (*corev1.PersistentVolumeClaim, *corev1.Persi
 			Size: resource.MustParse("1Gi")}}
 	w.create(lv)
 	lv.Status.VolumeID = w.name + "-lv-" + name
-	w.must(server.Client.Status().Update(w.Context(), lv))
+	w.must(w.api.Status().Update(w.Context(), lv))
 	claim := newClaim(w.name, name, "1Gi")
 	claim.Spec.VolumeName = lv.Name
 	w.create(claim)
@@ -398,75 +363,80 @@ func fromOld(prefix, name string) v1alpha1.RecoveryVolume {
 	return v
 }
 
-// TestObjectsMoveWithTheirVolume: the operator is killed at each request. In the end, only the node has changed.
-func TestObjectsMoveWithTheirVolume(t *testing.T) {
-	eachKillInParallel(t, 9, func(t *testing.T, n int) int {
-		name := fmt.Sprintf("move-%d", n)
-		w := newWorld(t, name, fromOld(name, "data"))
-		claim, before := w.moved("data")
-		restart := w.stop(n)
-		for range 4 {
-			_ = w.reconcile()
-		}
-		calls := restart()
-		w.settle()
-		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
-		if !isOn(pv, w.node()) || isOn(pv, name+"-old") || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
-			t.Errorf("got the PersistentVolume %+v", pv)
-		}
-		want := before.DeepCopy()
-		want.Spec.NodeAffinity, want.Spec.ClaimRef.ResourceVersion = pv.Spec.NodeAffinity, ""
-		if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.Labels["a"] != "b" ||
-			!slices.Contains(pv.Finalizers, "external-provisioner.volume.kubernetes.io/finalizer") ||
-			pv.Annotations["pv.kubernetes.io/provisioned-by"] != "topolvm.io" {
-			t.Errorf("the PersistentVolume has changed: %s %+v", diff, pv.ObjectMeta)
-		}
-		if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Status.VolumeID != name+"-lv-data" || len(lv.Annotations) > 0 {
-			t.Errorf("got the LogicalVolume %+v", lv)
-		}
-		if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
-			t.Errorf("got the claim %+v", got)
-		}
-		return calls
-	})
+// TestObjectsMoveWithTheirVolume: in the end, only the node has changed.
+func TestObjectsMoveWithTheirVolume(t *testing.T) { move(t, neverKilled) }
+
+// move kills the operator at its request n. It returns the number of requests.
+func move(t *testing.T, n int) int {
+	t.Helper()
+	name := fmt.Sprintf("move-%d", n)
+	w := newWorld(t, name, fromOld(name, "data"))
+	claim, before := w.moved("data")
+	restart := w.stop(n)
+	for range 4 {
+		_ = w.reconcile()
+	}
+	calls := restart()
+	w.settle()
+	pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
+	if !isOn(pv, w.node()) || isOn(pv, name+"-old") || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
+		t.Errorf("got the PersistentVolume %+v", pv)
+	}
+	want := before.DeepCopy()
+	want.Spec.NodeAffinity, want.Spec.ClaimRef.ResourceVersion = pv.Spec.NodeAffinity, ""
+	if diff := cmp.Diff(want.Spec, pv.Spec); diff != "" || pv.Labels["a"] != "b" ||
+		!slices.Contains(pv.Finalizers, "external-provisioner.volume.kubernetes.io/finalizer") ||
+		pv.Annotations["pv.kubernetes.io/provisioned-by"] != "topolvm.io" {
+		t.Errorf("the PersistentVolume has changed: %s %+v", diff, pv.ObjectMeta)
+	}
+	if lv.Spec.NodeName != w.node() || lv.Spec.DeviceClass != "vg1" || lv.Status.VolumeID != name+"-lv-data" ||
+		len(lv.Annotations) > 0 {
+		t.Errorf("got the LogicalVolume %+v", lv)
+	}
+	if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
+		t.Errorf("got the claim %+v", got)
+	}
+	return calls
 }
 
-// TestAMoveEndsWithoutItsRecovery: the operator is killed at each request, and the LVMRecovery is deleted before it
-// runs again. A move that has begun is completed, from the LogicalVolume alone.
-func TestAMoveEndsWithoutItsRecovery(t *testing.T) {
-	eachKillInParallel(t, 9, func(t *testing.T, n int) int {
-		name := fmt.Sprintf("alone-%d", n)
-		w := newWorld(t, name, fromOld(name, "data"))
-		claim, before := w.moved("data")
-		restart := w.stop(n)
-		_ = w.reconcile()
-		w.must(server.Client.Delete(t.Context(), w.recovery))
-		calls := restart()
-		for range 3 {
-			w.must(w.reconcileMove(name + "-data"))
-		}
-		pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
-		if lv.Spec.NodeName == name+"-old" {
-			if pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() || !isOn(pv, name+"-old") {
-				t.Errorf("nothing has begun, but got the PersistentVolume %+v", pv)
-			}
-		} else {
-			expect.Equal(t, "isOn(pv, w.node())", isOn(pv, w.node()), true)
-			expect.Equal(t, "the UID is the old one", pv.UID == before.UID, false)
-			expect.Equal(t, "DeletionTimestamp", pv.DeletionTimestamp.IsZero(), true)
-			expect.Equal(t, "Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
-			expect.Equal(t, "len(lv.Annotations)", len(lv.Annotations), 0)
-		}
-		w.spy.Writes()
+// TestAMoveEndsWithoutItsRecovery: the operator ends, and the LVMRecovery is deleted before it runs again. A move that
+// has begun is completed, from the LogicalVolume alone.
+func TestAMoveEndsWithoutItsRecovery(t *testing.T) { moveAlone(t, neverKilled) }
+
+// moveAlone kills the operator at its request n. It returns the number of requests.
+func moveAlone(t *testing.T, n int) int {
+	t.Helper()
+	name := fmt.Sprintf("alone-%d", n)
+	w := newWorld(t, name, fromOld(name, "data"))
+	claim, before := w.moved("data")
+	restart := w.stop(n)
+	_ = w.reconcile()
+	w.must(w.api.Delete(t.Context(), w.recovery))
+	calls := restart()
+	for range 3 {
 		w.must(w.reconcileMove(name + "-data"))
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("once more: %v", writes)
+	}
+	pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
+	if lv.Spec.NodeName == name+"-old" {
+		if pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() || !isOn(pv, name+"-old") {
+			t.Errorf("nothing has begun, but got the PersistentVolume %+v", pv)
 		}
-		if n == neverKilled && lv.Spec.NodeName != w.node() {
-			t.Errorf("the move has not begun: LogicalVolume on node %s", lv.Spec.NodeName)
-		}
-		return calls
-	})
+	} else {
+		expect.Equal(t, "isOn(pv, w.node())", isOn(pv, w.node()), true)
+		expect.Equal(t, "the UID is the old one", pv.UID == before.UID, false)
+		expect.Equal(t, "DeletionTimestamp", pv.DeletionTimestamp.IsZero(), true)
+		expect.Equal(t, "Spec.ClaimRef.UID", pv.Spec.ClaimRef.UID, claim.UID)
+		expect.Equal(t, "len(lv.Annotations)", len(lv.Annotations), 0)
+	}
+	w.spy.Writes()
+	w.must(w.reconcileMove(name + "-data"))
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+	if n == neverKilled && lv.Spec.NodeName != w.node() {
+		t.Errorf("the move has not begun: LogicalVolume on node %s", lv.Spec.NodeName)
+	}
+	return calls
 }
 
 func (w *world) reconcileMove(name string) error {
@@ -506,7 +476,7 @@ func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
 				annotation = string(data)
 			}
 			lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: annotation}
-			w.must(server.Client.Update(t.Context(), lv))
+			w.must(w.api.Update(t.Context(), lv))
 			err := w.reconcileMove(lv.Name)
 			if err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got the error %v, want %q", err, test.says)
@@ -525,8 +495,8 @@ func TestASnapshotMovesWithItsVolume(t *testing.T) {
 	w := newWorld(t, "snap", v)
 	_, pv := w.moved("s")
 	pv.Finalizers = nil
-	w.must(server.Client.Update(t.Context(), pv))
-	w.must(server.Client.Delete(t.Context(), pv))
+	w.must(w.api.Update(t.Context(), pv))
+	w.must(w.api.Delete(t.Context(), pv))
 	w.settle()
 	if lv := w.logicalVolume("snap-s"); lv.Spec.NodeName != "snap-new" || len(lv.Annotations) > 0 {
 		t.Errorf("got the LogicalVolume %+v", lv)
@@ -539,8 +509,8 @@ func TestAPersistentVolumeWithoutLogicalVolumeMoves(t *testing.T) {
 	w.moved("data")
 	lv := w.logicalVolume("pvonly-data")
 	lv.Finalizers = nil
-	w.must(server.Client.Update(t.Context(), lv))
-	w.must(server.Client.Delete(t.Context(), lv))
+	w.must(w.api.Update(t.Context(), lv))
+	w.must(w.api.Delete(t.Context(), lv))
 	w.settle()
 	if lv := w.logicalVolume("pvonly-data"); lv.Spec.NodeName != "pvonly-new" || lv.Status.VolumeID != "pvonly-lv-data" {
 		t.Errorf("got the LogicalVolume %+v", lv)
@@ -563,7 +533,7 @@ func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
 		w.create(s)
 		s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", UUID: "uuid-1", Status: v1alpha1.VGStatusReady,
 			PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv1", Name: "/dev/sdb", State: state}}}}
-		w.must(server.Client.Status().Update(w.Context(), s))
+		w.must(w.api.Status().Update(w.Context(), s))
 	}
 	pod := func(w *world) {
 		w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: w.name}})
@@ -590,7 +560,7 @@ func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
 			condition := node.Status
 			w.create(node)
 			node.Status = condition
-			w.must(server.Client.Status().Update(t.Context(), node))
+			w.must(w.api.Status().Update(t.Context(), node))
 			_, before := w.moved("data")
 			test.do(w)
 			if test.says == "" {

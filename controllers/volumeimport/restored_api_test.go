@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -58,7 +56,7 @@ func TestARestoredLogicalVolumeGetsTheVolumeOfItsPersistentVolume(t *testing.T) 
 			status = lv.Status
 			w.create(lv)
 			lv.Status = status
-			w.must(server.Client.Status().Update(t.Context(), lv))
+			w.must(w.api.Status().Update(t.Context(), lv))
 			if !test.noPV {
 				pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 				pv.Spec = corev1.PersistentVolumeSpec{
@@ -194,5 +192,5 @@ func (w *world) createWith(lv *topolvmv1.LogicalVolume, status topolvmv1.Logical
 	w.Helper()
 	w.create(lv)
 	lv.Status = status
-	w.must(server.Client.Status().Update(w.Context(), lv))
+	w.must(w.api.Status().Update(w.Context(), lv))
 }

@@ -1,5 +1,3 @@
-//go:build env
-
 package volumemove
 
 import (
@@ -46,7 +44,7 @@ func (w *world) agentOfThickTarget(lv *topolvmv1.LogicalVolume) {
 	text, err := json.Marshal(record)
 	w.must(err)
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
-	w.must(server.Client.Update(w.Context(), lv))
+	w.must(w.api.Update(w.Context(), lv))
 }
 
 // TestAThickVolumeIsMovedWhileNoPodUsesIt: nothing is created and nothing is fenced until its Pod has ended.
@@ -87,14 +85,6 @@ func TestAThickVolumeIsMovedWhileNoPodUsesIt(t *testing.T) {
 		t.Errorf("left: %v", own)
 	}
 }
-
-func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
-	survivesKills(t, "thick", 10)
-}
-
-func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }
-
-func TestEachFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick", 60) }
 
 // copyThick runs the move of a thick volume until it is copied in part.
 func (w *world) copyThick() *topolvmv1.LogicalVolume {
@@ -148,25 +138,25 @@ func TestAThickVolumeIsCopiedAgainIfItWasOpened(t *testing.T) {
 		"expanded": func(w *world) {
 			lv := w.theVolume()
 			lv.Spec.Size = resource.MustParse("2Gi")
-			w.must(server.Client.Update(w.Context(), lv))
+			w.must(w.api.Update(w.Context(), lv))
 			_, err := w.reconcile()
 			w.must(err)
 			w.agentsOfVolume()
 			lv = w.theVolume()
 			lv.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
-			w.must(server.Client.Status().Update(w.Context(), lv))
+			w.must(w.api.Status().Update(w.Context(), lv))
 		},
 		"opened": func(w *world) { // The operator is killed after it has fenced the volume again.
 			lv := w.theVolume()
 			lv.Annotations[v1alpha1.FenceTimeAnnotation] = "2026-01-01T00:00:00Z/1"
 			w.written++
 			w.data[w.a()+"/"+w.handle()] = w.written
-			w.must(server.Client.Update(w.Context(), lv))
+			w.must(w.api.Update(w.Context(), lv))
 		},
 		"not confirmed": func(w *world) {
 			lv := w.theVolume()
 			delete(lv.Annotations, v1alpha1.FencedAnnotation)
-			w.must(server.Client.Update(w.Context(), lv))
+			w.must(w.api.Update(w.Context(), lv))
 			w.write()
 			w.busy = true
 			_, err := w.reconcile()

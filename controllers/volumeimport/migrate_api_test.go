@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -38,7 +36,7 @@ func (w *world) earlierVolume() *corev1.PersistentVolume {
 	status := old.Status
 	w.create(old)
 	old.Status = status
-	w.must(server.Client.Status().Update(w.Context(), old))
+	w.must(w.api.Status().Update(w.Context(), old))
 	claim := newClaim(w.name, "data", "1Gi")
 	claim.Spec.VolumeName = name
 	w.create(claim)
@@ -58,7 +56,7 @@ func (w *world) earlierVolume() *corev1.PersistentVolume {
 func (w *world) drivers(names ...string) {
 	w.Helper()
 	csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: w.node()}}
-	w.must(client.IgnoreNotFound(server.Client.Delete(w.Context(), csiNode)))
+	w.must(client.IgnoreNotFound(w.api.Delete(w.Context(), csiNode)))
 	for _, name := range names {
 		csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{Name: name, NodeID: w.node()})
 	}
@@ -82,21 +80,21 @@ func (w *world) step() {
 func (w *world) wantDataIsSafe(when string) {
 	w.Helper()
 	old := &earlierv1.LogicalVolume{}
-	err := server.Client.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, old)
+	err := w.api.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, old)
 	w.must(client.IgnoreNotFound(err))
 	if err == nil && !old.DeletionTimestamp.IsZero() &&
 		slices.Contains(old.Finalizers, v1alpha1.EarlierVolumeFinalizer) {
 		w.Errorf("%s: the earlier driver would remove the logical volume: %+v", when, old.ObjectMeta)
 	}
 	pv := &corev1.PersistentVolume{}
-	err = server.Client.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, pv)
+	err = w.api.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, pv)
 	w.must(client.IgnoreNotFound(err))
 	if err == nil && !pv.DeletionTimestamp.IsZero() &&
 		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain {
 		w.Errorf("%s: a provisioner would delete the volume: %+v", when, pv)
 	}
 	lv := &topolvmv1.LogicalVolume{}
-	err = server.Client.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, lv)
+	err = w.api.Get(w.Context(), client.ObjectKey{Name: w.name + "-pv"}, lv)
 	w.must(client.IgnoreNotFound(err))
 	if err == nil && !lv.DeletionTimestamp.IsZero() {
 		w.Errorf("%s: the node agent would remove the logical volume: %+v", when, lv.ObjectMeta)
@@ -108,30 +106,31 @@ func (w *world) message() string {
 	return w.persistentVolume(w.name + "-pv").Annotations[v1alpha1.MigrationAnnotation]
 }
 
-// TestAVolumeIsMigrated: the operator is killed at each request.
-func TestAVolumeIsMigrated(t *testing.T) {
-	eachKillInParallel(t, 19, func(t *testing.T, n int) int {
-		w := newWorld(t, fmt.Sprintf("migrate-%d", n))
-		before := w.earlierVolume()
-		claim := w.claim("data")
-		restart := w.stop(n)
-		for range 5 {
-			w.step()
-		}
-		w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
-		calls := restart()
-		for range 5 {
-			w.step()
-			w.wantDataIsSafe(fmt.Sprintf("killed at %d, then repeated", n))
-		}
-		w.wantMigrated(before, claim)
-		w.spy.Writes()
-		w.must(errors.Join(w.migrate(), w.reconcileMove(before.Name)))
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("once more: %v", writes)
-		}
-		return calls
-	})
+func TestAVolumeIsMigrated(t *testing.T) { isMigrated(t, neverKilled) }
+
+// isMigrated kills the operator at its request n. It returns the number of requests.
+func isMigrated(t *testing.T, n int) int {
+	t.Helper()
+	w := newWorld(t, fmt.Sprintf("migrate-%d", n))
+	before := w.earlierVolume()
+	claim := w.claim("data")
+	restart := w.stop(n)
+	for range 5 {
+		w.step()
+	}
+	w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
+	calls := restart()
+	for range 5 {
+		w.step()
+		w.wantDataIsSafe(fmt.Sprintf("killed at %d, then repeated", n))
+	}
+	w.wantMigrated(before, claim)
+	w.spy.Writes()
+	w.must(errors.Join(w.migrate(), w.reconcileMove(before.Name)))
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+	return calls
 }
 
 func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
@@ -157,7 +156,7 @@ func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.Pers
 	if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
 		w.Errorf("got the claim %+v", got)
 	}
-	err := server.Client.Get(w.Context(), client.ObjectKey{Name: before.Name}, &earlierv1.LogicalVolume{})
+	err := w.api.Get(w.Context(), client.ObjectKey{Name: before.Name}, &earlierv1.LogicalVolume{})
 	if !apierrors.IsNotFound(err) {
 		w.Errorf("the earlier LogicalVolume was not deleted: %v", err)
 	}
@@ -166,7 +165,7 @@ func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.Pers
 func (w *world) pod() *corev1.Pod {
 	w.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: w.name}}
-	if err := server.Client.Create(w.Context(), account); !apierrors.IsAlreadyExists(err) {
+	if err := w.api.Create(w.Context(), account); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: w.name}, Spec: corev1.PodSpec{
@@ -185,7 +184,7 @@ func TestAMigrationIsBlocked(t *testing.T) {
 	}{
 		"pod": {func(w *world) func() {
 			pod := w.pod()
-			return func() { w.must(server.Client.Delete(w.Context(), pod, client.GracePeriodSeconds(0))) }
+			return func() { w.must(w.api.Delete(w.Context(), pod, client.GracePeriodSeconds(0))) }
 		}, "blocked: Pod migrate-pod/db uses claim migrate-pod/data: delete the Pod"},
 		"runs": {func(w *world) func() {
 			w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName)
@@ -229,7 +228,7 @@ func TestAMigrationWaitsForTheNode(t *testing.T) {
 	}
 	lv := w.logicalVolume(before.Name)
 	lv.Status.Message = "device class ssd on node x has no logical volume"
-	w.must(server.Client.Status().Update(t.Context(), lv))
+	w.must(w.api.Status().Update(t.Context(), lv))
 	w.must(w.migrate())
 	if got := w.message(); !strings.Contains(got, "blocked: ") || !strings.Contains(got, "has no logical volume") {
 		t.Errorf("got %q", got)
@@ -300,7 +299,7 @@ func TestTheEarlierDriverThatStartsAgainKeepsItsObject(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	old := &earlierv1.LogicalVolume{}
-	w.must(server.Client.Get(t.Context(), client.ObjectKey{Name: before.Name}, old))
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: before.Name}, old))
 	if !old.DeletionTimestamp.IsZero() || len(old.Finalizers) != 1 {
 		t.Errorf("got %+v", old.ObjectMeta)
 	}
@@ -311,7 +310,7 @@ func TestTheEarlierDriverThatStartsAgainKeepsItsObject(t *testing.T) {
 
 func (w *world) persistentVolumeIsNew(before *corev1.PersistentVolume) bool {
 	pv := &corev1.PersistentVolume{}
-	err := server.Client.Get(w.Context(), client.ObjectKeyFromObject(before), pv)
+	err := w.api.Get(w.Context(), client.ObjectKeyFromObject(before), pv)
 	return err == nil && pv.UID != before.UID
 }
 
@@ -352,7 +351,7 @@ func TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated(t *testing.T) {
 		w := newWorld(t, "migrate-"+name)
 		pv := w.earlierVolume()
 		edit(pv)
-		w.must(server.Client.Update(t.Context(), pv))
+		w.must(w.api.Update(t.Context(), pv))
 		w.spy.Writes()
 		w.must(w.migrate())
 		if writes := w.spy.Writes(); len(writes) > 0 {

@@ -1,13 +1,7 @@
-//go:build env
-
 package volumemove
 
 import (
-	"errors"
-	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,140 +96,6 @@ func TestAVolumeIsMovedWhilePodsUseIt(t *testing.T) {
 	}
 }
 
-// TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end,
-// with the last write.
-func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "thin", 15) }
-
-// survivesKills kills the operator at each write of a move, of which there are at least a number.
-func survivesKills(t *testing.T, class string, least int) {
-	t.Helper()
-	eachKill(t, "kill", class, &metav1.Duration{}, least, func(w *world, n int) {
-		w.until(v1alpha1.MoveCompleted)
-		w.agents()
-		w.wantOn(w.b())
-		if own := w.own(); len(own) > 0 {
-			w.Errorf("killed at write %d: left: %v", n, own)
-		}
-	})
-}
-
-// eachKill kills the operator at each write of a move, of which there are at least a number, and starts it again. then
-// gets the world of each kill, in parallel.
-func eachKill(t *testing.T, name, class string, keep *metav1.Duration, least int, then func(w *world, n int)) {
-	t.Helper()
-	var kills atomic.Int64
-	t.Cleanup(func() {
-		if kills.Load() < int64(least) {
-			t.Errorf("the operator was killed %d times, want at least %d", kills.Load(), least)
-		}
-	})
-	begin := func(t *testing.T, n int) (*world, bool) {
-		t.Helper()
-		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, n), class)
-		w.move.Spec.KeepSource = keep
-		w.start()
-		calls := w.stop(n, isWrite)
-		killed := w.untilKilled(func() bool { return *calls >= n })
-		w.spy.Fail = nil
-		w.restart()
-		w.writes = *calls
-		return w, killed
-	}
-	w, _ := begin(t, neverKilled)
-	then(w, neverKilled)
-	for n := range w.writes {
-		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
-			t.Parallel()
-			w, killed := begin(t, n+1)
-			if killed {
-				kills.Add(1)
-			}
-			then(w, n+1)
-		})
-	}
-}
-
-// TestAMoveIsUndone: the operator is killed at each write, and the VolumeMove is deleted before it runs again. The
-// volume is on one of the nodes, can be used there, and nothing is left.
-func TestAMoveIsUndone(t *testing.T) { isUndone(t, "thin", 8) }
-
-// isUndone deletes a move after each of its writes. The volume is on its node after a number of them at least.
-func isUndone(t *testing.T, class string, least int) {
-	t.Helper()
-	var mu sync.Mutex
-	nodes := map[string]int{}
-	t.Cleanup(func() {
-		if nodes["a"] < least || nodes["b"] < 2 {
-			t.Errorf("the volume was on these nodes in the end: %v", nodes)
-		}
-	})
-	eachKill(t, "undo", class, nil, least+2, func(w *world, _ int) {
-		w.delete(w.move)
-		w.untilGone()
-		node := w.theVolume().Spec.NodeName
-		w.wantOn(node)
-		mu.Lock()
-		defer mu.Unlock()
-		nodes[node[len(node)-1:]]++
-	})
-}
-
-// TestEachFailedReadChangesNothing: in each state of a move, each read fails once.
-func TestEachFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin", 60) }
-
-// failsToRead fails each read of a move in turn, of which there are at least a number. The operator returns an error,
-// and changes nothing after it. The move is completed in the end.
-func failsToRead(t *testing.T, class string, least int) {
-	t.Helper()
-	w := newWorldOf(t, "read-"+class, class)
-	w.move.Spec.KeepSource = &metav1.Duration{}
-	w.start()
-	unavailable := errors.New("no answer")
-	failed, reads, fails := 0, 0, 1
-	var before []string
-	w.spy.Fail = func(verb string, _ any) error {
-		if isWrite(verb) {
-			return nil
-		}
-		if reads++; reads != fails {
-			return nil
-		}
-		before = w.spy.Writes()
-		return unavailable
-	}
-	for w.status().Phase != v1alpha1.MoveCompleted {
-		reads, before = 0, nil
-		w.spy.Writes()
-		_, err := w.reconcile()
-		if reads < fails { // Each read of this state has failed.
-			w.must(err)
-			w.agents()
-			w.clock = w.clock.Add(time.Second)
-			fails = 1
-			continue
-		}
-		failed++
-		if err == nil || !strings.Contains(err.Error(), unavailable.Error()) {
-			t.Errorf("read %d of phase %q fails: got %v", fails, w.status().Phase, err)
-		}
-		if after := w.spy.Writes(); len(after) > 0 {
-			t.Errorf("read %d of phase %q fails, and then it writes %v", fails, w.status().Phase, after)
-		}
-		fails++
-		if len(before) > 0 { // This is another state.
-			fails = 1
-		}
-		if failed > 2000 {
-			t.Fatalf("the move has not ended: %+v", w.status())
-		}
-	}
-	w.agents()
-	w.wantOn(w.b())
-	if failed < least {
-		t.Errorf("only %d reads failed", failed)
-	}
-}
-
 // TestAVolumeInUseIsOpenedAgain: the node agent cannot close it. The operator withdraws the fence, and tries again
 // later.
 func TestAVolumeInUseIsOpenedAgain(t *testing.T) {
@@ -305,7 +165,7 @@ func TestPodsWithoutANodeDoNotHinderTheSwitch(t *testing.T) {
 	w.pod("pending", "")
 	ended := w.pod("ended", w.a())
 	ended.Status.Phase = corev1.PodSucceeded
-	w.must(server.Client.Status().Update(t.Context(), ended))
+	w.must(w.api.Status().Update(t.Context(), ended))
 	w.start()
 	w.until(v1alpha1.MoveKeepingSource)
 	w.agents()
@@ -327,9 +187,9 @@ func TestTheChangesAreCopiedUntilTheyAreFew(t *testing.T) {
 	if got := w.status(); got.Phase != v1alpha1.MoveCopying || got.Round < 3 || got.LastDeltaSeconds != 60 {
 		t.Errorf("got the status %+v", got)
 	}
-	w.must(server.Client.Get(t.Context(), client.ObjectKeyFromObject(w.move), w.move))
+	w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(w.move), w.move))
 	w.move.Spec.MaxPause = &metav1.Duration{Duration: 2 * time.Minute}
-	w.must(server.Client.Update(t.Context(), w.move))
+	w.must(w.api.Update(t.Context(), w.move))
 	w.until(v1alpha1.MoveWaitingForPods)
 	w.delete(pod)
 	w.until(v1alpha1.MoveKeepingSource)
@@ -345,9 +205,9 @@ func TestAVolumeThatIsExpandedIsMoved(t *testing.T) {
 	w.until(v1alpha1.MoveWaitingForPods)
 	lv := w.theVolume()
 	lv.Spec.Size = resource.MustParse("2Gi")
-	w.must(server.Client.Update(t.Context(), lv))
+	w.must(w.api.Update(t.Context(), lv))
 	lv.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
-	w.must(server.Client.Status().Update(t.Context(), lv))
+	w.must(w.api.Status().Update(t.Context(), lv))
 	_, err := w.reconcile()
 	w.must(err)
 	if target := w.logicalVolume(targetName(w.move)); target.Spec.Size.Value() != 2<<30 {
@@ -383,13 +243,13 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 		"fenced": {do: func(w *world) {
 			lv := w.theVolume()
 			lv.Annotations[v1alpha1.FenceAnnotation] = "other"
-			w.must(server.Client.Update(w.Context(), lv))
+			w.must(w.api.Update(w.Context(), lv))
 		}, phase: v1alpha1.MovePending, says: "another move of volume fenced-pv"},
 		"cloned": {do: func(w *world) {
 			lv := w.theVolume()
 			lv.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
 			lv.Annotations[v1alpha1.FenceForAnnotation] = "pvc-2"
-			w.must(server.Client.Update(w.Context(), lv))
+			w.must(w.api.Update(w.Context(), lv))
 		}, phase: v1alpha1.MovePending, says: "volume cloned-pv of claim cloned/data is being copied to LogicalVolume pvc-2"},
 		"topology": {do: func(w *world) {
 			w.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: w.name}, Provisioner: "topolvm.io",
@@ -402,7 +262,7 @@ func TestMovesThatDoNotBegin(t *testing.T) {
 					Action: v1alpha1.RecoveryRepairThinPool}}
 			w.create(r)
 			r.Status.Phase = v1alpha1.RecoveryRunning
-			w.must(server.Client.Status().Update(w.Context(), r))
+			w.must(w.api.Status().Update(w.Context(), r))
 		}, phase: v1alpha1.MovePending, says: "node recovered-b is being recovered by LVMRecovery recovered"},
 		"older": {do: func(w *world) {
 			other := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: "a-" + w.name, Namespace: env.Namespace},
@@ -441,12 +301,12 @@ func (w *world) annotate(node, room string) {
 func (w *world) edit(name string, change func(*corev1.Node)) {
 	w.Helper()
 	node := &corev1.Node{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: name}, node))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: name}, node))
 	change(node)
 	status := node.Status
-	w.must(server.Client.Update(w.Context(), node))
+	w.must(w.api.Update(w.Context(), node))
 	node.Status = status
-	w.must(server.Client.Status().Update(w.Context(), node))
+	w.must(w.api.Status().Update(w.Context(), node))
 }
 
 // TestTheOperatorSelectsTheNodeWithMostCapacity: without those that cannot have the volume.
@@ -472,7 +332,7 @@ func TestCopiesWaitForTheirTurn(t *testing.T) {
 			Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "x", Name: name}}}
 		w.create(other)
 		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: "elsewhere"}
-		w.must(server.Client.Status().Update(t.Context(), other))
+		w.must(w.api.Status().Update(t.Context(), other))
 	}
 	w.start()
 	_, err := w.reconcile()
@@ -501,7 +361,7 @@ func TestARefusedCopyIsUndone(t *testing.T) {
 		if target != nil && target.DeletionTimestamp.IsZero() && target.Status.Code == codes.OK {
 			target.Status.Code = codes.ResourceExhausted
 			target.Status.Message = "no space left"
-			w.must(server.Client.Status().Update(t.Context(), target))
+			w.must(w.api.Status().Update(t.Context(), target))
 			continue
 		}
 		w.agents()
@@ -531,7 +391,7 @@ func TestADeletedClaimEndsItsMove(t *testing.T) {
 		w.must(err)
 		for _, lv := range w.own() {
 			lv.Finalizers = nil
-			w.must(client.IgnoreNotFound(server.Client.Update(t.Context(), &lv)))
+			w.must(client.IgnoreNotFound(w.api.Update(t.Context(), &lv)))
 		}
 	}
 	if got := w.status(); got.Phase != v1alpha1.MoveFailed || !strings.Contains(got.Message, "is being deleted") {

@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -32,14 +30,14 @@ func newMarkedWorld(t *testing.T, name string) *deletedWorld {
 	t.Cleanup(func() {
 		now := &corev1.Node{}
 		ctx := context.WithoutCancel(t.Context())
-		err := server.Client.Get(ctx, client.ObjectKeyFromObject(node), now)
+		err := w.api.Get(ctx, client.ObjectKeyFromObject(node), now)
 		w.must(client.IgnoreNotFound(err))
 		if err != nil {
 			return
 		}
 		now.Finalizers = nil
-		w.must(server.Client.Update(ctx, now))
-		w.must(client.IgnoreNotFound(server.Client.Delete(ctx, now)))
+		w.must(w.api.Update(ctx, now))
+		w.must(client.IgnoreNotFound(w.api.Delete(ctx, now)))
 	})
 	w.spy.Writes()
 	return w
@@ -48,7 +46,7 @@ func newMarkedWorld(t *testing.T, name string) *deletedWorld {
 func (w *deletedWorld) markedNode() *corev1.Node {
 	w.Helper()
 	node := &corev1.Node{}
-	w.must(server.Client.Get(w.Context(), client.ObjectKey{Name: w.node()}, node))
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: w.node()}, node))
 	return node
 }
 
@@ -85,7 +83,7 @@ func TestANodeIsReleased(t *testing.T) {
 // TestANodeIsReleasedWithoutVolumes: the finalizer blocks a Node also if nothing else of TopoLVM is left.
 func TestANodeIsReleasedWithoutVolumes(t *testing.T) {
 	w := newMarkedWorld(t, "marked-alone")
-	removeEarlier(t)
+	w.removeEarlier()
 	if _, err := w.runner.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +93,7 @@ func TestANodeIsReleasedWithoutVolumes(t *testing.T) {
 // TestADeletedNodeIsReleased: nothing of TopoLVM is left that would remove the finalizer.
 func TestADeletedNodeIsReleased(t *testing.T) {
 	w := newMarkedWorld(t, "marked-deleted")
-	w.must(server.Client.Delete(t.Context(), w.markedNode()))
+	w.must(w.api.Delete(t.Context(), w.markedNode()))
 	w.pass()
 	w.wantReleased()
 }
@@ -136,7 +134,7 @@ func TestANodeThatChangesIsReleasedLater(t *testing.T) {
 		if _, is := object.(*corev1.Node); is && verb == "patch" {
 			node := w.markedNode()
 			node.Finalizers = append(node.Finalizers, "mine/late")
-			return server.Client.Update(t.Context(), node)
+			return w.api.Update(t.Context(), node)
 		}
 		return nil
 	}

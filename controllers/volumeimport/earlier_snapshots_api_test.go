@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -46,7 +44,7 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 			Size: resource.MustParse("1Gi"), Source: w.pv.Name, AccessType: "ro"}}
 	w.create(w.old)
 	w.old.Status.VolumeID = "id-snapshot-" + name
-	w.must(server.Client.Status().Update(t.Context(), w.old))
+	w.must(w.api.Status().Update(t.Context(), w.old))
 	w.content = &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + name,
 		Finalizers: []string{contentFinalizer}, Annotations: map[string]string{contentIsDeleted: "yes"}},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: v1alpha1.EarlierDriverName,
@@ -61,11 +59,11 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 	status := w.content.Status
 	w.create(w.content)
 	w.content.Status = status
-	w.must(server.Client.Status().Update(t.Context(), w.content))
-	w.must(server.Client.Delete(t.Context(), w.content))
+	w.must(w.api.Status().Update(t.Context(), w.content))
+	w.must(w.api.Delete(t.Context(), w.content))
 	w.check = func(lv *topolvmv1.LogicalVolume) {
 		now := &snapshotv1.VolumeSnapshotContent{}
-		w.must(server.Client.Get(t.Context(), client.ObjectKeyFromObject(w.content), now))
+		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(w.content), now))
 		if lv.Status.VolumeID != w.old.Status.VolumeID || now.DeletionTimestamp.IsZero() ||
 			now.Annotations[v1alpha1.EarlierRemovalAnnotation] != lv.Status.VolumeID {
 			w.Errorf("the logical volume of %+v is removed for %+v", lv, now.ObjectMeta)
@@ -75,28 +73,30 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 	return w
 }
 
-// TestADeletedSnapshotIsDeleted: the operator is killed at each request. Its volume stays.
-func TestADeletedSnapshotIsDeleted(t *testing.T) {
-	eachKill(t, 19, func(t *testing.T, n int) int {
-		w := newSnapshotWorld(t, fmt.Sprintf("snapshot-%d", n), nil)
-		restart := w.stop(n)
-		for range 4 {
-			_, _ = w.runner.pass(t.Context())
-			w.nodeActs()
-		}
-		calls := restart()
-		if sent := w.passes(5); sent != "" {
-			t.Errorf("killed at %d: got the events %s", n, sent)
-		}
-		w.wantDeleted(w.content, w.old.Name, w.old.Status.VolumeID)
-		w.wantServed()
-		w.spy.Writes()
-		w.passes(1)
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("once more: %v", writes)
-		}
-		return calls
-	})
+// TestADeletedSnapshotIsDeleted: its volume stays.
+func TestADeletedSnapshotIsDeleted(t *testing.T) { snapshotIsDeleted(t, neverKilled) }
+
+// snapshotIsDeleted kills the operator at its request n. It returns the number of requests.
+func snapshotIsDeleted(t *testing.T, n int) int {
+	t.Helper()
+	w := newSnapshotWorld(t, fmt.Sprintf("snapshot-%d", n), nil)
+	restart := w.stop(n)
+	for range 4 {
+		_, _ = w.runner.pass(t.Context())
+		w.nodeActs()
+	}
+	calls := restart()
+	if sent := w.passes(5); sent != "" {
+		t.Errorf("killed at %d: got the events %s", n, sent)
+	}
+	w.wantDeleted(w.content, w.old.Name, w.old.Status.VolumeID)
+	w.wantServed()
+	w.spy.Writes()
+	w.passes(1)
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+	return calls
 }
 
 // TestADeletedSnapshotIsKept: its logical volume stays, and an event says what an administrator can do.
@@ -124,8 +124,8 @@ func TestADeletedSnapshotIsKept(t *testing.T) {
 		}, says: "another object has its snapshot handle id-snapshot-keeps-twice"},
 		"unknown": {edit: func(w *snapshotWorld) {
 			w.old.Finalizers = nil
-			w.must(server.Client.Update(w.Context(), w.old))
-			w.must(server.Client.Delete(w.Context(), w.old))
+			w.must(w.api.Update(w.Context(), w.old))
+			w.must(w.api.Delete(w.Context(), w.old))
 		}, says: "no LogicalVolume of the API group topolvm.cybozu.com has the volume ID id-snapshot-keeps-unknown"},
 		"topolvm": {edit: func(w *snapshotWorld) { w.drivers(v1alpha1.DriverName, v1alpha1.EarlierDriverName) }},
 		"controller": {content: func(c *snapshotv1.VolumeSnapshotContent) {

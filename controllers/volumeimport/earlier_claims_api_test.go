@@ -1,5 +1,3 @@
-//go:build env
-
 package volumeimport
 
 import (
@@ -21,7 +19,7 @@ import (
 func newPendingWorld(t *testing.T, name string) *deletedWorld {
 	t.Helper()
 	w := &deletedWorld{servedWorld: newServedWorld(t, name)}
-	removeEarlier(t)
+	w.removeEarlier()
 	for _, class := range []*storagev1.StorageClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "earlier-" + name}, Provisioner: v1alpha1.EarlierDriverName,
 			Parameters: map[string]string{v1alpha1.EarlierDeviceClassParameter: name}},
@@ -29,7 +27,7 @@ func newPendingWorld(t *testing.T, name string) *deletedWorld {
 			Parameters: map[string]string{v1alpha1.DeviceClassParameter: name}},
 	} {
 		w.create(class)
-		t.Cleanup(func() { _ = server.Client.Delete(context.WithoutCancel(t.Context()), class) })
+		t.Cleanup(func() { _ = w.api.Delete(context.WithoutCancel(t.Context()), class) })
 	}
 	claim := newClaim(name, "wanted", "1Gi")
 	claim.Spec.StorageClassName = ptr.To("earlier-" + name)
@@ -50,14 +48,14 @@ func TestAClaimOfAnEarlierStorageClassIsRefused(t *testing.T) {
 		t.Errorf("the event is repeated: %s", got)
 	}
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "new-refused"}}
-	w.must(server.Client.Delete(t.Context(), class))
+	w.must(w.api.Delete(t.Context(), class))
 	if got := w.pass(); !strings.Contains(got, "no StorageClass of the provisioner topolvm.io has its device class") {
 		t.Errorf("got the events %q", got)
 	}
 	claim := w.claim("wanted")
 	claim.Finalizers = nil
-	w.must(server.Client.Update(t.Context(), claim))
-	w.must(server.Client.Delete(t.Context(), claim))
+	w.must(w.api.Update(t.Context(), claim))
+	w.must(w.api.Delete(t.Context(), claim))
 	if got := w.pass(); got != "" || len(w.runner.refused) > 0 {
 		t.Errorf("got the events %q, and %d claims are stored", got, len(w.runner.refused))
 	}
@@ -71,7 +69,7 @@ func TestAClaimOfAnEarlierStorageClassIsLeftToTopoLVM(t *testing.T) {
 		t.Errorf("got the events %q", got)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "topolvm-controller-0", Namespace: w.name}}
-	w.must(server.Client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+	w.must(w.api.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	for name, matches := range map[string]func(object any) bool{
 		"Pods":           func(o any) bool { _, is := o.(*corev1.PodList); return is },
 		"claims":         func(o any) bool { _, is := o.(*corev1.PersistentVolumeClaimList); return is },
@@ -100,14 +98,14 @@ func TestOtherClaimsAreNotRefused(t *testing.T) {
 	w := newPendingWorld(t, "others")
 	claim := w.claim("wanted")
 	claim.Spec.VolumeName = "pv"
-	w.must(server.Client.Update(t.Context(), claim))
+	w.must(w.api.Update(t.Context(), claim))
 	other := newClaim(w.name, "other", "1Gi")
 	other.Spec.StorageClassName = ptr.To("new-others")
 	w.create(other)
 	deleted := newClaim(w.name, "deleted", "1Gi")
 	deleted.Spec.StorageClassName, deleted.Finalizers = ptr.To("earlier-others"), []string{"example.com/keep"}
 	w.create(deleted)
-	w.must(server.Client.Delete(t.Context(), deleted))
+	w.must(w.api.Delete(t.Context(), deleted))
 	if got := w.pass(); got != "" {
 		t.Errorf("got the events %q", got)
 	}

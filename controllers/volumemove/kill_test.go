@@ -1,0 +1,157 @@
+package volumemove
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end,
+// with the last write.
+func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "thin", 15) }
+
+// survivesKills kills the operator at each write of a move, of which there are at least a number.
+func survivesKills(t *testing.T, class string, least int) {
+	t.Helper()
+	eachKill(t, "kill", class, &metav1.Duration{}, least, func(w *world, n int) {
+		w.until(v1alpha1.MoveCompleted)
+		w.agents()
+		w.wantOn(w.b())
+		if own := w.own(); len(own) > 0 {
+			w.Errorf("killed at write %d: left: %v", n, own)
+		}
+	})
+}
+
+// eachKill kills the operator at each write of a move, of which there are at least a number, and starts it again. then
+// gets the world of each kill, in parallel.
+func eachKill(t *testing.T, name, class string, keep *metav1.Duration, least int, then func(w *world, n int)) {
+	t.Helper()
+	var kills atomic.Int64
+	t.Cleanup(func() {
+		if kills.Load() < int64(least) {
+			t.Errorf("the operator was killed %d times, want at least %d", kills.Load(), least)
+		}
+	})
+	begin := func(t *testing.T, n int) (*world, bool) {
+		t.Helper()
+		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, n), class)
+		w.move.Spec.KeepSource = keep
+		w.start()
+		calls := w.stop(n, isWrite)
+		killed := w.untilKilled(func() bool { return *calls >= n })
+		w.spy.Fail = nil
+		w.restart()
+		w.writes = *calls
+		return w, killed
+	}
+	w, _ := begin(t, neverKilled)
+	then(w, neverKilled)
+	for n := range w.writes {
+		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+			t.Parallel()
+			w, killed := begin(t, n+1)
+			if killed {
+				kills.Add(1)
+			}
+			then(w, n+1)
+		})
+	}
+}
+
+// TestAMoveIsUndone: the operator is killed at each write, and the VolumeMove is deleted before it runs again. The
+// volume is on one of the nodes, can be used there, and nothing is left.
+func TestAMoveIsUndone(t *testing.T) { isUndone(t, "thin", 8) }
+
+// isUndone deletes a move after each of its writes. The volume is on its node after a number of them at least.
+func isUndone(t *testing.T, class string, least int) {
+	t.Helper()
+	var mu sync.Mutex
+	nodes := map[string]int{}
+	t.Cleanup(func() {
+		if nodes["a"] < least || nodes["b"] < 2 {
+			t.Errorf("the volume was on these nodes in the end: %v", nodes)
+		}
+	})
+	eachKill(t, "undo", class, nil, least+2, func(w *world, _ int) {
+		w.delete(w.move)
+		w.untilGone()
+		node := w.theVolume().Spec.NodeName
+		w.wantOn(node)
+		mu.Lock()
+		defer mu.Unlock()
+		nodes[node[len(node)-1:]]++
+	})
+}
+
+// TestEachFailedReadChangesNothing: in each state of a move, each read fails once.
+func TestEachFailedReadChangesNothing(t *testing.T) { failsToRead(t, "thin", 60) }
+
+// failsToRead fails each read of a move in turn, of which there are at least a number. The operator returns an error,
+// and changes nothing after it. The move is completed in the end.
+func failsToRead(t *testing.T, class string, least int) {
+	t.Helper()
+	w := newWorldOf(t, "read-"+class, class)
+	w.move.Spec.KeepSource = &metav1.Duration{}
+	w.start()
+	unavailable := errors.New("no answer")
+	failed, reads, fails := 0, 0, 1
+	var before []string
+	w.spy.Fail = func(verb string, _ any) error {
+		if isWrite(verb) {
+			return nil
+		}
+		if reads++; reads != fails {
+			return nil
+		}
+		before = w.spy.Writes()
+		return unavailable
+	}
+	for w.status().Phase != v1alpha1.MoveCompleted {
+		reads, before = 0, nil
+		w.spy.Writes()
+		_, err := w.reconcile()
+		if reads < fails { // Each read of this state has failed.
+			w.must(err)
+			w.agents()
+			w.clock = w.clock.Add(time.Second)
+			fails = 1
+			continue
+		}
+		failed++
+		if err == nil || !strings.Contains(err.Error(), unavailable.Error()) {
+			t.Errorf("read %d of phase %q fails: got %v", fails, w.status().Phase, err)
+		}
+		if after := w.spy.Writes(); len(after) > 0 {
+			t.Errorf("read %d of phase %q fails, and then it writes %v", fails, w.status().Phase, after)
+		}
+		fails++
+		if len(before) > 0 { // This is another state.
+			fails = 1
+		}
+		if failed > 2000 {
+			t.Fatalf("the move has not ended: %+v", w.status())
+		}
+	}
+	w.agents()
+	w.wantOn(w.b())
+	if failed < least {
+		t.Errorf("only %d reads failed", failed)
+	}
+}
+
+func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
+	survivesKills(t, "thick", 10)
+}
+
+func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }
+
+func TestEachFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick", 60) }
