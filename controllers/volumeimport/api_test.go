@@ -2,10 +2,10 @@ package volumeimport
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,13 +25,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // world is an approved import on the node NAME-new. Its objects have the prefix NAME.
 type world struct {
 	*testing.T
-	name     string
-	api      client.Client
+	name string
+	api  client.Client
+	// operator has the permissions of the operator, which uses spy.
+	operator client.WithWatch
 	spy      *env.Spy
 	recovery *v1alpha1.LVMRecovery
 	ctl      *Controller
@@ -41,8 +44,9 @@ func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *wo
 	t.Helper()
 	w := &world{T: t, name: name}
 	var err error
-	w.api, w.spy, err = connect()
+	w.api, w.operator, err = connect()
 	w.must(err)
+	w.guard(nil)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.recovery = &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
 		Spec: v1alpha1.LVMRecoverySpec{NodeName: w.node(), DeviceClassName: "vg1",
@@ -57,6 +61,12 @@ func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *wo
 }
 
 func (w *world) node() string { return w.name + "-new" }
+
+// guard starts an operator that one of its writes may end.
+func (w *world) guard(p *kill.Points) {
+	w.spy = env.Watch(p.Client(w.operator))
+	w.restart()
+}
 
 func (w *world) restart() { w.ctl = New(w.spy, w.spy, events.NewFakeRecorder(100), env.Namespace) }
 
@@ -140,45 +150,31 @@ func volume(prefix, name, fs string) v1alpha1.RecoveryVolume {
 		PersistentVolume: prefix + "-" + name, FSType: fs}
 }
 
-// neverKilled is more requests than the operator sends in a test.
-const neverKilled = 1000
+// unique returns a name for a world of which there are several.
+func unique(name string) string { return fmt.Sprintf("%s-%d", name, worlds.Add(1)) }
 
-// stop fails the calls from number n on, like a process that was killed. The returned function starts the operator
-// again, and returns the number of calls.
-func (w *world) stop(n int) (restart func() int) {
-	calls := 0
-	w.spy.Fail = func(string, any) error {
-		if calls++; calls >= n {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	return func() int {
-		w.spy.Fail = nil
-		w.restart()
-		return calls
-	}
-}
+var worlds atomic.Int64
 
 // TestObjectsAreCreatedForVolumes: a file system and a block volume.
-func TestObjectsAreCreatedForVolumes(t *testing.T) { areCreated(t, neverKilled) }
+func TestObjectsAreCreatedForVolumes(t *testing.T) { areCreated(t, &kill.Points{}) }
 
-// areCreated kills the operator at its request n. It returns the number of requests.
-func areCreated(t *testing.T, n int) int {
+// areCreated ends the operator at a point, and starts it again.
+func areCreated(t *testing.T, p *kill.Points) {
 	t.Helper()
-	name := fmt.Sprintf("create-%d", n)
+	name := unique("create")
 	w := newWorld(t, name, volume(name, "fs", "xfs"), volume(name, "block", ""))
 	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: "topolvm.io",
 		MountOptions: []string{"discard"}}
 	if err := w.api.Create(t.Context(), class); !apierrors.IsAlreadyExists(err) {
 		w.must(err)
 	}
-	restart := w.stop(n)
+	w.guard(p)
 	for range 4 {
 		_ = w.reconcile()
 		w.agent()
 	}
-	calls := restart()
+	p.Restart()
+	w.restart()
 	w.settle()
 	w.wantCreated(name)
 	w.spy.Writes()
@@ -186,7 +182,6 @@ func areCreated(t *testing.T, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("the second time: %v", writes)
 	}
-	return calls
 }
 
 func (w *world) wantCreated(prefix string) {
@@ -364,19 +359,20 @@ func fromOld(prefix, name string) v1alpha1.RecoveryVolume {
 }
 
 // TestObjectsMoveWithTheirVolume: in the end, only the node has changed.
-func TestObjectsMoveWithTheirVolume(t *testing.T) { move(t, neverKilled) }
+func TestObjectsMoveWithTheirVolume(t *testing.T) { move(t, &kill.Points{}) }
 
-// move kills the operator at its request n. It returns the number of requests.
-func move(t *testing.T, n int) int {
+// move ends the operator at a point, and starts it again.
+func move(t *testing.T, p *kill.Points) {
 	t.Helper()
-	name := fmt.Sprintf("move-%d", n)
+	name := unique("move")
 	w := newWorld(t, name, fromOld(name, "data"))
 	claim, before := w.moved("data")
-	restart := w.stop(n)
+	w.guard(p)
 	for range 4 {
 		_ = w.reconcile()
 	}
-	calls := restart()
+	p.Restart()
+	w.restart()
 	w.settle()
 	pv, lv := w.persistentVolume(name+"-data"), w.logicalVolume(name+"-data")
 	if !isOn(pv, w.node()) || isOn(pv, name+"-old") || pv.UID == before.UID || !pv.DeletionTimestamp.IsZero() {
@@ -396,23 +392,24 @@ func move(t *testing.T, n int) int {
 	if got := w.claim("data"); got.UID != claim.UID || got.Spec.VolumeName != pv.Name {
 		t.Errorf("got the claim %+v", got)
 	}
-	return calls
 }
 
 // TestAMoveEndsWithoutItsRecovery: the operator ends, and the LVMRecovery is deleted before it runs again. A move that
 // has begun is completed, from the LogicalVolume alone.
-func TestAMoveEndsWithoutItsRecovery(t *testing.T) { moveAlone(t, neverKilled) }
+func TestAMoveEndsWithoutItsRecovery(t *testing.T) { moveAlone(t, &kill.Points{}) }
 
-// moveAlone kills the operator at its request n. It returns the number of requests.
-func moveAlone(t *testing.T, n int) int {
+// moveAlone ends the operator at a point, and starts it again.
+func moveAlone(t *testing.T, p *kill.Points) {
 	t.Helper()
-	name := fmt.Sprintf("alone-%d", n)
+	name := unique("alone")
 	w := newWorld(t, name, fromOld(name, "data"))
 	claim, before := w.moved("data")
-	restart := w.stop(n)
+	killed := p.Kills()
+	w.guard(p)
 	_ = w.reconcile()
 	w.must(w.api.Delete(t.Context(), w.recovery))
-	calls := restart()
+	p.Restart()
+	w.restart()
 	for range 3 {
 		w.must(w.reconcileMove(name + "-data"))
 	}
@@ -433,10 +430,9 @@ func moveAlone(t *testing.T, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("once more: %v", writes)
 	}
-	if n == neverKilled && lv.Spec.NodeName != w.node() {
+	if !killed && lv.Spec.NodeName != w.node() {
 		t.Errorf("the move has not begun: LogicalVolume on node %s", lv.Spec.NodeName)
 	}
-	return calls
 }
 
 func (w *world) reconcileMove(name string) error {

@@ -2,7 +2,6 @@ package volumeimport
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -18,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // servedWorld has a bound volume of the earlier driver without a request to migrate it.
@@ -50,6 +50,11 @@ func (w *world) removeEarlier() {
 	}
 	driver := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.EarlierDriverName}}
 	w.must(client.IgnoreNotFound(w.api.Delete(w.Context(), driver)))
+}
+
+func (w *servedWorld) guard(p *kill.Points) {
+	w.world.guard(p)
+	w.restart()
 }
 
 func (w *servedWorld) restart() {
@@ -123,19 +128,20 @@ func (w *servedWorld) wantServed() {
 	w.wantDataIsSafe("served")
 }
 
-func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) { isServed(t, neverKilled) }
+func TestAVolumeOfTheEarlierDriverIsServed(t *testing.T) { isServed(t, &kill.Points{}) }
 
-// isServed kills the operator at its request n. It returns the number of requests.
-func isServed(t *testing.T, n int) int {
+// isServed ends the operator at a point, and starts it again.
+func isServed(t *testing.T, p *kill.Points) {
 	t.Helper()
-	w := newServedWorld(t, fmt.Sprintf("served-%d", n))
-	restart := w.stop(n)
+	w := newServedWorld(t, unique("served"))
+	w.guard(p)
 	for range 2 {
 		_, _ = w.runner.pass(t.Context())
 		w.agent()
 	}
-	w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
-	calls := restart()
+	w.wantDataIsSafe("when the operator has ended")
+	p.Restart()
+	w.restart()
 	w.pass()
 	w.wantServed()
 	w.spy.Writes()
@@ -143,7 +149,6 @@ func isServed(t *testing.T, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("once more: %v", writes)
 	}
-	return calls
 }
 
 // TestAVolumeIsNotServed: no object is created, and the event says why.

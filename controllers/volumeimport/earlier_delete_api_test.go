@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // deletedWorld has an object of the earlier driver whose logical volume must be deleted.
@@ -144,29 +145,27 @@ func (w *deletedWorld) wantKept() {
 }
 
 func TestAReleasedVolumeIsDeleted(t *testing.T) {
-	t.Run("served", func(t *testing.T) { servedIsDeleted(t, neverKilled) })
-	t.Run("unserved", func(t *testing.T) { unservedIsDeleted(t, neverKilled) })
+	t.Run("served", func(t *testing.T) { servedIsDeleted(t, &kill.Points{}) })
+	t.Run("unserved", func(t *testing.T) { unservedIsDeleted(t, &kill.Points{}) })
 }
 
-func servedIsDeleted(t *testing.T, n int) int { t.Helper(); return isDeleted(t, "served", true, n) }
+func servedIsDeleted(t *testing.T, p *kill.Points) { t.Helper(); isDeleted(t, "served", true, p) }
 
-func unservedIsDeleted(t *testing.T, n int) int {
-	t.Helper()
-	return isDeleted(t, "unserved", false, n)
-}
+func unservedIsDeleted(t *testing.T, p *kill.Points) { t.Helper(); isDeleted(t, "unserved", false, p) }
 
-// isDeleted kills the operator at its request n. It returns the number of requests.
-func isDeleted(t *testing.T, name string, wasServed bool, n int) int {
+// isDeleted ends the operator at a point, and starts it again.
+func isDeleted(t *testing.T, name string, wasServed bool, p *kill.Points) {
 	t.Helper()
-	w := newReleasedWorld(t, fmt.Sprintf("released-%s-%d", name, n), wasServed)
-	restart := w.stop(n)
+	w := newReleasedWorld(t, unique("released-"+name), wasServed)
+	w.guard(p)
 	for range 4 {
 		_, _ = w.runner.pass(t.Context())
 		w.nodeActs()
 	}
-	calls := restart()
+	p.Restart()
+	w.restart()
 	if sent := w.passes(5); sent != "" {
-		t.Errorf("killed at %d: got the events %s", n, sent)
+		t.Errorf("got the events %s", sent)
 	}
 	w.wantDeleted(w.pv, w.pv.Name, w.pv.Spec.CSI.VolumeHandle)
 	w.spy.Writes()
@@ -174,7 +173,6 @@ func isDeleted(t *testing.T, name string, wasServed bool, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("once more: %v", writes)
 	}
-	return calls
 }
 
 // TestAPersistentVolumeThatIsBeingDeletedLosesItsVolumeFirst: it was deleted before its claim.

@@ -2,7 +2,6 @@ package volumeimport
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 func isContents(list any) bool {
@@ -74,20 +74,21 @@ func newSnapshotWorld(t *testing.T, name string, edit func(*snapshotv1.VolumeSna
 }
 
 // TestADeletedSnapshotIsDeleted: its volume stays.
-func TestADeletedSnapshotIsDeleted(t *testing.T) { snapshotIsDeleted(t, neverKilled) }
+func TestADeletedSnapshotIsDeleted(t *testing.T) { snapshotIsDeleted(t, &kill.Points{}) }
 
-// snapshotIsDeleted kills the operator at its request n. It returns the number of requests.
-func snapshotIsDeleted(t *testing.T, n int) int {
+// snapshotIsDeleted ends the operator at a point, and starts it again.
+func snapshotIsDeleted(t *testing.T, p *kill.Points) {
 	t.Helper()
-	w := newSnapshotWorld(t, fmt.Sprintf("snapshot-%d", n), nil)
-	restart := w.stop(n)
+	w := newSnapshotWorld(t, unique("snapshot"), nil)
+	w.guard(p)
 	for range 4 {
 		_, _ = w.runner.pass(t.Context())
 		w.nodeActs()
 	}
-	calls := restart()
+	p.Restart()
+	w.restart()
 	if sent := w.passes(5); sent != "" {
-		t.Errorf("killed at %d: got the events %s", n, sent)
+		t.Errorf("got the events %s", sent)
 	}
 	w.wantDeleted(w.content, w.old.Name, w.old.Status.VolumeID)
 	w.wantServed()
@@ -96,7 +97,6 @@ func snapshotIsDeleted(t *testing.T, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("once more: %v", writes)
 	}
-	return calls
 }
 
 // TestADeletedSnapshotIsKept: its logical volume stays, and an event says what an administrator can do.

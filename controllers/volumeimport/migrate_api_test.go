@@ -2,7 +2,6 @@ package volumeimport
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // earlierVolume creates the objects of a volume of the earlier driver on the node NAME-new, with a request to migrate
@@ -106,23 +106,24 @@ func (w *world) message() string {
 	return w.persistentVolume(w.name + "-pv").Annotations[v1alpha1.MigrationAnnotation]
 }
 
-func TestAVolumeIsMigrated(t *testing.T) { isMigrated(t, neverKilled) }
+func TestAVolumeIsMigrated(t *testing.T) { isMigrated(t, &kill.Points{}) }
 
-// isMigrated kills the operator at its request n. It returns the number of requests.
-func isMigrated(t *testing.T, n int) int {
+// isMigrated ends the operator at a point, and starts it again.
+func isMigrated(t *testing.T, p *kill.Points) {
 	t.Helper()
-	w := newWorld(t, fmt.Sprintf("migrate-%d", n))
+	w := newWorld(t, unique("migrate"))
 	before := w.earlierVolume()
 	claim := w.claim("data")
-	restart := w.stop(n)
+	w.guard(p)
 	for range 5 {
 		w.step()
 	}
-	w.wantDataIsSafe(fmt.Sprintf("killed at %d", n))
-	calls := restart()
+	w.wantDataIsSafe("when the operator has ended")
+	p.Restart()
+	w.restart()
 	for range 5 {
 		w.step()
-		w.wantDataIsSafe(fmt.Sprintf("killed at %d, then repeated", n))
+		w.wantDataIsSafe("when the operator runs again")
 	}
 	w.wantMigrated(before, claim)
 	w.spy.Writes()
@@ -130,7 +131,6 @@ func isMigrated(t *testing.T, n int) int {
 	if writes := w.spy.Writes(); len(writes) > 0 {
 		t.Errorf("once more: %v", writes)
 	}
-	return calls
 }
 
 func (w *world) wantMigrated(before *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {

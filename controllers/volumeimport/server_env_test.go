@@ -5,6 +5,7 @@ package volumeimport
 import (
 	"testing"
 
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -17,11 +18,11 @@ func TestMain(m *testing.M) {
 }
 
 // connect returns the clients of an administrator and of the operator.
-func connect() (client.Client, *env.Spy, error) {
+func connect() (client.Client, client.WithWatch, error) {
 	config, err := server.AsOperator(env.Namespace)
 	if err != nil {
 		return nil, nil, err
 	}
-	spy, err := env.NewSpy(config)
-	return server.Client, spy, err
+	operator, err := client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme})
+	return server.Client, operator, err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // connect returns the clients of an administrator and of the operator, of an API server in memory.
-func connect() (client.Client, *env.Spy, error) {
+func connect() (client.Client, client.WithWatch, error) {
 	api := memory.New(env.Namespace)
-	return api, env.Watch(api), nil
+	return api, api, nil
 }

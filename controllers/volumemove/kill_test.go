@@ -4,67 +4,47 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // TestAMoveSurvivesTheDeathOfTheOperator: the operator is killed at each write. The volume is on node b in the end,
 // with the last write.
-func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "thin", 15) }
+func TestAMoveSurvivesTheDeathOfTheOperator(t *testing.T) { survivesKills(t, "thin") }
 
-// survivesKills kills the operator at each write of a move, of which there are at least a number.
-func survivesKills(t *testing.T, class string, least int) {
+// survivesKills kills the operator at each write of a move.
+func survivesKills(t *testing.T, class string) {
 	t.Helper()
-	eachKill(t, "kill", class, &metav1.Duration{}, least, func(w *world, n int) {
+	eachKill(t, "kill", class, &metav1.Duration{}, func(w *world) {
 		w.until(v1alpha1.MoveCompleted)
 		w.agents()
 		w.wantOn(w.b())
 		if own := w.own(); len(own) > 0 {
-			w.Errorf("killed at write %d: left: %v", n, own)
+			w.Errorf("left: %v", own)
 		}
 	})
 }
 
-// eachKill kills the operator at each write of a move, of which there are at least a number, and starts it again. then
-// gets the world of each kill, in parallel.
-func eachKill(t *testing.T, name, class string, keep *metav1.Duration, least int, then func(w *world, n int)) {
+// eachKill kills the operator at each write of a move, and starts it again. then gets the world of each kill.
+func eachKill(t *testing.T, name, class string, keep *metav1.Duration, then func(w *world)) {
 	t.Helper()
-	var kills atomic.Int64
-	t.Cleanup(func() {
-		if kills.Load() < int64(least) {
-			t.Errorf("the operator was killed %d times, want at least %d", kills.Load(), least)
-		}
-	})
-	begin := func(t *testing.T, n int) (*world, bool) {
-		t.Helper()
-		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, n), class)
+	number := 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, number), class)
 		w.move.Spec.KeepSource = keep
 		w.start()
-		calls := w.stop(n, isWrite)
-		killed := w.untilKilled(func() bool { return *calls >= n })
-		w.spy.Fail = nil
+		w.guard(p)
+		w.untilKilled(p)
+		p.Restart()
 		w.restart()
-		w.writes = *calls
-		return w, killed
-	}
-	w, _ := begin(t, neverKilled)
-	then(w, neverKilled)
-	for n := range w.writes {
-		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
-			t.Parallel()
-			w, killed := begin(t, n+1)
-			if killed {
-				kills.Add(1)
-			}
-			then(w, n+1)
-		})
-	}
+		then(w)
+	})
 }
 
 // TestAMoveIsUndone: the operator is killed at each write, and the VolumeMove is deleted before it runs again. The
@@ -74,22 +54,17 @@ func TestAMoveIsUndone(t *testing.T) { isUndone(t, "thin", 8) }
 // isUndone deletes a move after each of its writes. The volume is on its node after a number of them at least.
 func isUndone(t *testing.T, class string, least int) {
 	t.Helper()
-	var mu sync.Mutex
 	nodes := map[string]int{}
-	t.Cleanup(func() {
-		if nodes["a"] < least || nodes["b"] < 2 {
-			t.Errorf("the volume was on these nodes in the end: %v", nodes)
-		}
-	})
-	eachKill(t, "undo", class, nil, least+2, func(w *world, _ int) {
+	eachKill(t, "undo", class, nil, func(w *world) {
 		w.delete(w.move)
 		w.untilGone()
 		node := w.theVolume().Spec.NodeName
 		w.wantOn(node)
-		mu.Lock()
-		defer mu.Unlock()
 		nodes[node[len(node)-1:]]++
 	})
+	if nodes["a"] < least || nodes["b"] < 2 {
+		t.Errorf("the volume was on these nodes in the end: %v", nodes)
+	}
 }
 
 // TestEachFailedReadChangesNothing: in each state of a move, each read fails once.
@@ -149,7 +124,7 @@ func failsToRead(t *testing.T, class string, least int) {
 }
 
 func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
-	survivesKills(t, "thick", 10)
+	survivesKills(t, "thick")
 }
 
 func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }

@@ -3,7 +3,6 @@ package volumemove
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // createCluster creates the LVMCluster with the device classes of the tests.
@@ -51,14 +51,14 @@ type world struct {
 	class    string
 	recorder *events.FakeRecorder
 	api      client.Client
+	// operator has the permissions of the operator, which uses spy.
+	operator client.WithWatch
 	spy      *env.Spy
 	move     *v1alpha1.VolumeMove
 	ctl      *Controller
 	clock    time.Time
 	data     map[string]int
 	written  int
-	// writes is how many writes the operator began before it was killed.
-	writes int
 	// busy: the node agent of the source does not confirm the fence.
 	busy bool
 	// seconds is how long a round takes, and changed whether it sends data.
@@ -71,7 +71,7 @@ func newWorldOf(t *testing.T, name, class string) *world {
 	t.Helper()
 	w := &world{T: t, name: name, class: class, data: map[string]int{}, clock: time.Now()}
 	var err error
-	w.api, w.spy, err = connect()
+	w.api, w.operator, err = connect()
 	w.must(err)
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.node(w.a(), "100Gi", true)
@@ -80,7 +80,7 @@ func newWorldOf(t *testing.T, name, class string) *world {
 	w.write()
 	w.move = &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
 		Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: name, Name: "data"}, NodeName: w.b()}}
-	w.restart()
+	w.guard(nil)
 	t.Cleanup(w.clean)
 	return w
 }
@@ -113,6 +113,12 @@ type operatorClient struct{ client.Client }
 
 func (c operatorClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	return (&trim.Client{Client: c.Client}).List(ctx, list, options...)
+}
+
+// guard starts an operator that one of its writes may end.
+func (w *world) guard(p *kill.Points) {
+	w.spy = env.Watch(p.Client(w.operator))
+	w.restart()
 }
 
 func (w *world) restart() {
@@ -392,24 +398,20 @@ func (w *world) until(phase v1alpha1.VolumeMovePhase) {
 	w.Fatalf("the move has not reached the phase %s: %+v", phase, w.status())
 }
 
-// neverKilled is more writes than a move has.
-const neverKilled = 1000
-
 // untilKilled reconciles, with Pods that write and the agents, until the operator is killed. Pods and agents go on for
-// some time without it. It returns false if the operator was not killed.
-func (w *world) untilKilled(killed func() bool) bool {
+// some time without it.
+func (w *world) untilKilled(p *kill.Points) {
 	w.Helper()
 	for range 12 {
 		_, _ = w.reconcile()
 		w.write()
 		w.agents()
-		if killed() {
+		if p.Dead() {
 			w.write()
 			w.agents()
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // untilGone reconciles, with the agents, until the move and all that was created for it do not exist.
@@ -448,21 +450,6 @@ func (w *world) wantOn(node string) {
 	if got := w.data[node+"/"+w.handle()]; got != w.written {
 		w.Errorf("the volume on node %s has write %d, and the last one was %d", node, got, w.written)
 	}
-}
-
-// stop fails the calls for which counts returns true from number n on, like a process that was killed.
-func (w *world) stop(n int, counts func(verb string) bool) *int {
-	calls := 0
-	w.spy.Fail = func(verb string, _ any) error {
-		if counts(verb) {
-			calls++
-		}
-		if calls >= n {
-			return errors.New("killed")
-		}
-		return nil
-	}
-	return &calls
 }
 
 func isWrite(verb string) bool { return verb != "get" && verb != "list" }

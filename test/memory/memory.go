@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,14 +54,19 @@ func withStatus() []client.Object {
 		&corev1.Pod{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Namespace{}}
 }
 
+// Builder returns a builder of a fake client for all kinds of the product. The client keeps no managed fields, which take
+// most of the time of a fake client, and so it has no server-side apply.
+func Builder() *fake.ClientBuilder {
+	objects := clienttesting.NewObjectTracker(scheme(), serializer.NewCodecFactory(scheme()).UniversalDecoder())
+	return fake.NewClientBuilder().WithScheme(scheme()).WithObjectTracker(objects).
+		WithStatusSubresource(withStatus()...)
+}
+
 // New returns a client of a new API server with some namespaces.
 func New(namespaces ...string) client.WithWatch {
 	s := &server{}
-	// This tracker keeps no managed fields, which takes most of the time of a fake client.
-	objects := clienttesting.NewObjectTracker(scheme(), serializer.NewCodecFactory(scheme()).UniversalDecoder())
-	inner := fake.NewClientBuilder().WithScheme(scheme()).WithObjectTracker(objects).
-		WithStatusSubresource(withStatus()...).Build()
-	c := interceptor.NewClient(inner, interceptor.Funcs{Create: s.create, Update: s.update, Delete: s.delete})
+	c := interceptor.NewClient(Builder().Build(), interceptor.Funcs{Create: s.create, Update: s.update, Delete: s.delete,
+		List: list})
 	for _, name := range namespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := c.Create(context.Background(), namespace); err != nil {
@@ -124,6 +131,27 @@ func (s *server) delete(ctx context.Context, c client.WithWatch, object client.O
 		}
 	}
 	return c.Delete(ctx, object, options...)
+}
+
+// list sorts objects by namespace and name, as the API server does.
+func list(ctx context.Context, c client.WithWatch, l client.ObjectList, options ...client.ListOption) error {
+	if err := c.List(ctx, l, options...); err != nil {
+		return err
+	}
+	items, err := meta.ExtractList(l)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(items, func(a, b runtime.Object) int { return strings.Compare(key(a), key(b)) })
+	return meta.SetList(l, items)
+}
+
+func key(object runtime.Object) string {
+	m, err := meta.Accessor(object)
+	if err != nil {
+		panic(err)
+	}
+	return m.GetNamespace() + "/" + m.GetName()
 }
 
 // require returns a conflict if the object of a name has another UID.

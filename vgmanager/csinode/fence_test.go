@@ -288,10 +288,7 @@ func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
 				}
 				b.volumes.points = p
 				api := b.api
-				b.api = interceptor.NewClient(api.(client.WithWatch), interceptor.Funcs{Patch: func(ctx context.Context,
-					c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-					return p.Pass(func() error { return c.Patch(ctx, o, patch, options...) }, nil)
-				}})
+				b.api = p.Client(api.(client.WithWatch))
 				_, _ = b.reconcile()
 				b.api = api
 				p.Restart()

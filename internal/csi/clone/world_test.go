@@ -16,12 +16,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,6 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // blocks is how many blocks a volume has.
@@ -42,7 +40,7 @@ type data [blocks]int
 type world struct {
 	*testing.T
 	api client.WithWatch
-	// guarded is the client of the controller.
+	// guarded is the client of the controller, without its points.
 	guarded client.WithWatch
 	points  *kill.Points
 	fail    string
@@ -68,17 +66,11 @@ type copied struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(topolvmv1.AddToScheme(scheme), clientgoscheme.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	w := &world{T: t, closed: map[string]data{}, copies: map[types.UID]*copied{}, points: &kill.Points{}}
 	for _, name := range []string{"a", "b", "c"} {
 		objects = append(objects, node(name, corev1.ConditionTrue, time.Time{}))
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
-		WithObjects(append(objects, source())...).Build()
+	w.api = memory.Builder().WithObjects(append(objects, source())...).Build()
 	w.guarded = interceptor.NewClient(w.api, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 			options ...client.GetOption) error {
@@ -92,14 +84,6 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return errRead
 			}
 			return c.List(ctx, l, options...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
-			options ...client.PatchOption) error {
-			return w.points.Pass(func() error { return c.Patch(ctx, o, p, options...) }, nil)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
-			options ...client.SubResourcePatchOption) error {
-			return w.points.Pass(func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) }, nil)
 		},
 	})
 	return w
@@ -130,7 +114,8 @@ func (w *world) active() client.Reader {
 
 // operate reconciles the source in a new process.
 func (w *world) operate() error {
-	c := New(w.guarded, w.guarded, w.active(), "operator")
+	guarded := w.points.Client(w.guarded)
+	c := New(guarded, guarded, w.active(), "operator")
 	_, err := c.Reconcile(w.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "pvc-1"}})
 	return err
 }

@@ -1,8 +1,6 @@
 package driver
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,33 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // guarded passes the writes of the controller through points.
 func (c *cluster) guarded(p *kill.Points) {
-	gated := interceptor.NewClient(c.api, interceptor.Funcs{
-		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			return p.Pass(func() error { return w.Create(ctx, o, options...) }, nil)
-		},
-		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			return p.Pass(func() error { return w.Delete(ctx, o, options...) }, nil)
-		},
-		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
-			return errors.New("the controller patches")
-		},
-		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, patch client.Patch,
-			options ...client.PatchOption) error {
-			return p.Pass(func() error { return w.Patch(ctx, o, patch, options...) }, nil)
-		},
-		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, patch client.Patch,
-			options ...client.SubResourcePatchOption) error {
-			return p.Pass(func() error { return w.SubResource(sub).Patch(ctx, o, patch, options...) }, nil)
-		},
-	})
+	gated := p.Client(c.api)
 	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated),
 		NameOf: c.nameOf})
 }

@@ -243,7 +243,7 @@ var elsewhere = map[string][2]string{
 	"kubectl lvms evacuate worker-1 --dry-run":                          evacuated,
 	"kubectl lvms evacuate worker-1":                                    evacuated,
 	"kubectl drain worker-1 --ignore-daemonsets --delete-emptydir-data": evacuated,
-	"kubectl delete volumemove -n openshift-lvm-storage NAME": {"controllers/volumemove/env_test.go",
+	"kubectl delete volumemove -n openshift-lvm-storage NAME": {"controllers/volumemove/kill_test.go",
 		"func TestAMoveIsUndone"},
 
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
