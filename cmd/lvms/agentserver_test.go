@@ -10,13 +10,13 @@ import (
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	issuer "github.com/lvm-storage/lvm-operator/controllers/agentcert"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
 )
 
@@ -70,8 +70,7 @@ func TestOperatorAndAgentsTrustEachOther(t *testing.T) {
 		objects = append(objects,
 			&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: node}})
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}).Build()
+	api := memory.Builder().WithObjects(objects...).Build()
 	operator := agentca.NewStore(api, "ns", agentca.Options{})
 	signer := issuer.New(api, operator, events.NewFakeRecorder(10))
 	agents := map[string]*agentcert.Reconciler{}

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/test/limit"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 )
 
@@ -41,7 +41,7 @@ func newEarlierService(t *testing.T) *earlierService {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	node := csinode.NodeOptions{Node: "worker-1", Client: fake.NewClientBuilder().WithScheme(scheme).Build()}
+	node := csinode.NodeOptions{Node: "worker-1", Client: memory.Builder().Build()}
 	return &earlierService{measure: measure, node: newEarlierNode(node, nil), registrar: sidecar.RegistrarOptions{
 		Driver: lvmv1alpha1.EarlierDriverName, Socket: filepath.Join(dir, earlierRegistration),
 		Endpoint: "/kubelet/" + earlierSocket, CSISocket: filepath.Join(dir, earlierSocket)}}

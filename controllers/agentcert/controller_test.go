@@ -9,12 +9,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 var nodeA = reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a"}}
@@ -47,15 +46,10 @@ func (w *world) Eventf(about, _ runtime.Object, eventType, reason, _, note strin
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	w := &world{T: t, now: time.Now()}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).
+	w.api = memory.Builder().
 		WithObjects(&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a",
 			UID: "uid"}}).
-		WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				options ...client.GetOption) error {
@@ -82,7 +76,7 @@ func newWorld(t *testing.T) *world {
 // newCA returns another authority.
 func (w *world) newCA() *agentca.Store {
 	w.Helper()
-	ca := agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
+	ca := agentca.NewStore(memory.Builder().Build(), "ns", agentca.Options{})
 	if err := ca.Keep(w.Context()); err != nil {
 		w.Fatal(err)
 	}
@@ -258,7 +252,7 @@ func TestWhatFailsIsReported(t *testing.T) {
 		t.Errorf("write: got %v", err)
 	}
 	w.writeErr = nil
-	w.controller.authorities = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
+	w.controller.authorities = agentca.NewStore(memory.Builder().Build(), "ns", agentca.Options{})
 	if _, err := w.controller.Reconcile(t.Context(), nodeA); err == nil || !strings.Contains(err.Error(), "of a:") {
 		t.Errorf("without an authority: got %v", err)
 	}
@@ -300,7 +294,7 @@ func TestAMissingCertificateIsReported(t *testing.T) {
 	expect("with a certificate")
 
 	authorities := w.controller.authorities
-	w.controller.authorities = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
+	w.controller.authorities = agentca.NewStore(memory.Builder().Build(), "ns", agentca.Options{})
 	w.now = w.now.Add(agentca.CertificateValidity + time.Minute)
 	expect("expired, without an authority, at first")
 	w.now = w.now.Add(grace)

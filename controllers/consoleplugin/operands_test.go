@@ -13,8 +13,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 const web = "../../console-plugin/web/"
@@ -87,14 +88,14 @@ func TestMetricsTellWhatIsServed(t *testing.T) {
 		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)},
 		Status:     appsv1.DeploymentStatus{AvailableReplicas: 1},
 	}
-	c := NewCollector(fake.NewClientBuilder().WithObjects(deployment).Build(), "ns")
+	c := NewCollector(memory.Builder().WithObjects(deployment).Build(), "ns")
 	want := "# HELP lvms_console_plugin_replicas " + replicasFamily.Help +
 		"\n# TYPE lvms_console_plugin_replicas gauge\n" +
 		"lvms_console_plugin_replicas{state=\"available\"} 1\nlvms_console_plugin_replicas{state=\"wanted\"} 2\n"
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(NewCollector(fake.NewClientBuilder().Build(), "ns")); n != 0 {
+	if n := testutil.CollectAndCount(NewCollector(memory.Builder().Build(), "ns")); n != 0 {
 		t.Errorf("%d series without a Deployment", n)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	consolev1 "github.com/openshift/api/console/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func TestTheBuildIsThatOfTheConsole(t *testing.T) {
@@ -88,10 +88,6 @@ func TestThePathFollowsTheVersionThatTheClusterHas(t *testing.T) {
 			want: legacyPath, says: `invalid version "latest"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			if err := errors.Join(configv1.Install(scheme), consolev1.Install(scheme)); err != nil {
-				t.Fatal(err)
-			}
 			get := func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				options ...client.GetOption) error {
 				_, isVersion := o.(*configv1.ClusterVersion)
@@ -103,7 +99,7 @@ func TestThePathFollowsTheVersionThatTheClusterHas(t *testing.T) {
 				}
 				return c.Get(ctx, key, o, options...)
 			}
-			c := &Controller{live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.objects...).
+			c := &Controller{live: memory.Builder().WithObjects(tt.objects...).
 				WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()}
 			for range 2 {
 				path, err := c.basePath(t.Context())

@@ -12,8 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func TestPlaces(t *testing.T) {
@@ -85,7 +86,7 @@ func TestClusterOwner(t *testing.T) {
 		"OLM v1":                       {olmV1, []client.Object{role("a", olm("v1")), role("b", olmV1)}, "b"},
 		"without an installer, nobody": {nil, nil, ""},
 	} {
-		c := fake.NewClientBuilder().WithObjects(tt.roles...).Build()
+		c := memory.Builder().WithObjects(tt.roles...).Build()
 		got, err := ClusterOwner(t.Context(), c, deployment(tt.labels))
 		switch {
 		case tt.want == "" && (err == nil || !strings.Contains(err.Error(), "ClusterRole")):
@@ -100,7 +101,7 @@ func TestClusterOwner(t *testing.T) {
 // A failed read returns neither an owner nor a Deployment.
 func TestAFailedReadIsAnError(t *testing.T) {
 	away := errors.New("away")
-	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+	c := memory.Builder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 			return away
 		},
@@ -115,7 +116,7 @@ func TestAFailedReadIsAnError(t *testing.T) {
 	if got, err := Deployment(t.Context(), c, "ns"); got != nil || !errors.Is(err, away) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := Deployment(t.Context(), fake.NewClientBuilder().Build(), "ns"); got != nil || err != nil {
+	if got, err := Deployment(t.Context(), memory.Builder().Build(), "ns"); got != nil || err != nil {
 		t.Errorf("got %v, %v where it is gone", got, err)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 var deletedAt = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -37,13 +37,8 @@ func deletedVolume(name, node, class, volume string) *topolvmv1.LogicalVolume {
 // clusterOf is a cluster with the node n2 and the device class vg1.
 func clusterOf(t *testing.T, funcs interceptor.Funcs, volumes ...client.Object) (client.Client, *Controller) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme),
-		topolvmv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	owner := metav1.OwnerReference{APIVersion: "lvm.topolvm.io/v1alpha1", Kind: "LVMCluster", Name: "cluster", UID: "c"}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
+	c := memory.Builder().WithInterceptorFuncs(funcs).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "ns",
 			Labels: map[string]string{"a": "b"}, OwnerReferences: []metav1.OwnerReference{owner}}},

@@ -9,32 +9,25 @@ import (
 	"testing"
 	"time"
 
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // goneNode is a cluster without the node n1, which had wiped a disk.
 func goneNode(t *testing.T, funcs interceptor.Funcs) (client.Client, *Controller) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme),
-		topolvmv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}}
 	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1",
 		WipedDevices: []lvmv1alpha1.WipedDevice{{ID: "wwn:1", Name: "/dev/sdb", Time: metav1.Now()}}}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
+	c := memory.Builder().WithInterceptorFuncs(funcs).WithObjects(
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "ns", UID: "u1"}}, status,
 	).Build()
 	return c, New(c, c, c, "ns")

@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // api is a fake API server. readErr and writeErr make calls fail, and writes counts those that did not.
@@ -36,7 +36,7 @@ func newAPI(objects ...client.Object) *api {
 		a.writes++
 		return do()
 	}
-	a.Client = fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	a.Client = memory.Builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 			options ...client.GetOption) error {
 			if a.readErr != nil {

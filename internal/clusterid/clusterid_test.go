@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func TestIdentity(t *testing.T) {
@@ -49,11 +49,7 @@ func TestIdentity(t *testing.T) {
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}}}, says: "has no UID"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			if err := errors.Join(corev1.AddToScheme(scheme), configv1.Install(scheme)); err != nil {
-				t.Fatal(err)
-			}
-			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(test.objects...).WithInterceptorFuncs(
+			reader := memory.Builder().WithObjects(test.objects...).WithInterceptorFuncs(
 				interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
 					o client.Object, options ...client.GetOption) error {
 					_, isVersion := o.(*configv1.ClusterVersion)

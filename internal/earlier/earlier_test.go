@@ -10,20 +10,16 @@ import (
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // readerOf returns a reader of an API server that has the LogicalVolume a, and whose requests fail with an error.
 func readerOf(t *testing.T, err error) client.Reader {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := earlierv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).
+	return memory.Builder().
 		WithObjects(&earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "a"}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,

@@ -13,13 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // apis serves group versions with the kinds that Detect looks up, or fails.
@@ -55,10 +54,7 @@ var (
 )
 
 func reader(objects ...client.Object) client.Client {
-	scheme := runtime.NewScheme()
-	_ = clientgoscheme.AddToScheme(scheme)
-	_ = configv1.Install(scheme)
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return memory.Builder().WithObjects(objects...).Build()
 }
 
 func TestDetect(t *testing.T) {

@@ -19,9 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 const (
@@ -142,10 +143,6 @@ func podOf(volumes []corev1.Volume) *corev1.Pod {
 // mutator returns a webhook with the objects. fail may return an error for a read.
 func mutator(t *testing.T, fail func(client.Object) error) *Mutator {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	objects := storageClasses()
 	for _, claim := range claims() {
 		if phase, other := phases[claim.Name]; other {
@@ -162,9 +159,9 @@ func mutator(t *testing.T, fail func(client.Object) error) *Mutator {
 		}
 		return c.Get(ctx, key, o, options...)
 	}
-	live := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	live := memory.Builder().WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{Get: get}).Build()
-	behind := fake.NewClientBuilder().WithScheme(scheme).Build() // a cache that has nothing yet
+	behind := memory.Builder().Build() // a cache that has nothing yet
 	return New(behind, live)
 }
 

@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func TestAPersistentVolumeChangesOnlyItsNode(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPodsThatUseAClaim(t *testing.T) {
 
 func TestAnObjectThatMayNotExist(t *testing.T) {
 	present := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	reader := fake.NewClientBuilder().WithObjects(present).Build()
+	reader := memory.Builder().WithObjects(present).Build()
 	if got, err := Get(t.Context(), reader, client.ObjectKey{Name: "a"}, &corev1.Node{}); err != nil || got == nil ||
 		got.Name != "a" {
 		t.Errorf("got %v, %v", got, err)

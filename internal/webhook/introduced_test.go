@@ -3,15 +3,12 @@ package webhook
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func withChunks(name, size string) lvmv1alpha1.DeviceClass {
@@ -24,14 +21,7 @@ func withChunks(name, size string) lvmv1alpha1.DeviceClass {
 
 // An update of a stored LVMCluster that violates a rule is admitted, unless it introduces a violation.
 func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme,
-		lvmv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	api := memory.Builder().Build()
 	validator := &Validator{Live: api, Cached: api, Namespace: "lvms"}
 	labeled := func(class lvmv1alpha1.DeviceClass) lvmv1alpha1.DeviceClass {
 		class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{AdditionalLabels: map[string]string{"rack": "a"}}

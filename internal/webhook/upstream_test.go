@@ -11,14 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // upstreamSource is a file of testdata/upstream: the LVMClusters of one source.
@@ -71,14 +69,7 @@ func upstreamSources(t *testing.T) map[string]upstreamSource {
 // TestChangesOfRefusedSamplesOfUpstreamAreAccepted checks that an LVMCluster that was created before a rule existed, or
 // by upstream, can be changed in other fields of the same device class.
 func TestChangesOfRefusedSamplesOfUpstreamAreAccepted(t *testing.T) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme,
-		lvmv1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	api := memory.Builder().Build()
 	validator := &Validator{Live: api, Cached: api, Namespace: "lvms"}
 	changed, refusedOnCreate := 0, 0
 	for file, source := range upstreamSources(t) {

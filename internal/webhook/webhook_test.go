@@ -11,22 +11,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // TestWhatCannotBeReadIsNotEmpty checks that nothing is admitted if the rules cannot read an object, and that the
 // message names it.
 func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
-		lvmv1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	before := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: "ns"}}
 	after := before.DeepCopy()
 	after.Spec.Storage.DeviceClasses = classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/a]}}]")
@@ -41,7 +36,7 @@ func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 		{list: &lvmv1alpha1.LVMVolumeGroupList{}, update: true, says: "list LVMVolumeGroups"},
 		{list: &storagev1.StorageClassList{}, update: true, says: "list StorageClasses"},
 	} {
-		reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		reader := memory.Builder().WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 				options ...client.ListOption) error {
 				if fmt.Sprintf("%T", list) == fmt.Sprintf("%T", tt.list) {

@@ -14,6 +14,8 @@ import (
 
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	configv1 "github.com/openshift/api/config/v1"
+	consolev1 "github.com/openshift/api/console/v1"
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,11 +35,12 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// scheme has the kinds of Kubernetes, of TopoLVM, of snapshots and of the product.
+// scheme has the kinds of Kubernetes, OpenShift, TopoLVM, snapshots and the product.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, lvmv1alpha1.AddToScheme,
-		topolvmv1.AddToScheme, earlierv1.AddToScheme, snapshotv1.AddToScheme, groupsnapshotv1.AddToScheme} {
+		topolvmv1.AddToScheme, earlierv1.AddToScheme, snapshotv1.AddToScheme, groupsnapshotv1.AddToScheme,
+		configv1.Install, consolev1.Install} {
 		if err := add(s); err != nil {
 			panic(err)
 		}

@@ -8,16 +8,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // world is an agent with a fake API server. readErr and writeErr make calls fail, and writes counts the patches.
@@ -33,16 +32,11 @@ type world struct {
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	w := &world{T: t, now: time.Now(), ca: agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})}
+	w := &world{T: t, now: time.Now(), ca: agentca.NewStore(memory.Builder().Build(), "ns", agentca.Options{})}
 	if err := w.ca.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
+	w.api = memory.Builder().WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				options ...client.GetOption) error {
@@ -236,7 +230,7 @@ func TestAnotherAuthorityIsTrusted(t *testing.T) {
 	w.reconcile()
 	w.issue()
 	w.reconcile()
-	w.ca = agentca.NewStore(fake.NewClientBuilder().Build(), "ns", agentca.Options{})
+	w.ca = agentca.NewStore(memory.Builder().Build(), "ns", agentca.Options{})
 	if err := w.ca.Keep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

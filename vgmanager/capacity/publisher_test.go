@@ -15,11 +15,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -53,12 +52,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, present map[string]string) *world {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	w := &world{T: t, classes: &classes{}}
-	w.client = fake.NewClientBuilder().WithScheme(scheme).
+	w.client = memory.Builder().
 		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: present}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,

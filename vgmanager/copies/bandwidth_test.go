@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
@@ -28,11 +29,7 @@ func limited(name, limit string) *v1alpha1.LVMVolumeGroup {
 
 func groups(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return memory.Builder().WithObjects(objects...).Build()
 }
 
 func TestTheLowestBandwidthLimitApplies(t *testing.T) {

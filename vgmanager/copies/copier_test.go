@@ -20,34 +20,34 @@ import (
 
 const size = 4 << 20
 
-// memory is a device in memory.
-type memory struct {
+// memoryDevice is a device in memory.
+type memoryDevice struct {
 	content []byte
 	closed  bool
 	failing error
 }
 
-func (m *memory) ReadAt(p []byte, at int64) (int, error) {
+func (m *memoryDevice) ReadAt(p []byte, at int64) (int, error) {
 	return bytes.NewReader(m.content).ReadAt(p, at)
 }
 
-func (m *memory) WriteAt(p []byte, at int64) (int, error) {
+func (m *memoryDevice) WriteAt(p []byte, at int64) (int, error) {
 	if m.failing != nil {
 		return 0, m.failing
 	}
 	return copy(m.content[at:], p), nil
 }
 
-func (m *memory) Zero(offset, length uint64) error {
+func (m *memoryDevice) Zero(offset, length uint64) error {
 	clear(m.content[offset : offset+length])
 	return nil
 }
 
-func (m *memory) Discard(offset, length uint64) error { return m.Zero(offset, length) }
+func (m *memoryDevice) Discard(offset, length uint64) error { return m.Zero(offset, length) }
 
-func (m *memory) Flush() error { return nil }
+func (m *memoryDevice) Flush() error { return nil }
 
-func (m *memory) Close() error {
+func (m *memoryDevice) Close() error {
 	m.closed = true
 	return nil
 }
@@ -122,7 +122,7 @@ func newSource() *source {
 }
 
 // newCopier returns a Copier whose target is a device.
-func newCopier(t *testing.T, m *memory) *Copier {
+func newCopier(t *testing.T, m *memoryDevice) *Copier {
 	c := New(t.Context())
 	c.open = func(volumecopy.Identity) (device, error) { return m, nil }
 	return c
@@ -142,7 +142,7 @@ func (r *records) save(_ context.Context, done uint64) error {
 }
 
 func TestAVolumeIsCopiedAndCompared(t *testing.T) {
-	m := &memory{content: bytes.Repeat([]byte{7}, size)}
+	m := &memoryDevice{content: bytes.Repeat([]byte{7}, size)}
 	s := newSource()
 	var saved records
 	got, err := newCopier(t, m).Copy(t.Context(), s, target(), saved.save)
@@ -161,7 +161,7 @@ func TestAVolumeIsCopiedAndCompared(t *testing.T) {
 
 // TestProgressIsRecorded after each recordEvery bytes, and at the end if much was received since the last time.
 func TestProgressIsRecorded(t *testing.T) {
-	c := newCopier(t, &memory{content: make([]byte, size)})
+	c := newCopier(t, &memoryDevice{content: make([]byte, size)})
 	c.recordEvery = size / 2
 	var saved records
 	if _, err := c.Copy(t.Context(), newSource(), target(), saved.save); err != nil {
@@ -175,7 +175,7 @@ func TestProgressIsRecorded(t *testing.T) {
 // TestACopyThatWasCopiedBeforeIsCompared: an agent was killed after it had recorded the end.
 func TestACopyThatWasCopiedBeforeIsCompared(t *testing.T) {
 	s := newSource()
-	m := &memory{content: bytes.Clone(s.content)}
+	m := &memoryDevice{content: bytes.Clone(s.content)}
 	again := target()
 	again.Done = size
 	got, err := newCopier(t, m).Copy(t.Context(), s, again, (&records{}).save)
@@ -187,27 +187,27 @@ func TestACopyThatWasCopiedBeforeIsCompared(t *testing.T) {
 func TestACopyThatFails(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	for name, tt := range map[string]struct {
-		change    func(s *source, m *memory, c *Copier, target *Target)
+		change    func(s *source, m *memoryDevice, c *Copier, target *Target)
 		want      error
 		transient bool
 	}{
-		"the source is gone": {func(s *source, _ *memory, _ *Copier, _ *Target) { s.err = peer.ErrGone },
+		"the source is gone": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = peer.ErrGone },
 			peer.ErrGone, false},
-		"no connection": {func(s *source, _ *memory, _ *Copier, _ *Target) { s.err = broken }, broken, true},
-		"the target is smaller": {func(_ *source, _ *memory, _ *Copier, t *Target) { t.Device.Size = size / 2 },
+		"no connection": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = broken }, broken, true},
+		"the target is smaller": {func(_ *source, _ *memoryDevice, _ *Copier, t *Target) { t.Device.Size = size / 2 },
 			ErrUnsuitable, false},
-		"the data differs": {func(s *source, _ *memory, _ *Copier, _ *Target) {
+		"the data differs": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) {
 			s.sums = bytes.Repeat([]byte("tada"), size/4)
 		}, volumecopy.ErrDiffers, false},
-		"the pool is full": {func(_ *source, m *memory, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC,
+		"the pool is full": {func(_ *source, m *memoryDevice, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC,
 			false},
-		"in use": {func(_ *source, _ *memory, c *Copier, _ *Target) {
+		"in use": {func(_ *source, _ *memoryDevice, c *Copier, _ *Target) {
 			c.open = func(volumecopy.Identity) (device, error) { return nil, unix.EBUSY }
 		}, unix.EBUSY, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource()
-			m := &memory{content: make([]byte, size)}
+			m := &memoryDevice{content: make([]byte, size)}
 			c := newCopier(t, m)
 			to := target()
 			tt.change(s, m, c, &to)
@@ -224,7 +224,7 @@ func TestACopyThatFails(t *testing.T) {
 
 // TestACopyContinuesInTheBackground: a second call waits for the same copy.
 func TestACopyContinuesInTheBackground(t *testing.T) {
-	m := &memory{content: make([]byte, size)}
+	m := &memoryDevice{content: make([]byte, size)}
 	s := newSource()
 	s.hold = make(chan struct{})
 	c := newCopier(t, m)
@@ -251,7 +251,7 @@ func TestTheEndOfACopyIsReported(t *testing.T) {
 			if failure != nil {
 				s.sums = bytes.Repeat([]byte("tada"), size/4)
 			}
-			c := newCopier(t, &memory{content: make([]byte, size)})
+			c := newCopier(t, &memoryDevice{content: make([]byte, size)})
 			short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			if got, err := c.Copy(short, s, target(), (&records{}).save); err != nil || got.Finished {
@@ -279,7 +279,7 @@ func TestTheEndOfACopyIsReported(t *testing.T) {
 }
 
 func TestACopyIsStopped(t *testing.T) {
-	m := &memory{content: make([]byte, size)}
+	m := &memoryDevice{content: make([]byte, size)}
 	s := newSource()
 	s.hold = make(chan struct{})
 	c := newCopier(t, m)
@@ -301,7 +301,7 @@ func TestACopyIsStopped(t *testing.T) {
 // TestARecordThatCannotBeWritten: the copy fails, so that nothing counts as done that is not recorded.
 func TestARecordThatCannotBeWritten(t *testing.T) {
 	refused := errors.New("the volume group is locked")
-	c := newCopier(t, &memory{content: make([]byte, size)})
+	c := newCopier(t, &memoryDevice{content: make([]byte, size)})
 	c.recordEvery = size
 	got, err := c.Copy(t.Context(), newSource(), target(),
 		func(context.Context, uint64) error { return refused })

@@ -16,12 +16,11 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -47,8 +46,6 @@ func newThickMove(t *testing.T) *move {
 	m := &move{T: t, runner: nodelvm.New(), random: rand.New(rand.NewPCG(1, 1))}
 	m.engine = labEngine(t, lvm.New(m.runner))
 	m.must(m.engine.Publish(lvmd.DeviceClass{Name: "from", VolumeGroup: "copyfrom", Type: types.TypeThick}))
-	scheme := runtime.NewScheme()
-	m.must(topolvmv1.AddToScheme(scheme))
 	volume := logicalVolume("pvc-1", "node1", "", "rw", "origin")
 	volume.Spec.DeviceClass = "from"
 	volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "m", v1alpha1.FencedAnnotation: "m",
@@ -56,7 +53,7 @@ func newThickMove(t *testing.T) *move {
 	target := logicalVolume("target", "node2", "pvc-1", "rw", "")
 	target.Annotations = map[string]string{v1alpha1.MoveAnnotation: "m", v1alpha1.MoveVolumeAnnotation: "origin",
 		v1alpha1.FenceTimeAnnotation: fenceX}
-	m.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(target, volume).Build()
+	m.api = memory.Builder().WithObjects(target, volume).Build()
 	m.source = serveOf(t, &Sender{Live: m.api, Node: "node1", Volumes: m.engine, Locks: &service.Locks{}})
 	return m
 }

@@ -13,14 +13,12 @@ import (
 	"testing"
 	"time"
 
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -126,13 +124,9 @@ func issue(t *testing.T, authority *pki.Authority, node string) credentials {
 // serve serves the snapshots of node1, and returns the client of node2.
 func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) *peer.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := topolvmv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	snapshot := logicalVolume("snap", "node1", "origin", "ro", "snap")
 	snapshot.Spec.DeviceClass = "from"
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(snapshot,
+	api := memory.Builder().WithObjects(snapshot,
 		logicalVolume("thick", "node2", "snap", "rw", ""), logicalVolume("thin", "node2", "snap", "rw", "")).Build()
 	return serveOf(t, &Sender{Live: api, Node: "node1", Volumes: engine, Allocations: reader})
 }

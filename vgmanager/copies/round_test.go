@@ -26,7 +26,7 @@ func TestARoundCopiesTheDifferences(t *testing.T) {
 	}
 	s.baseSize = size
 	s.changed = []volumecopy.Range{{Offset: 64 << 10, Length: 128 << 10}, {Offset: 2 << 20, Length: 64 << 10}}
-	m := &memory{content: bytes.Clone(s.content)}
+	m := &memoryDevice{content: bytes.Clone(s.content)}
 	clear(m.content[64<<10 : 192<<10])
 	clear(m.content[2<<20 : 2<<20+64<<10])
 	m.content[3<<20] = 1 // not in the differences, so neither copied nor compared
@@ -62,7 +62,7 @@ func TestAnAnswerWithAnotherBase(t *testing.T) {
 	} {
 		s := newSource()
 		s.baseSize = tt.baseSize
-		m := &memory{content: make([]byte, size)}
+		m := &memoryDevice{content: make([]byte, size)}
 		to := target()
 		to.Round = tt.round
 		if got, err := newCopier(t, m).Copy(t.Context(), s, to, (&records{}).save); err == nil || got.Finished {

@@ -17,12 +17,11 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -73,14 +72,10 @@ func newMove(t *testing.T, zeroes string) *move {
 		m.must(m.engine.Publish(lvmd.DeviceClass{Name: class, VolumeGroup: group, Type: types.TypeThin,
 			ThinPoolConfig: &deviceclass.ThinPool{Name: "pool", OverprovisionRatio: 1000}}))
 	}
-	scheme := runtime.NewScheme()
-	if err := topolvmv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	target := logicalVolume("target", "node2", "s1", "rw", "")
 	target.UID = "uid-t"
 	target.Annotations = map[string]string{v1alpha1.MoveVolumeAnnotation: movedName}
-	m.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(target).Build()
+	m.api = memory.Builder().WithObjects(target).Build()
 	m.source = serveOf(t, &Sender{Live: m.api, Node: "node1", Volumes: m.engine,
 		Allocations: Remember(changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))})
 	return m

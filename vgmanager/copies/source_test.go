@@ -10,13 +10,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -58,10 +57,6 @@ func (v volumes) FencedDevice(ctx context.Context, class, name, move string) (*l
 func world(t *testing.T, failing error, change func(target, source *topolvmv1.LogicalVolume),
 	others ...*topolvmv1.LogicalVolume) *Sender {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	target := logicalVolume("target", "node2", "snap", "rw", "")
 	source := logicalVolume("snap", "node1", "volume", "ro", "id1")
 	change(target, source)
@@ -72,7 +67,7 @@ func world(t *testing.T, failing error, change func(target, source *topolvmv1.Lo
 	for _, other := range others {
 		objects = append(objects, other)
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	api := memory.Builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 			options ...client.GetOption) error {
 			if failing != nil {
@@ -216,14 +211,10 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 var errAny = errors.New("any error")
 
 func TestTheAddressOfAnAgent(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	known := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node1"}}
 	known.Status.AgentCertificate = &v1alpha1.AgentCertificate{Address: "192.0.2.1:8445"}
 	old := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node2"}}
-	a := &Agents{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(known, old).Build(), Namespace: "ns"}
+	a := &Agents{Live: memory.Builder().WithObjects(known, old).Build(), Namespace: "ns"}
 	got, err := a.Of(t.Context(), "node1")
 	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8445" {
 		t.Errorf("%+v, %v", got, err)

@@ -15,12 +15,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // earlierBench is an EarlierDriver of node1 with the LogicalVolume pv, whose volume ID is id.
@@ -37,15 +36,11 @@ type earlierBench struct {
 
 func newEarlierBench(t *testing.T, annotations map[string]string) *earlierBench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := topolvmv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", Annotations: annotations},
 		Spec:   topolvmv1.LogicalVolumeSpec{NodeName: "node1"},
 		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}}
 	b := &earlierBench{T: t, now: time.Unix(1000, 0), serving: make(chan bool, 10), refused: make(chan error)}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(lv).WithInterceptorFuncs(interceptor.Funcs{
+	api := memory.Builder().WithObjects(lv).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
 			return errors.Join(b.fail, c.List(ctx, l, o...))
 		},

@@ -17,12 +17,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/kill"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // fakeVolumes is a node with one logical volume.
@@ -245,10 +244,6 @@ const id = "8a6e"
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := topolvmv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	object := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"},
 		Spec:       topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: "vg1"},
@@ -262,7 +257,7 @@ func newBench(t *testing.T) *bench {
 		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
 			readOnly: map[string]bool{}, records: map[string]bool{}},
 	}
-	b.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()
+	b.api = memory.Builder().WithObjects(object).Build()
 	b.luks = &fakeContainers{host: b.host, errors: map[string]error{}}
 	b.host.luks = b.luks
 	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes, Client: b.api, Live: b.api})

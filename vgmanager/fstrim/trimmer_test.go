@@ -13,14 +13,13 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -50,11 +49,8 @@ type bench struct {
 
 func newBench(t *testing.T, config v1alpha1.TrimConfig, names ...string) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
 	b := &bench{T: t, now: start, results: map[string]error{}, onTrim: func() {}}
-	b.ok(topolvmv1.AddToScheme(scheme))
-	b.ok(v1alpha1.AddToScheme(scheme))
-	b.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
+	b.api = memory.Builder().
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
 				options ...client.GetOption) error {
@@ -292,7 +288,7 @@ func TestTheObjectIsReadBeforeATrim(t *testing.T) {
 			b := newBench(t, weekly, "1")
 			b.wantTrims("at the start")
 			b.now = start.Add(week)
-			outdated := fake.NewClientBuilder().WithScheme(b.api.Scheme()).WithObjects(b.object("1"),
+			outdated := memory.Builder().WithObjects(b.object("1"),
 				&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "lvms"},
 					Spec: v1alpha1.LVMVolumeGroupSpec{Trim: &weekly}}).Build()
 			change(b)

@@ -13,13 +13,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -83,16 +82,12 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{T: t, clock: noon, node: &node{report: &lvm.Report{}, devices: []device.Device{disk("b"), disk("c")},
 		found: map[string][]device.Reason{}}}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	counting := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string,
 		o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 		b.writes++
 		return c.SubResource(sub).Patch(ctx, o, p, opts...)
 	}}
-	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
+	b.client = memory.Builder().
 		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}},

@@ -28,7 +28,6 @@ import (
 // auditor returns an Auditor for the engine of a world, with a clock.
 func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	w.Helper()
-	w.must(corev1.AddToScheme(w.scheme))
 	w.must(w.api.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
 	engine, ok := w.agent().Volumes.(*lvmd.Engine)
 	if !ok {

@@ -8,23 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc/codes"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
@@ -36,10 +33,9 @@ const mib = int64(1) << 20
 // world is a node with a thick and a thin class, and an API server. Both outlive the agent process.
 type world struct {
 	*testing.T
-	lvm    lvmtest.LVM
-	fake   *lvmtest.Fake // lvm, if it is a Fake
-	api    client.Client
-	scheme *runtime.Scheme
+	lvm  lvmtest.LVM
+	fake *lvmtest.Fake // lvm, if it is a Fake
+	api  client.Client
 	// point is called before and after each changing command and each write to the API. An error ends the process.
 	point func(what string) error
 	uids  int
@@ -78,14 +74,10 @@ func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 
 // newWorldOn returns a world with the volume groups of prepare.
 func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
-	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
+	w := &world{T: t, lvm: l}
 	w.eraser = &fakeEraser{w: w}
 	w.copier = &fakeCopier{w: w}
-	w.must(topolvmv1.AddToScheme(w.scheme))
-	w.must(earlierv1.AddToScheme(w.scheme))
-	w.must(corev1.AddToScheme(w.scheme))
-	w.must(v1alpha1.AddToScheme(w.scheme))
-	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
+	w.api = memory.Builder().
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 				options ...client.PatchOption) error {

@@ -10,19 +10,16 @@ import (
 	"testing"
 	"time"
 
-	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -163,11 +160,6 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b.eraser = newFakeEraser(b.lvm)
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
-	scheme := runtime.NewScheme()
-	b.ok(corev1.AddToScheme(scheme))
-	b.ok(v1alpha1.AddToScheme(scheme))
-	b.ok(topolvmv1.AddToScheme(scheme))
-	b.ok(earlierv1.AddToScheme(scheme))
 	counting := interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
 			opts ...client.SubResourcePatchOption) error {
@@ -175,8 +167,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}
-	b.client = fake.NewClientBuilder().WithScheme(scheme).
-		WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}, &v1alpha1.LVMRecovery{}).
+	b.client = memory.Builder().
 		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
 		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3,

@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func annotatedNode() *corev1.Node {
@@ -24,7 +25,7 @@ func annotatedNode() *corev1.Node {
 
 func TestNodeCleanupRemovesWhatTheAgentsWroteAndNothingElse(t *testing.T) {
 	writes := 0
-	c := fake.NewClientBuilder().WithObjects(annotatedNode(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}}).
+	c := memory.Builder().WithObjects(annotatedNode(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}}).
 		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object,
 			p client.Patch, opts ...client.PatchOption) error {
 			writes++
@@ -52,7 +53,7 @@ func TestNodeCleanupRemovesWhatTheAgentsWroteAndNothingElse(t *testing.T) {
 
 func TestNodeCleanupDoesNotTakeAFailedListForNoNodes(t *testing.T) {
 	failure := errors.New("the API server is away")
-	c := fake.NewClientBuilder().WithObjects(annotatedNode()).
+	c := memory.Builder().WithObjects(annotatedNode()).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList,
 			...client.ListOption) error {
 			return failure

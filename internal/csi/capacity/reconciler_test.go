@@ -13,15 +13,14 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 type world struct {
@@ -35,10 +34,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, objects ...client.Object) *world {
-	scheme := runtime.NewScheme()
 	w := &world{T: t}
-	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme)))
 	for _, object := range slices.Clone(objects) {
 		if n, ok := object.(*corev1.Node); ok {
 			objects = append(objects, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name},
@@ -50,7 +46,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		w.writes++
 		return do()
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&topolvmv1.LogicalVolume{}, NodeField, NodeOf).
+	w.api = memory.Builder().WithIndex(&topolvmv1.LogicalVolume{}, NodeField, NodeOf).
 		WithIndex(&storagev1.CSIStorageCapacity{}, capacityField, capacityOf).WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object,

@@ -20,15 +20,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // cluster is an API server with nodes whose agents answer at once, as each test configures.
@@ -46,15 +45,12 @@ type cluster struct {
 }
 
 func newCluster(t *testing.T, nodes ...client.Object) *cluster {
-	scheme := runtime.NewScheme()
 	c := &cluster{T: t, fail: map[string]error{}}
-	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme)))
 	for _, node := range slices.Clone(nodes) {
 		nodes = append(nodes, registered(node.GetName()))
 	}
 	nodes = append(nodes, withClasses())
-	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
+	c.api = memory.Builder().
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			if err := c.failure("create"); err != nil {

@@ -14,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 // related records events with the related objects, because the series of an event depends on them.
@@ -61,13 +60,7 @@ type copyWorld struct {
 func newCopyWorld(t *testing.T, objects ...client.Object) *copyWorld {
 	t.Helper()
 	w := &copyWorld{T: t, at: created.Time, got: &related{}}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{topolvmv1.AddToScheme, clientgoscheme.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.api = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+	w.api = interceptor.NewClient(memory.Builder().WithObjects(objects...).Build(),
 		interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, o ...client.ListOption) error {
 				return errors.Join(w.fail, c.List(ctx, l, o...))

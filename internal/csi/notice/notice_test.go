@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 var created = metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -96,7 +96,7 @@ func TestClaimsThatNoNodeHasCapacityFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			objects := append(append(base, test.objects...), test.claim)
-			c := NewClaims(fake.NewClientBuilder().WithObjects(objects...).Build(), recorder)
+			c := NewClaims(memory.Builder().WithObjects(objects...).Build(), recorder)
 			c.now = func() time.Time { return created.Add(test.age) }
 			for range 2 { // the same event is not sent twice
 				result, err := c.Reconcile(t.Context(), shop)
@@ -116,7 +116,7 @@ func TestClaimsThatNoNodeHasCapacityFor(t *testing.T) {
 func TestAClaimThatGetsCapacityIsForgotten(t *testing.T) {
 	claim := claimOf("lvms-vg1", "2Gi")
 	node := nodeWith("a", "vg1", "1")
-	api := fake.NewClientBuilder().WithObjects(storageClass("lvms-vg1", "topolvm.io", "vg1"), claim, node).Build()
+	api := memory.Builder().WithObjects(storageClass("lvms-vg1", "topolvm.io", "vg1"), claim, node).Build()
 	recorder := events.NewFakeRecorder(10)
 	c := NewClaims(api, recorder)
 	sent := func(what string, want int) {
@@ -161,7 +161,7 @@ func TestAClaimThatGetsCapacityIsForgotten(t *testing.T) {
 
 // TestNothingIsSaidIfNodesCannotBeRead: an unknown capacity is not a small one.
 func TestNothingIsSaidIfNodesCannotBeRead(t *testing.T) {
-	api := fake.NewClientBuilder().WithObjects(storageClass("lvms-vg1", "topolvm.io", "vg1"), claimOf("lvms-vg1", "2Gi")).
+	api := memory.Builder().WithObjects(storageClass("lvms-vg1", "topolvm.io", "vg1"), claimOf("lvms-vg1", "2Gi")).
 		WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList,
 			...client.ListOption) error {
 			return errors.New("no answer")
@@ -191,7 +191,7 @@ func TestPersistentVolumesWithoutAClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
-			api := fake.NewClientBuilder().WithObjects(volume(test.edit)).Build()
+			api := memory.Builder().WithObjects(volume(test.edit)).Build()
 			v := NewVolumes(api, recorder)
 			request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "data"}}
 			for range 2 {

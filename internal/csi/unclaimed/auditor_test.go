@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 type recorder []string
@@ -70,11 +70,6 @@ type setup struct {
 
 func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 	s := &setup{T: t}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(topolvmv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
-		corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
 	failing := func(object any) error {
 		kind := fmt.Sprintf("%T", object)
 		if u, ok := object.(*unstructured.UnstructuredList); ok {
@@ -85,7 +80,7 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 		}
 		return nil
 	}
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	api := memory.Builder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList,
 			options ...client.ListOption) error {
 			if err := failing(list); err != nil {

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/lvm-storage/lvm-operator/test/memory"
 )
 
 func service(clusterIP string) *corev1.Service {
@@ -73,7 +74,7 @@ func TestACertificateServesTheNamesOfItsService(t *testing.T) {
 
 func TestASecretIsMadeOnceAndAgainWhenItIsGone(t *testing.T) {
 	ctx := context.Background()
-	api := fake.NewClientBuilder().WithObjects(service("10.0.0.1")).Build()
+	api := memory.Builder().WithObjects(service("10.0.0.1")).Build()
 	s := &servingCertificates{client: api, reader: api, ca: mustAuthority(t)}
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web"}}
 	made := func() *corev1.Secret {
@@ -111,7 +112,7 @@ func TestTheSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	ctx := context.Background()
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-cert"},
 		Data: map[string][]byte{"a": []byte("b")}}
-	api := fake.NewClientBuilder().WithObjects(service("10.0.0.1"), theirs).Build()
+	api := memory.Builder().WithObjects(service("10.0.0.1"), theirs).Build()
 	s := &servingCertificates{client: api, reader: api, ca: mustAuthority(t)}
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web"}}
 	for range maxFailures {
