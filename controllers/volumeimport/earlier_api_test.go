@@ -1,7 +1,6 @@
 package volumeimport
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -69,6 +68,15 @@ func (w *servedWorld) setPhase(phase corev1.PersistentVolumePhase) {
 	pv := w.persistentVolume(w.pv.Name)
 	pv.Status.Phase = phase
 	w.must(w.api.Status().Update(w.Context(), pv))
+}
+
+// failEachRead fails each read for volumes and snapshots. What a pass does for claims and Nodes is independent of them.
+func (w *servedWorld) failEachRead(least int) {
+	w.Helper()
+	w.spy.FailEachRead(w.T, least, func() error {
+		_, err := w.runner.pass(w.Context())
+		return err
+	}, &storagev1.StorageClassList{}, &corev1.NodeList{})
 }
 
 // pass runs twice, with the node agent in between. It returns the events.
@@ -253,28 +261,7 @@ func TestAVolumeWithoutPersistentVolumeIsNoLongerServed(t *testing.T) {
 // TestAFailedReadServesNothing: nothing is written, whatever cannot be read.
 func TestAFailedReadServesNothing(t *testing.T) {
 	w := newServedWorld(t, "unread")
-	for name, matches := range map[string]func(object any) bool{
-		"earlier objects":   func(o any) bool { _, is := o.(*earlierv1.LogicalVolumeList); return is },
-		"PersistentVolumes": func(o any) bool { _, is := o.(*corev1.PersistentVolumeList); return is },
-		"LogicalVolumes":    func(o any) bool { _, is := o.(*topolvmv1.LogicalVolumeList); return is },
-		"CSIDriver":         func(o any) bool { _, is := o.(*storagev1.CSIDriver); return is },
-		"CSINode":           func(o any) bool { _, is := o.(*storagev1.CSINode); return is },
-	} {
-		w.spy.Writes()
-		w.spy.Fail = func(_ string, object any) error {
-			if matches(object) {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		if _, err := w.runner.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("%s: got %v", name, writes)
-		}
-	}
-	w.spy.Fail = nil
+	w.failEachRead(5)
 }
 
 // removeAll removes all objects of a kind, also those with finalizers.

@@ -364,32 +364,7 @@ func isA[T any](object any) bool {
 func TestAFailedReadDeletesNothing(t *testing.T) {
 	w := newReleasedWorld(t, "released-unread", true)
 	w.nodeActs()
-	for name, matches := range map[string]func(verb string, object any) bool{
-		"earlier objects":   func(_ string, o any) bool { return isA[*earlierv1.LogicalVolumeList](o) },
-		"PersistentVolumes": func(_ string, o any) bool { return isA[*corev1.PersistentVolumeList](o) },
-		"PersistentVolume":  func(v string, o any) bool { return v == "get" && isA[*corev1.PersistentVolume](o) },
-		"LogicalVolumes":    func(_ string, o any) bool { return isA[*topolvmv1.LogicalVolumeList](o) },
-		"LogicalVolume":     func(v string, o any) bool { return v == "get" && isA[*topolvmv1.LogicalVolume](o) },
-		"claim":             func(_ string, o any) bool { return isA[*corev1.PersistentVolumeClaim](o) },
-		"Pods":              func(_ string, o any) bool { return isA[*corev1.PodList](o) },
-		"VolumeAttachments": func(_ string, o any) bool { return isA[*storagev1.VolumeAttachmentList](o) },
-		"CSINode":           func(_ string, o any) bool { return isA[*storagev1.CSINode](o) },
-		"contents":          func(_ string, o any) bool { return isContents(o) },
-	} {
-		w.spy.Fail = func(verb string, object any) error {
-			if matches(verb, object) {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		if _, err := w.runner.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("%s: got %v", name, writes)
-		}
-	}
-	w.spy.Fail = nil
+	w.failEachRead(10)
 	w.wantKept()
 }
 

@@ -1,7 +1,6 @@
 package volumeimport
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -166,30 +165,8 @@ func TestAPreProvisionedSnapshotIsDeleted(t *testing.T) {
 func TestAFailedReadDeletesNoSnapshot(t *testing.T) {
 	w := newSnapshotWorld(t, "snapshot-unread", nil)
 	w.passes(1)
-	for name, matches := range map[string]func(verb string, object any) bool{
-		"VolumeSnapshotContents": func(v string, o any) bool { return v == "list" && isContents(o) },
-		"VolumeSnapshotContent": func(v string, o any) bool {
-			_, is := o.(*unstructured.Unstructured)
-			return is && v == "get"
-		},
-		"LogicalVolume": func(v string, o any) bool { _, is := o.(*topolvmv1.LogicalVolume); return is && v == "get" },
-		"Pods":          func(_ string, o any) bool { _, is := o.(*corev1.PodList); return is },
-	} {
-		w.spy.Writes()
-		w.spy.Fail = func(verb string, object any) error {
-			if matches(verb, object) {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		if _, err := w.runner.pass(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer") {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("%s: got %v", name, writes)
-		}
-	}
-	if w.spy.Fail = nil; !w.exists(w.content) || !slices.Contains(w.content.Finalizers, contentFinalizer) {
+	w.failEachRead(4)
+	if !w.exists(w.content) || !slices.Contains(w.content.Finalizers, contentFinalizer) {
 		t.Errorf("got %+v", w.content.ObjectMeta)
 	}
 }

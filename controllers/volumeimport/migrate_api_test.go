@@ -318,28 +318,7 @@ func (w *world) persistentVolumeIsNew(before *corev1.PersistentVolume) bool {
 func TestAMigrationReadsEverythingBeforeItWrites(t *testing.T) {
 	w := newWorld(t, "migrate-unread")
 	w.earlierVolume()
-	for name, matches := range map[string]func(object any) bool{
-		"PersistentVolume": func(o any) bool { _, is := o.(*corev1.PersistentVolume); return is },
-		"claim":            func(o any) bool { _, is := o.(*corev1.PersistentVolumeClaim); return is },
-		"Pods":             func(o any) bool { _, is := o.(*corev1.PodList); return is },
-		"CSINode":          func(o any) bool { _, is := o.(*storagev1.CSINode); return is },
-		"earlier object":   func(o any) bool { _, is := o.(*earlierv1.LogicalVolume); return is },
-		"LogicalVolume":    func(o any) bool { _, is := o.(*topolvmv1.LogicalVolume); return is },
-	} {
-		w.spy.Writes()
-		w.spy.Fail = func(_ string, object any) error {
-			if matches(object) {
-				return errors.New("no answer")
-			}
-			return nil
-		}
-		if err := w.migrate(); err == nil || !strings.Contains(err.Error(), "no answer") {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if writes := w.spy.Writes(); len(writes) > 0 {
-			t.Errorf("%s: got %v", name, writes)
-		}
-	}
+	w.spy.FailEachRead(t, 6, w.migrate)
 }
 
 // TestOnlyRequestedVolumesOfTheEarlierDriverAreMigrated: the annotation has no effect on others.

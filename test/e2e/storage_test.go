@@ -67,8 +67,7 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 	}, NodeTimeout(2*time.Minute))
 
 	It("lists the devices of each node without a device class, and changes nothing", func(ctx SpecContext) {
-		Expect(cluster.ApplyManifest(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		cluster.Configure(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")
 		states := func(ctx context.Context) string {
 			return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
 				`jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
@@ -92,8 +91,7 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 
 	It("creates the volume group of each class on the nodes that the class selects", func(ctx SpecContext) {
 		start := time.Now()
-		Expect(cluster.ApplyManifest(ctx, withDisks(classes))).To(Succeed())
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		cluster.Configure(ctx, withDisks(classes))
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
 		cluster.Run(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
 			"--timeout=30s")
@@ -162,8 +160,7 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		before = objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, withDisks(classes))).To(Succeed())
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		cluster.Configure(ctx, withDisks(classes))
 	}, NodeTimeout(16*time.Minute))
 
 	AfterAll(func(ctx SpecContext) {

@@ -2,8 +2,12 @@ package env
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -45,6 +49,48 @@ func (s *Spy) Writes() []string {
 	writes := s.writes
 	s.writes = nil
 	return writes
+}
+
+// errRead is the error of a read that fails.
+var errRead = errors.New("no answer")
+
+// FailEachRead runs an operation again and again. Each time, another one of the reads before its first write fails: the
+// operation must return this error, and write nothing. There must be at least a number of reads. Nothing is ever
+// written, so each run begins with the same objects. Reads of other objects do not fail: they are for other work that the
+// operation does too.
+func (s *Spy) FailEachRead(t *testing.T, least int, operation func() error, others ...any) {
+	t.Helper()
+	defer func() { s.Fail = nil }()
+	for fails := 1; ; fails++ {
+		reads, failed, written := 0, "", ""
+		s.Fail = func(verb string, object any) error {
+			if verb != "get" && verb != "list" {
+				written = fmt.Sprintf("%s %T", verb, object)
+				return errRead
+			}
+			if slices.ContainsFunc(others, func(o any) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) }) {
+				return nil
+			}
+			if reads++; reads == fails {
+				failed = fmt.Sprintf("%s %T", verb, object)
+				return errRead
+			}
+			return nil
+		}
+		err := operation()
+		if failed == "" {
+			if reads < least {
+				t.Errorf("%d reads come before the first write, want at least %d", reads, least)
+			}
+			return
+		}
+		if !errors.Is(err, errRead) {
+			t.Errorf("read %d (%s) fails: got the error %v", fails, failed, err)
+		}
+		if written != "" {
+			t.Errorf("read %d (%s) fails, and then it writes: %s", fails, failed, written)
+		}
+	}
 }
 
 func (s *Spy) note(verb string, object client.Object) error {

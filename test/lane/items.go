@@ -45,17 +45,17 @@ type Item struct {
 	Repeats bool
 }
 
-// Core returns the items of `make test`.
+// Core returns the items of `make test`, the longest first.
 func Core() []Item {
 	return []Item{
 		e2e("core", "", 7, nil, "-ginkgo.label-filter=core"),
-		{Name: "env", Slot: Processor, Minutes: 4.5, Needs: []string{"programs/kubernetes", "helm"},
+		{Name: "env", Slot: Processor, Minutes: 7, Needs: []string{"programs/kubernetes", "helm"},
 			Command: []string{"${DEV}", "env-tests"}},
 		{Name: "unit", Slot: Processor, Minutes: 3, Needs: []string{"console"},
 			Command: []string{"go", "test", "-vet=off", "./..."}},
-		bare(core, flavors[0]),
+		console("units", 2.5, []string{"console"}, "${DEV}", "console-units"),
 		bare(contract, flavors[0]),
-		console("units", 1.5, []string{"console"}, "${DEV}", "console-units"),
+		bare(core, flavors[0]),
 		browser("smoke", 1.5),
 	}
 }

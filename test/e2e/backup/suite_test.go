@@ -79,8 +79,7 @@ var _ = Describe("Backup", Ordered, func() {
 			Disks: []lab.DiskSpec{{Size: 2 * lab.GiB}, {Size: 400 * lab.MiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, accounts)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, accounts)
 	}, NodeTimeout(20*time.Minute))
 
 	It("publishes the service when the API is installed", publishes, NodeTimeout(5*time.Minute))

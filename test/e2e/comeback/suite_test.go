@@ -100,8 +100,7 @@ func reportTimes(status, action time.Duration) {
 // createClasses creates the LVMCluster, and waits until it is ready.
 func createClasses(ctx context.Context, manifest string) {
 	GinkgoHelper()
-	Expect(cluster.ApplyManifest(ctx, manifest)).To(Succeed())
-	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	cluster.Configure(ctx, manifest)
 }
 
 // adopt allows a volume group of a device class, given by its index, to be used on a node.

@@ -36,8 +36,7 @@ var _ = Describe("LVM Storage on nodes without LVM", Label("nolvm"), Ordered, fu
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-no-lvm", Flavor: "no-lvm", Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 2 * lab.GiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, twoClasses)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, twoClasses)
 	}, NodeTimeout(20*time.Minute))
 
 	It("uses LVM of the image, from the volume group to its removal", func(ctx SpecContext) {

@@ -61,8 +61,7 @@ func installs(ctx context.Context) {
 	GinkgoHelper()
 	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
 	Expect(cluster.ApplyManifest(ctx, bundleMap)).To(Succeed())
-	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(classes, "LOOSE", pulledDisk(ctx).Device))).To(Succeed())
-	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	cluster.Configure(ctx, strings.ReplaceAll(classes, "LOOSE", pulledDisk(ctx).Device))
 }
 
 // pulledDisk is the disk of node2 that can be pulled.

@@ -44,8 +44,7 @@ var _ = Describe("Copies", Ordered, func() {
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-copies", Nodes: 2, Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 2 * lab.GiB}, {Size: 700 * lab.MiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, classes)
 	}, NodeTimeout(20*time.Minute))
 
 	It("restores a snapshot on another node, and in another device class", restores, NodeTimeout(20*time.Minute))

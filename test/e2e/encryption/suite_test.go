@@ -65,8 +65,7 @@ var _ = Describe("Encrypted volumes", Ordered, func() {
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-encryption", Nodes: 1, Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 2 * lab.GiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, classes)
 		cluster.Run(ctx, "create", "namespace", "volume-keys")
 	}, NodeTimeout(20*time.Minute))
 

@@ -66,8 +66,7 @@ var _ = Describe("LVM Storage with a scheduler extender", Ordered, func() {
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-extender", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
 			Extenders: fmt.Sprintf(extenders, lab.NodeIP(1), base64.StdEncoding.EncodeToString(authority.PEM()))})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, classes)
 	}, NodeTimeout(20*time.Minute))
 
 	It("runs the scheduler extender on a node of the control plane", func(ctx SpecContext) {

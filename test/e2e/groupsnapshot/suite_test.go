@@ -70,8 +70,7 @@ var _ = Describe("Group snapshots", Ordered, func() {
 		cluster = suite.UpAndRecord(ctx, lab.Options{Name: "e2e-group-snapshots", Nodes: 2, Snapshots: true,
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 1 * lab.GiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, classes)
 	}, NodeTimeout(20*time.Minute))
 
 	It("is of one moment for two volumes of a node", takesGroupOfOneNode, NodeTimeout(15*time.Minute))

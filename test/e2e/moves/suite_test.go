@@ -53,8 +53,7 @@ var _ = Describe("Moves", Ordered, func() {
 		cluster.OnNode(ctx, "node2", "dd", "if=/dev/urandom", "of=/dev/ubdc", "bs=4M", "seek=4", "count=110",
 			"oflag=direct")
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, storage)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, storage)
 	}, NodeTimeout(20*time.Minute))
 
 	It("moves a volume while a Pod writes, and keeps the old one for a time", moves, NodeTimeout(20*time.Minute))

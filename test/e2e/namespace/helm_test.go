@@ -38,8 +38,7 @@ func livesWithHelm(ctx SpecContext) {
 	cluster.Run(ctx, "create", "namespace", namespace)
 	cluster.Run(ctx, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=privileged")
 	helm(ctx, append([]string{"install", release, chartFolder(), "--wait", "--timeout=5m"}, first.flags()...)...)
-	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))).To(Succeed())
-	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	cluster.Configure(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))
 	sum := startUsing(ctx)
 
 	By("upgrading the release while a Pod writes")

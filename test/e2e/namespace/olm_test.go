@@ -41,8 +41,7 @@ func livesWithOLM(ctx SpecContext) {
 	Expect(c.Subscribe(ctx, olm.OwnNamespace, "stable-0.2")).To(Succeed())
 	Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 	refusesWrongClusters(ctx)
-	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))).To(Succeed())
-	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	cluster.Configure(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))
 	sum := startUsing(ctx)
 	gathers(ctx)
 

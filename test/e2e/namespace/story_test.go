@@ -34,8 +34,7 @@ func servesBesideAnother(ctx SpecContext) {
 	Expect(err).To(MatchError(ContainSubstring(namespace)))
 
 	By("using volumes")
-	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))).To(Succeed())
-	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	cluster.Configure(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))
 	cluster.Run(ctx, "create", "namespace", "shop")
 	v := story.Volume{Namespace: "shop", Name: "data", Class: "lvms-vg1", Size: "256Mi"}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())

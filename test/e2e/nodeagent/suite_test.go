@@ -65,8 +65,7 @@ var _ = Describe("Node agent", Ordered, func() {
 		cluster = suite.Up(ctx, lab.Options{Name: "e2e-node-agent", Nodes: 1,
 			Disks: slices.Concat([]lab.DiskSpec{{Size: 2 * lab.GiB}}, thickDisks)})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-		Expect(cluster.ApplyManifest(ctx, classes)).To(Succeed())
-		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		cluster.Configure(ctx, classes)
 		certificate, key, err := prometheus.ClientCertificate(ctx, cluster.Cluster)
 		Expect(err).NotTo(HaveOccurred())
 		pair, err := tls.X509KeyPair(certificate, key)

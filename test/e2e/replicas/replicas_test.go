@@ -58,8 +58,7 @@ var _ = Describe("Three operators", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		disks, err := node.Disks(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(lvmCluster, "DISK", disks[0].Device))).To(Succeed())
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		cluster.Configure(ctx, strings.ReplaceAll(lvmCluster, "DISK", disks[0].Device))
 		immediate := storagev1.VolumeBindingImmediate
 		Expect(cluster.Create(ctx, &storagev1.StorageClass{
 			ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: lvmv1alpha1.DriverName,

@@ -10,6 +10,7 @@ import (
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -52,6 +53,16 @@ func (c Cluster) PrepareOpenShift(ctx context.Context) {
 	ginkgo.GinkgoHelper()
 	c.Run(ctx, "create", "namespace", "openshift-config-managed")
 	c.Run(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
+}
+
+// Configure applies a manifest, and waits until the LVMCluster is ready.
+func (c Cluster) Configure(ctx context.Context, manifest string) {
+	ginkgo.GinkgoHelper()
+	gomega.Expect(c.ApplyManifest(ctx, manifest)).To(gomega.Succeed())
+	clusters := &lvmv1alpha1.LVMClusterList{}
+	gomega.Expect(c.List(ctx, clusters)).To(gomega.Succeed())
+	gomega.Expect(clusters.Items).To(gomega.HaveLen(1))
+	gomega.Expect(c.WaitReady(ctx, clusters.Items[0].Name)).To(gomega.Succeed())
 }
 
 // Run runs kubectl and returns its output without surrounding space.
