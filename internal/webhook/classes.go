@@ -1,16 +1,19 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"google.golang.org/grpc/status"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // This file has the rules for StorageClasses and for the removal of device classes.
@@ -33,6 +36,7 @@ func optionsPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		at := classesPath.Index(i).Child("storageClassOptions")
 		violations = append(violations, parametersPossible(class.StorageClassOptions.Parameters(),
 			at.Child("additionalParameters"))...)
+		violations = append(violations, mkfsOptionsPossible(class, at.Child("additionalParameters"))...)
 		violations = append(violations, labelsPossible(class.StorageClassOptions.Labels(),
 			at.Child("additionalLabels"))...)
 	}
@@ -51,6 +55,17 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 		}
 	}
 	return append(violations, encryptionPossible(parameters, at)...)
+}
+
+// mkfsOptionsPossible checks the options of mkfs: no volume could be created with others.
+func mkfsOptionsPossible(class lvmv1alpha1.DeviceClass, at *field.Path) field.ErrorList {
+	const key = lvmv1alpha1.MkfsOptionsParameter
+	options := class.StorageClassOptions.Parameters()[key]
+	kind := string(cmp.Or(class.FilesystemType, lvmv1alpha1.FilesystemTypeXFS))
+	if _, err := service.MkfsOptions(kind, options); err != nil {
+		return field.ErrorList{field.Invalid(at.Key(key), options, status.Convert(err).Message())}
+	}
+	return nil
 }
 
 // encryptionPossible checks the parameters for encrypted volumes. Without a Secret, no Pod could use such a volume.

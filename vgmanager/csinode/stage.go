@@ -197,7 +197,8 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		return "", false, err
 	}
 	if d.format {
-		options, err := service.MkfsOptions(request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
+		options, err := service.MkfsOptions(d.fileSystem,
+			request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
 		if err != nil {
 			return "", false, err
 		}

@@ -3,6 +3,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -231,8 +232,11 @@ func newVolumeOf(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 	if err != nil {
 		return nil, err
 	}
-	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
-		return nil, err
+	for _, c := range request.GetVolumeCapabilities() {
+		kind := cmp.Or(c.GetMount().GetFsType(), service.DefaultFileSystem)
+		if _, err := service.MkfsOptions(kind, parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
+			return nil, err
+		}
 	}
 	if err := checkSourcePlacement(parameters); err != nil {
 		return nil, err

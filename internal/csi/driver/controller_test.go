@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -600,6 +602,15 @@ func TestExpansion(t *testing.T) {
 	if grown, err := expand(10 * mebi); err != nil || grown.GetCapacityBytes() != 52*mebi {
 		t.Errorf("smaller than it is: %v, %v", grown, err)
 	}
+	before := c.get("pvc-1").Spec.Size
+	// A claim for 8Ei is infeasible, so that it can be lowered (external-resizer, isInfeasibleError).
+	for _, size := range []int64{maximum + 1, math.MaxInt64 - sector, math.MaxInt64} {
+		grown, err := expand(size)
+		wantCode(t, fmt.Sprintf("%d bytes: %v", size, grown), err, codes.OutOfRange)
+	}
+	if size := c.get("pvc-1").Spec.Size; size.Cmp(before) != 0 {
+		t.Errorf("the LogicalVolume requests %s", size.String())
+	}
 	block, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
 		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi},
 		VolumeCapability: &csi.VolumeCapability{
@@ -791,6 +802,10 @@ func TestSizes(t *testing.T) {
 		"the limit is low":   {1, 2, 0, codes.OutOfRange},
 		"rounded over":       {40*mebi + 1, 40*mebi + 2, 0, codes.OutOfRange},
 		"exactly the limit":  {40 * mebi, 40 * mebi, 40 * mebi, codes.OK},
+		"the largest":        {maximum, 0, maximum, codes.OK},
+		"8Ei":                {math.MaxInt64, 0, 0, codes.OutOfRange},
+		"8Ei of 8Ei":         {math.MaxInt64, math.MaxInt64, 0, codes.OutOfRange},
+		"a limit of 8Ei":     {40 * mebi, math.MaxInt64, 40 * mebi, codes.OK},
 		"a negative request": {-1, 0, 0, codes.InvalidArgument},
 		"a negative limit":   {0, -1, 0, codes.InvalidArgument},
 	} {
@@ -798,6 +813,27 @@ func TestSizes(t *testing.T) {
 		if got != tt.want || status.Code(err) != tt.code {
 			t.Errorf("%s: got %d, %v", name, got, err)
 		}
+	}
+}
+
+// TestSumsOfSizes of LogicalVolumes that somebody else has created: one of a negative size takes no capacity, and one of
+// 8Ei takes that of its node only.
+func TestSumsOfSizes(t *testing.T) {
+	volume := func(node string, size int64) topolvmv1.LogicalVolume {
+		return topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "ssd",
+			Size: *resource.NewQuantity(size, resource.BinarySI)}}
+	}
+	got := Pending([]topolvmv1.LogicalVolume{volume("a", mebi), volume("a", math.MinInt64), volume("b", math.MaxInt64),
+		volume("b", math.MaxInt64), volume("c", mebi), volume("c", mebi)}, "ssd")
+	if want := map[string]int64{"a": mebi, "b": math.MaxInt64, "c": 2 * mebi}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}),
+		offering("node2", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}))
+	capacity, err := c.server.GetCapacity(t.Context(),
+		&csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd"}})
+	if err != nil || capacity.GetAvailableCapacity() != math.MaxInt64 {
+		t.Errorf("got %v, %v", capacity, err)
 	}
 }
 

@@ -283,7 +283,7 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 	// The cache does not have the volumes yet for which this process has just selected a node.
 	s.placed.Range(func(name, desired any) bool {
 		if lv, ok := desired.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
-			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
+			pending[lv.Spec.NodeName] = add(pending[lv.Spec.NodeName], lv.Spec.Size.Value())
 		}
 		return true
 	})
@@ -296,7 +296,7 @@ func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 	for i := range volumes {
 		lv := &volumes[i]
 		if lv.Spec.DeviceClass == class && IsPending(lv) {
-			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
+			pending[lv.Spec.NodeName] = add(pending[lv.Spec.NodeName], lv.Spec.Size.Value())
 		}
 	}
 	return pending
@@ -359,7 +359,7 @@ func (s *ControllerServer) GetCapacity(ctx context.Context,
 			continue
 		}
 		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
-		sum = sum + room
+		sum = add(sum, room)
 		most = max(most, room)
 	}
 	return &csi.GetCapacityResponse{AvailableCapacity: sum, MaximumVolumeSize: wrapperspb.Int64(most)}, nil

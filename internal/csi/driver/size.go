@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"math"
+
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +19,9 @@ const (
 	sector = 4096
 	// minimumBlock is the minimum size of a block volume.
 	minimumBlock = 8 * mebi
+	// maximum is the maximum size of a volume. Sizes are int64 in CSI, and rounding or adding a header to one of at most
+	// this size does not overflow. A claim can request up to 8Ei.
+	maximum = int64(1) << 62
 	// headerSize is the size of the LUKS header of an encrypted volume: the default of cryptsetup.
 	headerSize = 16 * mebi
 )
@@ -61,7 +66,16 @@ func minimumOf(c *csi.VolumeCapability) int64 {
 	return service.FileSystems[kind].Minimum
 }
 
-// bounds returns the limits of a request in bytes; 0 for none.
+// add returns the sum of a size of at least 0 and another one, which counts as 0 if it is negative. A sum that is too
+// large becomes the largest number.
+func add(sum, size int64) int64 {
+	if size = max(0, size); sum > math.MaxInt64-size {
+		return math.MaxInt64
+	}
+	return sum + size
+}
+
+// bounds returns the limits of a request in bytes; 0 for none. It returns OutOfRange for a size that no volume can have.
 func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	required = r.GetRequiredBytes()
 	limit = r.GetLimitBytes()
@@ -69,6 +83,9 @@ func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	case required < 0 || limit < 0:
 		return 0, 0, status.Errorf(codes.InvalidArgument, "invalid capacity_range: required_bytes %d, limit_bytes %d",
 			required, limit)
+	case required > maximum:
+		return 0, 0, status.Errorf(codes.OutOfRange, "a volume of %d bytes is requested, and the maximum is %d (4Ei): "+
+			"request less in the claim", required, maximum)
 	case limit > 0 && required > limit:
 		return 0, 0, status.Errorf(codes.OutOfRange, "invalid capacity_range: required_bytes %d is greater than "+
 			"limit_bytes %d", required, limit)

@@ -4,11 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // DefaultFileSystem is the type of file system if a request names none.
@@ -33,23 +28,3 @@ var FileSystems = map[string]FileSystem{
 
 // Supported returns the names of the file systems, for messages.
 func Supported() string { return strings.Join(slices.Sorted(maps.Keys(FileSystems)), ", ") }
-
-// maxMkfsOptions is the maximum number of mkfs options in a StorageClass.
-const maxMkfsOptions = 32
-
-// MkfsOptions splits the parameter of a StorageClass into options. No shell interprets them, so quotes have no special
-// meaning. It refuses options that could name a device.
-func MkfsOptions(parameter string) ([]string, error) {
-	options := strings.Fields(parameter)
-	if len(options) > maxMkfsOptions {
-		return nil, status.Errorf(codes.InvalidArgument, "%s has %d words, more than the limit of %d",
-			v1alpha1.MkfsOptionsParameter, len(options), maxMkfsOptions)
-	}
-	for _, option := range options {
-		if strings.HasPrefix(option, "/") {
-			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not allowed in options of mkfs",
-				v1alpha1.MkfsOptionsParameter, option)
-		}
-	}
-	return options, nil
-}

@@ -4,6 +4,7 @@ package service
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -28,6 +29,27 @@ func CheckRequest(id, path, pathName string, capability *csi.VolumeCapability) e
 		return status.Errorf(codes.InvalidArgument,
 			"access mode %s is not supported: a volume is on one node, so only single-node modes are possible",
 			capability.GetAccessMode().GetMode())
+	}
+	return checkMountOptions(capability.GetMount().GetMountFlags())
+}
+
+// refusedMountOptions name a device or a file, mount something else than the volume, start a program, or stop the node
+// when the file system of a volume has an error (mount(8), ext4(5), xfs(5)).
+var refusedMountOptions = []string{"loop", "offset", "sizelimit", "logdev", "rtdev", "journal_path", "journal_dev",
+	"bind", "rbind", "move", "remount", "helper", "uhelper", "errors=panic", "encryption"}
+
+// checkMountOptions returns InvalidArgument for a mount option of a StorageClass that is not for the file system alone.
+func checkMountOptions(flags []string) error {
+	for _, flag := range flags {
+		for option := range strings.SplitSeq(flag, ",") {
+			name, _, _ := strings.Cut(option, "=")
+			if slices.Contains(refusedMountOptions, name) || slices.Contains(refusedMountOptions, option) ||
+				strings.HasPrefix(strings.ToLower(name), "x-mount.") || strings.Contains(option, "/") {
+				return status.Errorf(codes.InvalidArgument, "mount option %q is not allowed: options that name a device or "+
+					"a file, mount something else or stop the node are refused; remove it from the StorageClass, and from "+
+					"the PersistentVolume if it exists", option)
+			}
+		}
 	}
 	return nil
 }
