@@ -93,6 +93,12 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			`{"metadata":{"annotations":{"lvm.topolvm.io/group-state":"{}"}}}`, false),
 		"progress of a move": patch(moved,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/fenced":"m","lvm.topolvm.io/copied":"{}"}}}`, false),
+		"label of a LogicalVolume without one": patch(lv, `{"metadata":{"labels":{"app.kubernetes.io/created-by":"x"}}}`, false),
+		"encryption of an imported LogicalVolume": patch(imported,
+			`{"metadata":{"annotations":{"lvm.topolvm.io/encryption":"luks2"}}}`, false),
+		"trim, condition and what is suspended": patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/trim":"{}",`+
+			`"lvm.topolvm.io/condition":"x","lvm.topolvm.io/suspended-devices":"a","lvm.topolvm.io/existing-volume":"v",`+
+			`"lvm.topolvm.io/earlier-staged":"/x","lvm.topolvm.io/io-limits-error":"x"}}}`, false),
 		"end of an adoption": patch(moved, `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":null}}}`, false),
 		"reason why a volume is not fenced": patch(moved,
 			`{"metadata":{"annotations":{"lvm.topolvm.io/fence-error":"in use"}}}`, false),
@@ -156,7 +162,19 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"labels of devices":        patch(status, `{"spec":{"deviceLabels":[{"id":"wwn:0x1","labels":{"tier":"fast"}}]}}`, false),
 		"labels of the Node": patch(node,
 			`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`, false),
-		"spec of the Node":                    patch(node, `{"spec":{"unschedulable":true}}`, false),
+		"spec of the Node": patch(node, `{"spec":{"unschedulable":true}}`, false),
+		"owner of the Node": patch(node, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace",`+
+			`"name":"gone","uid":"u"}]}}`, false),
+		"finalizer of the Node": patch(node, `{"metadata":{"finalizers":["example.com/x"]}}`, false),
+		"owner of a LogicalVolume": patch(lv, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Namespace",`+
+			`"name":"gone","uid":"u"}]}}`, false),
+		"finalizer of somebody else":          patch(lv, `{"metadata":{"finalizers":["example.com/x"]}}`, false),
+		"claim of a LogicalVolume":            patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/claim":"a/b"}}}`, false),
+		"deletion by the operator":            patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/copy-for":"nothing"}}}`, false),
+		"permission to delete":                patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/allow-deletion":"true"}}}`, false),
+		"an annotation of a later version":    patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/later":"x"}}}`, false),
+		"encryption of a volume":              patch(lv, `{"metadata":{"annotations":{"lvm.topolvm.io/encryption":"luks2"}}}`, false),
+		"a label of a LogicalVolume":          patch(lv, `{"metadata":{"labels":{"a":"b"}}}`, false),
 		"another annotation of the Node":      patch(node, `{"metadata":{"annotations":{"a":"2"}}}`, false),
 		"another annotation taken off a Node": patch(node, `{"metadata":{"annotations":{"a":null}}}`, false),
 	}
