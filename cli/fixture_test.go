@@ -138,14 +138,16 @@ func brokenCluster(namespace string) *v1alpha1.LVMCluster {
 }
 
 func waitingRecovery(namespace string) *v1alpha1.LVMRecovery {
-	return &v1alpha1.LVMRecovery{
+	recovery := &v1alpha1.LVMRecovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lost-disk"},
 		Spec: v1alpha1.LVMRecoverySpec{NodeName: "worker-2", DeviceClassName: "vg1",
 			Action: v1alpha1.RecoveryRemoveLostDevices},
 		Status: v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Message: "approve the plan",
-			Plan: &v1alpha1.RecoveryPlan{ID: "a1b2", LostVolumeCount: 2,
-				CreationTime: metav1.NewTime(now), Devices: []v1alpha1.RecoveryDevice{}}},
+			Plan: &v1alpha1.RecoveryPlan{LostVolumeCount: 2, CreationTime: metav1.NewTime(now),
+				Devices: []v1alpha1.RecoveryDevice{}}},
 	}
+	recovery.Status.Plan.ID = v1alpha1.PlanID(recovery.Spec.Action, "worker-2", "vg1", recovery.Status.Plan)
+	return recovery
 }
 
 func volume(name, node, class, claim string) *topolvmv1.LogicalVolume {

@@ -201,6 +201,9 @@ func hasOtherPlan(now, shown *v1alpha1.LVMRecovery) bool {
 		now.Status.Plan.ID != shown.Status.Plan.ID
 }
 
+// typedDigits is how many digits of the ID of a plan a user types to approve a loss.
+const typedDigits = 8
+
 // consent returns nil if the plan may be approved. --yes approves a plan that can lose data only together with its ID.
 func (r *recoveryRun) consent(ctx context.Context, recovery *v1alpha1.LVMRecovery) error {
 	plan := recovery.Status.Plan
@@ -223,13 +226,15 @@ func (r *recoveryRun) consent(ctx context.Context, recovery *v1alpha1.LVMRecover
 	}
 	question, want := "Approve the plan? [y/N]: ", "y"
 	if why != "" {
-		question, want = "Data can be lost: "+why+". To approve the plan, type its ID: ", plan.ID
+		want = plan.ID[:min(len(plan.ID), typedDigits)]
+		question = fmt.Sprintf("Data can be lost: %s. To approve the plan, type the first %d digits of its ID: ", why,
+			typedDigits)
 	}
 	answer, err := r.terminal.ask(ctx, question)
 	if err != nil {
 		return err
 	}
-	if answer != want && (want != "y" || !isYes(answer)) {
+	if answer != want && answer != plan.ID && (want != "y" || !isYes(answer)) {
 		return fmt.Errorf("%w: the answer was not %s. %s", errNeedsApproval, want, stays)
 	}
 	return nil

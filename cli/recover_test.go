@@ -92,15 +92,22 @@ func (c *cluster) report(status v1alpha1.LVMRecoveryStatus) func() {
 	}
 }
 
+// planned returns a plan for the repair of a thin pool with its ID.
+func planned(plan v1alpha1.RecoveryPlan) v1alpha1.RecoveryPlan {
+	plan.CreationTime = metav1.NewTime(now)
+	plan.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, "worker-1", "vg1", &plan)
+	return plan
+}
+
 func awaiting(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
 	return v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Plan: &plan}
 }
 
 var (
-	harmless = v1alpha1.RecoveryPlan{ID: "good", Repair: v1alpha1.RepairClearCheck}
-	losing   = v1alpha1.RecoveryPlan{ID: "bad1", LostVolumeCount: 1,
-		LostVolumes: []v1alpha1.RecoveryVolume{{Name: "a", Claim: "shop/data"}}}
-	losingMore = v1alpha1.RecoveryPlan{ID: "bad2", LostVolumeCount: 2}
+	harmless = planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairClearCheck})
+	losing   = planned(v1alpha1.RecoveryPlan{LostVolumeCount: 1,
+		LostVolumes: []v1alpha1.RecoveryVolume{{Name: "a", Claim: "shop/data"}}})
+	losingMore = planned(v1alpha1.RecoveryPlan{LostVolumeCount: 2})
 	succeeded  = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoverySucceeded, Message: "the pool was repaired"}
 	rejected   = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable, Message: "nothing to repair"}
 )
@@ -134,7 +141,7 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 		"x"}),
 		c.report(awaiting(harmless)),
 		func() {
-			if c.approvedPlan() != "good" {
+			if c.approvedPlan() != harmless.ID {
 				t.Error("the plan is not approved")
 			}
 			status := awaiting(harmless)
@@ -144,10 +151,10 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 	got := runWith(t, c, "y\nyes\n", steps, repair...)
 	prints(t, got, 0, "An LVMRecovery with the action RepairThinPool is created in the namespace storage",
 		"Create the LVMRecovery? [y/N]: ", "08:15:30 the node agent of worker-1 has not read the LVMRecovery yet",
-		"Preparing: waits for Pod x", "Plan good of LVMRecovery storage/worker-1-vg1-", "No volume is lost.",
-		"Approve the plan? [y/N]: ", "The plan good was approved.", "Running: repairs", "has ended: the pool was "+
+		"Preparing: waits for Pod x", "Plan "+harmless.ID+" of LVMRecovery storage/worker-1-vg1-", "No volume is lost.",
+		"Approve the plan? [y/N]: ", "The plan "+harmless.ID+" was approved.", "Running: repairs", "has ended: the pool was "+
 			"repaired")
-	want := v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", ApprovedPlan: "good",
+	want := v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", ApprovedPlan: harmless.ID,
 		Action: v1alpha1.RecoveryRepairThinPool}
 	r := c.recovery()
 	expect.Equal(t, "Spec.Action", r.Spec.Action, want.Action)
@@ -158,8 +165,8 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 }
 
 func TestYesAloneNeverApprovesALoss(t *testing.T) {
-	for _, plan := range []v1alpha1.RecoveryPlan{losing, losingMore, {ID: "x", Repair: v1alpha1.RepairRebuild},
-		{ID: "x", DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "a"}}}} {
+	for _, plan := range []v1alpha1.RecoveryPlan{losing, losingMore, planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild}),
+		planned(v1alpha1.RecoveryPlan{DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "a"}}})} {
 		c := newCluster(t, healthyObjects("storage")...)
 		got := runWith(t, c, "", []func(){c.report(awaiting(plan))}, append(repair, "--yes")...)
 		prints(t, got, exitNeedsApproval, "error: the plan is not approved:", "--yes --approve-plan "+plan.ID,
@@ -176,20 +183,20 @@ func TestTheSecondRunApprovesThePlanByItsID(t *testing.T) {
 	got := runWith(t, c, "", nil, append(repair, "--yes", "--approve-plan", "other")...)
 	prints(t, got, exitNeedsApproval, "exists already. Continuing with it.", "--approve-plan other is not the "+
 		"current plan")
-	got = runWith(t, c, "", []func(){c.report(succeeded)}, append(repair, "--yes", "--approve-plan", "bad1")...)
-	prints(t, got, 0, "exists already. Continuing with it.", "The plan bad1 was approved.", "has ended")
-	if c.approvedPlan() != "bad1" {
+	got = runWith(t, c, "", []func(){c.report(succeeded)}, append(repair, "--yes", "--approve-plan", losing.ID)...)
+	prints(t, got, 0, "exists already. Continuing with it.", "The plan "+losing.ID+" was approved.", "has ended")
+	if c.approvedPlan() != losing.ID {
 		t.Errorf("approved %q", c.approvedPlan())
 	}
 }
 
 func TestALossIsApprovedByTypingTheIDOfThePlan(t *testing.T) {
-	for answer, code := range map[string]int{"y": exitNeedsApproval, "bad2": exitNeedsApproval, "": exitNeedsApproval,
-		"bad1": 0} {
+	for answer, code := range map[string]int{"y": exitNeedsApproval, losingMore.ID: exitNeedsApproval,
+		"": exitNeedsApproval, losing.ID[:7]: exitNeedsApproval, losing.ID[:8]: 0, losing.ID: 0} {
 		c := newCluster(t, healthyObjects("storage")...)
 		got := runWith(t, c, "y\n"+answer+"\n", []func(){c.report(awaiting(losing)), c.report(succeeded)}, repair...)
-		prints(t, got, code, "Data can be lost: 1 volume is lost. To approve the plan, type its ID: ")
-		if (c.approvedPlan() == "bad1") != (code == 0) {
+		prints(t, got, code, "Data can be lost: 1 volume is lost. To approve the plan, type the first 8 digits of its ID: ")
+		if (c.approvedPlan() == losing.ID) != (code == 0) {
 			t.Errorf("%q: approved %q", answer, c.approvedPlan())
 		}
 	}
@@ -207,10 +214,10 @@ func TestAPlanThatChangesIsShownAndAskedForAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, healthyObjects("storage")...)
 			change(c)
-			got := runWith(t, c, "y\nbad1\nno\n", []func(){c.report(awaiting(losing))}, repair...)
+			got := runWith(t, c, "y\n"+losing.ID+"\nno\n", []func(){c.report(awaiting(losing))}, repair...)
 			prints(t, got, exitNeedsApproval, "The plan has changed in the meantime. Nothing was approved.",
-				"Plan bad2 of LVMRecovery", "2 volumes are LOST", "2 volumes are lost. To approve the plan, type its "+
-					"ID: ")
+				"Plan "+losingMore.ID+" of LVMRecovery", "2 volumes are LOST", "2 volumes are lost. To approve the plan, type the first 8 "+
+					"digits of its ID: ")
 			if c.approvedPlan() != "" {
 				t.Errorf("approved %q", c.approvedPlan())
 			}
@@ -233,9 +240,9 @@ func changeOnGet(c *cluster, n int, status v1alpha1.LVMRecoveryStatus) client.Cl
 func TestAPlanThatChangesAfterTheApprovalIsAskedForAgain(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", []func(){c.report(awaiting(losing)), c.report(awaiting(losingMore))},
-		append(repair, "--yes", "--approve-plan", "bad1")...)
-	prints(t, got, exitNeedsApproval, "The plan bad1 was approved.", "--approve-plan bad1 is not the current plan, "+
-		"which is bad2")
+		append(repair, "--yes", "--approve-plan", losing.ID)...)
+	prints(t, got, exitNeedsApproval, "The plan "+losing.ID+" was approved.", "--approve-plan "+losing.ID+" is not the current plan, "+
+		"which is "+losingMore.ID)
 }
 
 func TestWithoutATerminalNothingIsCreated(t *testing.T) {
@@ -297,7 +304,7 @@ func TestAnotherOpenRecoveryIsNamed(t *testing.T) {
 	c := newCluster(t, brokenObjects("storage")...)
 	got := runWith(t, c, "", nil, "trim", "--node", "worker-2", "--yes")
 	prints(t, got, exitError, "LVMRecovery storage/lost-disk (action RemoveLostDevices) of the device class vg1 on "+
-		"node worker-2 has not ended: the plan a1b2 awaits approval.", "kubectl -n storage delete lvmrecovery "+
+		"node worker-2 has not ended: the plan "+waitingRecovery("storage").Status.Plan.ID+" awaits approval.", "kubectl -n storage delete lvmrecovery "+
 		"lost-disk")
 	if c.writes != 0 {
 		t.Error("something was written")
@@ -350,8 +357,8 @@ func TestVolumesOfClaims(t *testing.T) {
 func TestWithoutWaitTheCommandEndsAfterTheApproval(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
 	got := runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes", "--wait=false")...)
-	prints(t, got, 0, "The plan good was approved.", "continues without this command")
-	if c.approvedPlan() != "good" {
+	prints(t, got, 0, "The plan "+harmless.ID+" was approved.", "continues without this command")
+	if c.approvedPlan() != harmless.ID {
 		t.Errorf("approved %q", c.approvedPlan())
 	}
 }
@@ -418,7 +425,7 @@ func TestThePatchApprovesOnlyThePlanThatWasShown(t *testing.T) {
 	recovery := waitingRecovery("storage")
 	recovery.UID = "uid-7"
 	want := []operation{{Op: "test", Path: "/metadata/uid", Value: types.UID("uid-7")},
-		{Op: "test", Path: "/status/plan/id", Value: "a1b2"}, {Op: "add", Path: "/spec/approvedPlan", Value: "a1b2"}}
+		{Op: "test", Path: "/status/plan/id", Value: recovery.Status.Plan.ID}, {Op: "add", Path: "/spec/approvedPlan", Value: recovery.Status.Plan.ID}}
 	for i, o := range approvalPatch(recovery) {
 		if o != want[i] {
 			t.Errorf("got %+v", o)

@@ -39,7 +39,7 @@ func TestEachActionHasAPreview(t *testing.T) {
 func plans() []*v1alpha1.LVMRecovery {
 	created := metav1.NewTime(now)
 	of := func(action v1alpha1.RecoveryAction, plan v1alpha1.RecoveryPlan) *v1alpha1.LVMRecovery {
-		plan.ID = "3f9c0a51b7d2"
+		plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", &plan)
 		return &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: "storage", Name: "worker-1-vg1-x"},
 			Spec:   v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1", Action: action},
 			Status: v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Plan: &plan}}
@@ -84,6 +84,16 @@ func TestPlansAsAPersonReadsThem(t *testing.T) {
 		all.WriteString(text)
 	}
 	golden(t, "plans", all.String())
+}
+
+// TestAForgedPlanIsNotShown: what is approved would be something else.
+func TestAForgedPlanIsNotShown(t *testing.T) {
+	for _, recovery := range plans() {
+		recovery.Status.Plan.VolumeGroupUUID += "x"
+		if text, err := planText(recovery); err == nil || !strings.Contains(err.Error(), "cannot be approved") {
+			t.Errorf("got %q, %v", text, err)
+		}
+	}
 }
 
 func TestWhichPlansCanLoseData(t *testing.T) {
@@ -177,13 +187,14 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 		}
 		open := request.object()
 		open.Name, open.Status = "mine", awaiting(harmless)
+		open.Status.Plan.ID = v1alpha1.PlanID(action, "worker-1", "vg1", open.Status.Plan)
 		if got := commandOf(open); got != "kubectl lvms "+want {
 			t.Errorf("%s: got %s", action, got)
 		}
 		c := newCluster(t, append(healthyObjects("storage"), open)...)
 		got := runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...)
-		prints(t, got, 0, "storage/mine exists already: the "+
-			"plan good awaits approval.", "path: /spec/approvedPlan")
+		prints(t, got, 0, "storage/mine exists already: the plan "+open.Status.Plan.ID+" awaits approval.",
+			"path: /spec/approvedPlan")
 	}
 	many := recoveryRequest{action: v1alpha1.RecoveryDeleteOrphans, at: at, volumes: strings.Split("abcdef", "")}.object()
 	if got := commandOf(many); got != "" {

@@ -19,8 +19,8 @@ damaged and kept, with their claims. Nothing is changed on the node before you a
 progress until the recovery has ended. If an LVMRecovery for the same has not ended, it continues with that one, so you
 can interrupt the command and run it again.
 
-If a plan can lose data, you approve it by typing its ID. --yes approves such a plan only together with --approve-plan
-and the ID of the plan: the first run prints the plan, and ends with the exit code 4.`
+If a plan can lose data, you approve it by typing the first digits of its ID. --yes approves such a plan only with
+--approve-plan and the ID of the plan: the first run prints the plan, and ends with the exit code 4.`
 
 // recoveryCommand describes a command that carries out one recovery.
 type recoveryCommand struct {

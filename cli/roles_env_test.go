@@ -120,7 +120,7 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	// It creates, approves and follows a recovery, and deletes one that does not help.
 	prints(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
 	startAgent(t, namespace, planOf(harmless))
-	prints(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "The plan good was approved.", "has ended")
+	prints(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "was approved.", "has ended")
 	prints(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout,
 		"was changed.")
 	prints(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")

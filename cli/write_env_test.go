@@ -57,7 +57,11 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 				if hasEnded(recovery) {
 					continue
 				}
-				recovery.Status = planned
+				recovery.Status = *planned.DeepCopy()
+				if plan := recovery.Status.Plan; plan != nil {
+					plan.ID = v1alpha1.PlanID(recovery.Spec.Action, recovery.Spec.NodeName,
+						recovery.Spec.DeviceClassName, plan)
+				}
 				if isApproved(recovery) {
 					recovery.Status.Phase, recovery.Status.Message = v1alpha1.RecoverySucceeded, "done"
 				}
@@ -89,15 +93,15 @@ func TestARecoveryOnARealAPIServer(t *testing.T) {
 	prints(t, command("repair --node worker-1 --yes --timeout 2s"), exitTimeout, "Check that the vg-manager Pod of "+
 		"the node")
 	startAgent(t, namespace, planOf(losing))
-	prints(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan bad1")
+	prints(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan "+losing.ID)
 	found := recoveriesIn(t, namespace)
 	if len(found) != 1 || found[0].Spec.ApprovedPlan != "" {
 		t.Fatalf("got %+v", found)
 	}
 	prints(t, command("trim --node worker-1 --yes"), exitError, "(action RepairThinPool) of the device class vg1 on "+
 		"node")
-	prints(t, command("repair --node worker-1 --yes --approve-plan bad1"), 0, "has ended: done")
-	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != "bad1" {
+	prints(t, command("repair --node worker-1 --yes --approve-plan "+losing.ID), 0, "has ended: done")
+	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != losing.ID {
 		t.Fatalf("got %+v", found)
 	}
 }

@@ -50,11 +50,13 @@ func newWorld(t *testing.T, name string, volumes ...v1alpha1.RecoveryVolume) *wo
 	w.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	w.recovery = &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
 		Spec: v1alpha1.LVMRecoverySpec{NodeName: w.node(), DeviceClassName: "vg1",
-			Action: v1alpha1.RecoveryImportVolumes, ApprovedPlan: "p1"}}
+			Action: v1alpha1.RecoveryImportVolumes}}
+	plan := &v1alpha1.RecoveryPlan{VolumeGroupUUID: "uuid-1", Devices: []v1alpha1.RecoveryDevice{},
+		CreationTime: metav1.Now(), ImportedVolumes: volumes}
+	plan.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, w.node(), "vg1", plan)
+	w.recovery.Spec.ApprovedPlan = plan.ID
 	w.create(w.recovery)
-	w.recovery.Status = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryRunning, Plan: &v1alpha1.RecoveryPlan{
-		ID: "p1", VolumeGroupUUID: "uuid-1", Devices: []v1alpha1.RecoveryDevice{}, CreationTime: metav1.Now(),
-		ImportedVolumes: volumes}}
+	w.recovery.Status = v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryRunning, Plan: plan}
 	w.must(w.api.Status().Update(t.Context(), w.recovery))
 	w.restart()
 	return w
@@ -317,6 +319,39 @@ func TestNothingIsImportedWithoutApproval(t *testing.T) {
 			w.must(w.reconcile())
 			if writes := w.spy.Writes(); len(writes) > 0 {
 				t.Error(writes)
+			}
+		})
+	}
+}
+
+// TestAForgedPlanIsNotExecuted: its content was changed after the approval, with the ID that was approved. Each field that
+// decides what is done is tried.
+func TestAForgedPlanIsNotExecuted(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.RecoveryPlan){
+		"name":  func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].Name = "of-others" },
+		"size":  func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].Size = 1 << 40 },
+		"pv":    func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].PersistentVolume = "pvc-1" },
+		"claim": func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].Claim = "shop/data" },
+		"from":  func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].FromNode = "b" },
+		"fs":    func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].FSType = "ext4" },
+		"group": func(p *v1alpha1.RecoveryPlan) { p.VolumeGroupUUID = "x" },
+		"more": func(p *v1alpha1.RecoveryPlan) {
+			p.ImportedVolumes = append(p.ImportedVolumes, volume("forged", "b", "xfs"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "forged-"+name, volume("forged-"+name, "fs", "xfs"))
+			edit(w.recovery.Status.Plan)
+			w.must(w.api.Status().Update(t.Context(), w.recovery))
+			for range 2 {
+				w.must(w.reconcile())
+			}
+			if writes := w.spy.Writes(); !slices.Equal(writes, []string{"patch status LVMRecovery " + w.name}) {
+				t.Errorf("got %v", writes)
+			}
+			if c := w.condition(); c.Reason != v1alpha1.ReasonObjectsBlocked ||
+				!strings.Contains(c.Message, "is not the one that was approved") {
+				t.Errorf("got the condition %+v", c)
 			}
 		})
 	}

@@ -91,7 +91,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !isDue(recovery) {
 		return reconcile.Result{}, nil
 	}
-	r, err := c.importAll(ctx, recovery)
+	r := forged
+	var err error
+	if recovery.HasApprovedPlan() {
+		r, err = c.importAll(ctx, recovery)
+	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -114,6 +118,11 @@ func isDue(r *v1alpha1.LVMRecovery) bool {
 	return r.Spec.Action == v1alpha1.RecoveryImportVolumes && r.DeletionTimestamp.IsZero() && !ended &&
 		r.Status.Phase == v1alpha1.RecoveryRunning && r.Status.Plan != nil && r.Spec.ApprovedPlan == r.Status.Plan.ID
 }
+
+// forged is a plan with the approved ID and another content than the one that was approved.
+var forged = result{blocked: 1, messages: []string{"the plan in the status is not the one that was approved, although " +
+	"it has its ID: nothing of it is done; look at the node agent that wrote it, delete this LVMRecovery, and create " +
+	"another one"}}
 
 // result counts the volumes of a plan by their state. messages says why volumes are blocked or what they wait for, at
 // most maxMessages.

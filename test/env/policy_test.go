@@ -62,7 +62,9 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	recovery := newRecovery("n1")
-	for _, object := range []client.Object{lv, imported, apart, grouped, moved, node, status, group, recovery} {
+	succeeded := newRecovery("n1")
+	succeeded.Name = "succeeded"
+	for _, object := range []client.Object{lv, imported, apart, grouped, moved, node, status, group, recovery, succeeded} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +74,10 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			_ = server.Client.Update(context.Background(), object)
 			_ = server.Client.Delete(context.Background(), object)
 		})
+	}
+	succeeded.Status.Phase = lvmv1alpha1.RecoverySucceeded
+	if err := server.Client.Status().Update(ctx, succeeded); err != nil {
+		t.Fatal(err)
 	}
 	patch := func(object client.Object, body string, status bool) func(c client.Client) error {
 		return func(c client.Client) error {
@@ -156,6 +162,9 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"node of a LogicalVolume": patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
 		"finalizer of a volume group": patch(group,
 			`{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
+		"a recovery that has succeeded runs again": patch(succeeded, `{"status":{"phase":"Running"}}`, true),
+		"condition of the operator on a recovery": patch(recovery, `{"status":{"conditions":[{"type":"ObjectsCreated",`+
+			`"status":"False","reason":"x","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, true),
 		"approval of a recovery":   patch(recovery, `{"spec":{"approvedPlan":"a"}}`, false),
 		"spec of a volume group":   patch(group, `{"spec":{"default":true}}`, false),
 		"labels of a volume group": patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),

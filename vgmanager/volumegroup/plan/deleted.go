@@ -69,7 +69,7 @@ func NewMetadataPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: uuid, Name: unassigned(s, uuid).Name,
 			DeviceID: beforeOf(s, uuid).DeviceID})
 	}
-	p.ID = planID(v1alpha1.RecoveryRestoreMetadata, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
 	countVolumes(p, s.Archive.Metadata, objects)
 	return p, ""
 }

@@ -358,7 +358,7 @@ func newCheckPlan(w Desired, s NodeState, vg *lvm.VG, targets []*lvm.LV,
 		v.Claim, v.FSType, v.Finding = claimOf(targets[i]), result.Kind, result.Finding
 	}
 	p.KeptVolumeCount = int32(countKept(vg, nil))
-	p.ID = planID(v1alpha1.RecoveryCheckFileSystems, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryCheckFileSystems, w.Node, w.Name, p)
 	return p, ""
 }
 

@@ -80,7 +80,7 @@ func newSpacePlan(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool,
 		MountedVolumes: mounted[:min(len(mounted), v1alpha1.MaxLostVolumes)], MountedVolumeCount: int32(len(mounted))}
 	p.ThinPools[0].AllocatedBytes = int64(allocated(&pool.LV))
 	// The ID does not depend on the mounted volumes: Pods come and go, and no volume is lost.
-	p.ID = planID(v1alpha1.RecoveryFreePoolSpace, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryFreePoolSpace, w.Node, w.Name, p)
 	return p, ""
 }
 

@@ -70,7 +70,7 @@ func NewImportPlan(w Desired, s NodeState, created metav1.Time) (p *v1alpha1.Rec
 	}
 	p.ImportedVolumes = p.ImportedVolumes[:min(len(p.ImportedVolumes), v1alpha1.MaxLostVolumes)]
 	p.KeptVolumeCount = int32(countKept(vg, nil))
-	p.ID = planID(v1alpha1.RecoveryImportVolumes, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryImportVolumes, w.Node, w.Name, p)
 	return p, ""
 }
 

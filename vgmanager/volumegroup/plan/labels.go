@@ -182,7 +182,7 @@ func NewLabelPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	if vg != nil {
 		p.VolumeGroupUUID, p.KeptVolumeCount = vg.UUID, int32(len(vg.LVs))
 	}
-	p.ID = planID(v1alpha1.RecoveryRestoreLabels, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreLabels, w.Node, w.Name, p)
 	if vg != nil {
 		return p, ""
 	}

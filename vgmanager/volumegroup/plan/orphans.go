@@ -43,7 +43,7 @@ func NewOrphanPlan(w Desired, s NodeState, created metav1.Time) (p *v1alpha1.Rec
 	}
 	p.LostVolumeCount = int32(len(p.LostVolumes))
 	p.KeptVolumeCount = int32(countKept(vg, p.LostVolumes))
-	p.ID = planID(v1alpha1.RecoveryDeleteOrphans, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryDeleteOrphans, w.Node, w.Name, p)
 	return p, ""
 }
 

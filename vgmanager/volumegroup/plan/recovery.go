@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -132,7 +130,7 @@ func NewRecoveryPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	slices.SortFunc(p.Devices, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(p.LostVolumes, func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) })
 	p.LostVolumeCount = int32(len(p.LostVolumes))
-	p.ID = planID(v1alpha1.RecoveryRemoveLostDevices, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRemoveLostDevices, w.Node, w.Name, p)
 	if inPools := len(p.ThinPools) > 0; len(p.LostVolumes) > v1alpha1.MaxLostVolumes && !inPools {
 		return nil, fmt.Sprintf("volume group %s on node %s has lost %d volumes, and a plan can have only %d: delete "+
 			"claims of lost volumes", w.Name, w.Node, len(p.LostVolumes), v1alpha1.MaxLostVolumes)
@@ -203,35 +201,6 @@ func recoveryVolumes(lvs []*lvm.LV, objects []v1alpha1.RecoveryVolume) []v1alpha
 		list = append(list, volume)
 	}
 	return list
-}
-
-// planID identifies the loss of a plan and the plan's creation, independent of claims and of the order. An approval is
-// for one plan: if a device was attached in the meantime, its volumes may have new data.
-func planID(action v1alpha1.RecoveryAction, w Desired, p *v1alpha1.RecoveryPlan) string {
-	hash := sha256.New()
-	add := func(values ...string) {
-		_, _ = fmt.Fprintf(hash, "%q\n", values)
-	}
-	add(string(action), string(p.Repair), p.MetadataSource, w.Node, w.Name, p.VolumeGroupUUID,
-		fmt.Sprint(p.CreationTime.Unix()))
-	for _, d := range p.Devices {
-		add("device", d.UUID)
-	}
-	for _, list := range [][]v1alpha1.RecoveryVolume{p.ThinPools, p.LostVolumes} {
-		for _, v := range list {
-			add("volume", v.Name, v.UUID)
-		}
-	}
-	for _, v := range p.ImportedVolumes {
-		add("imported", v.UUID, v.PersistentVolume, v.Claim, v.FromNode, v.FSType)
-	}
-	for _, v := range p.DamagedVolumes {
-		add("damaged", v.UUID, fmt.Sprint(v.LostBytes))
-	}
-	for _, v := range p.CheckedVolumes {
-		add("checked", v.UUID, v.FSType, v.Finding)
-	}
-	return hex.EncodeToString(hash.Sum(nil))[:12]
 }
 
 // recoveryStep is the next step of an approved recovery.

@@ -95,7 +95,7 @@ func NewRepairPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 		Repair: v1alpha1.RepairExtend, ThinPools: recoveryVolumes([]*lvm.LV{&pool.LV}, nil)}
 	if isOnlyFull(pool) {
 		p.KeptVolumeCount = int32(len(pool.Volumes))
-		p.ID = planID(v1alpha1.RecoveryRepairThinPool, w, p)
+		p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, w.Node, w.Name, p)
 		return p, "", false
 	}
 	if waiting := readiness(s, vg, pool); waiting != "" {
@@ -115,7 +115,7 @@ func NewRepairPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 		return nil, fmt.Sprintf("%s has lost %d volumes, %d are damaged, and a plan can have only %d of each", name,
 			len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
-	p.ID = planID(v1alpha1.RecoveryRepairThinPool, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRepairThinPool, w.Node, w.Name, p)
 	return p, "", false
 }
 

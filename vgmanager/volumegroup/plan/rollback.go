@@ -217,7 +217,7 @@ func NewRollbackPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 			where, len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
 	}
 	// The source can move from LVM's backup to its archive meanwhile, and stays the same metadata.
-	p.ID = planID(v1alpha1.RecoveryRestoreMetadata, w, p)
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
 	p.MetadataSource = describe(r.Earlier)
 	addNowhere(p, r, objects)
 	return p, "", false

@@ -19,10 +19,11 @@ const recovery: LVMRecovery = {
 
 it('approves the plan that it was given, and lets the API server compare it', async () => {
   answer(200, recovery);
-  expect(await approveRecovery(recovery, 'shown')).toEqual({ kind: 'accepted', recovery });
+  const shown = { id: 'shown', creationTime: '', devices: [], lostVolumeCount: 0, keptVolumeCount: 0 };
+  expect(await approveRecovery(recovery, shown)).toEqual({ kind: 'accepted', recovery });
   expect(calls).toEqual([{
     url: expect.stringMatching(/namespaces\/ns\/lvmrecoveries\/r\?.*fieldValidation=Strict/), method: 'PATCH', type: 'application/json-patch+json',
-    body: [{ op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan/id', value: 'shown' }, { op: 'add', path: '/spec/approvedPlan', value: 'shown' }],
+    body: [{ op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan', value: shown }, { op: 'add', path: '/spec/approvedPlan', value: 'shown' }],
   }]);
 });
 it('creates one, with a name from the API server', async () => {

@@ -1,6 +1,6 @@
 // Creates, approves and deletes recoveries.
 import { consoleFetch } from '@openshift-console/dynamic-plugin-sdk';
-import { GROUP, recoveryModel, VERSION, type LVMRecovery } from '../api/types';
+import { GROUP, recoveryModel, VERSION, type LVMRecovery, type RecoveryPlan } from '../api/types';
 import { approvalPatch } from '../model/recovery';
 import { refusal, type Outcome } from './submit';
 
@@ -21,8 +21,8 @@ async function ask(url: string, method: string, body: unknown, type = 'applicati
 
 export const createRecovery = (recovery: LVMRecovery): Promise<RecoveryOutcome> => ask(`${folder(recovery.metadata.namespace ?? '')}?${strict}`, 'POST', recovery);
 
-/** Approves the plan with this ID and no other: if the recovery has another plan by then, the API server refuses the patch. */
-export const approveRecovery = (recovery: LVMRecovery, plan: string): Promise<RecoveryOutcome> =>
+/** Approves this plan and no other: if any part of it has changed by then, the API server refuses the patch. */
+export const approveRecovery = (recovery: LVMRecovery, plan: RecoveryPlan): Promise<RecoveryOutcome> =>
   ask(`${address(recovery)}?${strict}`, 'PATCH', approvalPatch(recovery, plan), 'application/json-patch+json');
 
 /** Deletes this recovery, and not another one of the same name. */

@@ -141,8 +141,8 @@ describe('approval', () => {
     ['no longer applies', recovery({ phase: 'NotApplicable' }), 'ended'],
   ])('what is shown is compared with what is there: %s', (_, now, want) => expect(obstacleOf(plan(), 'u1', now)).toBe(want));
   it('is a patch that holds for this object and this plan only', () =>
-    expect(approvalPatch(recovery({ plan: plan({ id: 'newer' }) }), 'p1')).toEqual([
-      { op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan/id', value: 'p1' }, { op: 'add', path: '/spec/approvedPlan', value: 'p1' },
+    expect(approvalPatch(recovery({ plan: plan({ id: 'newer' }) }), plan())).toEqual([
+      { op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan', value: plan() }, { op: 'add', path: '/spec/approvedPlan', value: 'p1' },
     ]));
 });
 

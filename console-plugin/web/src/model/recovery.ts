@@ -193,10 +193,10 @@ export function obstacleOf(shown: RecoveryPlan, uid: string | undefined, now: LV
  * The approval of one plan. The API server applies it only while this object has this plan: what was not shown is not approved, even if the agent
  * writes a new plan at the same moment.
  */
-export const approvalPatch = ({ metadata }: LVMRecovery, plan: string) => [
+export const approvalPatch = ({ metadata }: LVMRecovery, plan: RecoveryPlan) => [
   { op: 'test', path: '/metadata/uid', value: metadata.uid },
-  { op: 'test', path: '/status/plan/id', value: plan },
-  { op: 'add', path: '/spec/approvedPlan', value: plan },
+  { op: 'test', path: '/status/plan', value: plan },
+  { op: 'add', path: '/spec/approvedPlan', value: plan.id },
 ];
 
 /** What is asked for in the form. */

@@ -41,7 +41,7 @@ export function ApproveDialog({ opened, recovery, close }: Props) {
     setWhy(undefined);
     setOutcome(undefined);
     setSending(true);
-    const result = await approveRecovery(opened, shown.id);
+    const result = await approveRecovery(opened, shown);
     setSending(false);
     if (result.kind === 'accepted') close();
     else setOutcome(isOutdated(result) ? { ...result, message: t('The recovery no longer has plan {{id}}.', { id: shown.id }) } : result);

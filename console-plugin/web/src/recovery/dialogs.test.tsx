@@ -58,7 +58,7 @@ describe('approval', () => {
     expect(has('no-loss')).not.toBeNull();
     await press('apply');
     await waitFor(() => expect(close).toHaveBeenCalledOnce());
-    expect(sent.map((s) => s.body)).toEqual([[{ op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan/id', value: 'p1' }, { op: 'add', path: '/spec/approvedPlan', value: 'p1' }]]);
+    expect(sent.map((s) => s.body)).toEqual([[{ op: 'test', path: '/metadata/uid', value: 'u1' }, { op: 'test', path: '/status/plan', value: plan() }, { op: 'add', path: '/spec/approvedPlan', value: 'p1' }]]);
   });
   it('lists what is lost by claim, and sends nothing until that is confirmed', async () => {
     const { close } = show(recovery(losing('p1')));

@@ -1,0 +1,54 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// planIDLength is the length of the ID of a plan in hexadecimal digits: 128 bits of a SHA-256, so that nobody finds
+// another plan with the ID of an approved one.
+const planIDLength = 32
+
+// PlanID returns the ID of a plan for a device class on a node: a hash of all that is done with an approval, and of the
+// time of the plan's creation. It does not depend on the claims of volumes that are lost, because these are for
+// information only. The node agent sets it, and whoever acts on an approved plan of an LVMRecovery checks it: the status
+// of an object can be written by more than its approval can.
+func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
+	hash := sha256.New()
+	add := func(values ...string) {
+		_, _ = fmt.Fprintf(hash, "%q\n", values)
+	}
+	add(string(action), string(p.Repair), p.MetadataSource, node, class, p.VolumeGroupUUID,
+		fmt.Sprint(p.CreationTime.Unix()))
+	for _, d := range p.Devices {
+		add("device", d.UUID)
+	}
+	for _, list := range [][]RecoveryVolume{p.ThinPools, p.LostVolumes} {
+		for _, v := range list {
+			add("volume", v.Name, v.UUID)
+		}
+	}
+	for _, v := range p.ImportedVolumes {
+		add("imported", v.Name, v.UUID, fmt.Sprint(v.Size), v.PersistentVolume, v.Claim, v.FromNode, v.FSType)
+	}
+	for _, v := range p.DamagedVolumes {
+		add("damaged", v.UUID, fmt.Sprint(v.LostBytes))
+	}
+	for _, v := range p.CheckedVolumes {
+		add("checked", v.UUID, v.FSType, v.Finding)
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:planIDLength]
+}
+
+// HasApprovedPlan reports whether the plan in the status is the one that was approved: it has the ID in the spec, and
+// this is the ID of its content.
+func (r *LVMRecovery) HasApprovedPlan() bool {
+	return r.Status.Plan != nil && r.Spec.ApprovedPlan == r.Status.Plan.ID && r.HasGenuinePlan()
+}
+
+// HasGenuinePlan reports whether the ID of the plan in the status is that of its content.
+func (r *LVMRecovery) HasGenuinePlan() bool {
+	p := r.Status.Plan
+	return p != nil && p.ID == PlanID(r.Spec.Action, r.Spec.NodeName, r.Spec.DeviceClassName, p)
+}
