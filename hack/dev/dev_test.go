@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,6 +130,31 @@ func TestItemsThatDoNotFitAreNotStarted(t *testing.T) {
 	}
 }
 
+// An item that runs when this program is stopped has no result.
+func TestAnItemIsStoppedWithTheProgram(t *testing.T) {
+	r := newTestRunner(t)
+	started := filepath.Join(t.TempDir(), "started")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(started); err == nil {
+				cancel()
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	r.all(ctx, []lane.Item{shell("slow", "touch "+started+"; sleep 600 & wait")})
+	if len(r.ended) != 1 || !r.ended[0].noResult {
+		t.Fatalf("got %+v", r.ended)
+	}
+	if err := r.verdict(ctx, "all"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if results, err := lane.ReadResults(r.record.path); err != nil || len(results) != 0 {
+		t.Errorf("recorded %v, %v", results, err)
+	}
+}
+
 // An item that runs at the deadline is stopped with all its processes. It is neither passed nor failed.
 func TestAnItemIsStoppedAtTheDeadline(t *testing.T) {
 	r := newTestRunner(t)
@@ -139,7 +165,7 @@ func TestAnItemIsStoppedAtTheDeadline(t *testing.T) {
 	defer cancel()
 	r.deadline = time.Now().Add(time.Second)
 	r.all(ctx, []lane.Item{i})
-	if len(r.ended) != 1 || !r.ended[0].noTime {
+	if len(r.ended) != 1 || !r.ended[0].noResult {
 		t.Fatalf("got %+v", r.ended)
 	}
 	if err := r.verdict(ctx, "all"); err != nil {

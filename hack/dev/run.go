@@ -31,17 +31,18 @@ const (
 
 // outcome is how an item ended.
 type outcome struct {
-	item   lane.Item
-	took   time.Duration
-	err    error
-	noTime bool // stopped at the deadline
-	log    string
+	item lane.Item
+	took time.Duration
+	err  error
+	// noResult is set if the item was stopped: at the deadline, or with this program.
+	noResult bool
+	log      string
 }
 
 func (o outcome) word() string {
 	switch {
-	case o.noTime:
-		return "stopped at the deadline"
+	case o.noResult:
+		return "stopped"
 	case o.err != nil:
 		return "FAIL"
 	default:
@@ -133,14 +134,14 @@ func (r *runner) all(ctx context.Context, items []lane.Item) []lane.Item {
 func (r *runner) elapsed() string { return clock(time.Since(r.begin)) }
 
 func (r *runner) failed() bool {
-	return slices.ContainsFunc(r.ended, func(o outcome) bool { return o.err != nil && !o.noTime })
+	return slices.ContainsFunc(r.ended, func(o outcome) bool { return o.err != nil && !o.noResult })
 }
 
 // end prints and records how an item ended.
 func (r *runner) end(o outcome) {
 	r.ended = append(r.ended, o)
 	fmt.Printf("%s  %s %s (%s)\n", r.elapsed(), o.word(), o.item.Name, clock(o.took))
-	if o.noTime {
+	if o.noResult {
 		return
 	}
 	if o.err != nil {
@@ -172,7 +173,7 @@ func (r *runner) one(ctx context.Context, i lane.Item) outcome {
 	}
 	err = r.buildAndRun(limited, i, file)
 	o.took = time.Since(begin)
-	o.noTime = err != nil && !r.deadline.IsZero() && time.Now().After(r.deadline)
+	o.noResult = err != nil && (ctx.Err() != nil || !r.deadline.IsZero() && time.Now().After(r.deadline))
 	if err != nil && o.took > limit {
 		err = fmt.Errorf("it did not end in %s and was stopped: %w", clock(limit), err)
 	}
@@ -236,7 +237,7 @@ func (r *runner) table(title string) {
 func (r *runner) verdict(ctx context.Context, target string) error {
 	var failed []string
 	for _, o := range r.ended {
-		if o.err != nil && !o.noTime {
+		if o.err != nil && !o.noResult {
 			failed = append(failed, o.item.Name)
 		}
 	}
