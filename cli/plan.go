@@ -69,9 +69,10 @@ var deviceEffects = map[v1alpha1.RecoveryAction]string{
 // planText returns the plan of a recovery as a person reads it.
 func planText(r *v1alpha1.LVMRecovery) (string, error) {
 	if !r.HasGenuinePlan() {
-		return "", fmt.Errorf("%s cannot be approved: its plan %s has another content than its ID says. The node agent of "+
-			"%s wrote it: check that this command has the version of the operator, and if it has, who can use the token of "+
-			"this agent. Then delete the LVMRecovery, and create it again", recoveryName(r), r.Status.Plan.ID, r.Spec.NodeName)
+		return "", fmt.Errorf("%s cannot be approved: its plan %s has another content than its ID says. The node "+
+			"agent of %s wrote it: check that this command has the version of the operator, and if it has, who can "+
+			"use the token of this agent. Then delete the LVMRecovery, and create it again", recoveryName(r),
+			r.Status.Plan.ID, r.Spec.NodeName)
 	}
 	var text strings.Builder
 	plan := r.Status.Plan

@@ -165,7 +165,8 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 }
 
 func TestYesAloneNeverApprovesALoss(t *testing.T) {
-	for _, plan := range []v1alpha1.RecoveryPlan{losing, losingMore, planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild}),
+	for _, plan := range []v1alpha1.RecoveryPlan{losing, losingMore,
+		planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild}),
 		planned(v1alpha1.RecoveryPlan{DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "a"}}})} {
 		c := newCluster(t, healthyObjects("storage")...)
 		got := runWith(t, c, "", []func(){c.report(awaiting(plan))}, append(repair, "--yes")...)

@@ -12,8 +12,8 @@ const planIDLength = 32
 
 // PlanID returns the ID of a plan for a device class on a node: a hash of all that is done with an approval, and of the
 // time of the plan's creation. It does not depend on the claims of volumes that are lost, because these are for
-// information only. The node agent sets it, and whoever acts on an approved plan of an LVMRecovery checks it: the status
-// of an object can be written by more than its approval can.
+// information only. The node agent sets it, and whoever acts on an approved plan of an LVMRecovery checks it: the
+// status of an object can be written by more than its approval can.
 func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
 	hash := sha256.New()
 	add := func(values ...string) {

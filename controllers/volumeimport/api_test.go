@@ -324,8 +324,8 @@ func TestNothingIsImportedWithoutApproval(t *testing.T) {
 	}
 }
 
-// TestAForgedPlanIsNotExecuted: its content was changed after the approval, with the ID that was approved. Each field that
-// decides what is done is tried.
+// TestAForgedPlanIsNotExecuted: its content was changed after the approval, with the ID that was approved. Each field
+// that decides what is done is tried.
 func TestAForgedPlanIsNotExecuted(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.RecoveryPlan){
 		"name":  func(p *v1alpha1.RecoveryPlan) { p.ImportedVolumes[0].Name = "of-others" },

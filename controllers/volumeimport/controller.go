@@ -120,9 +120,9 @@ func isDue(r *v1alpha1.LVMRecovery) bool {
 }
 
 // forged is a plan with the approved ID and another content than the one that was approved.
-var forged = result{blocked: 1, messages: []string{"the plan in the status is not the one that was approved, although " +
-	"it has its ID: nothing of it is done; look at the node agent that wrote it, delete this LVMRecovery, and create " +
-	"another one"}}
+var forged = result{blocked: 1, messages: []string{"the plan in the status is not the one that was approved, " +
+	"although it has its ID: nothing of it is done; look at the node agent that wrote it, delete this LVMRecovery, " +
+	"and create another one"}}
 
 // result counts the volumes of a plan by their state. messages says why volumes are blocked or what they wait for, at
 // most maxMessages.

@@ -355,11 +355,6 @@ func TestAVolumeThatChangesIsNotDeleted(t *testing.T) {
 	}
 }
 
-func isA[T any](object any) bool {
-	_, is := object.(T)
-	return is
-}
-
 // TestAFailedReadDeletesNothing: nothing is written, whatever cannot be read.
 func TestAFailedReadDeletesNothing(t *testing.T) {
 	w := newReleasedWorld(t, "released-unread", true)

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,11 +18,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 )
-
-func isContents(list any) bool {
-	l, is := list.(*unstructured.UnstructuredList)
-	return is && l.GetKind() == contentKind+"List"
-}
 
 // snapshotWorld has a snapshot of the earlier driver whose VolumeSnapshot was deleted.
 type snapshotWorld struct {

@@ -155,17 +155,15 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 
 // Each chapter is selected by its label, and then runs on a cluster of its own.
 var _ = Describe("LVM Storage with device classes", Ordered, func() {
-	var before []string // every object of the cluster before the installation of the operator
-
 	BeforeAll(func(ctx SpecContext) {
-		before = objects(ctx)
+		before := objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 		cluster.Configure(ctx, withDisks(classes))
-	}, NodeTimeout(16*time.Minute))
-
-	AfterAll(func(ctx SpecContext) {
-		cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
-		uninstall(ctx, before)
+		// An AfterAll would run before what the last story cleans up.
+		DeferCleanup(func(ctx SpecContext) {
+			cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+			uninstall(ctx, before)
+		}, NodeTimeout(16*time.Minute))
 	}, NodeTimeout(16*time.Minute))
 
 	Describe("Volumes", Label("volumes"), func() {

@@ -64,7 +64,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	recovery := newRecovery("n1")
 	succeeded := newRecovery("n1")
 	succeeded.Name = "succeeded"
-	for _, object := range []client.Object{lv, imported, apart, grouped, moved, node, status, group, recovery, succeeded} {
+	for _, object := range []client.Object{lv, imported, apart, grouped, moved, node, status, group, recovery,
+		succeeded} {
 		if err := server.Client.Create(ctx, object); err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ var errRead = errors.New("no answer")
 
 // FailEachRead runs an operation again and again. Each time, another one of the reads before its first write fails: the
 // operation must return this error, and write nothing. There must be at least a number of reads. Nothing is ever
-// written, so each run begins with the same objects. Reads of other objects do not fail: they are for other work that the
-// operation does too.
+// written, so each run begins with the same objects. Reads of other objects do not fail: they are for other work that
+// the operation does too.
 func (s *Spy) FailEachRead(t *testing.T, least int, operation func() error, others ...any) {
 	t.Helper()
 	defer func() { s.Fail = nil }()

@@ -57,8 +57,8 @@ func withStatus() []client.Object {
 		&corev1.Pod{}, &corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}, &corev1.Namespace{}}
 }
 
-// Builder returns a builder of a fake client for all kinds of the product. The client keeps no managed fields, which take
-// most of the time of a fake client, and so it has no server-side apply.
+// Builder returns a builder of a fake client for all kinds of the product. The client keeps no managed fields, which
+// take most of the time of a fake client, and so it has no server-side apply.
 func Builder() *fake.ClientBuilder {
 	objects := clienttesting.NewObjectTracker(scheme(), serializer.NewCodecFactory(scheme()).UniversalDecoder())
 	return fake.NewClientBuilder().WithScheme(scheme()).WithObjectTracker(objects).
@@ -68,8 +68,8 @@ func Builder() *fake.ClientBuilder {
 // New returns a client of a new API server with some namespaces.
 func New(namespaces ...string) client.WithWatch {
 	s := &server{}
-	c := interceptor.NewClient(Builder().Build(), interceptor.Funcs{Create: s.create, Update: s.update, Delete: s.delete,
-		List: list})
+	c := interceptor.NewClient(Builder().Build(), interceptor.Funcs{Create: s.create, Update: s.update,
+		Delete: s.delete, List: list})
 	for _, name := range namespaces {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		if err := c.Create(context.Background(), namespace); err != nil {

@@ -816,8 +816,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSumsOfSizes of LogicalVolumes that somebody else has created: one of a negative size takes no capacity, and one of
-// 8Ei takes that of its node only.
+// TestSumsOfSizes of LogicalVolumes that somebody else has created: one of a negative size takes no capacity, and one
+// of 8Ei takes that of its node only.
 func TestSumsOfSizes(t *testing.T) {
 	volume := func(node string, size int64) topolvmv1.LogicalVolume {
 		return topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "ssd",

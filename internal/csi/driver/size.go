@@ -19,8 +19,8 @@ const (
 	sector = 4096
 	// minimumBlock is the minimum size of a block volume.
 	minimumBlock = 8 * mebi
-	// maximum is the maximum size of a volume. Sizes are int64 in CSI, and rounding or adding a header to one of at most
-	// this size does not overflow. A claim can request up to 8Ei.
+	// maximum is the maximum size of a volume. Sizes are int64 in CSI, and rounding or adding a header to one of at
+	// most this size does not overflow. A claim can request up to 8Ei.
 	maximum = int64(1) << 62
 	// headerSize is the size of the LUKS header of an encrypted volume: the default of cryptsetup.
 	headerSize = 16 * mebi
@@ -75,7 +75,8 @@ func add(sum, size int64) int64 {
 	return sum + size
 }
 
-// bounds returns the limits of a request in bytes; 0 for none. It returns OutOfRange for a size that no volume can have.
+// bounds returns the limits of a request in bytes; 0 for none. It returns OutOfRange for a size that no volume can
+// have.
 func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	required = r.GetRequiredBytes()
 	limit = r.GetLimitBytes()

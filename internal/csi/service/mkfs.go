@@ -55,8 +55,8 @@ func list(settings map[string]string) mkfsOption {
 
 // mkfsOptions are the options that a StorageClass may have, by file system: those of the layout of the file system.
 // Options that name another device, a file or a directory are not among them, because mkfs has the rights of the node
-// agent: -d of mke2fs copies a directory of the node into the volume, and -l logdev= of mkfs.xfs overwrites a device. Nor
-// is -e panic, with which a defect of the volume stops the node (mke2fs(8), mkfs.xfs(8)).
+// agent: -d of mke2fs copies a directory of the node into the volume, and -l logdev= of mkfs.xfs overwrites a device.
+// Nor is -e panic, with which a defect of the volume stops the node (mke2fs(8), mkfs.xfs(8)).
 var mkfsOptions = map[string]map[string]mkfsOption{
 	"ext4": {
 		"-b": one(number, "a number"), "-C": one(number, "a number"), "-g": one(number, "a number"),
@@ -92,8 +92,8 @@ var mkfsOptions = map[string]map[string]mkfsOption{
 	},
 }
 
-// MkfsOptions splits the parameter of a StorageClass into options for a file system. No shell interprets them, so quotes
-// have no special meaning. It returns InvalidArgument for an option or a value that is not in mkfsOptions.
+// MkfsOptions splits the parameter of a StorageClass into options for a file system. No shell interprets them, so
+// quotes have no special meaning. It returns InvalidArgument for an option or a value that is not in mkfsOptions.
 func MkfsOptions(fileSystem, parameter string) ([]string, error) {
 	words := strings.Fields(parameter)
 	if len(words) > maxMkfsOptions {
@@ -105,8 +105,8 @@ func MkfsOptions(fileSystem, parameter string) ([]string, error) {
 		name := word[:min(2, len(word))]
 		option, known := allowed[name]
 		if !known {
-			return nil, mkfsError("%q, which is not an option of mkfs.%s that can be set: these are %s", word, fileSystem,
-				strings.Join(slices.Sorted(maps.Keys(allowed)), ", "))
+			return nil, mkfsError("%q, which is not an option of mkfs.%s that can be set: these are %s", word,
+				fileSystem, strings.Join(slices.Sorted(maps.Keys(allowed)), ", "))
 		}
 		value := word[len(name):]
 		if option.value == nil {

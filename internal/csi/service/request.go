@@ -45,9 +45,9 @@ func checkMountOptions(flags []string) error {
 			name, _, _ := strings.Cut(option, "=")
 			if slices.Contains(refusedMountOptions, name) || slices.Contains(refusedMountOptions, option) ||
 				strings.HasPrefix(strings.ToLower(name), "x-mount.") || strings.Contains(option, "/") {
-				return status.Errorf(codes.InvalidArgument, "mount option %q is not allowed: options that name a device or "+
-					"a file, mount something else or stop the node are refused; remove it from the StorageClass, and from "+
-					"the PersistentVolume if it exists", option)
+				return status.Errorf(codes.InvalidArgument, "mount option %q is not allowed: options that name a "+
+					"device or a file, mount something else or stop the node are refused; remove it from the "+
+					"StorageClass, and from the PersistentVolume if it exists", option)
 			}
 		}
 	}

@@ -17,9 +17,10 @@ const recovery: LVMRecovery = {
   status: { phase: 'AwaitingApproval', plan: { id: 'newer', creationTime: '', devices: [], lostVolumeCount: 0, keptVolumeCount: 0 } },
 };
 
+const shown = { id: 'shown', creationTime: '', devices: [], lostVolumeCount: 0, keptVolumeCount: 0 };
+
 it('approves the plan that it was given, and lets the API server compare it', async () => {
   answer(200, recovery);
-  const shown = { id: 'shown', creationTime: '', devices: [], lostVolumeCount: 0, keptVolumeCount: 0 };
   expect(await approveRecovery(recovery, shown)).toEqual({ kind: 'accepted', recovery });
   expect(calls).toEqual([{
     url: expect.stringMatching(/namespaces\/ns\/lvmrecoveries\/r\?.*fieldValidation=Strict/), method: 'PATCH', type: 'application/json-patch+json',
@@ -39,7 +40,7 @@ it('deletes this object, and no other of its name', async () => {
 });
 it('a refusal has its reason, and silence is neither yes nor no', async () => {
   answer(403, { message: 'forbidden' });
-  expect(await approveRecovery(recovery, 'x')).toMatchObject({ kind: 'refused', code: 403, message: 'forbidden' });
+  expect(await approveRecovery(recovery, shown)).toMatchObject({ kind: 'refused', code: 403, message: 'forbidden' });
   vi.stubGlobal('fetch', () => Promise.reject(new TypeError('Failed to fetch')));
   expect(await deleteRecovery(recovery)).toEqual({ kind: 'unknown', message: 'Failed to fetch' });
 });
