@@ -181,7 +181,7 @@ var rules = []rule{
 		never: []string{module + "api"}},
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/snapshotref", ours: []string{"internal/paging"}, never: []string{module + "api"}},
-	{folder: "internal/webhook", ours: []string{"api", "internal/paging"},
+	{folder: "internal/webhook", ours: []string{"api", "internal/csi/service", "internal/paging"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/upkeep", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/version", never: kubernetes},
