@@ -38,6 +38,8 @@ func eachKill(t *testing.T, name, class string, keep *metav1.Duration, then func
 		number++
 		w := newWorldOf(t, fmt.Sprintf("%s-%s-%d", name, class, number), class)
 		w.move.Spec.KeepSource = keep
+		// The times of objects are those of the machine: whatever is created now is older, however long the test takes.
+		w.clock = w.clock.Add(time.Hour)
 		w.start()
 		w.guard(p)
 		w.untilKilled(p)
