@@ -10,10 +10,10 @@ import (
 // another plan with the ID of an approved one.
 const planIDLength = 32
 
-// PlanID returns the ID of a plan for a device class on a node: a hash of all that is done with an approval, and of the
-// time of the plan's creation. It does not depend on the claims of volumes that are lost, because these are for
-// information only. The node agent sets it, and whoever acts on an approved plan of an LVMRecovery checks it: the
-// status of an object can be written by more than its approval can.
+// PlanID returns the ID of a plan for a device class on a node: a hash of what is done with the approval, and of the
+// time of the plan's creation. It does not depend on what is for information only. The operator acts on the plan of an
+// import, which an agent wrote, so that ID is one of its whole content. All other plans are carried out by the agent
+// that made them, which adds what is for information after it has computed the ID.
 func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
 	hash := sha256.New()
 	add := func(values ...string) {

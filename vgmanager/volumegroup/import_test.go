@@ -62,6 +62,9 @@ func TestVolumesAreImportedWithApproval(t *testing.T) {
 	r := b.wantPhase("import", v1alpha1.RecoveryAwaitingApproval,
 		"PersistentVolume and a PersistentVolumeClaim: 1, volumes whose objects are moved to this node: 1")
 	p := r.Status.Plan
+	if !r.HasGenuinePlan() {
+		b.Errorf("the operator would refuse the plan %+v", p)
+	}
 	if len(p.ImportedVolumes) != 2 {
 		t.Fatalf("got the plan %+v", p)
 	}
