@@ -51,6 +51,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
@@ -267,6 +268,9 @@ func addVolumeGroups(
 		return volumeParts{}, err
 	}
 	engine.ShareFile()
+	engine.UsersWith(stack.NewSearch(stack.New()).Describe)
+	devices.UseGroups(engine.VolumeGroups)
+	volumes.ExcludeGuests(devices.Guests)
 	self, err := os.Executable()
 	if err != nil {
 		return volumeParts{}, fmt.Errorf("find the program of the watchdog: %w", err)

@@ -153,7 +153,7 @@ func (c *Checker) alone(ctx context.Context, v fsck.Volume, kind string, work fu
 			"%s on node %s leads to device %s, but volume %s is device %s: run on the node: udevadm trigger",
 			v.Device, c.node, number, v.Name, numberIn(v))
 	}
-	if err := c.unused(v); err != nil {
+	if err := c.unused(ctx, v); err != nil {
 		return err
 	}
 	if err := c.unmoved(ctx, v); err != nil {
@@ -186,7 +186,7 @@ func (c *Checker) EndReplay(ctx context.Context) error {
 }
 
 // unused returns an error if something uses a volume.
-func (c *Checker) unused(v fsck.Volume) error {
+func (c *Checker) unused(ctx context.Context, v fsck.Volume) error {
 	points, err := c.disks.mountPoints(numberIn(v))
 	if err != nil {
 		return fmt.Errorf("read the mounts of node %s: %w", c.node, err)
@@ -199,7 +199,7 @@ func (c *Checker) unused(v fsck.Volume) error {
 		return fmt.Errorf("%s on node %s cannot be opened: %w", v.Device, c.node, err)
 	}
 	if held {
-		return fmt.Errorf("%w: it is mounted in another mount namespace, or another program checks it", fsck.ErrInUse)
+		return fmt.Errorf("%w: %s", fsck.ErrInUse, c.disks.users(ctx, numberIn(v)))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	mount "k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
 // The programs of the agent's image, which has those of Debian 12. Others are in sbin.
@@ -81,6 +82,8 @@ type disks interface {
 	backingDevice(path string) (deviceNumber, error)
 	// mountPoints returns the mount points of a device and of the file system on it.
 	mountPoints(number deviceNumber) ([]string, error)
+	// users describes what uses a device, as the end of a sentence.
+	users(ctx context.Context, number deviceNumber) string
 	// sameFileSystem returns the mount points of the file system that is mounted at a path, with the path itself, or
 	// none if nothing is mounted there. It does not access the file system, which may be broken.
 	sameFileSystem(path string) ([]string, error)
@@ -162,6 +165,13 @@ func (d nodeDisks) mountPoints(number deviceNumber) ([]string, error) {
 		}
 	}
 	return points, nil
+}
+
+// userSearch finds the users of devices of this node.
+var userSearch = stack.NewSearch(stack.New())
+
+func (nodeDisks) users(ctx context.Context, number deviceNumber) string {
+	return userSearch.Describe(ctx, fmt.Sprintf("%d:%d", number.major, number.minor))
 }
 
 func (nodeDisks) sameFileSystem(path string) ([]string, error) {

@@ -325,8 +325,8 @@ func (r *FenceReconciler) unused(ctx context.Context, v volume) error {
 		}
 	}
 	if device.Open > 0 {
-		return fmt.Errorf("volume %s on node %s is in use: its device %s is open %d times: see on the node: lsof %s; "+
-			"lsblk %s", v.id, r.node.Node, device.Number, device.Open, v.lv.GetPath(), v.lv.GetPath())
+		return fmt.Errorf("volume %s on node %s is in use: its device %s is open %d times: %s", v.id, r.node.Node,
+			device.Number, device.Open, r.node.disks.users(ctx, own))
 	}
 	return nil
 }

@@ -145,6 +145,10 @@ func (f *fakeHost) deviceAt(source string) deviceNumber {
 	}
 	return f.device
 }
+func (f *fakeHost) users(_ context.Context, number deviceNumber) string {
+	return fmt.Sprintf("it is used by the users of %d:%d", number.major, number.minor)
+}
+
 func (f *fakeHost) held(string) (bool, error) { return f.isHeld, f.errors["held"] }
 func (f *fakeHost) run(ctx context.Context, what string) {
 	if f.during != nil {

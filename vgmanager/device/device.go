@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
 // Programs of the node (util-linux 2.37 or later, as in RHEL 9 and Debian 12).
@@ -78,6 +79,9 @@ type Device struct {
 	// reattached.
 	Appeared      time.Duration
 	AppearedKnown bool
+	// Guest: the device is built on a volume, so its content belongs to whoever uses the volume, and no field of the
+	// device has it (stack.Blocks.Guests).
+	Guest bool
 	// OSDisk: the operating system of the node is on the device, or on something built on it.
 	OSDisk bool
 	// Labels are those that an administrator gave the device.
@@ -129,8 +133,10 @@ type Node struct {
 	uptime func() (time.Duration, error)
 	// resolve returns the device that a path leads to.
 	resolve func(path string) (Number, error)
-	// loopStatus returns the backing device or file of a loop device.
-	loopStatus func(path string) (backing, error)
+	// loop returns what is behind a loop device.
+	loop func(path string) (stack.Backing, error)
+	// groups returns the names of the volume groups of device classes.
+	groups func() []string
 
 	// reads and labels are calls for single devices, lists for all devices, wipes and flushes write. Any of them may
 	// never return.
@@ -148,14 +154,17 @@ type Node struct {
 // New returns a Node that runs programs with runner. The process itself must have access to the node's /dev, /sys,
 // /run/udev and process table.
 func New(runner host.Runner) *Node {
-	return &Node{
+	n := &Node{
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo",
 		now: time.Now, uptime: uptime,
-		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
+		resolve: resolve, groups: func() []string { return nil },
+		examine: readable, pulse: NewPulse(),
 		reads: bounded.New(timeout, maxUnanswered), labels: bounded.New(pulseLimit, maxUnanswered),
 		lists: bounded.New(timeout, 1),
 		wipes: bounded.New(wipeTimeout, maxUnanswered), flushes: bounded.New(flushTimeout, maxUnanswered),
 	}
+	n.loop = n.loopBacking
+	return n
 }
 
 // List reads all devices and returns them sorted by name. The caller must not modify the list. lsblk omits devices of
@@ -232,6 +241,9 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	}
 	n.addLoops(devices)
 	markOSDisks(devices)
+	if err := n.markGuests(devices); err != nil {
+		return nil, err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.recent = devices

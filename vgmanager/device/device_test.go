@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -161,7 +163,10 @@ func TestListReadsTheFileOfALoopDevice(t *testing.T) {
 		{"name":"/dev/loop0","kname":"/dev/loop0","path":"/dev/loop0","type":"loop","size":99999999,"maj:min":"7:0"},
 		{"name":"/dev/loop1","kname":"/dev/loop1","path":"/dev/loop1","type":"loop","size":99999999,"maj:min":"7:1"}]}`)})
 	n.sysfs = sysfs
-	n.loopStatus = func(string) (backing, error) { return backing{}, nil }
+	if err := os.MkdirAll(filepath.Join(sysfs, "class/block"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.loop = func(string) (stack.Backing, error) { return stack.Backing{}, nil }
 	devices, err := n.List(t.Context())
 	if err != nil || devices[0].BackingFile != file || devices[1].BackingFile != "" {
 		t.Errorf("got %+v, %v", devices, err)

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,42 +9,26 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
-// backing describes what is behind a loop device (loop(4), LOOP_GET_STATUS64).
-type backing struct {
-	// Device is the backing block device. It is empty if the loop device has a backing file.
-	Device Number
-}
-
-// loopStatus asks the kernel for the backing device or file of a loop device. The path in sysfs is relative to the
-// mount namespace that created the loop device (for local block volumes the kubelet's) and may not exist in this one.
-// loopStatus returns errDetached if the loop device is not set up.
-func loopStatus(path string) (backing, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) || errors.Is(err, os.ErrNotExist) {
-		return backing{}, errDetached
+// loopBacking returns what is behind a loop device. A loop device that does not respond delays the caller by at most 15 s,
+// and returns a *bounded.NoAnswerError.
+func (n *Node) loopBacking(path string) (stack.Backing, error) {
+	type answer struct {
+		backing stack.Backing
+		err     error
 	}
+	got, err := bounded.Do(context.Background(), n.labels, "loop "+path, func(context.Context) answer {
+		backing, err := stack.LoopBacking(path)
+		return answer{backing, err}
+	})
 	if err != nil {
-		return backing{}, err
+		return stack.Backing{}, err
 	}
-	defer func() { _ = f.Close() }()
-	info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
-	if errors.Is(err, unix.ENXIO) {
-		return backing{}, errDetached
-	}
-	if err != nil {
-		return backing{}, err
-	}
-	if info.Rdevice == 0 {
-		return backing{}, nil
-	}
-	return backing{Device: NewNumber(unix.Major(info.Rdevice), unix.Minor(info.Rdevice))}, nil
+	return got.backing, got.err
 }
-
-// errDetached: the loop device no longer exists or is not set up.
-var errDetached = errors.New("is not a loop device with a backing file or device")
 
 // addLoops adds loop devices to their backing devices. The kernel does not list a loop device as a holder, and a loop
 // device does not open a disk exclusively, so a disk in use would otherwise look free. If the backing device of a
@@ -73,9 +58,9 @@ func addProblem(devices []Device, problem string) {
 // behind returns the backing block device of a loop device. It returns "" for a backing file, and if the loop device
 // no longer exists.
 func (n *Node) behind(loop *Device) (Number, error) {
-	status, err := n.loopStatus(loop.KernelName)
+	status, err := n.loop(loop.KernelName)
 	if err == nil {
-		return status.Device, nil
+		return Number(status.Device), nil
 	}
 	_, gone := os.Stat(filepath.Join(n.sysfs, "block", filepath.Base(loop.KernelName), "loop", "backing_file"))
 	if errors.Is(gone, os.ErrNotExist) {

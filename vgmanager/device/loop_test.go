@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
 // TestADiskBehindALoopDeviceIsHeld: a local block volume of Kubernetes is such a loop device. Its path does not exist
@@ -14,25 +16,25 @@ import (
 func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 	failure := errors.New("input/output error")
 	tests := map[string]struct {
-		status   backing
+		status   stack.Backing
 		err      error
 		path     string
 		gone     bool
 		held     []string
 		problems int
 	}{
-		"a path that leads nowhere here": {backing{Device: "8:16"}, nil, "/var/lib/kubelet/plugins/x", false,
+		"a path that leads nowhere here": {stack.Backing{Device: "8:16"}, nil, "/var/lib/kubelet/plugins/x", false,
 			[]string{"/dev/loop0"}, 0},
-		"a path that leads to another here": {backing{Device: "8:16"}, nil, "/dev/disk/by-id/c", false,
+		"a path that leads to another here": {stack.Backing{Device: "8:16"}, nil, "/dev/disk/by-id/c", false,
 			[]string{"/dev/loop0"}, 0},
-		"a file":                           {backing{}, nil, "/var/lib/image", false, nil, 0},
-		"a file that was deleted":          {backing{}, nil, "/var/lib/image (deleted)", false, nil, 0},
-		"another device":                   {backing{Device: "8:99"}, nil, "/dev/x", false, nil, 0},
-		"it went away":                     {backing{}, errDetached, "", true, nil, 0},
-		"no answer, and it is still there": {backing{}, failure, "/var/lib/kubelet/plugins/x", false, nil, 1},
-		"no answer, a path that leads here": {backing{}, failure, "/dev/disk/by-id/b", false,
+		"a file":                           {stack.Backing{}, nil, "/var/lib/image", false, nil, 0},
+		"a file that was deleted":          {stack.Backing{}, nil, "/var/lib/image (deleted)", false, nil, 0},
+		"another device":                   {stack.Backing{Device: "8:99"}, nil, "/dev/x", false, nil, 0},
+		"it went away":                     {stack.Backing{}, stack.ErrDetached, "", true, nil, 0},
+		"no answer, and it is still there": {stack.Backing{}, failure, "/var/lib/kubelet/plugins/x", false, nil, 1},
+		"no answer, a path that leads here": {stack.Backing{}, failure, "/dev/disk/by-id/b", false,
 			[]string{"/dev/loop0"}, 0},
-		"no answer, a file": {backing{}, failure, "/var/lib/image", false, nil, 0},
+		"no answer, a file": {stack.Backing{}, failure, "/var/lib/image", false, nil, 0},
 	}
 	for name, tt := range tests {
 		n := New(&runner{})
@@ -44,7 +46,7 @@ func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n.loopStatus = func(string) (backing, error) { return tt.status, tt.err }
+		n.loop = func(string) (stack.Backing, error) { return tt.status, tt.err }
 		n.resolve = func(path string) (Number, error) {
 			switch path {
 			case "/dev/disk/by-id/b":
@@ -78,14 +80,5 @@ func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 		if got := codes(Explain(devices[1], nil)); !cmp.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
-	}
-}
-
-func TestLoopStatusOfWhatIsNoLoopDevice(t *testing.T) {
-	if _, err := loopStatus(filepath.Join(t.TempDir(), "loop0")); !errors.Is(err, errDetached) {
-		t.Errorf("got %v", err)
-	}
-	if got, err := loopStatus("/dev/null"); err == nil {
-		t.Errorf("got %v", got)
 	}
 }

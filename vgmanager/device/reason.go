@@ -18,7 +18,7 @@ const (
 	// What to do: use another device.
 	// By name: no.
 	UnsupportedType Code = "UnsupportedType"
-	// LVMInternal means: the device is a logical volume, or a part of one.
+	// LVMInternal means: the device is a logical volume or a part of one, or is built on one that a device class provides.
 	// What to do: use another device.
 	// By name: no.
 	LVMInternal Code = "LVMInternal"
@@ -265,6 +265,8 @@ func explainType(d Device) []Reason {
 		return one(UnsupportedType, "is an optical drive")
 	case d.Type == "loop" && strings.Contains(d.BackingFile, "plugins/kubernetes.io"):
 		return one(KubernetesLoop, "is a loop device that the kubelet created on %s", d.BackingFile)
+	case d.Guest:
+		return one(LVMInternal, "is built on a volume, so its content belongs to whoever uses the volume")
 	case slices.ContainsFunc(transient, func(p string) bool { return strings.HasPrefix(d.KernelName, p) }):
 		return one(UnsupportedType, "is a RAM disk or a network device, not a local disk")
 	}

@@ -2,21 +2,100 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
+// UseGroups sets the function that returns the names of the volume groups of device classes. What is built on their
+// logical volumes belongs to whoever uses these.
+func (n *Node) UseGroups(groups func() []string) { n.groups = groups }
+
+// Guests returns the devices that are built on volumes of device classes, and the loop devices of the kubelet, by
+// number, each with all its paths. LVM must not read them: a user of a volume can write anything to it, such as a
+// volume group with the name or the UUID of another one. Logical volumes are not among them, because LVM does not read
+// them (devices/scan_lvs in lvm.conf(5)). Guests starts no process.
+func (n *Node) Guests() (map[string][]string, error) {
+	guests, err := n.guests()
+	if err != nil {
+		return nil, err
+	}
+	paths := map[string][]string{}
+	for _, g := range guests {
+		if g.IsVolume() {
+			continue
+		}
+		d := Device{Number: Number(g.Number)}
+		n.addRecord(&d)
+		paths[g.Number] = pathsOf(g.Path(), g.KernelPath(), d.Links)
+	}
+	return paths, nil
+}
+
+func (n *Node) guests() ([]*stack.Block, error) {
+	// What is behind a loop device that does not respond is not known. Silent finds it.
+	loop := func(path string) (stack.Backing, error) {
+		behind, err := n.loop(path)
+		if late := (*bounded.NoAnswerError)(nil); errors.As(err, &late) {
+			err = stack.ErrDetached
+		}
+		return behind, err
+	}
+	reader := stack.Reader{Sysfs: n.sysfs, Loop: loop}
+	blocks, err := reader.Read()
+	if err != nil {
+		return nil, err
+	}
+	return blocks.Guests(n.groups()), nil
+}
+
+// markGuests removes the content of guests from a list of devices.
+func (n *Node) markGuests(devices []Device) error {
+	guests, err := n.guests()
+	if err != nil {
+		return err
+	}
+	numbers := map[Number]bool{}
+	for _, g := range guests {
+		numbers[Number(g.Number)] = true
+	}
+	for i := range devices {
+		if d := &devices[i]; numbers[d.Number] {
+			d.Guest = true
+			d.Signature, d.UUID, d.Label, d.Signatures = "", "", "", nil
+			d.PartitionTable, d.PartitionType, d.PartitionLabel = "", "", ""
+		}
+	}
+	return nil
+}
+
+func pathsOf(name, kernelName string, links []string) []string {
+	paths := append([]string{name, kernelName}, links...)
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // Silent returns the devices that do not respond within 15 s, by number, each with all its paths. It skips logical
-// volumes, because LVM does not open them, and devices that udev knows as physical volumes. It starts no process. It
-// does not start another read of a device while one is pending.
+// volumes and guests, because LVM does not open them, and devices that udev knows as physical volumes. It starts no
+// process. It does not start another read of a device while one is pending.
 func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	devices, err := n.askable()
 	if err != nil {
 		return nil, err
+	}
+	guests, err := n.guests()
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range guests {
+		delete(devices, Number(g.Number))
 	}
 	var beats []Beat
 	for number, d := range devices {
@@ -25,9 +104,7 @@ func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	silent := map[string][]string{}
 	for _, number := range n.pulse.Unanswered(ctx, beats) {
 		d := devices[number]
-		paths := append([]string{d.Name, d.KernelName}, d.Links...)
-		slices.Sort(paths)
-		silent[string(number)] = slices.Compact(paths)
+		silent[string(number)] = pathsOf(d.Name, d.KernelName, d.Links)
 	}
 	return silent, nil
 }

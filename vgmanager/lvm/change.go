@@ -198,7 +198,7 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 	if c.message {
 		_, err = l.runner.Run(ctx, dmsetup, args...)
 	} else {
-		_, err = l.runner.Run(ctx, program, l.filtered(args)...)
+		_, err = l.execute(ctx, args...)
 	}
 	if err != nil {
 		e = nil

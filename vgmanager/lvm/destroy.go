@@ -25,7 +25,7 @@ func (l *LVM) ReadDevices(ctx context.Context, devices ...string) (*Report, erro
 	got, err := bounded.Do(ctx, l.labels, key, func(ctx context.Context) answer {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
-		args := reportArguments("")
+		args := reportArguments()
 		args = slices.Concat(args[:1], devicesOptions(devices), []string{"--foreign"}, args[1:])
 		out, err := l.runner.Run(ctx, program, args...)
 		return answer{out, err}
@@ -77,7 +77,7 @@ func (l *LVM) GroupBackup(ctx context.Context, g OtherGroup, file string) error 
 	args := []string{"vgcfgbackup", "--foreign", "--file", file, g.Name}
 	_, err := l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)
 	if lacksDevices(err) {
-		_, err = l.runner.Run(ctx, program, args...)
+		_, err = l.execute(ctx, args...)
 	}
 	return classify(object, err)
 }

@@ -138,8 +138,8 @@ func (l *LVM) thinVolumes(ctx context.Context, vg string) (map[string]ThinVolume
 	object := "read the thin volumes of volume group " + vg
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	out, err := l.runner.Run(ctx, program, l.filtered([]string{"lvs", "--nolocking", "--reportformat", "json",
-		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr,transaction_id", vg})...)
+	out, err := l.execute(ctx, "lvs", "--nolocking", "--reportformat", "json",
+		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr,transaction_id", vg)
 	if err != nil {
 		return nil, nil, classify(object, err)
 	}

@@ -85,7 +85,7 @@ func (l *LVM) runPVs(ctx context.Context, devices []string) ([]byte, error) {
 		args = append(args, "--devices", d)
 	}
 	args = append(args, "--foreign", "--shared", "--reportformat", "json", "-o", labelColumns)
-	return l.runner.Run(ctx, program, args...)
+	return l.execute(ctx, args...)
 }
 
 // lacksDevices returns true if err shows that the node's LVM is older than 2.03.12, which does not support --devices.

@@ -51,11 +51,15 @@ type LVM struct {
 	healthy map[string]bool
 	// accepted has the physical volumes of each volume group that may be missing during a change (AcceptLoss).
 	accepted map[string][]string
-	// silent returns the devices that do not respond. filter excludes them; "" excludes none. known has the physical
-	// volumes of the last report by "MAJOR:MINOR".
-	silent Silent
-	filter string
-	known  map[string]bool
+	// silent returns the devices that do not respond, and guests those that are built on logical volumes. excluded are
+	// those that did not respond before the last report. known has its physical volumes by "MAJOR:MINOR".
+	silent   Silent
+	guests   Guests
+	excluded map[string][]string
+	known    map[string]bool
+	// own is the node's devices/filter, read when configStamp returned ownStamp.
+	own, ownStamp string
+	configStamp   func() string
 	// flush flushes the write cache of a device, nil if not set. devices has the devices of each volume group in the
 	// last report.
 	flush   Flush
@@ -74,6 +78,8 @@ func New(runner host.Runner) *LVM {
 		runner: runner, now: time.Now, lockDir: lockDir, slots: map[string]*slot{}, healthy: map[string]bool{},
 		accepted: map[string][]string{},
 		labels:   bounded.New(readTimeout, maxLabelReads),
+
+		configStamp: func() string { return stampOf(configFiles) },
 	}
 }
 

@@ -238,8 +238,8 @@ func (l *LVM) MetadataDump(ctx context.Context, device, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object := "copy the metadata on " + device
-	if _, err := l.runner.Run(ctx, program, l.filtered([]string{"pvck", "--dump", "metadata", "--file", file,
-		device})...); err != nil {
+	if _, err := l.execute(ctx, "pvck", "--dump", "metadata", "--file", file,
+		device); err != nil {
 		return classify(object, err)
 	}
 	return nil
@@ -249,7 +249,7 @@ func (l *LVM) MetadataDump(ctx context.Context, device, file string) error {
 func (l *LVM) LabelCheck(ctx context.Context, device string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	_, err := l.runner.Run(ctx, program, l.filtered([]string{"pvck", device})...)
+	_, err := l.execute(ctx, "pvck", device)
 	var failure *host.Error
 	if errors.As(err, &failure) && failure.ExitCode == failedExit {
 		return fmt.Errorf("the headers of the physical volume on %s: %w: %w", device, ErrDamaged, err)

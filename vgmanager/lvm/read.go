@@ -67,17 +67,36 @@ func (l *LVM) start(f *flight) {
 	}()
 }
 
+// maxReads is how often a report is read while devices appear that are built on logical volumes.
+const maxReads = 3
+
 func (l *LVM) read() (*Report, error) {
-	if err := l.updateFilter(); err != nil {
-		return nil, fmt.Errorf("%s: %w", theReport, err)
+	l.findSilent()
+	var guest string
+	for range maxReads {
+		report, err := l.readOnce()
+		if err != nil {
+			return nil, err
+		}
+		if guest, err = l.appeared(report); err != nil {
+			return nil, fmt.Errorf("%s: %w", theReport, err)
+		}
+		if guest == "" {
+			return report, nil
+		}
 	}
+	return nil, fmt.Errorf("%s: device %s, which is built on a logical volume, appeared while LVM read: %w", theReport,
+		guest, ErrBusy)
+}
+
+func (l *LVM) readOnce() (*Report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	args := reportArguments(l.currentFilter())
+	args := reportArguments()
 	if l.locksAreHeld() {
 		args = append(args, "--nolocking")
 	}
-	out, err := l.runner.Run(ctx, program, args...)
+	out, err := l.execute(ctx, args...)
 	if err != nil {
 		return nil, classify(theReport, err)
 	}

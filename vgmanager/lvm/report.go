@@ -28,9 +28,9 @@ var columns = []struct{ report, names string }{
 // volumes, which show what uses a physical volume and which moves run. --select is not used, because it filters rows:
 // a volume group without rows would look empty. --foreign and --shared are not used: volume groups of other hosts are
 // ignored. The column pv_duplicate is not used, because LVM never sets it for a physical volume of a volume group.
-func reportArguments(filter string) []string {
-	config := strings.TrimSpace(timeFormat + " " + filter)
-	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", config}
+func reportArguments() []string {
+	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config",
+		timeFormat}
 	for _, c := range columns {
 		args = append(args, "--configreport", c.report, "-o", c.names)
 	}

@@ -15,7 +15,7 @@ func (l *LVM) ReadMetadata(ctx context.Context, device string) (*Metadata, error
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object := "read the metadata on " + device
-	out, err := l.runner.Run(ctx, program, l.filtered([]string{"pvck", "--dump", "metadata", device})...)
+	out, err := l.execute(ctx, "pvck", "--dump", "metadata", device)
 	if err != nil {
 		return nil, classify(object, err)
 	}

@@ -98,7 +98,9 @@ type Engine struct {
 	admitting semaphore
 
 	// kernel provides state that changes without LVM, such as the pool usage. If nil, the report provides it.
-	kernel   Kernel
+	kernel Kernel
+	// users describes what uses a device, or is nil (UsersWith).
+	users    func(ctx context.Context, number string) string
 	removals removals
 	watchers watchers
 }
@@ -198,6 +200,15 @@ func (e *Engine) Class(name string) (DeviceClass, bool) {
 		return DeviceClass{}, false
 	}
 	return *c, true
+}
+
+// VolumeGroups returns the names of the volume groups of all classes.
+func (e *Engine) VolumeGroups() []string {
+	var names []string
+	for _, c := range e.classes.Load().classes {
+		names = append(names, c.VolumeGroup)
+	}
+	return names
 }
 
 // UsesExisting returns true if a published class uses a volume group with this name that an administrator created.

@@ -128,8 +128,8 @@ func (e *Engine) deviceToErase(ctx context.Context, l classView, lv *lvm.LV, run
 		return "", err
 	}
 	if device.Open > 0 && !running {
-		return "", status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is in use: find what uses it with "+
-			"lsof %s", l.vg.Name, lv.Name, lv.Path)
+		return "", status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is in use: %s", l.vg.Name, lv.Name,
+			e.usersOf(ctx, device.Number))
 	}
 	return device.Number, nil
 }

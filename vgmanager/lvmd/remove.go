@@ -2,6 +2,8 @@ package lvmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -9,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // maxTogether is the maximum number of volumes to remove with one command. The command commits the metadata of the
@@ -135,11 +139,35 @@ func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) er
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	if err := e.lvm.LVRemove(ctx, l.vg.Name, names...); err != nil {
-		return statusOf(err)
+		return statusOf(e.withUsers(ctx, l.vg.Name, names, err))
 	}
 	log.FromContext(ctx).Info("removed logical volumes", "deviceClass", l.class.Name, "lvs", names)
 	e.watchers.notify()
 	return nil
+}
+
+// UsersWith sets the function that describes what uses a device, as the end of a sentence. number is MAJOR:MINOR.
+func (e *Engine) UsersWith(users func(ctx context.Context, number string) string) { e.users = users }
+
+func (e *Engine) usersOf(ctx context.Context, number string) string {
+	if e.users == nil {
+		return "device " + number
+	}
+	return e.users(ctx, number)
+}
+
+// withUsers adds what uses the first volume that is in use to LVM's error for it.
+func (e *Engine) withUsers(ctx context.Context, vg string, names []string, err error) error {
+	if !errors.Is(err, lvm.ErrInUse) || e.kernel == nil {
+		return err
+	}
+	for _, name := range names {
+		device, kernelErr := e.kernel.Volume(ctx, vg, name)
+		if kernelErr == nil && device.Open > 0 {
+			return fmt.Errorf("%w: %s", err, e.usersOf(ctx, device.Number))
+		}
+	}
+	return err
 }
 
 // removable returns an error for volumes with which lvremove --yes removes other volumes: a thin pool, and the origin

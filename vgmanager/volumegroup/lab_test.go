@@ -81,6 +81,8 @@ func (l *labBench) bootOver(runner host.Runner) {
 		l.ok(err)
 		return silent
 	})
+	devices.UseGroups(engine.VolumeGroups)
+	real.ExcludeGuests(devices.Guests)
 	real.FlushWith(devices.Flush)
 	real.LookWith(devices.ReadPhysicalVolumes)
 	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))

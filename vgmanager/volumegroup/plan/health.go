@@ -181,9 +181,10 @@ func hasDuplicates(s NodeState, vg *lvm.VG) bool {
 	return slices.ContainsFunc(s.Devices, func(d device.Device) bool { _, copied := copyOf(d, vg); return copied })
 }
 
-// copyOf returns true if a device has a physical volume of the group that LVM uses on another device.
+// copyOf returns true if a device has a physical volume of the group that LVM uses on another device. What users of
+// logical volumes write to them does not count.
 func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
-	if d.Signature != device.SignatureLVM || d.UUID == "" || d.Type == "mpath" {
+	if d.Signature != device.SignatureLVM || d.UUID == "" || d.Type == "mpath" || d.Type == "lvm" {
 		return "", false
 	}
 	for _, pv := range vg.PVs {
