@@ -30,7 +30,8 @@ func guestNode(t *testing.T) *Node {
 	}
 	for name, text := range files {
 		path := filepath.Join(n.sysfs, "class/block", name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

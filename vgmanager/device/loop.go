@@ -13,7 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
-// loopBacking returns what is behind a loop device. A loop device that does not respond delays the caller by at most 15 s,
+// loopBacking returns what is behind a loop device. A loop device that does not respond delays the caller by at most 15
+// s,
 // and returns a *bounded.NoAnswerError.
 func (n *Node) loopBacking(path string) (stack.Backing, error) {
 	type answer struct {

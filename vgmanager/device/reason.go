@@ -18,7 +18,8 @@ const (
 	// What to do: use another device.
 	// By name: no.
 	UnsupportedType Code = "UnsupportedType"
-	// LVMInternal means: the device is a logical volume or a part of one, or is built on one that a device class provides.
+	// LVMInternal means: the device is a logical volume or a part of one, or is built on one that a device class
+	// provides.
 	// What to do: use another device.
 	// By name: no.
 	LVMInternal Code = "LVMInternal"

@@ -60,7 +60,8 @@ func configured(args []string, config string) []string {
 	return slices.Concat(args[:1], []string{"--config", config}, args[1:])
 }
 
-// maxFilter is the maximum length of the filter in bytes. The kernel's limit of an argument is 128 KiB (MAX_ARG_STRLEN).
+// maxFilter is the maximum length of the filter in bytes. The kernel's limit of an argument is 128 KiB
+// (MAX_ARG_STRLEN).
 const maxFilter = 120 << 10
 
 // config returns the configuration that excludes devices, or "". LVM does not search for physical volumes on logical
@@ -92,8 +93,8 @@ func (l *LVM) config(ctx context.Context) (string, error) {
 		}
 		filter := filterOf(excluded, own)
 		if len(filter) > maxFilter {
-			return "", fmt.Errorf("%d devices of the node cannot be excluded from LVM's commands: %w: stop some of the "+
-				"Pods with volumes in block mode", len(excluded), ErrInvalid)
+			return "", fmt.Errorf("%d devices of the node cannot be excluded from LVM's commands: %w: stop some of "+
+				"the Pods with volumes in block mode", len(excluded), ErrInvalid)
 		}
 		settings = append(settings, filter)
 	}
@@ -105,7 +106,8 @@ const acceptAll = `"a|.*|"`
 
 // filterOf returns the value of devices/filter that excludes devices in addition to the node's own filter. LVM accepts
 // a device if a pattern accepts one of its paths, and rejects it if a pattern rejects one of the others
-// (lib/filters/filter-regex.c). So if the own filter accepts everything, it can be left out, and one path of each device
+// (lib/filters/filter-regex.c). So if the own filter accepts everything, it can be left out, and one path of each
+// device
 // is enough, which no new link to the device changes.
 func filterOf(devices map[string][]string, own string) string {
 	var patterns []string

@@ -93,7 +93,8 @@ func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestNoCommandReadsWhatUsersOfVolumesWrite calls a function of each kind. Commands that get their devices as options are
+// TestNoCommandReadsWhatUsersOfVolumesWrite calls a function of each kind. Commands that get their devices as options
+// are
 // in TestEachCommandExcludesGuests.
 func TestNoCommandReadsWhatUsersOfVolumesWrite(t *testing.T) {
 	f := &filters{conf: "filter=[\"a|.*|\"]\n"}
@@ -192,8 +193,9 @@ func TestAGuestThatAppearsMeanwhileIsNotReported(t *testing.T) {
 			return nil, nil
 		})
 		got, err := l.Report(t.Context())
-		if !errors.Is(err, tt.want) || (err == nil) != (got != nil) || len(f.commands) < 2 || len(f.commands) > maxReads {
-			t.Errorf("%s: got %+v, %v after %d reports", name, got, err, len(f.commands))
+		n := len(f.commands)
+		if !errors.Is(err, tt.want) || (err == nil) != (got != nil) || n < 2 || n > maxReads {
+			t.Errorf("%s: got %+v, %v after %d reports", name, got, err, n)
 		}
 	}
 }
@@ -204,7 +206,8 @@ func TestEachCommandExcludesGuests(t *testing.T) {
 	allowed := map[string]bool{
 		"l.runner.Run(ctx, program, configured(args, config)...)": true, // execute
 		// Their arguments are the devices.
-		"l.runner.Run(ctx, program, args...)": true, "l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)": true,
+		"l.runner.Run(ctx, program, args...)":                                               true,
+		"l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)":         true,
 		`l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")`: true,
 		`l.runner.Run(ctx, program, "lvmdevices")`:                                          true,
 	}

@@ -106,16 +106,20 @@ func (b *Block) user() User {
 	case b.File != "":
 		return User{What: "loop device " + path, Free: "run on the node: losetup --detach " + path}
 	case b.IsVolume():
-		return User{What: fmt.Sprintf("logical volume %s of a volume group in the volume, which the node activated", path),
-			Free: "run on the node: dmsetup remove " + b.Mapping}
+		return User{
+			What: "logical volume " + path + " of a volume group in the volume, which the node activated",
+			Free: "run on the node: dmsetup remove " + b.Mapping,
+		}
 	case strings.HasPrefix(b.UUID, "CRYPT-"):
 		return User{What: "encrypted device " + path, Free: "run on the node: cryptsetup close " + b.Mapping}
 	case b.Mapping != "":
 		return User{What: "mapped device " + path, Free: "run on the node: dmsetup remove " + b.Mapping}
 	case strings.HasPrefix(b.Name, "md"):
-		return User{What: "RAID array " + path + ", which the node assembled", Free: "run on the node: mdadm --stop " + path}
+		return User{What: "RAID array " + path + ", which the node assembled",
+			Free: "run on the node: mdadm --stop " + path}
 	case strings.HasPrefix(b.Name, "bcache"):
-		return User{What: "cache device " + path, Free: "run on the node: echo 1 > /sys/block/" + b.Name + "/bcache/stop"}
+		return User{What: "cache device " + path,
+			Free: "run on the node: echo 1 > /sys/block/" + b.Name + "/bcache/stop"}
 	}
 	return User{What: "device " + path}
 }

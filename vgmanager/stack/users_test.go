@@ -30,7 +30,8 @@ func TestUsersAreNamedWithWhatEndsTheUse(t *testing.T) {
 	f := node(t)
 	f.process("1", "systemd", "1", "0::/init.scope", "254:9 /other")
 	f.process("20", "monitor", "2",
-		"0::/kubepods.slice/kubepods-pod"+strings.ReplaceAll(podUID, "-", "_")+".slice/cri-x.scope", "254:3 /host/pods/x")
+		"0::/kubepods.slice/kubepods-pod"+strings.ReplaceAll(podUID, "-", "_")+".slice/cri-x.scope",
+		"254:3 /host/pods/x")
 	f.process("21", "monitor", "2", "", "254:3 /host/pods/x") // the same namespace
 	f.process("30", "backup", "3", "0::/system.slice/backup.service", "254:5 /mnt")
 	f.ok(os.MkdirAll(filepath.Join(f.Proc, "1/root/var/log/pods", "team_monitor-0_"+podUID), 0o755))
@@ -45,8 +46,8 @@ func TestUsersAreNamedWithWhatEndsTheUse(t *testing.T) {
 		"volume group of the guest": {"254:2", []string{
 			"backup with the PID 30 (mounted on /dev/mapper/vg1-root at /mnt), encrypted device /dev/mapper/secret, " +
 				"logical volume /dev/mapper/vg1-root of a volume group in the volume, which the node activated",
-			"run on the node: nsenter --target 30 --mount umount /mnt, then run on the node: cryptsetup close secret, " +
-				"then run on the node: dmsetup remove vg1-root"}},
+			"run on the node: nsenter --target 30 --mount umount /mnt, then run on the node: " +
+				"cryptsetup close secret, then run on the node: dmsetup remove vg1-root"}},
 		"nothing": {"8:99", []string{"was not found"}},
 	}
 	for name, tt := range tests {
@@ -82,7 +83,8 @@ func TestOpenFilesAreFound(t *testing.T) {
 	number := deviceOf(t, file)
 	p := process{folder: "/proc/self", pid: "self", proc: "/proc"}
 	n := 0
-	if got := p.files(map[string]string{number: " on x"}, &n); len(got) != 1 || got[0] != "with an open file on x" || n == 0 {
+	got := p.files(map[string]string{number: " on x"}, &n)
+	if len(got) != 1 || got[0] != "with an open file on x" || n == 0 {
 		t.Errorf("got %q of %d files", got, n)
 	}
 	if got := p.files(map[string]string{"0:0": ""}, &n); len(got) != 0 {

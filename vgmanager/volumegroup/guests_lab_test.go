@@ -24,15 +24,16 @@ func (s *scene) guestImage(group string, tags ...string) []byte {
 	loop := s.losetup(image)
 	on := func(command string, args ...string) {
 		s.Helper()
-		s.sh("/usr/sbin/lvm", append([]string{command, "--devices", loop}, args...)...)
+		s.sh("/usr/sbin/lvm", append([]string{command, "--devices", loop, "--config", "backup{backup=0 archive=0}"},
+			args...)...)
 	}
-	create := []string{}
+	// udev does not activate it, or it would still be there when the device class is set up.
+	create := []string{"--setautoactivation", "n"}
 	for _, tag := range tags {
 		create = append(create, "--addtag", tag)
 	}
 	on("vgcreate", append(create, group, loop)...)
-	on("lvcreate", "--name", "root", "--extents", "2", "--wipesignatures", "n", "--zero", "n", group)
-	on("vgchange", "--activate", "n", group)
+	on("lvcreate", "--activate", "n", "--name", "root", "--extents", "2", "--wipesignatures", "n", "--zero", "n", group)
 	s.detach(loop)
 	data, err := os.ReadFile(image)
 	s.ok(err)
@@ -164,8 +165,8 @@ func TestSceneHostHoldsAGuest(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "vgchange", "--devices", loop, "--activate", "y", "guestvg")
 	s.settleUdev()
 	s.nothingChanges(ours)
-	number := strings.TrimSpace(s.output("dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o", "major,minor",
-		"vg1-a"))
+	number := strings.TrimSpace(s.output("dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o",
+		"major,minor", "vg1-a"))
 	search := stack.NewSearch(stack.New())
 	text := search.Describe(t.Context(), number)
 	for _, want := range []string{"loop device " + loop, "/dev/mapper/guestvg-root", "dmsetup remove guestvg-root",
