@@ -1,12 +1,14 @@
 package lvmd
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -36,7 +38,42 @@ func engineToErase(t *testing.T, method string, tags ...string) (*Engine, *lvmte
 	k := &kernel{device: devicemapper.Device{Number: "253:7",
 		UUID: "LVM-" + strings.ReplaceAll(vg.UUID+vg.LV("a").UUID, "-", "")}}
 	e.kernel = k
+	e.UsersWith(func(_ context.Context, number string) string { return "it is used by Pod team/a of " + number })
 	return e, fake, k
+}
+
+// TestAVolumeInUseNamesItsUsers: the removal of several volumes fails for one of them.
+func TestAVolumeInUseNamesItsUsers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		open    int
+		failure error
+		want    string
+	}{
+		"in use":            {1, lvm.ErrInUse, "in use: it is used by Pod team/a of 253:7"},
+		"not open any more": {0, lvm.ErrInUse, "in use"},
+		"another error":     {1, lvm.ErrBusy, lvm.ErrBusy.Error()},
+		"kernel fails":      {1, lvm.ErrInUse, "in use"},
+	} {
+		e, fake, k := engineToErase(t, deviceclass.EraseNone)
+		k.device.Open = tt.open
+		if name == "kernel fails" {
+			k.err = errors.New("late")
+		}
+		for range 2 {
+			err := e.withUsers(t.Context(), "thick", []string{"a"}, tt.failure)
+			if !errors.Is(err, tt.failure) || err.Error() != tt.want {
+				t.Errorf("%s: got %v, want %s", name, err, tt.want)
+			}
+		}
+		if name != "in use" {
+			continue
+		}
+		fake.Fail("LVRemove", tt.failure)
+		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: the request got %v", name, err)
+		}
+	}
 }
 
 func TestWhatIsErased(t *testing.T) {
@@ -96,7 +133,7 @@ func TestAVolumeThatMustNotBeErased(t *testing.T) {
 		want    string
 	}{
 		"it is in use": {func(_ *testing.T, _ *Engine, _ *lvmtest.Fake, k *kernel) { k.device.Open = 1 },
-			codes.FailedPrecondition, "thick/a is in use: find what uses it with lsof /dev/thick/a"},
+			codes.FailedPrecondition, "thick/a is in use: it is used by Pod team/a of 253:7"},
 		"the device is of another group": {func(_ *testing.T, _ *Engine, _ *lvmtest.Fake, k *kernel) {
 			k.device.UUID = "LVM-x"
 		}, codes.FailedPrecondition, "has the UUID LVM-x"},

@@ -3,6 +3,7 @@
 package volumegroup
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +53,17 @@ func (s *scene) detach(loop string) {
 	s.Helper()
 	s.sh("/usr/sbin/losetup", "--detach", loop)
 	s.settleUdev()
+}
+
+// partitionTable returns a master boot record with one partition. Its arguments are in sectors.
+func partitionTable(start, size uint32) []byte {
+	record := make([]byte, 512)
+	entry := record[446:462]
+	entry[4] = 0x83 // Linux
+	binary.LittleEndian.PutUint32(entry[8:], start)
+	binary.LittleEndian.PutUint32(entry[12:], size)
+	record[510], record[511] = 0x55, 0xaa
+	return record
 }
 
 func (s *scene) write(path string, offset int64, data []byte) {
@@ -123,9 +135,8 @@ func TestSceneGuestsOfVolumes(t *testing.T) {
 
 	t.Log("in a partition")
 	s.write(volume, 0, make([]byte, 2<<20))
+	s.write(volume, 0, partitionTable(2048, guestSize/512))
 	loop = s.losetup(volume)
-	s.sh("/bin/sh", "-c", "echo 2048 60000 | sfdisk --quiet --label gpt "+loop)
-	s.settleUdev()
 	s.write(loop+"p1", 0, image)
 	s.seenByLVM(loop + "p1")
 	s.nothingChanges(ours)
