@@ -200,12 +200,6 @@ type AgentCertificate struct {
 	// +optional
 	Authorities string `json:"authorities,omitempty"`
 
-	// address is where the node agent sends the data of its volumes to other node agents, HOST:PORT. A node agent of a
-	// version that does not send volumes writes none.
-	// +kubebuilder:validation:MaxLength=270
-	// +optional
-	Address string `json:"address,omitempty"`
-
 	// message says why the operator refuses the request. It is empty if it does not.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional

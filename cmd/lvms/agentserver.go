@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -18,26 +16,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
-// addCertificate adds the certificate of the agent, with the address at which other agents reach this one.
-func addCertificate(mgr ctrl.Manager, nodeName, namespace string, o vgmanagerOptions) (*agentcert.Reconciler, error) {
-	ip, err := environment(podIPVariable)
-	if err != nil {
-		return nil, err
-	}
-	_, port, err := net.SplitHostPort(o.peerAddress)
-	if err != nil {
-		return nil, fmt.Errorf("invalid --peer-bind-address: %w", err)
-	}
-	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace, net.JoinHostPort(ip, port))
-	return certificate, certificate.SetupWithManager(mgr)
-}
-
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
 // returns what finds other agents.
 func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, volumes *lvm.LVM,
 	kernel *devicemapper.Reader, locks *service.Locks, o vgmanagerOptions) (*copies.Agents, error) {
-	certificate, err := addCertificate(mgr, nodeName, namespace, o)
-	if err != nil {
+	certificate := agentcert.New(mgr.GetClient(), nodeName, namespace)
+	if err := certificate.SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	reader := changedblocks.New(volumes, kernel, changedblocks.OpenSnapshot)

@@ -10,6 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert/secretcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/webhookserver"
 )
 
 // webhookCertificate is the certificate of the webhook.
@@ -21,7 +22,7 @@ type webhookCertificate struct {
 
 func newWebhookCertificate(direct client.Client, namespace, folder string) webhookCertificate {
 	if folder != "" {
-		return webhookCertificate{Source: servingcert.NewFolder(folder, nil)}
+		return webhookCertificate{Source: servingcert.NewFolder(folder, reportCertificate)}
 	}
 	own := secretcert.New(secretcert.Options{
 		Client:        direct,
@@ -32,14 +33,10 @@ func newWebhookCertificate(direct client.Client, namespace, folder string) webho
 	return webhookCertificate{Source: own, own: own}
 }
 
-// server returns the webhook server. Without an own certificate, it watches the directory itself.
+// server returns the webhook server.
 func (c webhookCertificate) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
-	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir,
-		TLSOpts: []func(*tls.Config){profile.Configure}}
-	if c.own != nil {
-		options.TLSOpts = append(options.TLSOpts, servingcert.Configure(c.own))
-	}
-	return ctrlwebhook.NewServer(options)
+	return webhookserver.New(webhookserver.Options{Port: o.webhookPort,
+		TLS: []func(*tls.Config){profile.Configure, servingcert.Configure(c)}})
 }
 
 func (c webhookCertificate) addTo(mgr ctrl.Manager) error {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"flag"
@@ -25,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	earlierv1 "github.com/topolvm/topolvm/api/legacy/v1"
@@ -93,17 +95,25 @@ func command() *cobra.Command {
 	return root
 }
 
-// metricsOptions configures a metrics server with TLS, for clients that the API server authorizes. reader must read
-// from the API server.
-func metricsOptions(address string, certificate servingcert.Source, profile *tlsprofile.Follower,
-	reader client.Reader) metricsserver.Options {
-	return metricsserver.Options{
-		BindAddress:   address,
-		SecureServing: true,
-		TLSOpts: []func(*tls.Config){profile.Configure, servingcert.Configure(certificate),
-			scrape.AskForCertificate},
-		FilterProvider: scrape.Filter(reader),
+// noMetrics turns the metrics server of a manager off, which does not limit its clients: addMetricsServer adds another.
+var noMetrics = metricsserver.Options{BindAddress: "0"}
+
+// addMetricsServer adds a metrics server with TLS, for clients that the API server authorizes. reader must read from the
+// API server.
+func addMetricsServer(ctx context.Context, mgr ctrl.Manager, address string, certificate servingcert.Source,
+	profile *tlsprofile.Follower, reader client.Reader) error {
+	server, err := scrape.NewServer(ctx, scrape.Options{
+		Address: address,
+		TLS:     []func(*tls.Config){profile.Configure, servingcert.Configure(certificate)},
+		Reader:  reader,
+		Config:  mgr.GetConfig(),
+		HTTP:    mgr.GetHTTPClient(),
+		Metrics: metrics.Registry,
+	})
+	if err != nil {
+		return err
 	}
+	return mgr.Add(server)
 }
 
 // metricsCertificateHelp is the help of a flag of both programs.
@@ -126,9 +136,6 @@ const (
 	namespaceVariable = "NAMESPACE"
 	// podNameVariable is an environment variable of `lvms operator`: required; the name of the Pod (`metadata.name`).
 	podNameVariable = "NAME"
-	// podIPVariable is an environment variable of `lvms vgmanager`: required; the IP address of the Pod
-	// (`status.podIP`).
-	podIPVariable = "POD_IP"
 	// nodeNameVariable is an environment variable of `lvms vgmanager`: required; the name of the Node
 	// (`spec.nodeName`).
 	nodeNameVariable = "NODE_NAME"

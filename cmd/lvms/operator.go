@@ -154,6 +154,9 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := addMetricsServer(ctx, mgr, o.metricsAddress, o.certificate, o.profile, o.direct); err != nil {
+		return err
+	}
 	if err := o.addServices(ctx, mgr); err != nil {
 		return err
 	}
@@ -308,7 +311,7 @@ func (o *operator) newManager() (ctrl.Manager, error) {
 	}
 	return ctrl.NewManager(o.config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, o.certificate, o.profile, o.direct),
+		Metrics:                noMetrics,
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		WebhookServer:          o.webhookCert.server(o.operatorOptions, o.profile),

@@ -201,7 +201,7 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 	certificate := servingcert.NewFolderOrSelfSigned(o.metricsCertDir, reportCertificate)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, certificate, o.profile, live),
+		Metrics:                noMetrics,
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		Cache:                  cache.Options{ByObject: objects},
@@ -213,6 +213,9 @@ func newAgentManager(ctx context.Context, config *rest.Config, live client.Clien
 		if err := profilewatch.Follow(ctx, o.profile, mgr.GetCache()); err != nil {
 			return nil, err
 		}
+	}
+	if err := addMetricsServer(ctx, mgr, o.metricsAddress, certificate, o.profile, live); err != nil {
+		return nil, err
 	}
 	return mgr, addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current})
 }

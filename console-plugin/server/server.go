@@ -15,6 +15,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
@@ -39,6 +40,10 @@ const (
 	maxHeader     = 64 << 10
 	// stopTimeout is the time that requests have to end when the server is stopped.
 	stopTimeout = 10 * time.Second
+	// maxConnections limits connections, and peerConnections those of one address. The clients are the Pods of the
+	// console, which ask for users.
+	maxConnections  = 512
+	peerConnections = 256
 )
 
 // tlsConfig returns a TLS configuration with the profile and the certificate in the directory, which must exist.
@@ -73,7 +78,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.Address)
+	listener, err := limit.Listen(ctx, o.Address, limit.Connections{All: maxConnections, Peer: peerConnections})
 	if err != nil {
 		return fmt.Errorf("serve the plugin: %w", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
 	lvmsevent "github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/text"
@@ -32,9 +33,15 @@ const (
 	resync = 10 * time.Minute
 	// afterConflict gives the cache time to catch up.
 	afterConflict = time.Second
+	// maxNodes is the maximum number of nodes whose rates are remembered. It is more than a cluster has.
+	maxNodes = 8192
 	// maxMessage is the API's limit for the message, in bytes.
 	maxMessage = 1024
 )
+
+// answers is the rate of the answers to one node agent. It requests a certificate when it starts, and one each day. The
+// kubelet restarts an agent that fails less often than this.
+var answers = limit.Rate{Interval: time.Minute, Burst: 5}
 
 // Authorities has the authority that signs.
 type Authorities interface {
@@ -47,6 +54,8 @@ type Controller struct {
 	authorities Authorities
 	emitter     *lvmsevent.Emitter
 	now         func() time.Time
+	// answered limits the answers by node, so that an agent that changes its request in a loop delays only itself.
+	answered *limit.Rates
 	// without are the agents that have no valid certificate, by node.
 	without map[string]absence
 }
@@ -54,7 +63,7 @@ type Controller struct {
 // New returns a Controller. The client may read from a cache.
 func New(c client.Client, authorities Authorities, recorder lvmsevent.Recorder) *Controller {
 	return &Controller{client: c, authorities: authorities, emitter: lvmsevent.NewEmitter(recorder), now: time.Now,
-		without: map[string]absence{}}
+		answered: limit.NewRates(answers, maxNodes), without: map[string]absence{}}
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
@@ -68,6 +77,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		status.UID = c.without[request.Name].uid
 		c.emitter.Forget(status)
 		delete(c.without, request.Name)
+		c.answered.Forget(request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -77,6 +87,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if status.Status.AgentCertificate == nil {
 		c.report(status, nil)
 		return reconcile.Result{RequeueAfter: resync}, nil
+	}
+	if wait := c.answered.Delay(status.Name); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	authority, err := c.authorities.Authority()
 	if err != nil {
@@ -92,6 +105,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if equality.Semantic.DeepEqual(status.Status.AgentCertificate, after.Status.AgentCertificate) {
 		return reconcile.Result{RequeueAfter: resync}, nil
 	}
+	c.answered.Allow(status.Name)
 	// The lock prevents an answer to a request that the agent has replaced.
 	err = c.client.Status().Patch(ctx, after, client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) {

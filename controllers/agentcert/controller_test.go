@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -70,6 +72,8 @@ func newWorld(t *testing.T) *world {
 	w.ca = w.newCA()
 	w.controller = New(w.api, w.ca, w)
 	w.controller.now = func() time.Time { return w.now }
+	// Only TestAnAgentThatChangesItsRequestInALoop is about the rate.
+	w.controller.answered = limit.NewRates(limit.Rate{Interval: time.Nanosecond, Burst: 1000}, 10)
 	return w
 }
 
@@ -356,5 +360,67 @@ func TestOnlyChangesOfTheCertificateWakeTheController(t *testing.T) {
 	}
 	if !changed.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: request}) {
 		t.Error("a request does not wake it")
+	}
+}
+
+// TestAnAgentThatChangesItsRequestInALoop gets few answers, which are delayed more the more it asks, and does not delay
+// those of other agents. A failed write counts, too: it has cost as much.
+func TestAnAgentThatChangesItsRequestInALoop(t *testing.T) {
+	other := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "b"}}
+	for name, failure := range map[string]error{"written": nil, "not written": errors.New("the API server is away")} {
+		w := newWorld(t)
+		if err := w.api.Create(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "b", UID: "b"}}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			w.controller.answered = limit.NewRates(answers, maxNodes)
+			w.writeErr = failure
+			attempts := 0
+			loop := func(n int) (wait time.Duration) {
+				for i := range n {
+					w.request(fmt.Sprint("request ", attempts, i))
+					before := w.controller.answered.Delay("a")
+					result, err := w.controller.Reconcile(context.Background(), nodeA)
+					if (err != nil) != (failure != nil && before == 0) {
+						t.Fatalf("%s: got %v", name, err)
+					}
+					if before == 0 {
+						attempts++
+					} else {
+						wait = result.RequeueAfter
+					}
+				}
+				return wait
+			}
+			if wait := loop(100); attempts != answers.Burst || wait != answers.Interval {
+				t.Errorf("%s: %d answers and a delay of %s, want %d and %s", name, attempts, wait, answers.Burst,
+					answers.Interval)
+			}
+			if failure == nil && w.writes != answers.Burst {
+				t.Errorf("%s: %d writes, want %d", name, w.writes, answers.Burst)
+			}
+			w.writeErr = nil
+			status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+			if err := w.api.Get(context.Background(), other.NamespacedName, status); err != nil {
+				t.Fatal(err)
+			}
+			status.Status.AgentCertificate = &v1alpha1.AgentCertificate{Request: "another one"}
+			if err := w.api.Status().Update(context.Background(), status); err != nil {
+				t.Fatal(err)
+			}
+			writes := w.writes
+			for range 2 {
+				if result, err := w.controller.Reconcile(context.Background(), other); err != nil ||
+					result.RequeueAfter != resync || w.writes != writes+1 {
+					t.Errorf("%s: another agent: %v, %v, %d writes", name, result, err, w.writes-writes)
+				}
+			}
+			w.writeErr = failure
+			time.Sleep(answers.Interval)
+			if loop(100); attempts != answers.Burst+1 {
+				t.Errorf("%s: %d answers after a minute, want one more", name, attempts)
+			}
+		})
 	}
 }

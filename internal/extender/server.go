@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
@@ -25,6 +26,8 @@ const (
 	maxHeader     = 64 << 10
 	// stopTimeout is the time that requests have to end when the server is stopped.
 	stopTimeout = 10 * time.Second
+	// maxConnections limits connections. The only client is kube-scheduler.
+	maxConnections = 128
 )
 
 // Options configure the server.
@@ -96,7 +99,7 @@ func tlsConfig(o Options) (*tls.Config, error) {
 // listen listens on an address. Without TLS, it must be a loopback address: anybody who can send requests to the
 // scheduler's extender, or answer in its place, decides where Pods run.
 func listen(ctx context.Context, address string, config *tls.Config) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listener, err := limit.Listen(ctx, address, limit.Connections{All: maxConnections, Peer: maxConnections})
 	if err != nil {
 		return nil, err
 	}

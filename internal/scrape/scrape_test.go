@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -109,22 +108,24 @@ type served struct {
 func serve(t *testing.T, trust *published) *served {
 	t.Helper()
 	s := &served{T: t}
-	filter, err := Filter(trust)(reviewer(t, &s.asked), http.DefaultClient)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(Process{Component: "test"})
+	server, err := NewServer(t.Context(), Options{Address: "127.0.0.1:0", Reader: trust, Config: reviewer(t, &s.asked),
+		HTTP: http.DefaultClient, Metrics: registry,
+		TLS: []func(*tls.Config){servingcert.Configure(servingcert.NewFolderOrSelfSigned("", nil))}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := filter(logr.Discard(),
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := httptest.NewUnstartedServer(handler)
-	server.TLS = &tls.Config{}
-	AskForCertificate(server.TLS)
-	servingcert.Configure(servingcert.NewFolderOrSelfSigned("", nil))(server.TLS)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	s.address = server.URL
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	s.address = "https://" + server.Listener.Addr().String()
 	return s
 }
 
@@ -166,14 +167,16 @@ func TestWhoMayReadMetrics(t *testing.T) {
 		"a token that is not one":          {token: "nobody", want: 401, asks: 1},
 		"a token, without the right":       {token: "somebody", want: 403, asks: 2},
 		"a token, with the right":          {token: "reader", want: 200, asks: 2},
-		"a token, and another path":        {token: "reader", path: "/debug", want: 403, asks: 2},
+		"a token, and another path":        {token: "reader", path: "/debug", want: 404},
+		"a token, writing":                 {token: "reader", method: http.MethodPost, want: 405},
+		"a token, and a method of its own": {token: "reader", method: "X", want: 405},
 		"a certificate, without the right": {certificates: of(ours, "somebody"), want: 403, asks: 1},
 		"a certificate, with the right":    {certificates: of(ours, "reader"), want: 200, asks: 1},
 		"the platform's Prometheus":        {certificates: of(ours, PlatformPrometheus), want: 200},
 		"the platform's Prometheus, another path": {certificates: of(ours, PlatformPrometheus), path: "/debug",
-			want: 403, asks: 1},
+			want: 404},
 		"the platform's Prometheus, writing": {certificates: of(ours, PlatformPrometheus), method: http.MethodPost,
-			want: 403, asks: 1},
+			want: 405},
 		"its name, by another authority": {certificates: of(others, PlatformPrometheus), want: 401},
 		"its name, in a token":           {token: PlatformPrometheus, want: 200, asks: 1},
 		"its name, in a certificate of a server": {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus,

@@ -11,18 +11,20 @@ import (
 	"path"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 )
 
 const (
-	// maxConnections is the maximum number of connections. More are accepted when others end.
-	maxConnections = 128
+	// maxConnections is the maximum number of connections, and peerConnections that of one peer. More are closed.
+	maxConnections  = 128
+	peerConnections = 32
 	// maxStreams is the maximum number of calls of a connection at the same time.
 	maxStreams = 16
 	// maxRequest is the maximum size of a request in bytes.
@@ -68,7 +70,7 @@ func New(o Options) *Server {
 	o.TLS.NextProtos = []string{"h2"}
 	interceptors := []grpc.StreamServerInterceptor{logged}
 	if o.MaxCalls > 0 {
-		interceptors = append(interceptors, limited(make(chan struct{}, o.MaxCalls)))
+		interceptors = append(interceptors, limited(limit.NewShares(o.MaxCalls, o.MaxCalls)))
 	}
 	server := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(o.TLS)),
@@ -88,19 +90,32 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends. It returns an error if the address cannot be used.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.address)
+	listener, err := s.Listen(ctx)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", s.address, err)
+		return err
 	}
 	return s.Serve(ctx, listener)
 }
 
-// Serve is Start with a listener, which it closes. Calls that run when the context ends have stopTimeout to end.
+// Listen returns the listener for Serve, which limits connections.
+func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
+	listener, err := limit.Listen(ctx, s.address, limit.Connections{All: maxConnections, Peer: peerConnections,
+		Report: func(err error) {
+			log.FromContext(ctx).Info("refused connections", "server", "changed blocks", "cause", err.Error())
+		}})
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", s.address, err)
+	}
+	return listener, nil
+}
+
+// Serve is Start with a listener, which it closes. Calls that run when the context ends
+// have stopTimeout to end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	address := listener.Addr().String()
 	log.FromContext(ctx).Info("serving changed blocks", "address", address)
 	served := make(chan error, 1)
-	go func() { served <- s.server.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	go func() { served <- s.server.Serve(listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve gRPC on %s: %w", address, err)
@@ -116,15 +131,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 }
 
 // limited refuses calls if too many run.
-func limited(calls chan struct{}) grpc.StreamServerInterceptor {
+func limited(calls *limit.Shares) grpc.StreamServerInterceptor {
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		select {
-		case calls <- struct{}{}:
-			defer func() { <-calls }()
-			return handle(server, stream)
-		default:
-			return status.Errorf(codes.ResourceExhausted, "%d calls are served already: try again later", cap(calls))
+		leave, err := calls.Try("")
+		if err != nil {
+			return status.Errorf(codes.ResourceExhausted, "cannot serve the call now: %v: try again later", err)
 		}
+		defer leave()
+		return handle(server, stream)
 	}
 }
 

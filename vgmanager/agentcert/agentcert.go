@@ -41,7 +41,6 @@ var errNoCertificate = errors.New("the operator has not issued a certificate for
 type Reconciler struct {
 	client          client.Client
 	node, namespace string
-	address         string
 	now             func() time.Time
 
 	// used and requested are keys with their requests. requested is nil while no other certificate is requested. Only
@@ -56,10 +55,9 @@ type key struct {
 	request string
 }
 
-// New returns a Reconciler for the agent of a node, which other agents reach at an address (HOST:PORT). The client may
-// read from a cache.
-func New(c client.Client, node, namespace, address string) *Reconciler {
-	return &Reconciler{client: c, node: node, namespace: namespace, address: address, now: time.Now}
+// New returns a Reconciler for the agent of a node. The client may read from a cache.
+func New(c client.Client, node, namespace string) *Reconciler {
+	return &Reconciler{client: c, node: node, namespace: namespace, now: time.Now}
 }
 
 // Current returns the credentials of this agent.
@@ -159,7 +157,6 @@ func (r *Reconciler) request(c *v1alpha1.AgentCertificate) error {
 	if c.Request != wanted.request {
 		*c = v1alpha1.AgentCertificate{Request: wanted.request, Authorities: c.Authorities}
 	}
-	c.Address = r.address
 	return nil
 }
 

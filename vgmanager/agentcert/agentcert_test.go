@@ -60,7 +60,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // newAgent returns an agent that has just started.
 func (w *world) newAgent() *Reconciler {
-	r := New(w.api, "a", "ns", "192.0.2.1:8445")
+	r := New(w.api, "a", "ns")
 	r.now = func() time.Time { return w.now }
 	return r
 }

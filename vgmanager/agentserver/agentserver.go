@@ -42,7 +42,8 @@ type Server struct {
 func New(o Options) *Server {
 	config := mutualtls.Server(o.Credentials, mutualtls.Operator)
 	o.Configure(config)
-	return &Server{Options: o, server: streamserver.New(streamserver.Options{TLS: config, MaxCalls: maxCalls,
+	return &Server{Options: o, server: streamserver.New(streamserver.Options{Address: o.Address, TLS: config,
+		MaxCalls: maxCalls,
 		Register: func(s grpc.ServiceRegistrar) { csi.RegisterSnapshotMetadataServer(s, o.Snapshots) }})}
 }
 
@@ -51,9 +52,9 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
+	listener, err := s.server.Listen(ctx)
 	if err != nil {
-		return fmt.Errorf("listen for the operator on %s: %w", s.Address, err)
+		return fmt.Errorf("serve the operator: %w", err)
 	}
 	return s.serve(ctx, listener)
 }

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/agentpod"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
@@ -21,16 +22,14 @@ type Agents struct {
 	Credentials mutualtls.Source
 }
 
-// Of returns the agent of a node. Its address is in the status of the node. It needs no trust: the agent there must
-// have the certificate of the node.
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=list
+
+// Of returns the agent of a node, at the address of its Pod. Another program at this address is not accepted: the agent
+// must have the certificate of the node.
 func (a *Agents) Of(ctx context.Context, node string) (Source, error) {
-	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	if err := a.Live.Get(ctx, client.ObjectKey{Namespace: a.Namespace, Name: node}, status); err != nil {
-		return nil, fmt.Errorf("read the address of the node agent of %s: %w", node, err)
+	address, err := agentpod.Address(ctx, a.Live, a.Namespace, node, v1alpha1.PeerPort)
+	if err != nil {
+		return nil, fmt.Errorf("find the node agent of %s: %w", node, err)
 	}
-	if status.Status.AgentCertificate == nil || status.Status.AgentCertificate.Address == "" {
-		return nil, fmt.Errorf("the node agent of %s has no address in status.agentCertificate of its "+
-			"LVMVolumeGroupNodeStatus: check that its vg-manager Pod is running, and is not of an older version", node)
-	}
-	return &peer.Client{Node: node, Address: status.Status.AgentCertificate.Address, Credentials: a.Credentials}, nil
+	return &peer.Client{Node: node, Address: address, Credentials: a.Credentials}, nil
 }

@@ -9,11 +9,12 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/agentpod"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
@@ -210,19 +211,20 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 
 var errAny = errors.New("any error")
 
+// TestTheAddressOfAnAgent is that of its Pod. What an agent has written is not used.
 func TestTheAddressOfAnAgent(t *testing.T) {
-	known := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node1"}}
-	known.Status.AgentCertificate = &v1alpha1.AgentCertificate{Address: "192.0.2.1:8445"}
-	old := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node2"}}
-	a := &Agents{Live: memory.Builder().WithObjects(known, old).Build(), Namespace: "ns"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent", Labels: map[string]string{
+		"app.kubernetes.io/name": "vg-manager", "app.kubernetes.io/part-of": "lvms-provisioner"}},
+		Spec: corev1.PodSpec{NodeName: "node1"}, Status: corev1.PodStatus{PodIP: "192.0.2.1"}}
+	a := &Agents{Namespace: "ns", Live: memory.Builder().WithObjects(pod).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*corev1.Pod).Spec.NodeName}
+		}).Build()}
 	got, err := a.Of(t.Context(), "node1")
-	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8445" {
+	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8446" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := a.Of(t.Context(), "node2"); err == nil || !strings.Contains(err.Error(), "older version") {
-		t.Errorf("an older agent: %v", err)
-	}
-	if _, err := a.Of(t.Context(), "node3"); err == nil {
-		t.Error("no node: no error")
+	if _, err := a.Of(t.Context(), "node2"); !errors.Is(err, agentpod.ErrNone) || !strings.Contains(err.Error(), "node2") {
+		t.Errorf("no agent: %v", err)
 	}
 }

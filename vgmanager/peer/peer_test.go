@@ -10,10 +10,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
@@ -122,7 +125,7 @@ func start(t *testing.T, s site, open Open) (address string, stop func() error) 
 	server := NewServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {}, Open: open})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- server.serve(ctx, listener) }()
+	go func() { done <- server.Serve(ctx, listener) }()
 	stopped := false
 	stop = func() error {
 		if stopped {
@@ -293,14 +296,29 @@ func TestAnOffsetBehindTheEnd(t *testing.T) {
 	}
 }
 
-// TestFewStreamsAtOnce: a client that does not read occupies a stream, and more than maxStreams are refused.
-func TestFewStreamsAtOnce(t *testing.T) {
+// anyCopy opens a source for every node and target whose name does not begin with "no".
+func (s *source) anyCopy(ctx context.Context, _ string, r Request) (*Opened, error) {
+	if strings.HasPrefix(r.Target, "no") {
+		return nil, ErrForbidden
+	}
+	r.Target = "copy1"
+	return s.open(ctx, "node2", r)
+}
+
+// TestStreamsHaveShares: clients that do not read occupy streams. A node has two, and one for the data of a target; all
+// have eight. A request without a copy occupies none, and does not need one.
+func TestStreamsHaveShares(t *testing.T) {
 	s := newSite(t)
 	from := newSource()
-	address, _ := start(t, s, from.open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
-	ctx, cancel := context.WithCancel(t.Context())
-	entered := make(chan struct{}, 2*maxStreams)
+	address, _ := start(t, s, from.anyCopy)
+	agents := map[string]*Client{}
+	agent := func(node string) *Client {
+		if agents[node] == nil {
+			agents[node] = &Client{Node: "node1", Address: address, Credentials: s.agent(t, node)}
+		}
+		return agents[node]
+	}
+	entered := make(chan struct{})
 	hold := make(chan struct{})
 	from.read = func(int64) error {
 		entered <- struct{}{}
@@ -308,29 +326,142 @@ func TestFewStreamsAtOnce(t *testing.T) {
 		return context.Canceled
 	}
 	answers := make(chan error, maxStreams)
-	for range maxStreams {
+	occupy := func(node, target string) {
+		client := agent(node)
 		go func() {
-			stream, err := client.Data(ctx, Request{Target: "copy1"})
+			stream, err := client.Data(t.Context(), Request{Target: target})
 			if err == nil {
 				_, err = io.Copy(io.Discard, stream)
 				_ = stream.Close()
 			}
 			answers <- err
 		}()
-	}
-	for range maxStreams {
 		<-entered
 	}
-	if _, err := client.Data(t.Context(), Request{Target: "copy1"}); err == nil ||
-		!strings.Contains(err.Error(), "already sends 8 volumes") {
-		t.Errorf("%v, want a refusal", err)
+	refused := func(node, target, want string) {
+		t.Helper()
+		_, err := agent(node).Data(t.Context(), Request{Target: target})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, %s: %v, want %q", node, target, err, want)
+		}
 	}
-	cancel()
+	occupy("node2", "a")
+	refused("node2", "a", "already sends a/data to node node2")
+	occupy("node2", "b")
+	refused("node2", "c", "already sends 2 volumes to node node2")
+	refused("node2", "none", "not permitted")
+	for i := range maxStreams - 2 {
+		refused("node3", "none", "not permitted")
+		occupy(fmt.Sprint("node", 4+i/2), fmt.Sprint("of", i))
+	}
+	refused("node3", "d", "or 8 to all nodes")
+	refused("node3", "none", "not permitted")
 	close(hold)
 	for range maxStreams {
 		if err := <-answers; err == nil {
 			t.Error("a stream that was cut off has no error")
 		}
+	}
+	if err := stopped(from); err != nil {
+		t.Error(err)
+	}
+}
+
+// stopped returns an error unless each source that was opened is closed.
+func stopped(from *source) error {
+	if opened, closed := from.opened.Load(), from.closed.Load(); opened != closed {
+		return fmt.Errorf("%d sources were opened, and %d closed", opened, closed)
+	}
+	return nil
+}
+
+// TestRequestsHaveARate: each of them reads from the API server. It is by node.
+func TestRequestsHaveARate(t *testing.T) {
+	s := newSite(t)
+	asked := map[string]int{}
+	server := NewServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {},
+		Open: func(_ context.Context, node string, _ Request) (*Opened, error) {
+			asked[node]++
+			return nil, errors.New("the API server does not answer")
+		}})
+	codes := map[int]int{}
+	send := func(node string) int {
+		request := httptest.NewRequest(http.MethodGet, "/v1/copies/x/data", http.NoBody)
+		leaf := s.agent(t, node).current.Certificate.Leaf
+		request.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
+		answer := httptest.NewRecorder()
+		server.handler().ServeHTTP(answer, request)
+		return answer.Code
+	}
+	synctest.Test(t, func(t *testing.T) {
+		for range 200 {
+			codes[send("node2")]++
+		}
+		if codes[503] != requests.Burst || codes[429] != 200-requests.Burst || asked["node2"] != requests.Burst {
+			t.Errorf("got %v, asked %v, want %d", codes, asked, requests.Burst)
+		}
+		if got := send("node3"); got != 503 {
+			t.Errorf("another node got %d", got)
+		}
+		time.Sleep(requests.Interval)
+		if first, second := send("node2"), send("node2"); first != 503 || second != 429 {
+			t.Errorf("later: got %d and %d", first, second)
+		}
+	})
+}
+
+// slow is a client that takes some time for each write, as long as the deadline allows.
+type slow struct {
+	each     time.Duration
+	deadline time.Time
+	err      error
+}
+
+func (s *slow) SetWriteDeadline(at time.Time) error { s.deadline = at; return s.err }
+
+func (s *slow) Write(p []byte) (int, error) {
+	if end := time.Now().Add(s.each); end.After(s.deadline) {
+		time.Sleep(time.Until(s.deadline))
+		return 0, os.ErrDeadlineExceeded
+	}
+	time.Sleep(s.each)
+	return len(p), nil
+}
+
+// TestAClientThatReadsSlowlyIsCutOff: also if it takes something each minute. The time in which the source is read does
+// not count.
+func TestAClientThatReadsSlowlyIsCutOff(t *testing.T) {
+	piece := make([]byte, minThroughput)
+	for name, tt := range map[string]struct {
+		each, between time.Duration
+		writes        int // until the client is cut off; 0: never
+	}{
+		"fast":               {each: time.Millisecond},
+		"as fast as it must": {each: time.Second},
+		"a slow source":      {each: time.Second, between: time.Hour},
+		"slow":               {each: 2 * time.Second, writes: 60},
+		"very slow":          {each: 50 * time.Second, writes: 2},
+		"gone":               {each: 24 * time.Hour, writes: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := &slow{each: tt.each}
+			w := newUnstalled(client, client)
+			n := 1
+			for ; n <= 500; n++ {
+				if _, err := w.Write(piece); err != nil {
+					break
+				}
+				time.Sleep(tt.between)
+			}
+			if want := tt.writes; want == 0 && n != 501 || want != 0 && n != want {
+				t.Errorf("%s: cut off at write %d, want %d", name, n, want)
+			}
+		})
+	}
+	none := errors.New("the connection is closed")
+	client := &slow{err: none}
+	if _, err := newUnstalled(client, client).Write(piece); !errors.Is(err, none) {
+		t.Errorf("no deadline: %v", err)
 	}
 }
 
@@ -349,6 +480,8 @@ func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
 	if err := volumecopy.Verify(t.Context(), sums, m, sums.Size, nil); !errors.Is(err, volumecopy.ErrDiffers) {
 		t.Errorf("%v, want ErrDiffers", err)
 	}
+	// The source has sent all when the client has read the end.
+	_, _ = io.Copy(io.Discard, sums)
 	_ = sums.Close()
 	if sums, err = client.Sums(t.Context(), Request{Target: "copy1"}); err != nil {
 		t.Fatal(err)
@@ -376,6 +509,10 @@ func TestARequestNamesTheSnapshotsOfItsRound(t *testing.T) {
 			stream, err := get(t.Context(), r)
 			if err != nil {
 				t.Fatal(err)
+			}
+			// The source ends the stream, and with it its share, before the client has all of it.
+			if _, err := io.Copy(io.Discard, stream); err != nil {
+				t.Error(err)
 			}
 			if stream.BaseSize != want || stream.Size != volumeSize {
 				t.Errorf("%+v: a base of %d bytes, want %d", r, stream.BaseSize, want)

@@ -16,30 +16,36 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/internal/httpserver"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const (
-	// maxStreams is the maximum number of streams at the same time. More are refused with 503.
-	maxStreams = 8
+	// maxStreams is the maximum number of streams at the same time, and nodeStreams that of one node: the number of
+	// copies that an agent receives at the same time. More are refused with 503.
+	maxStreams  = 8
+	nodeStreams = 2
+	// maxConnections and peerConnections limit connections. A stream has a connection for itself.
+	maxConnections  = 256
+	peerConnections = 16
+	// maxNodes is the maximum number of nodes whose rates are remembered. It is more than a cluster has.
+	maxNodes = 8192
 	// stallLimit is the time in which the client must take what was sent. A client that is gone ends the stream then.
 	stallLimit = time.Minute
-	// headerLimit is the time for the TLS handshake and the header of a request, idleLimit that between requests.
-	headerLimit = 10 * time.Second
-	idleLimit   = time.Minute
-	// stopLimit is the time that streams have to end after the server is stopped. The client continues later.
-	stopLimit   = 5 * time.Second
-	maxHeader   = 16 << 10
+	// minThroughput is the least number of bytes per second that a client takes over stallLimit, so that one that reads
+	// slowly does not keep its stream for ever. It is much less than what any disk of a target writes.
+	minThroughput = 1 << 20
+	// readLimit is the time to receive a request, which has no body.
+	readLimit   = 10 * time.Second
 	contentType = "application/vnd.lvms.copy"
 	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for
 	// each. baseSizeHeader has the size of the base, if there is one.
@@ -47,6 +53,10 @@ const (
 	contentHeader  = "Lvms-Volume-Content"
 	baseSizeHeader = "Lvms-Base-Size"
 )
+
+// requests is the rate of requests of a node. Each of them reads from the API server. An agent requests two streams for a
+// copy, and again with a backoff if they fail.
+var requests = limit.Rate{Interval: 200 * time.Millisecond, Burst: 50}
 
 // Errors that Open wraps. Any other error can go away, so the client repeats its request.
 var (
@@ -93,80 +103,50 @@ type Options struct {
 
 // Server is a Runnable.
 type Server struct {
-	Options
-	streams chan struct{}
+	*httpserver.Server
+	open     Open
+	requests *limit.Rates
+	// streams are those of each node, copies those of each target: one for its data, and one for its checksums.
+	streams, copies *limit.Shares
 }
 
 // NewServer returns a Server. Only node agents can call it.
 func NewServer(o Options) *Server {
-	return &Server{Options: o, streams: make(chan struct{}, maxStreams)}
-}
-
-// NeedLeaderElection returns false: each agent serves.
-func (s *Server) NeedLeaderElection() bool { return false }
-
-// Start serves until the context ends.
-func (s *Server) Start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address)
-	if err != nil {
-		return fmt.Errorf("listen for other node agents on %s: %w", s.Address, err)
-	}
-	return s.serve(ctx, listener)
-}
-
-func (s *Server) serve(ctx context.Context, listener net.Listener) error {
-	config := mutualtls.ServerOfNodes(s.Credentials)
+	config := mutualtls.ServerOfNodes(o.Credentials)
 	// A stream has the connection for itself. HTTP/2 would only add its flow control.
 	config.NextProtos = []string{"http/1.1"}
-	s.Configure(config)
-	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: headerLimit, IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx)), slog.LevelWarn),
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(tls.NewListener(listener, config)) }()
-	log.FromContext(ctx).Info("serving other node agents", "address", listener.Addr().String())
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve other node agents on %s: %w", s.Address, err)
-	case <-ctx.Done():
-	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
-	defer cancel()
-	if err := server.Shutdown(stopping); err != nil {
-		_ = server.Close()
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve other node agents on %s: %w", s.Address, err)
-	}
-	return nil
+	o.Configure(config)
+	s := &Server{open: o.Open, requests: limit.NewRates(requests, maxNodes),
+		streams: limit.NewShares(maxStreams, nodeStreams), copies: limit.NewShares(math.MaxInt32, 1)}
+	s.Server = httpserver.New(httpserver.Options{Name: "other node agents", Address: o.Address, TLS: config,
+		Handler: s.handler(), All: maxConnections, Peer: peerConnections, Read: readLimit})
+	return s
 }
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/copies/{target}/data", s.stream(volumecopy.Send))
-	mux.HandleFunc("GET /v1/copies/{target}/sums", s.stream(volumecopy.SendSums))
+	mux.HandleFunc("GET /v1/copies/{target}/data", s.stream("data", volumecopy.Send))
+	mux.HandleFunc("GET /v1/copies/{target}/sums", s.stream("sums", volumecopy.SendSums))
 	return mux
 }
 
 // stream returns the handler that sends a source. An error after the first byte closes the connection: the stream has
 // no end then.
-func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source) error) http.HandlerFunc {
+func (s *Server) stream(what string, send func(context.Context, io.Writer, volumecopy.Source) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case s.streams <- struct{}{}:
-			defer func() { <-s.streams }()
-		default:
-			http.Error(w, fmt.Sprintf("the node agent already sends %d volumes: try again later", cap(s.streams)),
-				http.StatusServiceUnavailable)
-			return
-		}
 		logger := log.FromContext(r.Context()).WithValues("logicalVolume", r.PathValue("target"))
-		opened, err := s.open(r)
-		if err != nil {
+		refuse := func(err error) {
 			logger.Info("cannot send a volume", "cause", err.Error())
 			http.Error(w, err.Error(), statusOf(err))
+		}
+		node, err := s.caller(r)
+		if err != nil {
+			refuse(err)
+			return
+		}
+		opened, err := s.source(r, node)
+		if err != nil {
+			refuse(err)
 			return
 		}
 		defer func() {
@@ -174,6 +154,12 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 				logger.Error(err, "cannot close the source of a copy")
 			}
 		}()
+		leave, err := s.enter(node, r.PathValue("target")+"/"+what)
+		if err != nil {
+			refuse(err)
+			return
+		}
+		defer leave()
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set(sizeHeader, strconv.FormatUint(opened.Size, 10))
 		if opened.BaseSize > 0 {
@@ -182,16 +168,45 @@ func (s *Server) stream(send func(context.Context, io.Writer, volumecopy.Source)
 		for _, tag := range opened.Content {
 			w.Header().Add(contentHeader, tag)
 		}
-		if err := send(r.Context(), &unstalled{ResponseController: http.NewResponseController(w), w: w},
-			opened.Source); err != nil {
+		if err := send(r.Context(), newUnstalled(w, http.NewResponseController(w)), opened.Source); err != nil {
 			logger.Info("the stream of a volume was cut off", "cause", err.Error())
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// open authorizes a request, and returns its source.
-func (s *Server) open(r *http.Request) (*Opened, error) {
+// enter takes a stream of a node. Only a request that is authorized does: others could take the streams of all nodes.
+func (s *Server) enter(node, stream string) (leave func(), err error) {
+	ofCopy, err := s.copies.Try(stream)
+	if err != nil {
+		return nil, fmt.Errorf("the node agent already sends %s to node %s: try again later: %w", stream, node, err)
+	}
+	ofNode, err := s.streams.Try(node)
+	if err != nil {
+		ofCopy()
+		return nil, fmt.Errorf("the node agent already sends %d volumes to node %s, or %d to all nodes: try again later: %w",
+			nodeStreams, node, maxStreams, err)
+	}
+	return func() { ofNode(); ofCopy() }, nil
+}
+
+// caller returns the node whose agent sent a request, unless it sends too many.
+func (s *Server) caller(r *http.Request) (string, error) {
+	if r.TLS == nil {
+		return "", fmt.Errorf("%w: no TLS", ErrForbidden)
+	}
+	node, err := mutualtls.NodeOf(*r.TLS)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrForbidden, err)
+	}
+	if !s.requests.Allow(node) {
+		return "", fmt.Errorf("%w: the node agent of %s requests too many copies: %w", errBusy, node, limit.ErrTooMany)
+	}
+	return node, nil
+}
+
+// source authorizes a request of a node, and returns its source.
+func (s *Server) source(r *http.Request, node string) (*Opened, error) {
 	query := r.URL.Query()
 	request := Request{Target: r.PathValue("target"), Source: query.Get("source"), Base: query.Get("base")}
 	if text := query.Get("from"); text != "" {
@@ -200,14 +215,7 @@ func (s *Server) open(r *http.Request) (*Opened, error) {
 			return nil, fmt.Errorf("%w: from is %q, must be a number of bytes", errBadRequest, text)
 		}
 	}
-	if r.TLS == nil {
-		return nil, fmt.Errorf("%w: no TLS", ErrForbidden)
-	}
-	node, err := mutualtls.NodeOf(*r.TLS)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
-	}
-	opened, err := s.Open(r.Context(), node, request)
+	opened, err := s.open(r.Context(), node, request)
 	if err != nil {
 		return nil, fmt.Errorf("copy of %s for node %s: %w", request.Target, node, err)
 	}
@@ -219,12 +227,17 @@ func (s *Server) open(r *http.Request) (*Opened, error) {
 	return opened, nil
 }
 
-var errBadRequest = errors.New("bad request")
+var (
+	errBadRequest = errors.New("bad request")
+	errBusy       = errors.New("try again later")
+)
 
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest
+	case errors.Is(err, errBusy):
+		return http.StatusTooManyRequests
 	case errors.Is(err, ErrForbidden):
 		return http.StatusForbidden
 	case errors.Is(err, ErrGone):
@@ -233,15 +246,31 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// unstalled writes to a client that must take each part in time.
+// deadlines sets the time at which a write fails. http.ResponseController implements it.
+type deadlines interface{ SetWriteDeadline(time.Time) error }
+
+// unstalled writes to a client that must take each part in stallLimit, and minThroughput on average. Only the time of
+// writes counts: the source may be slow.
 type unstalled struct {
-	*http.ResponseController
+	deadlines
 	w io.Writer
+	// credit is how long writes may take in addition to what minThroughput allows. Fast writes raise it to stallLimit.
+	credit time.Duration
+}
+
+func newUnstalled(w io.Writer, d deadlines) *unstalled {
+	return &unstalled{deadlines: d, w: w, credit: stallLimit}
 }
 
 func (u *unstalled) Write(p []byte) (int, error) {
-	if err := u.SetWriteDeadline(time.Now().Add(stallLimit)); err != nil {
+	begun := time.Now()
+	u.credit = min(u.credit+time.Duration(len(p))*time.Second/minThroughput, stallLimit)
+	if err := u.SetWriteDeadline(begun.Add(u.credit)); err != nil {
 		return 0, err
 	}
-	return u.w.Write(p)
+	n, err := u.w.Write(p)
+	if u.credit -= time.Since(begun); err == nil && u.credit < 0 {
+		err = errors.New("the client reads too slowly")
+	}
+	return n, err
 }

@@ -110,7 +110,6 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 	env := []*applycorev1.EnvVarApplyConfiguration{
 		fieldEnv("NODE_NAME", "spec.nodeName"),
 		fieldEnv("NAMESPACE", "metadata.namespace"),
-		fieldEnv("POD_IP", "status.podIP"),
 		applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
 		applycorev1.EnvVar().WithName("GOGC").WithValue(garbagePercent),
 		// For administrators who run LVM of the image in this container: it must not wait for udev of a node without

@@ -11,34 +11,46 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 )
 
-const (
-	// reviewRate and reviewBurst limit the reviews of tokens per second: anybody in the cluster can send tokens, and
-	// the API server must not be busy with them.
-	reviewRate  = 20
-	reviewBurst = 40
-	// reviewTime is the time limit of an authorization, including the time in which others are authorized.
-	reviewTime = 30 * time.Second
-)
+// reviewTime is the time limit of an authorization, without the time in which it waits.
+const reviewTime = 30 * time.Second
 
-// authorize returns an error if the token is not valid for the audience of the service, or if its user has no
-// permission to get the VolumeSnapshot. The error never has the token.
-func (s *Server) authorize(ctx context.Context, c caller) error {
+// reviews limit the authorizations: anybody in the cluster can send tokens, and the API server must not be busy with
+// them. Backup software begins several calls at the same time, so calls wait.
+var reviews = limit.ReviewOptions{
+	Strangers: limit.Rate{Interval: 100 * time.Millisecond, Burst: 20},
+	Stranger:  limit.Rate{Interval: time.Second, Burst: 5},
+	Known:     limit.Rate{Interval: 100 * time.Millisecond, Burst: 20},
+	Wait:      20 * time.Second,
+}
+
+// authorize returns the user of the token. It returns an error if the token is not valid for the audience of the
+// service, or if its user has no permission to get the VolumeSnapshot. The error never has the token.
+func (s *Server) authorize(ctx context.Context, c caller) (user string, err error) {
+	end, err := s.reviews.Begin(ctx, c.peer, limit.Hash([]byte(c.token)))
+	if err != nil {
+		return "", status.Error(codes.ResourceExhausted, err.Error())
+	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
-	if err := s.reviews.Wait(ctx); err != nil {
-		return status.Error(codes.ResourceExhausted, "too many clients are being authorized: try again later")
-	}
+	user, err = s.review(ctx, c)
+	end(err == nil)
+	return user, err
+}
+
+// review asks the API server.
+func (s *Server) review(ctx context.Context, c caller) (user string, err error) {
 	const audience = lvmv1alpha1.SnapshotMetadataAudience
 	review := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: c.token,
 		Audiences: []string{audience}}}
 	if err := s.Client.Create(ctx, review); err != nil {
-		return status.Errorf(codes.Unavailable, "authenticate the token: %v", err)
+		return "", status.Errorf(codes.Unavailable, "authenticate the token: %v", err)
 	}
 	// A server that does not know audiences returns none, and accepts the token of any audience.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, audience) {
-		return status.Errorf(codes.Unauthenticated, "the token is not valid for the audience %q, which "+
+		return "", status.Errorf(codes.Unauthenticated, "the token is not valid for the audience %q, which "+
 			"SnapshotMetadataService %s names", audience, lvmv1alpha1.DriverName)
 	}
 	access := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
@@ -48,13 +60,13 @@ func (s *Server) authorize(ctx context.Context, c caller) error {
 			Version: "v1", Resource: "volumesnapshots", Namespace: c.namespace, Name: c.snapshot},
 	}}
 	if err := s.Client.Create(ctx, access); err != nil {
-		return status.Errorf(codes.Unavailable, "authorize %s: %v", review.Status.User.Username, err)
+		return "", status.Errorf(codes.Unavailable, "authorize %s: %v", review.Status.User.Username, err)
 	}
 	if !access.Status.Allowed || access.Status.Denied {
-		return status.Errorf(codes.PermissionDenied, "%s has no permission to get VolumeSnapshot %s/%s",
+		return "", status.Errorf(codes.PermissionDenied, "%s has no permission to get VolumeSnapshot %s/%s",
 			review.Status.User.Username, c.namespace, c.snapshot)
 	}
-	return nil
+	return review.Status.User.Username, nil
 }
 
 func extraOf(extra map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {

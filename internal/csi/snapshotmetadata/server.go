@@ -6,20 +6,25 @@ package snapshotmetadata
 
 import (
 	"context"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/api"
 	"google.golang.org/grpc/codes"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/streamserver"
 )
 
-// maxCalls is the maximum number of calls at the same time. More are refused with ResourceExhausted. A call counts when
-// its client is authorized, so that others cannot prevent it.
-const maxCalls = 64
+// maxCalls is the maximum number of calls at the same time, and tenantCalls that of one tenant. More are refused with
+// ResourceExhausted. A call counts when its client is authorized, so that others cannot prevent it.
+const (
+	maxCalls    = 64
+	tenantCalls = 16
+)
 
 // Options configure a Server.
 type Options struct {
@@ -38,14 +43,13 @@ type Options struct {
 type Server struct {
 	api.UnimplementedSnapshotMetadataServer
 	Options
-	reviews flowcontrol.RateLimiter
-	calls   chan struct{}
+	reviews *limit.Reviews
+	calls   *limit.Shares
 }
 
 // New returns a Server.
 func New(o Options) *Server {
-	return &Server{Options: o, reviews: flowcontrol.NewTokenBucketRateLimiter(reviewRate, reviewBurst),
-		calls: make(chan struct{}, maxCalls)}
+	return &Server{Options: o, reviews: limit.NewReviews(reviews), calls: limit.NewShares(maxCalls, tenantCalls)}
 }
 
 // GetMetadataAllocated implements api.SnapshotMetadataServer.
@@ -53,7 +57,8 @@ func (s *Server) GetMetadataAllocated(in *api.GetMetadataAllocatedRequest,
 	out api.SnapshotMetadata_GetMetadataAllocatedServer) error {
 	ctx, cancel := context.WithTimeout(out.Context(), streamserver.CallTime)
 	defer cancel()
-	c := caller{token: in.GetSecurityToken(), namespace: in.GetNamespace(), snapshot: in.GetSnapshotName()}
+	c := caller{peer: peerOf(ctx), token: in.GetSecurityToken(), namespace: in.GetNamespace(),
+		snapshot: in.GetSnapshotName()}
 	return s.withAgent(ctx, c, func(agent csi.SnapshotMetadataClient, handle string) error {
 		stream, err := agent.GetMetadataAllocated(ctx, &csi.GetMetadataAllocatedRequest{SnapshotId: handle,
 			StartingOffset: in.GetStartingOffset(), MaxResults: in.GetMaxResults()})
@@ -76,7 +81,8 @@ func (s *Server) GetMetadataDelta(in *api.GetMetadataDeltaRequest,
 	if in.GetBaseSnapshotId() == "" {
 		return status.Error(codes.InvalidArgument, "base_snapshot_id is empty")
 	}
-	c := caller{token: in.GetSecurityToken(), namespace: in.GetNamespace(), snapshot: in.GetTargetSnapshotName()}
+	c := caller{peer: peerOf(ctx), token: in.GetSecurityToken(), namespace: in.GetNamespace(),
+		snapshot: in.GetTargetSnapshotName()}
 	return s.withAgent(ctx, c, func(agent csi.SnapshotMetadataClient, handle string) error {
 		stream, err := agent.GetMetadataDelta(ctx, &csi.GetMetadataDeltaRequest{TargetSnapshotId: handle,
 			BaseSnapshotId: in.GetBaseSnapshotId(), StartingOffset: in.GetStartingOffset(),
@@ -91,8 +97,25 @@ func (s *Server) GetMetadataDelta(in *api.GetMetadataDeltaRequest,
 	})
 }
 
-// caller is who calls, and for which VolumeSnapshot.
-type caller struct{ token, namespace, snapshot string }
+// caller is who calls, from which address, and for which VolumeSnapshot.
+type caller struct{ peer, token, namespace, snapshot string }
+
+func peerOf(ctx context.Context) string {
+	if from, ok := grpcpeer.FromContext(ctx); ok {
+		return limit.Peer(from.Addr.String())
+	}
+	return ""
+}
+
+// tenantOf returns the namespace of a ServiceAccount, because whoever can create one can create many, and other users as
+// they are.
+func tenantOf(user string) string {
+	if account, is := strings.CutPrefix(user, "system:serviceaccount:"); is {
+		namespace, _, _ := strings.Cut(account, ":")
+		return "the ServiceAccounts of namespace " + namespace
+	}
+	return "user " + user
+}
 
 // withAgent authorizes a caller, and calls use with the agent that has the snapshot and with its handle.
 func (s *Server) withAgent(ctx context.Context, c caller,
@@ -103,15 +126,16 @@ func (s *Server) withAgent(ctx context.Context, c caller,
 			return status.Errorf(codes.InvalidArgument, "%s is empty", name)
 		}
 	}
-	if err := s.authorize(ctx, c); err != nil {
+	user, err := s.authorize(ctx, c)
+	if err != nil {
 		return err
 	}
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		return status.Errorf(codes.ResourceExhausted, "%d calls are served already: try again later", cap(s.calls))
+	leave, err := s.calls.Try(tenantOf(user))
+	if err != nil {
+		return status.Errorf(codes.ResourceExhausted, "cannot serve the call of %s now: %v: try again later",
+			tenantOf(user), err)
 	}
+	defer leave()
 	handle, err := s.handle(ctx, c.namespace, c.snapshot)
 	if err != nil {
 		return err

@@ -3,12 +3,14 @@ package snapshotmetadata
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/api"
@@ -23,12 +25,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/lvm-storage/lvm-operator/internal/agentpod"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
@@ -366,7 +369,7 @@ func TestWhichSnapshotsAreServed(t *testing.T) {
 		"unread volume":     {func(w *world) { w.readErr["snapshot-1"] = away }, codes.Unavailable, "away"},
 		"another volume":    {func(w *world) { w.lv.Status.VolumeID = "x" }, codes.Unavailable, `volume ID "x"`},
 		"no node":           {func(w *world) { w.lv.Spec.NodeName = "" }, codes.Unavailable, `node ""`},
-		"no agent":          {func(w *world) { w.dialErr = errNoAgent }, codes.Unavailable, "node agent of node-1: no node agent is ready"},
+		"no agent":          {func(w *world) { w.dialErr = agentpod.ErrNone }, codes.Unavailable, "node agent of node-1: no node agent is running"},
 	} {
 		w := newWorld(t)
 		tt.edit(w)
@@ -440,23 +443,80 @@ func TestAClientThatGoesAwayEndsTheCallOfTheAgent(t *testing.T) {
 	<-w.agent.ended
 }
 
-// TestTooMuchIsRefused: a call that is authorized, if too many run; and one whose authorization has to wait too long,
-// before the API server is asked.
+// TestTooMuchIsRefused: a call that is authorized, if its tenant or all have too many; and one whose authorization has
+// to wait too long, before the API server is asked.
 func TestTooMuchIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.edit = func(s *Server) { s.calls = make(chan struct{}) }
-	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed == nil {
+	w.edit = func(s *Server) {
+		for range tenantCalls {
+			if _, err := s.calls.Try("user backup-user"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed == nil ||
+		len(w.dialed) != 0 {
 		t.Errorf("got %v", err)
 	}
-	w = newWorld(t)
-	w.edit = func(s *Server) {
-		s.reviews = flowcontrol.NewTokenBucketRateLimiter(1e-6, 1)
-		s.reviews.Accept()
+	w.authentication.User.Username = "system:serviceaccount:other:backup"
+	if _, err := w.allocated(request()); err != nil {
+		t.Errorf("another tenant: %v", err)
 	}
+	w = newWorld(t)
+	w.edit = func(s *Server) { s.reviews = limit.NewReviews(limit.ReviewOptions{}) }
 	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed != nil ||
 		len(w.dialed) != 0 {
 		t.Errorf("got %v", err)
 	}
+}
+
+func TestATenantIsANamespace(t *testing.T) {
+	for user, want := range map[string]string{
+		"system:serviceaccount:shop:a": "the ServiceAccounts of namespace shop",
+		"system:serviceaccount:shop:b": "the ServiceAccounts of namespace shop",
+		"system:serviceaccount:b:shop": "the ServiceAccounts of namespace b",
+		"shop":                         "user shop",
+	} {
+		if got := tenantOf(user); got != want {
+			t.Errorf("%s: got %q, want %q", user, got, want)
+		}
+	}
+}
+
+// TestAFloodOfTokensIsNotReviewed: 10,000 calls of one address cause five reviews, and a call of another succeeds.
+func TestAFloodOfTokensIsNotReviewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reviewed := 0
+		s := New(Options{Client: fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{Create: func(
+			_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			switch review := o.(type) {
+			case *authenticationv1.TokenReview:
+				reviewed++
+				review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == token,
+					Audiences: []string{audience}}
+			case *authorizationv1.SubjectAccessReview:
+				review.Status.Allowed = true
+			}
+			return nil
+		}}).Build()})
+		// Nobody waits, so that no time passes.
+		options := reviews
+		options.Wait = 0
+		s.reviews = limit.NewReviews(options)
+		got := map[codes.Code]int{}
+		for i := range 10000 {
+			_, err := s.authorize(t.Context(), caller{peer: "192.0.2.9", token: fmt.Sprint(i)})
+			got[status.Code(err)]++
+		}
+		if got[codes.Unauthenticated] != 5 || got[codes.ResourceExhausted] != 9995 || reviewed != 5 {
+			t.Errorf("got %v, %d reviews, want 5", got, reviewed)
+		}
+		for range 2 {
+			if _, err := s.authorize(t.Context(), caller{peer: "192.0.2.1", token: token}); err != nil {
+				t.Errorf("another peer: %v", err)
+			}
+		}
+	})
 }
 
 // TestTheRelayServesTheSocket: the same answers without an authorization.

@@ -349,7 +349,6 @@ export interface components {
             };
             status?: {
                 agentCertificate?: {
-                    address?: string;
                     authorities?: string;
                     certificate?: string;
                     message?: string;
