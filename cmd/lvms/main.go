@@ -98,8 +98,8 @@ func command() *cobra.Command {
 // noMetrics turns the metrics server of a manager off, which does not limit its clients: addMetricsServer adds another.
 var noMetrics = metricsserver.Options{BindAddress: "0"}
 
-// addMetricsServer adds a metrics server with TLS, for clients that the API server authorizes. reader must read from the
-// API server.
+// addMetricsServer adds a metrics server with TLS, for clients that the API server authorizes. reader must read from
+// the API server.
 func addMetricsServer(ctx context.Context, mgr ctrl.Manager, address string, certificate servingcert.Source,
 	profile *tlsprofile.Follower, reader client.Reader) error {
 	server, err := scrape.NewServer(ctx, scrape.Options{

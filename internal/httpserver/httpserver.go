@@ -77,7 +77,8 @@ func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
 		return nil, err
 	}
 	stop := stopLimit
-	return &manager.Server{Name: s.Name, Server: s.server(ctx), Listener: s.secured(listener), ShutdownTimeout: &stop}, nil
+	return &manager.Server{Name: s.Name, Server: s.server(ctx), Listener: s.secured(listener),
+		ShutdownTimeout: &stop}, nil
 }
 
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {

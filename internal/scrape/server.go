@@ -83,7 +83,8 @@ type Options struct {
 	Metrics prometheus.Gatherer
 }
 
-// NewServer returns a server of metrics. It listens, and serves when the manager starts, before its caches have objects.
+// NewServer returns a server of metrics. It listens, and serves when the manager starts, before its caches have
+// objects.
 //
 // A client authenticates with a certificate of an authority that the API server accepts, or with a token (TokenReview).
 // It then needs permission to get the path (SubjectAccessReview), which PlatformPrometheus always has.

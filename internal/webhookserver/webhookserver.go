@@ -30,8 +30,8 @@ const (
 	peerRequests = 16
 	// waitLimit is how long a request waits for its turn: the default time limit of the API server for a webhook.
 	waitLimit = 10 * time.Second
-	// readLimit is the time to receive a request, writeLimit that to answer it: the maximum time limit of the API server
-	// for a webhook.
+	// readLimit is the time to receive a request, writeLimit that to answer it: the maximum time limit of the API
+	// server for a webhook.
 	readLimit  = 10 * time.Second
 	writeLimit = 30 * time.Second
 	maxPeers   = 4096

@@ -37,7 +37,8 @@ var listeners = map[string]string{
 func TestEachListenerHasLimits(t *testing.T) {
 	used := map[string]bool{}
 	for _, folder := range layoutFolders {
-		err := filepath.WalkDir(filepath.Join("..", "..", folder), func(name string, entry fs.DirEntry, err error) error {
+		root := filepath.Join("..", "..", folder)
+		err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err

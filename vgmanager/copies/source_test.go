@@ -224,7 +224,8 @@ func TestTheAddressOfAnAgent(t *testing.T) {
 	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8446" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := a.Of(t.Context(), "node2"); !errors.Is(err, agentpod.ErrNone) || !strings.Contains(err.Error(), "node2") {
+	_, err = a.Of(t.Context(), "node2")
+	if !errors.Is(err, agentpod.ErrNone) || !strings.Contains(err.Error(), "node2") {
 		t.Errorf("no agent: %v", err)
 	}
 }

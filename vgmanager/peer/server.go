@@ -54,8 +54,8 @@ const (
 	baseSizeHeader = "Lvms-Base-Size"
 )
 
-// requests is the rate of requests of a node. Each of them reads from the API server. An agent requests two streams for a
-// copy, and again with a backoff if they fail.
+// requests is the rate of requests of a node. Each of them reads from the API server. An agent requests two streams for
+// a copy, and again with a backoff if they fail.
 var requests = limit.Rate{Interval: 200 * time.Millisecond, Burst: 50}
 
 // Errors that Open wraps. Any other error can go away, so the client repeats its request.
@@ -184,8 +184,8 @@ func (s *Server) enter(node, stream string) (leave func(), err error) {
 	ofNode, err := s.streams.Try(node)
 	if err != nil {
 		ofCopy()
-		return nil, fmt.Errorf("the node agent already sends %d volumes to node %s, or %d to all nodes: try again later: %w",
-			nodeStreams, node, maxStreams, err)
+		return nil, fmt.Errorf("the node agent already sends %d volumes to node %s, or %d to all nodes: "+
+			"try again later: %w", nodeStreams, node, maxStreams, err)
 	}
 	return func() { ofNode(); ofCopy() }, nil
 }

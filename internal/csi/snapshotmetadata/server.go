@@ -107,8 +107,8 @@ func peerOf(ctx context.Context) string {
 	return ""
 }
 
-// tenantOf returns the namespace of a ServiceAccount, because whoever can create one can create many, and other users as
-// they are.
+// tenantOf returns the namespace of a ServiceAccount, because whoever can create one can create many, and other users
+// as they are.
 func tenantOf(user string) string {
 	if account, is := strings.CutPrefix(user, "system:serviceaccount:"); is {
 		namespace, _, _ := strings.Cut(account, ":")
