@@ -155,7 +155,8 @@ var rules = []rule{
 	{folder: "internal/event", ours: []string{"internal/text"}, never: []string{module + "api"}},
 	// It has only what the scheduler sends, and no access to the API server.
 	{folder: "internal/earlier", ours: []string{"internal/paging"}, never: []string{module + "api"}},
-	{folder: "internal/extender", ours: []string{"api", "internal/limit", "internal/servingcert", "internal/tlsprofile"},
+	{folder: "internal/extender", ours: []string{"api", "internal/limit", "internal/servingcert",
+		"internal/tlsprofile"},
 		never: append([]string{module + "vgmanager", module + "controllers"}, clients...)},
 	{folder: "internal/footprint", never: []string{module + "api"}},
 	{folder: "internal/metric", never: kubernetes},
