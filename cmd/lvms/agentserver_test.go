@@ -75,7 +75,7 @@ func TestOperatorAndAgentsTrustEachOther(t *testing.T) {
 	signer := issuer.New(api, operator, events.NewFakeRecorder(10))
 	agents := map[string]*agentcert.Reconciler{}
 	for _, node := range nodes {
-		agents[node] = agentcert.New(api, node, "ns", "")
+		agents[node] = agentcert.New(api, node, "ns")
 	}
 	// round is what happens after the objects have changed.
 	round := func() {
