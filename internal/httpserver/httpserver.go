@@ -83,7 +83,7 @@ func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
 
 func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := limit.Listen(ctx, s.Address, limit.Connections{All: s.All, Peer: s.Peer, Report: func(err error) {
-		log.FromContext(ctx).Info("refused connections", "server", s.Name, "cause", err.Error())
+		log.FromContext(ctx).Info("refused connections", "name", s.Name, "cause", err.Error())
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)

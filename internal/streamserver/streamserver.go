@@ -101,7 +101,7 @@ func (s *Server) Start(ctx context.Context) error {
 func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	listener, err := limit.Listen(ctx, s.address, limit.Connections{All: maxConnections, Peer: peerConnections,
 		Report: func(err error) {
-			log.FromContext(ctx).Info("refused connections", "server", "changed blocks", "cause", err.Error())
+			log.FromContext(ctx).Info("refused connections", "name", "changed blocks", "cause", err.Error())
 		}})
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", s.address, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/api"
@@ -463,7 +464,10 @@ func TestTooMuchIsRefused(t *testing.T) {
 		t.Errorf("another tenant: %v", err)
 	}
 	w = newWorld(t)
-	w.edit = func(s *Server) { s.reviews = limit.NewReviews(limit.ReviewOptions{}) }
+	none := limit.Rate{Interval: time.Hour}
+	w.edit = func(s *Server) {
+		s.reviews = limit.NewReviews(limit.ReviewOptions{Strangers: none, Stranger: none, Known: none})
+	}
 	if _, err := w.allocated(request()); status.Code(err) != codes.ResourceExhausted || w.reviewed != nil ||
 		len(w.dialed) != 0 {
 		t.Errorf("got %v", err)
