@@ -107,12 +107,14 @@ cli: dev ## Build the kubectl plugin for Linux, macOS and Windows, and its Krew 
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
 MUST_GATHER_IMAGE ?= quay.io/lvm-storage/lvms-must-gather:v$(VERSION)
 CATALOG_BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator-bundle:v$(VERSION)
-export BUNDLE_IMAGE MUST_GATHER_IMAGE CATALOG_BUNDLE_IMAGE
+# Whether BUNDLE_IMAGE has the Go Cryptographic Module: certified for the images of `make images`, off for that of `make image`.
+BUNDLE_FIPS_MODULE ?= off
+export BUNDLE_IMAGE MUST_GATHER_IMAGE CATALOG_BUNDLE_IMAGE BUNDLE_FIPS_MODULE
 
 .PHONY: bundle
 bundle: dev ## Generate the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:... MUST_GATHER_IMAGE=NAME@sha256:...
 	@$(BIN)/dev build bundle
-	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -must-gather-image $(MUST_GATHER_IMAGE) -out bundle
+	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -must-gather-image $(MUST_GATHER_IMAGE) -fips-module $(BUNDLE_FIPS_MODULE) -out bundle
 
 .PHONY: catalog
 catalog: dev ## Add the bundle to the file-based catalog: make catalog VERSION=X.Y.Z CATALOG_BUNDLE_IMAGE=NAME@sha256:...

@@ -26,7 +26,7 @@ const image = "quay.io/lvm-storage/lvms-operator@sha256:0123456789abcdef01234567
 func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather,
+	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather, fipsModule: moduleCertified,
 		maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com",
 		url: "https://github.com/lvm-storage/lvm-operator"}
 	if err := run(o); err != nil {
@@ -213,6 +213,28 @@ func classesOf(t *testing.T, cluster unstructured.Unstructured) int {
 	return len(classes)
 }
 
+// TestFIPSIsDeclaredOnlyForAnImageThatHasTheModule: the image of `make image` has none.
+func TestFIPSIsDeclaredOnlyForAnImageThatHasTheModule(t *testing.T) {
+	for module, want := range map[string]string{moduleOff: "false", moduleCertified: "true", "": "-fips-module",
+		"latest": "-fips-module"} {
+		dir := filepath.Join(t.TempDir(), "bundle")
+		err := run(options{repository: "../..", out: dir, version: "1.2.3", image: image, fipsModule: module})
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("module %q: %v", module, err)
+			}
+			continue
+		}
+		bundle, err := manifests.GetBundleFromDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bundle.CSV.Annotations["features.operators.openshift.io/fips-compliant"]; got != want {
+			t.Errorf("module %q: declared %q, want %q", module, got, want)
+		}
+	}
+}
+
 // The CSV has what users see first, and what the certification requires.
 func TestTheCSVSaysWhatItIs(t *testing.T) {
 	dir, bundle := newBundle(t)
@@ -231,6 +253,9 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			answer != "false" {
 			t.Errorf("feature %s is answered %q", feature, answer)
 		}
+	}
+	if answer := csv.Annotations["features.operators.openshift.io/fips-compliant"]; answer != "true" {
+		t.Errorf("an image with the certified module is declared FIPS-compliant: %q", answer)
 	}
 	for _, mode := range csv.Spec.InstallModes {
 		if supported := mode.Type != v1alpha1.InstallModeTypeMultiNamespace; mode.Supported != supported {

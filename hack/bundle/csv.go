@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/blang/semver/v4"
@@ -268,7 +269,7 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"operatorframework.io/cluster-monitoring":          "true",
 		"console.openshift.io/operator-monitoring-default": "true",
 		"features.operators.openshift.io/disconnected":     "true",
-		"features.operators.openshift.io/fips-compliant":   "true",
+		"features.operators.openshift.io/fips-compliant":   strconv.FormatBool(o.fipsModule == moduleCertified),
 		"features.operators.openshift.io/proxy-aware":      "false",
 		"features.operators.openshift.io/tls-profiles":     "true",
 		"features.operators.openshift.io/token-auth-aws":   "false",

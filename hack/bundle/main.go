@@ -23,9 +23,16 @@ type options struct {
 	version, image        string
 	mustGather            string
 	skipRange, created    string
+	fipsModule            string
 	channels, defaultOf   string
 	maintainer, mail, url string
 }
+
+// Values of GOFIPS140 with which the programs in the image were built.
+const (
+	moduleOff       = "off"
+	moduleCertified = "certified"
+)
 
 func main() {
 	var o options
@@ -38,6 +45,8 @@ func main() {
 	flag.StringVar(&o.skipRange, "skip-range", "",
 		"range of versions that this one can replace directly; defaults to all earlier ones of this and the "+
 			"previous minor version")
+	flag.StringVar(&o.fipsModule, "fips-module", moduleOff,
+		"version of the Go Cryptographic Module in the image: certified, as in the images of make images, or off")
 	flag.StringVar(&o.created, "created", "", "time of the release, RFC 3339; empty for none")
 	flag.StringVar(&o.channels, "channels", "", "comma-separated channels; defaults to stable-X.Y and candidate")
 	flag.StringVar(&o.maintainer, "maintainer", "LVM Storage", "name of the maintainer")
@@ -57,6 +66,9 @@ func run(o options) error {
 	}
 	if o.image == "" {
 		return errors.New("-image is required: specify the image of the operator")
+	}
+	if o.fipsModule != moduleOff && o.fipsModule != moduleCertified {
+		return fmt.Errorf("-fips-module %q: must be %s or %s", o.fipsModule, moduleCertified, moduleOff)
 	}
 	stable := fmt.Sprintf("stable-%d.%d", version.Major, version.Minor)
 	if o.channels == "" {

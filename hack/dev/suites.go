@@ -86,7 +86,7 @@ func verifyCommand(ctx context.Context, w *workspace, _ []string) error {
 			"*.go *go.mod *go.sum config bundle monitoring console-plugin/web/src hack",
 			append([]string{"hack/verify",
 				"${BIN}/controller-gen", "${BIN}/bundle"}, append(images, "-must-gather-image",
-				"${GATHER_NAME}")...)...),
+				"${GATHER_NAME}", "-fips-module", "${BUNDLE_FIPS_MODULE}")...)...),
 		unchanged(
 			"catalog",
 			"bundle catalog hack",

@@ -85,6 +85,7 @@ func openWorkspace(context.Context) (*workspace, error) {
 			"MUST_GATHER_IMAGE",
 			"quay.io/lvm-storage/lvms-must-gather:v"+version,
 		),
+		"BUNDLE_FIPS_MODULE": getenv("BUNDLE_FIPS_MODULE", "off"),
 		"CATALOG_BUNDLE": getenv(
 			"CATALOG_BUNDLE_IMAGE",
 			"quay.io/lvm-storage/lvms-operator-bundle:v"+version,
