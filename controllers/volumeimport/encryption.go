@@ -1,11 +1,13 @@
 package volumeimport
 
 import (
+	"fmt"
 	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -24,41 +26,55 @@ func setEncryption(pv *corev1.PersistentVolume, class *storagev1.StorageClass,
 			pv.Spec.CSI.VolumeAttributes[key] = value
 		}
 	}
-	var unknown []string
-	expand := func(template string) string {
-		return os.Expand(template, func(name string) string {
-			value, known := secretWord(name, pv, claim)
-			if !known {
-				unknown = append(unknown, name)
-			}
-			return value
-		})
-	}
-	secret := &corev1.SecretReference{Name: expand(class.Parameters[v1alpha1.NodeStageSecretNameParameter]),
-		Namespace: expand(class.Parameters[v1alpha1.NodeStageSecretNamespaceParameter])}
-	if len(unknown) > 0 || secret.Name == "" || secret.Namespace == "" {
-		return blocked("volume %s: the Secret of StorageClass %s cannot be named for claim %s/%s (%s): correct %s "+
-			"and %s",
-			pv.Spec.CSI.VolumeHandle, class.Name, claim.Namespace, claim.Name, strings.Join(unknown, ", "),
-			v1alpha1.NodeStageSecretNameParameter, v1alpha1.NodeStageSecretNamespaceParameter)
+	secret, err := secretOf(class, pv.Name, claim)
+	if err != nil {
+		return blocked("volume %s: the Secret of StorageClass %s cannot be named for claim %s/%s: %v",
+			pv.Spec.CSI.VolumeHandle, class.Name, claim.Namespace, claim.Name, err)
 	}
 	pv.Spec.CSI.NodeStageSecretRef = secret
 	return nil
 }
 
-// secretWord returns the value of a word in the name of a Secret, such as pvc.name (external-provisioner,
-// pkg/controller/controller.go, getSecretReference).
-func secretWord(name string, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (string, bool) {
-	switch name {
-	case "pv.name":
-		return pv.Name, true
-	case "pvc.name":
-		return claim.Name, true
-	case "pvc.namespace":
-		return claim.Namespace, true
+// secretOf returns the Secret that a StorageClass names for a claim, by the rules of external-provisioner
+// (pkg/controller/controller.go, getSecretReference, which is not exported): the user of a claim controls its name and
+// its annotations, which therefore cannot decide the namespace of the Secret.
+func secretOf(class *storagev1.StorageClass, volume string,
+	claim *corev1.PersistentVolumeClaim) (*corev1.SecretReference, error) {
+	words := map[string]string{"pv.name": volume, "pvc.namespace": claim.Namespace}
+	namespace, err := expand(class, v1alpha1.NodeStageSecretNamespaceParameter, words, validation.IsDNS1123Label)
+	if err != nil {
+		return nil, err
 	}
-	key, is := strings.CutPrefix(name, "pvc.annotations['")
-	key, closed := strings.CutSuffix(key, "']")
-	value, exists := claim.Annotations[key]
-	return value, is && closed && exists
+	words["pvc.name"] = claim.Name
+	for key, value := range claim.Annotations {
+		words["pvc.annotations['"+key+"']"] = value
+	}
+	name, err := expand(class, v1alpha1.NodeStageSecretNameParameter, words, validation.IsDNS1123Subdomain)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.SecretReference{Name: name, Namespace: namespace}, nil
+}
+
+// expand replaces the words in a parameter of a StorageClass, and checks the result. isName returns why a text is not a
+// name, or nothing.
+func expand(class *storagev1.StorageClass, parameter string, words map[string]string,
+	isName func(string) []string) (string, error) {
+	var unknown []string
+	name := os.Expand(class.Parameters[parameter], func(word string) string {
+		value, known := words[word]
+		if !known {
+			unknown = append(unknown, word)
+		}
+		return value
+	})
+	if len(unknown) > 0 {
+		return "", fmt.Errorf("%s has words that it cannot have or that the claim does not set (%s): correct the "+
+			"StorageClass or the claim", parameter, strings.Join(unknown, ", "))
+	}
+	if problems := isName(name); len(problems) > 0 {
+		return "", fmt.Errorf("%s results in %q, which is not a valid name (%s): correct the StorageClass or the claim",
+			parameter, name, strings.Join(problems, ", "))
+	}
+	return name, nil
 }

@@ -14,7 +14,7 @@ import (
 
 func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data",
-		Annotations: map[string]string{"example.com/key": "mine"}}}
+		Annotations: map[string]string{"example.com/key": "mine", "example.com/path": "../token"}}}
 	for name, test := range map[string]struct {
 		secret, namespace string
 		want              corev1.SecretReference
@@ -29,7 +29,16 @@ func TestAnImportedVolumeHasTheSecretOfItsStorageClass(t *testing.T) {
 			corev1.SecretReference{Name: "mine", Namespace: "keys"}, ""},
 		"from an annotation that is not set": {"${pvc.annotations['other']}", "keys", corev1.SecretReference{}, "other"},
 		"from something unknown":             {"k", "${pvc.uid}", corev1.SecretReference{}, "pvc.uid"},
-		"none":                               {"", "keys", corev1.SecretReference{}, "cannot be named"},
+		"namespace from an annotation": {"k", "${pvc.annotations['example.com/key']}", corev1.SecretReference{},
+			"csi.storage.k8s.io/node-stage-secret-namespace has words that it cannot have"},
+		"namespace from the name of the claim": {"k", "${pvc.name}", corev1.SecretReference{}, "(pvc.name)"},
+		"namespace for the volume":             {"k", "${pv.name}", corev1.SecretReference{Name: "k", Namespace: "pvc-1"}, ""},
+		"another namespace by a path": {"k", "keys/../kube-system", corev1.SecretReference{},
+			`results in "keys/../kube-system", which is not a valid name`},
+		"a name that is not valid": {"${pvc.annotations['example.com/path']}", "keys", corev1.SecretReference{},
+			`results in "../token", which is not a valid name`},
+		"none":         {"", "keys", corev1.SecretReference{}, "cannot be named"},
+		"no namespace": {"k", "", corev1.SecretReference{}, "cannot be named"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parameters := map[string]string{v1alpha1.EncryptionParameter: "luks2",
