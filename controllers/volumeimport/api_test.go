@@ -2,6 +2,7 @@ package volumeimport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -516,6 +517,102 @@ func TestOnlyThePersistentVolumeOfTheVolumeIsRecreated(t *testing.T) {
 				t.Error(writes)
 			}
 		})
+	}
+}
+
+// forge replaces what an annotation may not decide: who gets the volume, with which Secret, and how it is mounted.
+func forge(pv *corev1.PersistentVolume) {
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "attacker", Name: "mine", UID: "u"}
+	pv.Spec.CSI.NodeStageSecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: "token"}
+	pv.Spec.CSI.VolumeAttributes = map[string]string{"lvm.topolvm.io/mkfs-options": "-K"}
+	pv.Spec.MountOptions = []string{"suid"}
+	pv.Spec.StorageClassName = "other"
+	pv.Labels, pv.Finalizers = map[string]string{"forged": "yes"}, []string{"example.com/forged"}
+}
+
+// TestOnlyTheNodeOfARecreatedPersistentVolumeChanges: everything else is from the PersistentVolume that is replaced,
+// whatever the annotation has, and even if the operator is killed in between.
+func TestOnlyTheNodeOfARecreatedPersistentVolumeChanges(t *testing.T) { moveForged(t, &kill.Points{}) }
+
+// moveForged ends the operator at a point, and starts it again.
+func moveForged(t *testing.T, p *kill.Points) {
+	t.Helper()
+	w := newWorld(t, unique("forged"))
+	_, before := w.moved("data")
+	lv := w.logicalVolume(before.Name)
+	lv.Spec.NodeName = w.node()
+	pv := relocate.PersistentVolume(before, w.node())
+	forge(pv)
+	data, err := json.Marshal(pv)
+	w.must(err)
+	lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: string(data)}
+	w.must(w.api.Update(t.Context(), lv))
+	w.guard(p)
+	_ = w.reconcileMove(lv.Name)
+	p.Restart()
+	w.restart()
+	for range 2 {
+		w.must(w.reconcileMove(lv.Name))
+	}
+	want, got := relocate.PersistentVolume(before, w.node()), w.persistentVolume(before.Name)
+	want.Spec.VolumeMode = got.Spec.VolumeMode // The API server sets the default.
+	if diff := cmp.Diff(want.Spec, got.Spec); diff != "" || got.UID == before.UID {
+		t.Errorf("got another PersistentVolume: %s", diff)
+	}
+	if got.Labels["forged"] != "" || got.Labels["a"] != "b" || slices.Contains(got.Finalizers, "example.com/forged") {
+		t.Errorf("got the metadata %+v", got.ObjectMeta)
+	}
+	if lv := w.logicalVolume(before.Name); len(lv.Annotations) > 0 {
+		t.Errorf("got the annotations %v", lv.Annotations)
+	}
+	w.spy.Writes()
+	w.must(w.reconcileMove(before.Name))
+	if writes := w.spy.Writes(); len(writes) > 0 {
+		t.Errorf("once more: %v", writes)
+	}
+}
+
+// TestAPersistentVolumeThatChangesIsNotLost: a change between the preparation of a move and the deletion is kept, and
+// nothing is deleted if the PersistentVolume cannot be read or stored.
+func TestAPersistentVolumeThatChangesIsNotLost(t *testing.T) {
+	w := newWorld(t, unique("changes"))
+	_, before := w.moved("data")
+	lv := w.logicalVolume(before.Name)
+	lv.Spec.NodeName = w.node()
+	data, err := json.Marshal(relocate.PersistentVolume(before, w.node()))
+	w.must(err)
+	lv.Annotations = map[string]string{v1alpha1.MovedVolumeAnnotation: string(data)}
+	w.must(w.api.Update(t.Context(), lv))
+	before.Labels["later"] = "yes"
+	w.must(w.api.Update(t.Context(), before))
+	for what, fails := range map[string]func(string, any) bool{
+		"the PersistentVolume cannot be read": func(verb string, object any) bool {
+			_, is := object.(*corev1.PersistentVolume)
+			return is && verb == "get"
+		},
+		"it cannot be stored": func(verb string, object any) bool {
+			_, is := object.(*topolvmv1.LogicalVolume)
+			return is && verb == "patch"
+		},
+	} {
+		w.spy.Fail = func(verb string, object any) error {
+			if fails(verb, object) {
+				return errors.New("the API server does not answer")
+			}
+			return nil
+		}
+		if err := w.reconcileMove(lv.Name); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		w.spy.Fail = nil
+		if pv := w.persistentVolume(before.Name); pv.UID != before.UID || !pv.DeletionTimestamp.IsZero() {
+			t.Fatalf("%s: it was deleted", what)
+		}
+	}
+	w.must(w.reconcileMove(lv.Name))
+	if pv := w.persistentVolume(before.Name); pv.UID == before.UID || pv.Labels["later"] != "yes" ||
+		pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("got the PersistentVolume %+v", pv)
 	}
 }
 

@@ -12,6 +12,7 @@ func TestTheOperatorIsKilledAtEveryWrite(t *testing.T) {
 		"create":         areCreated,
 		"move":           move,
 		"moveAlone":      moveAlone,
+		"forged":         moveForged,
 		"migrate":        isMigrated,
 		"serve":          isServed,
 		"deleteServed":   servedIsDeleted,

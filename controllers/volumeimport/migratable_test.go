@@ -87,7 +87,7 @@ func TestThePersistentVolumeForThisDriver(t *testing.T) {
 		"pv.kubernetes.io/provisioned-by": v1alpha1.EarlierDriverName}
 	old.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 	before := old.DeepCopy()
-	pv := (&job{node: "worker-1"}).forThisDriver(old)
+	pv := forThisDriver(old, "worker-1")
 	expect.Equal(t, "Name", pv.Name, "pv")
 	expect.Equal(t, "UID", pv.UID, "")
 	expect.Equal(t, "Spec.CSI.Driver", pv.Spec.CSI.Driver, v1alpha1.DriverName)

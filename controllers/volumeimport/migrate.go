@@ -2,7 +2,6 @@ package volumeimport
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,11 +115,11 @@ func (m migrations) migrate(ctx context.Context, pv *corev1.PersistentVolume) er
 	if err := j.logicalVolume(ctx, volumeOfEarlier(pv, facts.old)); err != nil {
 		return err
 	}
-	return m.begin(ctx, j, pv)
+	return m.begin(ctx, pv)
 }
 
 // begin writes the new PersistentVolume to the LogicalVolume, which begins the migration, and then performs it.
-func (m migrations) begin(ctx context.Context, j *job, pv *corev1.PersistentVolume) error {
+func (m migrations) begin(ctx context.Context, pv *corev1.PersistentVolume) error {
 	lv := &topolvmv1.LogicalVolume{}
 	if err := m.live.Get(ctx, client.ObjectKeyFromObject(pv), lv); err != nil {
 		return fmt.Errorf("read LogicalVolume %s: %w", pv.Name, err)
@@ -131,25 +130,15 @@ func (m migrations) begin(ctx context.Context, j *job, pv *corev1.PersistentVolu
 	if lv.Annotations[v1alpha1.EarlierStagedAnnotation] != "" {
 		return waiting("node %s has not unmounted volume %s yet", lv.Spec.NodeName, lv.Status.VolumeID)
 	}
-	data, err := json.Marshal(j.forThisDriver(pv))
-	if err != nil {
-		return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
-	}
-	before := lv.DeepCopy()
-	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
-	err = m.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if apierrors.IsConflict(err) {
-		return waiting("LogicalVolume %s has just changed", lv.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	if err := m.store(ctx, lv, forThisDriver(pv, lv.Spec.NodeName)); err != nil {
+		return err
 	}
 	return m.recreate(ctx, lv)
 }
 
 // forThisDriver returns a PersistentVolume of the earlier driver as it is created for this driver on its node.
-func (j *job) forThisDriver(pv *corev1.PersistentVolume) *corev1.PersistentVolume {
-	migrated := relocate.PersistentVolume(pv, j.node)
+func forThisDriver(pv *corev1.PersistentVolume, node string) *corev1.PersistentVolume {
+	migrated := relocate.PersistentVolume(pv, node)
 	migrated.Spec.CSI.Driver = v1alpha1.DriverName
 	migrated.Annotations = maps.Clone(migrated.Annotations)
 	delete(migrated.Annotations, v1alpha1.MigrateAnnotation)
@@ -167,7 +156,8 @@ func isOfEarlier(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool 
 
 // replaceEarlier deletes a PersistentVolume of the earlier driver, and creates the one for this driver. A Pod may use
 // it since the migration was requested, so this is checked again.
-func (c *Controller) replaceEarlier(ctx context.Context, present, pv *corev1.PersistentVolume) error {
+func (c *Controller) replaceEarlier(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	present, stored *corev1.PersistentVolume) error {
 	facts, err := (migrations{c}).facts(ctx, present)
 	if err != nil {
 		return err
@@ -175,17 +165,7 @@ func (c *Controller) replaceEarlier(ctx context.Context, present, pv *corev1.Per
 	if problem := useProblem(facts); problem != "" {
 		return blockedError(problem)
 	}
-	if err := c.deleteKept(ctx, present); err != nil {
-		return err
-	}
-	err = c.client.Create(ctx, pv)
-	if apierrors.IsAlreadyExists(err) {
-		return waiting("PersistentVolume %s is being recreated", pv.Name)
-	}
-	if err != nil {
-		return fmt.Errorf("create PersistentVolume %s again: %w", pv.Name, err)
-	}
-	return nil
+	return c.replace(ctx, lv, present, stored, forThisDriver(present, lv.Spec.NodeName))
 }
 
 // releaseEarlier deletes the LogicalVolume of the earlier driver, but not its logical volume. The annotation keeps the

@@ -9,6 +9,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
 // moves completes the moves of volumes that have begun. Its requests are LogicalVolumes with MovedVolumeAnnotation.
@@ -47,8 +49,8 @@ func isMoving(object client.Object) bool {
 	return object.GetAnnotations()[v1alpha1.MovedVolumeAnnotation] != "" && object.GetDeletionTimestamp().IsZero()
 }
 
-// recreate deletes the PersistentVolume that is for another node or for the earlier driver, creates the one in the
-// annotation, and then removes the annotation. It does nothing without the annotation.
+// recreate deletes the PersistentVolume that is for another node or for the earlier driver, creates it again for the
+// node of the LogicalVolume and this driver, and then removes the annotation. It does nothing without the annotation.
 func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if !isMoving(lv) {
 		return nil
@@ -63,20 +65,17 @@ func (c *Controller) recreate(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("read PersistentVolume %s: %w", pv.Name, err)
 	case err == nil && isOfEarlier(present, lv) && pv.Annotations[v1alpha1.MigratedFromAnnotation] != "":
-		if err := c.replaceEarlier(ctx, present, pv); err != nil {
+		if err := c.replaceEarlier(ctx, lv, present, pv); err != nil {
 			return err
 		}
 	case err == nil && !isOf(present, lv):
 		return blocked("volume %s: PersistentVolume %s exists for another volume", lv.Status.VolumeID, pv.Name)
 	case err == nil && !isOn(present, lv.Spec.NodeName):
-		if err := c.deleteKept(ctx, present); err != nil {
+		if err := c.replace(ctx, lv, present, pv, relocate.PersistentVolume(present, lv.Spec.NodeName)); err != nil {
 			return err
 		}
-		err = c.client.Create(ctx, pv)
-		if apierrors.IsAlreadyExists(err) {
-			return waiting("volume %s: PersistentVolume %s is being recreated", lv.Status.VolumeID, pv.Name)
-		}
 	case err != nil:
+		// It was deleted. Only the operator writes the annotation (ValidatingAdmissionPolicy lvms-logicalvolume-users).
 		err = c.client.Create(ctx, pv)
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -112,6 +111,51 @@ func movedPersistentVolume(lv *topolvmv1.LogicalVolume) (*corev1.PersistentVolum
 	return pv, nil
 }
 
+// replace deletes a PersistentVolume and creates its replacement, which is computed from it. Before the deletion, the
+// replacement is written to the annotation, so that only this is created if the operator is killed in between. Of the
+// stored PersistentVolume, it uses only the reclaim policy Delete: deleteKept has changed that of the present one.
+func (c *Controller) replace(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	present, stored, replacement *corev1.PersistentVolume) error {
+	if stored.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		replacement.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+	}
+	if err := c.store(ctx, lv, replacement); err != nil {
+		return err
+	}
+	if err := c.deleteKept(ctx, present); err != nil {
+		return err
+	}
+	err := c.client.Create(ctx, replacement)
+	if apierrors.IsAlreadyExists(err) {
+		return waiting("volume %s: PersistentVolume %s is being recreated", lv.Status.VolumeID, replacement.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("create PersistentVolume %s again: %w", replacement.Name, err)
+	}
+	return nil
+}
+
+// store writes a PersistentVolume to the annotation of its LogicalVolume, if the annotation has another one.
+func (c *Controller) store(ctx context.Context, lv *topolvmv1.LogicalVolume, pv *corev1.PersistentVolume) error {
+	data, err := json.Marshal(pv)
+	if err != nil {
+		return fmt.Errorf("PersistentVolume %s: %w", pv.Name, err)
+	}
+	if lv.Annotations[v1alpha1.MovedVolumeAnnotation] == string(data) {
+		return nil
+	}
+	before := lv.DeepCopy()
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
+	err = c.client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsConflict(err) {
+		return waiting("LogicalVolume %s has just changed", lv.Name)
+	}
+	if err != nil {
+		return fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.MovedVolumeAnnotation, lv.Name, err)
+	}
+	return nil
+}
+
 // isOf reports whether a PersistentVolume is for the volume of a LogicalVolume.
 func isOf(pv *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool {
 	source := pv.Spec.CSI
@@ -126,11 +170,19 @@ func (c *Controller) deleteKept(ctx context.Context, pv *corev1.PersistentVolume
 		pv.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		if err := c.client.Patch(ctx, pv, client.MergeFromWithOptions(before,
 			client.MergeFromWithOptimisticLock{})); err != nil {
+			if apierrors.IsConflict(err) {
+				return waiting("PersistentVolume %s has just changed", pv.Name)
+			}
 			return fmt.Errorf("set the reclaim policy of PersistentVolume %s to Retain: %w", pv.Name, err)
 		}
 	}
 	if pv.DeletionTimestamp.IsZero() {
-		if err := c.client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID}); client.IgnoreNotFound(err) != nil {
+		// The version is that from which the replacement was computed.
+		err := c.client.Delete(ctx, pv, client.Preconditions{UID: &pv.UID, ResourceVersion: &pv.ResourceVersion})
+		if apierrors.IsConflict(err) {
+			return waiting("PersistentVolume %s has just changed", pv.Name)
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete PersistentVolume %s: %w", pv.Name, err)
 		}
 	}
