@@ -153,6 +153,13 @@ func originOf(lv *topolvmv1.LogicalVolume) string {
 // preparationPrefix precedes the name of a LogicalVolume in that of the snapshot that is created to copy its source.
 const preparationPrefix = "copy-"
 
+// IsPreparation reports whether a LogicalVolume is a snapshot that was created to copy its source. Its name and its
+// access type must show this too: whoever can write the annotation must not have another volume deleted.
+func IsPreparation(lv *topolvmv1.LogicalVolume) bool {
+	copied := lv.Annotations[v1alpha1.CopyForAnnotation]
+	return copied != "" && lv.Name == preparationPrefix+copied && lv.Spec.AccessType == accessSnapshot
+}
+
 // prepareCopy sets the source of a copy for which a node was selected. If the copy cannot be a snapshot of the source,
 // and the source can change, prepareCopy creates a snapshot of it first. A copy of a thick volume waits until package
 // clone has the volume closed.

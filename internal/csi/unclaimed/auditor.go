@@ -135,8 +135,8 @@ func (a *Auditor) judgeOne(ctx context.Context, lv *topolvmv1.LogicalVolume, kno
 // shorter than settleTime.
 func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool,
 	since map[types.UID]time.Time) (early bool, err error) {
-	if copied := lv.Annotations[v1alpha1.CopyForAnnotation]; copied != "" {
-		return a.judgePreparation(ctx, lv, copied, since)
+	if driver.IsPreparation(lv) && !known[lv.Status.VolumeID] && !known[lv.Name] {
+		return a.judgePreparation(ctx, lv, since)
 	}
 	first, before := a.since[lv.UID]
 	refused := driver.IsRefused(lv)
@@ -179,9 +179,10 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 }
 
 // judgePreparation deletes a snapshot that was created for a copy which is complete or does not exist. It remains if
-// the operator is killed, or if the copy was withdrawn.
-func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume, copied string,
+// the operator is killed, or if the copy was withdrawn. No PersistentVolume and no VolumeSnapshotContent refers to it.
+func (a *Auditor) judgePreparation(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	since map[types.UID]time.Time) (early bool, err error) {
+	copied := lv.Annotations[v1alpha1.CopyForAnnotation]
 	first, before := a.since[lv.UID]
 	target := &topolvmv1.LogicalVolume{}
 	err = a.Live.Get(ctx, client.ObjectKey{Name: copied}, target)

@@ -3,6 +3,7 @@ package unclaimed
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -37,7 +38,7 @@ func (a *Auditor) moves(ctx context.Context) (map[string]bool, error) {
 // is before settleTime ends. Package clone removes the fence of a clone.
 func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, moves map[string]bool,
 	since map[types.UID]time.Time) (early, judged bool, err error) {
-	move := lv.Annotations[v1alpha1.MoveAnnotation]
+	move := moveOf(lv)
 	fence := lv.Annotations[v1alpha1.FenceAnnotation]
 	switch {
 	case move == "" && (fence == "" || moves[fence] || v1alpha1.IsCloneFence(fence)):
@@ -64,6 +65,20 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 	}
 	return false, true, fmt.Errorf("delete LogicalVolume %s of VolumeMove %s, which no longer exists: %w", lv.Name,
 		move, err)
+}
+
+// movePrefix precedes the UID of a VolumeMove in the names of its target and of its snapshots, which end with "-ROUND".
+const movePrefix = "move-"
+
+// moveOf returns the UID of the VolumeMove for which a LogicalVolume was created, or "". The name of a target or snapshot
+// must show this too: whoever can write the annotation must not have another volume deleted.
+func moveOf(lv *topolvmv1.LogicalVolume) string {
+	move := lv.Annotations[v1alpha1.MoveAnnotation]
+	name := movePrefix + move
+	if lv.Annotations[v1alpha1.RetireAnnotation] == "" && lv.Name != name && !strings.HasPrefix(lv.Name, name+"-") {
+		return ""
+	}
+	return move
 }
 
 // unfence removes the fence of a VolumeMove that no longer exists, so that the volume can be used on its node.

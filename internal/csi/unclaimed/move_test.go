@@ -45,6 +45,8 @@ func TestWhatAVolumeMoveLeavesIsDeleted(t *testing.T) {
 		"the move exists":                    {lv: ofMove("move-m-1"), move: volumeMove("m"), stays: true},
 		"another move exists":                {lv: ofMove("move-m-1"), move: volumeMove("x")},
 		"moves cannot be read":               {lv: ofMove("move-m-1"), fail: "VolumeMoveList", stays: true},
+		"another volume with the annotation": {lv: ofMove("pvc-9"), stays: true, marked: true},
+		"a volume of another move":           {lv: ofMove("move-x-1"), stays: true, marked: true},
 		"an old volume":                      {lv: old, stays: true, marked: true},
 		"an old volume of a move":            {lv: old, move: volumeMove("m"), stays: true},
 		"an old volume that was not renamed": {lv: pending, stays: true},

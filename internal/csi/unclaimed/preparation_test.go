@@ -2,6 +2,7 @@ package unclaimed
 
 import (
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +15,36 @@ import (
 func preparation() *topolvmv1.LogicalVolume {
 	lv := volume("copy-pvc-1", "shop/data")
 	lv.Annotations[v1alpha1.CopyForAnnotation] = "pvc-1"
+	lv.Spec.AccessType = "ro"
 	return lv
+}
+
+// TestOnlyTheSnapshotForACopyIsDeleted: the annotation does not have another volume deleted.
+func TestOnlyTheSnapshotForACopyIsDeleted(t *testing.T) {
+	for name, edit := range map[string]func(*topolvmv1.LogicalVolume){
+		"another name":           func(lv *topolvmv1.LogicalVolume) { lv.Name = "pvc-2" },
+		"the name of a snapshot": func(lv *topolvmv1.LogicalVolume) { lv.Name = "snapshot-1" },
+		"the name of another copy": func(lv *topolvmv1.LogicalVolume) {
+			lv.Annotations[v1alpha1.CopyForAnnotation] = "pvc-2"
+		},
+		"a writable volume": func(lv *topolvmv1.LogicalVolume) { lv.Spec.AccessType = "rw" },
+		"a volume with a PersistentVolume": func(lv *topolvmv1.LogicalVolume) {
+			lv.Status.VolumeID = "handle-of-a-persistentvolume"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lv := preparation()
+			edit(lv)
+			s := newSetup(t, true, lv, claim("data", "1"),
+				persistent("by-hand", v1alpha1.DriverName, "handle-of-a-persistentvolume"))
+			for _, at := range []time.Duration{0, settleTime, 2 * settleTime, 3 * settleTime} {
+				s.look(at)
+			}
+			if err := s.Live.Get(t.Context(), client.ObjectKeyFromObject(lv), &topolvmv1.LogicalVolume{}); err != nil {
+				t.Errorf("it was deleted: %v", err)
+			}
+		})
+	}
 }
 
 // TestTheSnapshotForACopyGoesWithIt: it is deleted when the copy is complete or does not exist, and never marked.
