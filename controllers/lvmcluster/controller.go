@@ -38,6 +38,7 @@ type Controller struct {
 	emitter  *event.Emitter
 	options  Options
 	managers []operand.Manager
+	upgrade  upgradeGate
 	now      func() time.Time
 }
 
@@ -137,7 +138,7 @@ func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *
 		r.Current = current
 		c.ensureCreated(ctx, r, cluster, report)
 		report.SetVolumeGroupsReady(current)
-		done = result{requeueAfter: current.NextStale(), observed: true, obstacles: upgradeObstacles(current)}
+		done = result{requeueAfter: current.NextStale(), observed: true, obstacles: c.upgrade.obstacles(current, c.now())}
 		c.emitClassesInUse(cluster, current)
 	}
 	report.Add("rights", c.options.Rights.Err())

@@ -28,10 +28,8 @@ const conditionUpgradeable = "Upgradeable"
 const (
 	// reasonReady sets Upgradeable to True: nothing prevents an upgrade.
 	reasonReady = "AsExpected"
-	// reasonInProgress sets Upgradeable to False: volume groups are being changed or are degraded. The message names
-	// them.
-	// What to do: wait, or resolve the problems that the message names; then the Operator Lifecycle Manager upgrades
-	// the operator.
+	// reasonInProgress sets Upgradeable to False: node agents are changing volume groups. The message names them.
+	// What to do: wait. The Operator Lifecycle Manager upgrades the operator when this has ended, or after a day.
 	reasonInProgress = "StorageIsBeingChanged"
 )
 
@@ -104,5 +102,5 @@ func shortened(obstacles []string) string {
 			return text
 		}
 	}
-	return fmt.Sprintf("%d volume groups are being changed or are degraded", len(obstacles))
+	return fmt.Sprintf("%d volume groups are being changed", len(obstacles))
 }

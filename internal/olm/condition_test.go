@@ -98,7 +98,7 @@ func TestLongMessage(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	if got := shortened([]string{strings.Repeat("a",
-		2000)}); got != "1 volume groups are being changed or are degraded" {
+		2000)}); got != "1 volume groups are being changed" {
 		t.Errorf("got %q", got)
 	}
 }
