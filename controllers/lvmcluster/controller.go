@@ -39,6 +39,7 @@ type Controller struct {
 	options  Options
 	managers []operand.Manager
 	upgrade  upgradeGate
+	use      observe.Use
 	now      func() time.Time
 }
 
@@ -93,7 +94,8 @@ type result struct {
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &lvmv1alpha1.LVMCluster{}
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
-	r := operand.Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options.Options}
+	r := operand.Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options.Options,
+		Use: &c.use, Now: c.now()}
 	if apierrors.IsNotFound(err) {
 		return reconcile.Result{}, errors.Join(r.ReleaseOrphans(ctx, request.Namespace),
 			c.options.UpgradeGate.SetUpgradeable(ctx, nil))
@@ -109,6 +111,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		done = c.finalize(ctx, r, cluster, report)
 	}
 	if done.deleted {
+		c.use = observe.Use{}
 		c.emitter.Forget(cluster)
 		return reconcile.Result{}, c.options.UpgradeGate.SetUpgradeable(ctx, nil)
 	}
@@ -130,7 +133,7 @@ func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *
 	done := result{}
 	c.emitNotChecked(cluster)
 	report.Add("finalizer", c.addFinalizer(ctx, cluster))
-	current, err := observe.Read(ctx, c.client, c.live, cluster)
+	current, err := c.use.Read(ctx, c.client, c.live, cluster, r.Now)
 	if err != nil {
 		report.Add("observation", err)
 	} else {

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
 )
@@ -23,13 +22,13 @@ func (c *Controller) finalize(ctx context.Context, r operand.Reconciler, cluster
 	for _, step := range operand.DeletionSteps(c.options.Options) {
 		if err := step.EnsureDeleted(r, ctx, cluster); err != nil {
 			report.Add(step.GetName(), err)
-			c.reportDeletion(ctx, cluster, report)
+			c.reportDeletion(ctx, r, cluster, report)
 			return result{}
 		}
 	}
 	if err := c.removeFinalizer(ctx, cluster); err != nil {
 		report.Add("finalizer", err)
-		c.reportDeletion(ctx, cluster, report)
+		c.reportDeletion(ctx, r, cluster, report)
 		return result{}
 	}
 	log.FromContext(ctx).Info("deleted the LVMCluster and everything that belonged to it")
@@ -37,10 +36,11 @@ func (c *Controller) finalize(ctx context.Context, r operand.Reconciler, cluster
 }
 
 // reportDeletion reports what the deletion waits for and the remaining volume groups.
-func (c *Controller) reportDeletion(ctx context.Context, cluster *lvmv1alpha1.LVMCluster, report *status.Report) {
+func (c *Controller) reportDeletion(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
+	report *status.Report) {
 	report.Add("rights", c.options.Rights.Err())
 	report.SetDeletionPending()
-	current, err := observe.Read(ctx, c.client, c.live, cluster)
+	current, err := c.use.Read(ctx, c.client, c.live, cluster, r.Now)
 	if err != nil {
 		report.Add("observation", err)
 		return

@@ -272,6 +272,7 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 		"LogicalVolume and PersistentVolume pvc-kept on node a")
 
 	// While a read fails, it is unknown what is left. The event is not repeated afterward.
+	w.later()
 	w.spy.Fail = func(verb string, object any) error {
 		if _, is := object.(*unstructured.UnstructuredList); is && verb == "list" {
 			return errors.New("the API server is away")
@@ -293,11 +294,13 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	w.must(w.get(persistent, persistent.Name))
 	persistent.Finalizers = nil // The controller-manager removes kubernetes.io/pv-protection.
 	w.must(w.api.Update(w.Context(), persistent))
+	w.later()
 	expect(beginCleanup + ofLogical + "LogicalVolume pvc-kept on node a")
 
 	// The commands for the LogicalVolume.
 	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
 	w.must(w.api.Delete(w.Context(), logical))
+	w.later()
 	_, err := w.reconcile()
 	w.must(err)
 	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); strings.Contains(got, "pvc-kept") ||
@@ -373,6 +376,7 @@ func TestRemovalOfADeviceClassNamesRetainedVolumesAndTheirCommands(t *testing.T)
 	expect("") // The VolumeSnapshot exists.
 
 	w.must(w.api.Delete(w.Context(), snapshot))
+	w.later()
 	w.spy.Fail = func(verb string, object any) error {
 		if list, is := object.(*unstructured.UnstructuredList); is && verb == "list" &&
 			list.GetKind() == "VolumeSnapshotList" {
@@ -393,10 +397,12 @@ func TestRemovalOfADeviceClassNamesRetainedVolumesAndTheirCommands(t *testing.T)
 		" with VolumeSnapshotContent snapcontent")
 
 	w.must(w.api.Delete(w.Context(), content))
+	w.later()
 	expect(beginCleanup + commands)
 
 	w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
 	w.must(w.api.Delete(w.Context(), logical))
+	w.later()
 	for range 2 {
 		_, err := w.reconcile()
 		w.must(err)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	groupsnapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumegroupsnapshot/v1"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -174,6 +175,12 @@ func (w *world) settle() {
 	w.spy.Writes()
 }
 
+// later lets the time of the controller pass until it reads again what uses the storage.
+func (w *world) later() {
+	now := w.controller.now().Add(11 * time.Minute)
+	w.controller.now = func() time.Time { return now }
+}
+
 func (w *world) playDaemonSet() {
 	w.Helper()
 	daemonSet := &appsv1.DaemonSet{}
@@ -325,6 +332,7 @@ func (w *world) volume(name, class string) func() {
 	w.make(claim)
 	return func() {
 		w.Helper()
+		w.later()
 		w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
 		for _, object := range []client.Object{logical, persistent, claim} {
 			w.must(w.api.Delete(w.Context(), object))

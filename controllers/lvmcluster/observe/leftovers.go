@@ -101,9 +101,26 @@ func (l Leftovers) commands() []string {
 	return commands
 }
 
-// Leftovers returns the users that nothing deletes. snapshots is whether the cluster has the VolumeSnapshot API;
-// without it, it is unknown whether snapshots are used, and they are not returned.
+// rememberedLeftovers are the Leftovers of Users, which Use keeps.
+type rememberedLeftovers struct {
+	complete  bool
+	leftovers Leftovers
+}
+
+// Leftovers returns the users that nothing deletes. It reads what is necessary for this once. snapshots is whether the
+// cluster has the VolumeSnapshot API; without it, it is unknown whether snapshots are used, and they are not returned.
 func (u Users) Leftovers(ctx context.Context, live client.Reader, snapshots bool) (Leftovers, error) {
+	if u.leftovers != nil && u.leftovers.complete {
+		return u.leftovers.leftovers, nil
+	}
+	found, err := u.findLeftovers(ctx, live, snapshots)
+	if err == nil && u.leftovers != nil {
+		*u.leftovers = rememberedLeftovers{complete: true, leftovers: found}
+	}
+	return found, err
+}
+
+func (u Users) findLeftovers(ctx context.Context, live client.Reader, snapshots bool) (Leftovers, error) {
 	if len(u.unused.list(snapshots)) == 0 {
 		return nil, nil
 	}

@@ -39,9 +39,10 @@ type RemovedClass struct {
 	Users Users
 }
 
-// Read reads the state. It fails if one read fails: a list that cannot be read must not count as empty. cached may read
-// from a cache; live must not.
-func Read(ctx context.Context, cached, live client.Reader, cluster *lvmv1alpha1.LVMCluster) (State, error) {
+// Read reads the state at a time. It fails if one read fails: a list that cannot be read must not count as empty. cached
+// may read from a cache; live must not.
+func (u *Use) Read(ctx context.Context, cached, live client.Reader, cluster *lvmv1alpha1.LVMCluster,
+	now time.Time) (State, error) {
 	current := State{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}}
 	nodes := &corev1.NodeList{}
 	if err := cached.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -63,7 +64,7 @@ func Read(ctx context.Context, cached, live client.Reader, cluster *lvmv1alpha1.
 			current.VolumeGroups[group.Name] = group
 		}
 	}
-	current.RemovedClasses, err = removedClasses(ctx, live, cluster, current.VolumeGroups)
+	current.RemovedClasses, err = u.removedClasses(ctx, live, cluster, current.VolumeGroups, now)
 	return current, err
 }
 
@@ -90,15 +91,14 @@ func (s State) NextStale() time.Duration {
 }
 
 // removedClasses returns the device classes that were removed from the spec, with their users.
-func removedClasses(ctx context.Context, live client.Reader, cluster *lvmv1alpha1.LVMCluster,
-	groups map[string]lvmv1alpha1.LVMVolumeGroup,
-) ([]RemovedClass, error) {
+func (u *Use) removedClasses(ctx context.Context, live client.Reader, cluster *lvmv1alpha1.LVMCluster,
+	groups map[string]lvmv1alpha1.LVMVolumeGroup, now time.Time) ([]RemovedClass, error) {
 	var all []RemovedClass
 	for name, group := range groups {
 		if HasClass(cluster, name) {
 			continue
 		}
-		users, err := UsersOf(ctx, live, &group)
+		users, err := u.OfClass(ctx, live, &group, now)
 		if err != nil {
 			return nil, fmt.Errorf("device class %s was removed: find its users: %w", name, err)
 		}

@@ -21,7 +21,10 @@ import (
 type Users struct {
 	Claims, Volumes, LogicalVolumes []string
 
-	unused unusedVolumes
+	unused    unusedVolumes
+	leftovers *rememberedLeftovers
+	// one is one of them; nil if there are none.
+	one *user
 }
 
 // None reports whether there are no users.
@@ -64,38 +67,46 @@ func (s scope) has(class string) bool {
 // AllUsers returns the users of the storage. Like UsersOf it must read from the API server, because a stale cache could
 // miss a volume.
 func AllUsers(ctx context.Context, live client.Reader) (Users, error) {
-	return usersOf(ctx, live, scope{})
+	return usersOf(ctx, live, scope{}, false)
 }
 
 // UsersOf returns the users of the device class of an LVMVolumeGroup.
 func UsersOf(ctx context.Context, live client.Reader, group *lvmv1alpha1.LVMVolumeGroup) (Users, error) {
-	return usersOf(ctx, live, scope{class: group.Name, isDefault: group.Spec.Default})
+	return usersOf(ctx, live, scopeOf(group), false)
 }
 
-func usersOf(ctx context.Context, live client.Reader, in scope) (Users, error) {
+func scopeOf(group *lvmv1alpha1.LVMVolumeGroup) scope {
+	return scope{class: group.Name, isDefault: group.Spec.Default}
+}
+
+// usersOf returns the users in a scope. With first, it stops at the page that has the first one.
+func usersOf(ctx context.Context, live client.Reader, in scope, first bool) (Users, error) {
 	classes, err := deviceClassOfStorageClass(ctx, live)
 	if err != nil {
 		return Users{}, err
 	}
-	ofClass := func(storageClass string) bool {
-		class, ours := classes(storageClass)
-		return ours && in.has(class)
+	s := &search{in: in, first: first, handles: sets.New[string](), users: Users{unused: newUnusedVolumes(),
+		leftovers: &rememberedLeftovers{}},
+		ofClass: func(storageClass string) bool {
+			class, ours := classes(storageClass)
+			return ours && in.has(class)
+		}}
+	// LogicalVolumes are first, because their volume handles are those of PersistentVolumes in the scope; claims are
+	// last: see unusedVolumes.
+	err = paging.Until(ctx, live, &topolvmv1.LogicalVolumeList{}, s.addLogicalVolumes)
+	if err == nil && !s.done() {
+		err = paging.Until(ctx, live, &corev1.PersistentVolumeList{}, s.addPersistentVolumes)
 	}
-	users := Users{unused: newUnusedVolumes()}
-	handles := sets.New[string]()
-	if users.LogicalVolumes, err = logicalVolumes(ctx, live, in, handles, users.unused); err != nil {
+	if err == nil && !s.done() {
+		err = paging.Until(ctx, live, &corev1.PersistentVolumeClaimList{}, s.addClaims)
+	}
+	if err != nil {
 		return Users{}, err
 	}
-	if users.Volumes, err = persistentVolumes(ctx, live,
-		func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool {
-			return in.all() || handles.Has(source.VolumeHandle) || ofClass(storageClass)
-		}, users.unused); err != nil {
-		return Users{}, err
-	}
-	if users.Claims, err = claims(ctx, live, ofClass, users.unused); err != nil {
-		return Users{}, err
-	}
-	return users, nil
+	slices.Sort(s.users.LogicalVolumes)
+	slices.Sort(s.users.Volumes)
+	slices.Sort(s.users.Claims)
+	return s.users, nil
 }
 
 // deviceClassOfStorageClass returns a function that maps the name of a StorageClass to its device class, and reports
@@ -117,60 +128,75 @@ func deviceClassOfStorageClass(ctx context.Context, live client.Reader) (func(st
 	}, nil
 }
 
-// logicalVolumes returns the names of the LogicalVolumes in a scope, and adds their volume handles to handles.
-func logicalVolumes(ctx context.Context, live client.Reader, in scope, handles sets.Set[string],
-	unused unusedVolumes) ([]string, error) {
-	var names []string
-	err := paging.Each(ctx, live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
-		for i := range list.Items {
-			volume := &list.Items[i]
-			if in.has(volume.Spec.DeviceClass) {
-				unused.addLogicalVolume(volume)
-				names = append(names, volume.Name+" on node "+volume.Spec.NodeName)
-				handles.Insert(volume.Status.VolumeID)
-			}
-		}
-	})
-	handles.Delete("")
-	return sorted(names), err
+// search finds the users in a scope, page by page. Its methods report whether the search can stop.
+type search struct {
+	in scope
+	// first is whether one user is enough.
+	first bool
+	// ofClass reports whether a StorageClass is in the scope.
+	ofClass func(storageClass string) bool
+	// handles are the volume handles of the LogicalVolumes in the scope.
+	handles sets.Set[string]
+	users   Users
 }
 
-// persistentVolumes returns the names of our driver's PersistentVolumes for which matches returns true. It names the
-// reclaim policy Retain, because such a PersistentVolume stays when its claim is deleted.
-func persistentVolumes(ctx context.Context, live client.Reader,
-	matches func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool, unused unusedVolumes,
-) ([]string, error) {
-	var names []string
-	err := paging.Each(ctx, live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
-		for _, volume := range list.Items {
-			source := volume.Spec.CSI
-			if source != nil && source.Driver == lvmv1alpha1.DriverName && matches(source,
-				volume.Spec.StorageClassName) {
-				unused.addPersistentVolume(&volume)
-				name := volume.Name
-				if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
-					name += " (reclaim policy Retain)"
-				}
-				names = append(names, name)
-			}
-		}
-	})
-	return sorted(names), err
+func (s *search) done() bool { return s.first && s.users.one != nil }
+
+func (s *search) found(kind string, object client.Object) {
+	if s.users.one == nil {
+		s.users.one = &user{kind: kind, key: client.ObjectKeyFromObject(object), uid: object.GetUID()}
+	}
 }
 
-// claims returns the names of the claims for whose StorageClass matches returns true.
-func claims(ctx context.Context, live client.Reader, matches func(storageClass string) bool,
-	unused unusedVolumes) ([]string, error) {
-	var names []string
-	err := paging.Each(ctx, live, &corev1.PersistentVolumeClaimList{}, func(list *corev1.PersistentVolumeClaimList) {
-		for _, claim := range list.Items {
-			unused.addClaim(&claim)
-			if matches(storageClassOf(&claim)) {
-				names = append(names, claim.Namespace+"/"+claim.Name)
-			}
+// addLogicalVolumes adds those that are in the scope.
+func (s *search) addLogicalVolumes(list *topolvmv1.LogicalVolumeList) bool {
+	for i := range list.Items {
+		volume := &list.Items[i]
+		if !s.in.has(volume.Spec.DeviceClass) {
+			continue
 		}
-	})
-	return sorted(names), err
+		s.found(kindLogicalVolume, volume)
+		s.users.unused.addLogicalVolume(volume)
+		s.users.LogicalVolumes = append(s.users.LogicalVolumes, volume.Name+" on node "+volume.Spec.NodeName)
+		if volume.Status.VolumeID != "" {
+			s.handles.Insert(volume.Status.VolumeID)
+		}
+	}
+	return s.done()
+}
+
+// addPersistentVolumes adds those of our driver that are in the scope. It names the reclaim policy Retain, because such
+// a PersistentVolume stays when its claim is deleted.
+func (s *search) addPersistentVolumes(list *corev1.PersistentVolumeList) bool {
+	for i := range list.Items {
+		volume := &list.Items[i]
+		source := volume.Spec.CSI
+		if source == nil || source.Driver != lvmv1alpha1.DriverName ||
+			!s.in.all() && !s.handles.Has(source.VolumeHandle) && !s.ofClass(volume.Spec.StorageClassName) {
+			continue
+		}
+		s.found(kindPersistentVolume, volume)
+		s.users.unused.addPersistentVolume(volume)
+		name := volume.Name
+		if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			name += " (reclaim policy Retain)"
+		}
+		s.users.Volumes = append(s.users.Volumes, name)
+	}
+	return s.done()
+}
+
+// addClaims adds those whose StorageClass is in the scope.
+func (s *search) addClaims(list *corev1.PersistentVolumeClaimList) bool {
+	for i := range list.Items {
+		claim := &list.Items[i]
+		s.users.unused.addClaim(claim)
+		if s.ofClass(storageClassOf(claim)) {
+			s.found(kindClaim, claim)
+			s.users.Claims = append(s.users.Claims, claim.Namespace+"/"+claim.Name)
+		}
+	}
+	return s.done()
 }
 
 // storageClassOf returns the StorageClass name of a claim. Old claims have it in an annotation.
@@ -182,9 +208,4 @@ func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 		return *claim.Spec.StorageClassName
 	}
 	return ""
-}
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
 }

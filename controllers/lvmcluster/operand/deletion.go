@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
@@ -50,8 +53,15 @@ func (unusedGate) GetName() string { return "volumes" }
 
 // EnsureDeleted returns a WaitError as long as something uses the storage. It deletes nothing: volumes belong to users.
 // The WaitError says how to delete volumes that nothing else deletes.
-func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
-	users, err := observe.AllUsers(ctx, r.Live)
+func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
+		return fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	begun := slices.ContainsFunc(groups.Items, func(group lvmv1alpha1.LVMVolumeGroup) bool {
+		return observe.IsOwned(&group, cluster) && !group.DeletionTimestamp.IsZero()
+	})
+	users, err := r.Use.OfAll(ctx, r.Live, r.Now, begun)
 	if err != nil {
 		return fmt.Errorf("check whether the storage is in use: %w", err)
 	}

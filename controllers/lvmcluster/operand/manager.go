@@ -35,6 +35,10 @@ type Reconciler struct {
 	Options Options
 	// Current is the state that this reconcile observed. It is empty if the LVMCluster is being deleted.
 	Current observe.State
+	// Use remembers what uses storage that is to be deleted, across reconciles.
+	Use *observe.Use
+	// Now is the time of the reconcile.
+	Now time.Time
 }
 
 // Options of the operands.

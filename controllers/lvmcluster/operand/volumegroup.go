@@ -84,13 +84,15 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, removed observe.RemovedCl
 		return fmt.Errorf("StorageClass %s: read before LVMVolumeGroup %s is deleted: %w", storageClass,
 			group.Name, err)
 	}
-	users, err := observe.UsersOf(ctx, r.Live, group)
-	if err != nil {
-		return fmt.Errorf("device class %s was removed from spec.storage.deviceClasses: check whether it is in "+
-			"use: %w", group.Name, err)
-	}
-	if !users.None() {
-		return r.awaitClassUsers(ctx, group.Name, users)
+	if group.DeletionTimestamp.IsZero() {
+		users, err := observe.UsersOf(ctx, r.Live, group)
+		if err != nil {
+			return fmt.Errorf("device class %s was removed from spec.storage.deviceClasses: check whether it is in "+
+				"use: %w", group.Name, err)
+		}
+		if !users.None() {
+			return r.awaitClassUsers(ctx, group.Name, users)
+		}
 	}
 	return withReason(r.Applier.Delete(ctx, r.Live, group), awaitNodes(group, r.Current.NodeStatuses))
 }
