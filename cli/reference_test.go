@@ -31,7 +31,7 @@ examples. All commands also have the flags of ` + "`kubectl options`" + ` that s
 | 4 | a plan is not approved: ` + "`--yes`" + ` does not approve a plan that can lose data without ` + "`--approve-plan`" + `, or the answer was no. The LVMRecovery stays |
 
 The ClusterRole ` + "`lvms-view`" + ` has the permissions get and list for all of these, ` + "`lvms-edit`" + ` all permissions but to approve
-devices, and ` + "`lvms-approve`" + ` those for ` + "`approve`" + `:
+devices and to patch PersistentVolumes, ` + "`lvms-approve`" + ` those for ` + "`approve`" + `, and ` + "`lvms-migrate`" + ` those for ` + "`migrate`" + `:
 [how to bind them](../how-to/use-kubectl-plugin.md#namespaces-and-permissions).
 
 | resource | used by | permission |

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 // bind creates a role for people, and gives it to a user of this name.
@@ -86,13 +88,16 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	prints(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
 	prints(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
 		"lvm.topolvm.io/migrate: \"true\"")
-	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", "lvms-view"), exitError,
-		"you need the permission for the verb patch on the resource persistentvolumes")
-	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-edit"), 0,
+	for _, user := range []string{"lvms-view", "lvms-edit"} {
+		prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", user), exitError,
+			"you need the permission for the verb patch on the resource persistentvolumes")
+	}
+	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-migrate"), 0,
 		"The migration of PersistentVolume roles-earlier was requested.")
-	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-edit"), exitTimeout,
+	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-migrate"), exitTimeout,
 		"the operator has not begun")
 	suspendAsRoles(t, file)
+	requestAsRoles(t)
 	labelAsRoles(t, namespace, as)
 	// Who approves devices does not change the configuration, and the other way round.
 	const approval = "approve --node worker-2 --device /dev/sdc --yes"
@@ -168,6 +173,92 @@ func suspendAsRoles(t *testing.T, file string) {
 	prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
 	if suspended() {
 		t.Error("the volume is suspended")
+	}
+}
+
+// requestAsRoles makes requests in the name of the operator as the user of lvms-edit, who may change LogicalVolumes.
+func requestAsRoles(t *testing.T) {
+	t.Helper()
+	if err := server.InstallPolicies("openshift-lvm-storage"); err != nil {
+		t.Fatal(err)
+	}
+	lv := volume("roles-request", "worker-1", "vg1", "shop/request")
+	lv.Finalizers = nil
+	lv.Annotations[v1alpha1.FenceAnnotation] = "m"
+	lv.Labels = map[string]string{v1alpha1.MoveLabel: "m"}
+	create(t, lv)
+	as := func(user string) client.Client {
+		config := rest.CopyConfig(server.Config)
+		config.Impersonate.UserName = user
+		c, err := newClient(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	change := func(user, body string) error {
+		return as(user).Patch(t.Context(), lv.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(body)),
+			client.DryRunAll)
+	}
+	annotation := func(key, value string) string {
+		return `{"metadata":{"annotations":{"` + key + `":` + value + `}}}`
+	}
+	refused := map[string]string{
+		annotation(v1alpha1.MovedVolumeAnnotation, `"{}"`):              "only the operator can set the annotation",
+		annotation(v1alpha1.CopyForAnnotation, `"nothing"`):             "users can change only",
+		annotation(v1alpha1.MoveAnnotation, `"nothing"`):                "users can change only",
+		annotation(v1alpha1.ImportAnnotation, `"x"`):                    "users can change only",
+		annotation(v1alpha1.ClaimAnnotation, `"a/b"`):                   "users can change only",
+		annotation(v1alpha1.ClaimAnnotation, `null`):                    "users can change only",
+		annotation(v1alpha1.FenceAnnotation, `null`):                    "users can change only",
+		annotation("lvm.topolvm.io/later", `"x"`):                       "users can change only",
+		`{"metadata":{"labels":{"lvm.topolvm.io/move":"x"}}}`:           "users can change only",
+		`{"metadata":{"labels":{"lvm.topolvm.io/move":null}}}`:          "users can change only",
+		`{"metadata":{"labels":{"lvm.topolvm.io/group-snapshot":"x"}}}`: "users can change only",
+		`{"spec":{"nodeName":"worker-2"}}`:                              "users cannot change the spec",
+		`{"spec":{"size":"100Gi"}}`:                                     "users cannot change the spec",
+	}
+	allowed := []string{annotation(v1alpha1.SuspendedAnnotation, `"x"`), annotation(v1alpha1.AllowDeletionAnnotation, `"true"`),
+		annotation("example.com/note", `"x"`), `{"metadata":{"labels":{"team":"a"}}}`}
+	// The API server needs a moment to enforce a new policy.
+	for end := time.Now().Add(env.Patience); ; time.Sleep(100 * time.Millisecond) {
+		if err := change("lvms-edit", annotation(v1alpha1.CopyForAnnotation, `"nothing"`)); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the policy does not hold")
+		}
+	}
+	for body, says := range refused {
+		if err := change("lvms-edit", body); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want %q", body, err, says)
+		}
+		if err := change("", body); err != nil && !strings.Contains(err.Error(), "mmutable") {
+			t.Errorf("%s by an administrator: %v", body, err)
+		}
+	}
+	for _, body := range allowed {
+		if err := change("lvms-edit", body); err != nil {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	// Who can create LogicalVolumes, but no PersistentVolumes, does not have the operator create one.
+	bind(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "creator"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"create", "patch", "get"}}}})
+	forged := volume("roles-forged", "worker-1", "vg1", "shop/forged")
+	forged.Annotations[v1alpha1.MovedVolumeAnnotation] = "{}"
+	const says = "only the operator can set the annotation"
+	for end := time.Now().Add(env.Patience); ; time.Sleep(100 * time.Millisecond) {
+		err := as("creator").Create(t.Context(), forged.DeepCopy(), client.DryRunAll)
+		if err != nil && strings.Contains(err.Error(), says) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("got %v, want %q", err, says)
+		}
+	}
+	if err := change("creator", annotation(v1alpha1.CopyForAnnotation, `"nothing"`)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -53,13 +53,17 @@ func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	edit := map[string]string{clustersResource: "create get list patch update watch",
 		nodeStatusesResource: "get list patch watch", recoveriesResource: "create delete get list patch watch",
 		approvalsResource: read, volumesResource: "get list patch watch", deploymentsResource: "get",
-		persistentVolumesResource: "get list patch watch", movesResource: "create delete get list patch watch"}
+		persistentVolumesResource: read, movesResource: "create delete get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}
 	approve := map[string]string{clustersResource: read, nodeStatusesResource: read,
 		approvalsResource: "create delete get list watch"}
 	if diff := cmp.Diff(approve, verbsOf(roles["lvms-approve"])); diff != "" {
+		t.Error(diff)
+	}
+	migrate := map[string]string{persistentVolumesResource: "get list patch watch"}
+	if diff := cmp.Diff(migrate, verbsOf(roles["lvms-migrate"])); diff != "" {
 		t.Error(diff)
 	}
 	for name, role := range roles {

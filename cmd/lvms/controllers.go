@@ -50,7 +50,7 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := mgr.Add(operand.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
+	if err := mgr.Add(operand.NewInstallationPolicies(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
 	if err := addInstalled(mgr, namespace, image, found, o.operatorOptions); err != nil {

@@ -277,7 +277,7 @@ const applyClusterScopedLimit = 30 * time.Second
 func (o *operator) applyClusterScoped(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, applyClusterScopedLimit)
 	defer cancel()
-	err := operand.NewNamespacePolicy(o.direct, o.direct, o.namespace).Apply(ctx)
+	err := operand.NewInstallationPolicies(o.direct, o.direct, o.namespace).Apply(ctx)
 	if o.found.Console {
 		plugin := consoleplugin.New(o.direct, o.direct, nil, consoleplugin.Options{Namespace: o.namespace})
 		err = errors.Join(err, plugin.ApplyClusterScoped(ctx))

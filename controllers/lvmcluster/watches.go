@@ -81,7 +81,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 				return o.GetName() == operand.AgentName
 			})))
 	for _, object := range operand.WatchedMetadata(c.options.Options) {
-		b = b.WatchesMetadata(object, enqueue, builder.WithPredicates(owned()))
+		b = b.WatchesMetadata(object, enqueue, builder.WithPredicates(predicate.Or(owned(),
+			predicate.NewPredicateFuncs(operand.IsInstallationPolicy))))
 	}
 	if c.options.Rights != nil {
 		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), enqueue))

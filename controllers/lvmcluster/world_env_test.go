@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
@@ -91,6 +92,14 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operand.DashboardNamespace}})))
 	w.make(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: operand.AgentName}})
+	// The owner of the policies of the installation is found from the Deployment.
+	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
+	w.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: w.cluster.Namespace},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
+	w.must(server.InstallPolicies(w.cluster.Namespace))
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
 	w.spy, err = env.NewSpy(config)
@@ -229,7 +238,9 @@ func ofPolicies(verb string) []string {
 			verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}
 	writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-operator-pods",
-		verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods")
+		verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods",
+		verb+" ValidatingAdmissionPolicy lvms-logicalvolume-users",
+		verb+" ValidatingAdmissionPolicyBinding lvms-logicalvolume-users")
 	return append(writes, ofDeletionPolicies(verb)...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -64,7 +65,7 @@ func cached() *unstructured.Unstructured {
 // AsNodeAgent returns a configuration with the permissions of config/rbac for the node agent of a node. For an empty
 // node, the token is not bound to a node.
 func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
-	objects, err := manifests("controllers/lvmcluster/operand/agentpolicies.yaml")
+	objects, err := manifests("controllers/lvmcluster/operand/agentpolicies.yaml", Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +81,45 @@ func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
 	return e.as(agentUser, "vg_manager_role.yaml", Namespace, extra)
 }
 
+// InstallPolicies creates the admission policies that restrict permissions, for an operator in a namespace, with the
+// status that kube-controller-manager sets.
+func (e *Env) InstallPolicies(namespace string) error {
+	ctx := context.Background()
+	for _, file := range []string{"agentpolicies.yaml", "operatorpolicies.yaml", "userpolicies.yaml"} {
+		objects, err := manifests(filepath.Join("controllers", "lvmcluster", "operand", file), namespace)
+		if err != nil {
+			return err
+		}
+		for _, object := range objects {
+			if err := e.Client.Create(ctx, object); err != nil {
+				return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+			if object.GetKind() == "ValidatingAdmissionPolicy" {
+				if err := e.CheckPolicy(ctx, object.GetName()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// CheckPolicy sets the status of a ValidatingAdmissionPolicy as kube-controller-manager does, which tests do not run.
+// warnings are what does not fit the types of the cluster.
+func (e *Env) CheckPolicy(ctx context.Context, name string, warnings ...string) error {
+	policy := &admissionv1.ValidatingAdmissionPolicy{}
+	if err := e.Client.Get(ctx, client.ObjectKey{Name: name}, policy); err != nil {
+		return fmt.Errorf("ValidatingAdmissionPolicy %s: %w", name, err)
+	}
+	policy.Status.ObservedGeneration = policy.Generation
+	policy.Status.TypeChecking = &admissionv1.TypeChecking{}
+	for _, warning := range warnings {
+		policy.Status.TypeChecking.ExpressionWarnings = append(policy.Status.TypeChecking.ExpressionWarnings,
+			admissionv1.ExpressionWarning{FieldRef: "spec.validations[0].expression", Warning: warning})
+	}
+	return e.Client.Status().Update(ctx, policy)
+}
+
 // as returns a configuration for a user with the permissions of a file of config/rbac and of other roles.
 func (e *Env) as(user, roles, namespace string, extra map[string][]string,
 	others ...*unstructured.Unstructured) (*rest.Config, error) {
@@ -92,7 +132,7 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string,
 	if e.bound[key] {
 		return config, nil
 	}
-	objects, err := manifests(filepath.Join("config", "rbac", roles))
+	objects, err := manifests(filepath.Join("config", "rbac", roles), Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +190,8 @@ func inForce(config *rest.Config, object *unstructured.Unstructured) error {
 	}
 }
 
-// manifests reads a file of the repository.
-func manifests(name string) ([]*unstructured.Unstructured, error) {
+// manifests reads a file of the repository, for an operator in a namespace.
+func manifests(name, namespace string) ([]*unstructured.Unstructured, error) {
 	repository, err := root()
 	if err != nil {
 		return nil, err
@@ -160,6 +200,7 @@ func manifests(name string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	data = bytes.ReplaceAll(data, []byte(Namespace), []byte(namespace))
 	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
 		object := &unstructured.Unstructured{}

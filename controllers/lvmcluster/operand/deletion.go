@@ -33,9 +33,8 @@ func DeletionSteps(options Options) []Step {
 	if options.Platform.GroupSnapshots {
 		steps = append(steps, volumeGroupSnapshotClass{})
 	}
-	steps = append(steps, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
-		csiNode{}, nodeCleanup{},
-		admissionPolicies{}, csiDriver{})
+	steps = append(steps, unusedGate{}, admissionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
+		csiNode{}, nodeCleanup{}, csiDriver{})
 	if options.Platform.Kind == platform.OpenShift {
 		steps = append(steps, consoleDashboard{})
 	}

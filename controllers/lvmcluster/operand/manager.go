@@ -72,7 +72,7 @@ func Managers(options Options) []Manager {
 	if options.Platform.GroupSnapshots {
 		managers = append(managers, volumeGroupSnapshotClass{})
 	}
-	managers = append(managers, admissionPolicies{}, lvmVG{}, newNodeStatusManager(), vgManager{}, csiNode{})
+	managers = append(managers, admissionPolicies{}, lvmVG{}, newNodeStatusManager(), vgManager{&fence{}}, csiNode{})
 	if options.Platform.Kind == platform.OpenShift {
 		managers = append(managers, consoleDashboard{})
 	}

@@ -19,8 +19,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
-// vgManager keeps the DaemonSet of the node agent.
-type vgManager struct{}
+// vgManager keeps the DaemonSet of the node agent. It is created only when the admission policies that restrict the
+// agents are in force. An existing one stays without them, because volumes need the agents.
+type vgManager struct{ fence *fence }
 
 // GetName names the manager.
 func (vgManager) GetName() string { return "vgManager" }
@@ -29,10 +30,20 @@ func (vgManager) GetName() string { return "vgManager" }
 // +kubebuilder:rbac:groups="",resources=pods,namespace=openshift-lvm-storage,verbs=list
 
 // EnsureCreated applies the DaemonSet and waits until its Pods are ready.
-func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	if err := deleteIncompatible(r, ctx, cluster); err != nil {
+func (m vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	unfenced := m.fence.check(ctx, r, cluster.Namespace)
+	exists, err := deleteIncompatible(r, ctx, cluster)
+	switch {
+	case err != nil:
 		return err
+	case unfenced != nil && !exists:
+		return unfenced
 	}
+	return errors.Join(unfenced, r.runAgents(ctx, cluster))
+}
+
+// runAgents applies the DaemonSet and waits until its Pods are ready.
+func (r Reconciler) runAgents(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	account, err := r.agentAccount(ctx, cluster.Namespace)
 	if err != nil {
 		return err
@@ -115,17 +126,17 @@ func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.U
 }
 
 // deleteIncompatible deletes a DaemonSet of an old version whose selector, which is immutable, differs from ours. It
-// does not affect Pods that use volumes.
-func deleteIncompatible(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+// does not affect Pods that use volumes. exists reports whether there was a DaemonSet.
+func deleteIncompatible(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (exists bool, err error) {
 	daemonSet := &appsv1.DaemonSet{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: AgentName}, daemonSet)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: AgentName}, daemonSet)
 	if apierrors.IsNotFound(err) || err == nil && maps.Equal(daemonSet.Spec.Selector.MatchLabels, podLabels()) {
-		return nil
+		return err == nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("DaemonSet %s: read before apply: %w", AgentName, err)
+		return false, fmt.Errorf("DaemonSet %s: read before apply: %w", AgentName, err)
 	}
-	return r.Applier.Delete(ctx, r.Live, daemonSet)
+	return true, r.Applier.Delete(ctx, r.Live, daemonSet)
 }
 
 // rollout returns a WaitError until every node has a ready and updated Pod. refused is the reason why Pods could not be

@@ -9,7 +9,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,16 +28,15 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		return w.api.Create(t.Context(), other, client.DryRunAll)
 	}
 	w.must(elsewhere())
-	policy := operand.NewNamespacePolicy(w.spy, w.spy, w.cluster.Namespace)
+	policy := operand.NewInstallationPolicies(w.spy, w.spy, w.cluster.Namespace)
+	deployment := &appsv1.Deployment{}
+	w.must(w.get(deployment, installed.Name))
+	w.must(w.api.Delete(t.Context(), deployment))
 	if err := policy.Apply(t.Context()); err == nil {
 		t.Error("without the operator's Deployment a policy is made that nothing removes")
 	}
-	pod := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
-	w.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: w.cluster.Namespace},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: pod}, Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: pod},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
+	deployment.ResourceVersion, deployment.UID = "", ""
+	w.make(deployment)
 	away := errors.New("the API server is away")
 	w.spy.Fail = func(verb string, object any) error {
 		if _, is := object.(*metav1.PartialObjectMetadata); is && verb == "get" {
@@ -78,6 +76,18 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	here.Name = "here"
 	here.Namespace = w.cluster.Namespace
 	w.must(w.api.Create(t.Context(), here, client.DryRunAll))
+
+	for _, name := range []string{"lvms-vg-manager-nodes", "lvms-operator-pods", "lvms-logicalvolume-users"} {
+		for _, object := range objects {
+			w.must(w.get(object, name))
+			if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Name != installed.Name {
+				t.Errorf("%T %s goes with %v", object, name, owners)
+			}
+		}
+	}
+	for _, object := range objects {
+		w.must(w.get(object, "lvms-lvmcluster-namespace"))
+	}
 
 	// The next test creates an LVMCluster in another namespace.
 	for _, object := range objects {
