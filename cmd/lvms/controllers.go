@@ -74,7 +74,8 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	}
 	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
 	approvals := &webhook.ApprovalValidator{Namespace: namespace}
-	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr)); err != nil {
+	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr),
+		webhook.RecoveryValidator{}.SetupWithManager(mgr)); err != nil {
 		return err
 	}
 	if err := o.addPodWebhook(mgr); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/api/pkg/validation"
 	interfaces "github.com/operator-framework/api/pkg/validation/interfaces"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -356,14 +357,18 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 		t.Errorf("got %s %v", container.Image, container.Args)
 	}
 	webhooks := bundle.CSV.Spec.WebhookDefinitions
-	if len(webhooks) != 2 {
+	if len(webhooks) != 3 {
 		t.Fatalf("got %+v", webhooks)
 	}
 	for i, path := range []string{"/validate-lvm-topolvm-io-v1alpha1-lvmcluster",
-		"/validate-lvm-topolvm-io-v1alpha1-lvmdeviceapproval"} {
+		"/validate-lvm-topolvm-io-v1alpha1-lvmdeviceapproval", "/validate-lvm-topolvm-io-v1alpha1-lvmrecovery"} {
 		if *webhooks[i].WebhookPath != path || len(webhooks[i].Rules) != 1 || webhooks[i].TargetPort.IntVal != 9443 {
 			t.Errorf("got %+v", webhooks[i])
 		}
+	}
+	// OLM has no conditions, so this webhook is called for all recoveries: they must not need the operator.
+	if policy := webhooks[2].FailurePolicy; policy == nil || *policy != admissionv1.Ignore {
+		t.Errorf("got %+v", webhooks[2])
 	}
 }
 

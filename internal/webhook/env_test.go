@@ -75,11 +75,16 @@ func webhookFor(kind string, operations ...admissionv1.OperationType) admissionv
 
 // run serves the validators for a real API server.
 func run(m *testing.M) (int, error) {
+	recoveries, err := recoveryWebhook("../../config/webhook")
+	if err != nil {
+		return 1, err
+	}
 	options := envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
 		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
 		Webhooks: []admissionv1.ValidatingWebhook{
 			webhookFor("lvmcluster", admissionv1.Create, admissionv1.Update),
 			webhookFor("lvmdeviceapproval", admissionv1.Create),
+			recoveries,
 		},
 	}}}
 	server, err := env.Start()
@@ -104,7 +109,8 @@ func run(m *testing.M) (int, error) {
 	}
 	validator := &Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}
 	approvals := &ApprovalValidator{Namespace: testNamespace}
-	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr)); err != nil {
+	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr),
+		RecoveryValidator{}.SetupWithManager(mgr)); err != nil {
 		return 1, err
 	}
 	testCache = mgr.GetCache()
