@@ -76,14 +76,19 @@ func FuzzMkfsOptions(f *testing.F) {
 func TestMountOptions(t *testing.T) {
 	for _, flags := range [][]string{nil, {"noatime", "discard"}, {"noatime,nodiratime"}, {"logbsize=256k", "inode64"},
 		{"data=ordered", "commit=30"}, {`context="system_u:object_r:container_file_t:s0:c1,c2"`}, {"errors=remount-ro"},
-		{"dev", "suid"}} {
+		{"dev", "suid"}, {`fscontext="system_u:object_r:t:s0:c1,c2"`}, {"context=system_u:object_r:t:s0"},
+		{"_netdev", "x-systemd.automount"}, {"noatime,"}, {"stripe=64", "usrjquota=aquota.user", "allocsize=1m"}} {
 		if err := checkMountOptions(flags); err != nil {
 			t.Errorf("%q: got %v", flags, err)
 		}
 	}
 	for _, flags := range [][]string{{"loop"}, {"loop=/dev/loop7"}, {"noatime,loop"}, {"logdev=/dev/sda"},
 		{"logdev=sda"}, {"rtdev=x"}, {"journal_path=/dev/sda"}, {"journal_dev=2049"}, {"noatime", "errors=panic"}, {"bind"},
-		{"remount"}, {"x-mount.mkdir"}, {"X-mount.subdir=a"}, {"helper=x"}, {"usrjquota=../../x"}, {"offset=512"}} {
+		{"remount"}, {"x-mount.mkdir"}, {"X-mount.subdir=a"}, {"helper=x"}, {"usrjquota=../../x"}, {"offset=512"},
+		// libmount removes quotes around a value.
+		{`errors="panic"`}, {`loop="a"`}, {`"loop"`}, {`errors=\"panic\"`}, {`a="b`, `errors=panic`},
+		{`context="a",loop`}, {`context="a"b"`}, {`context="a,errors=panic`}, {"errors =panic"}, {"errors=panic "},
+		{"noatime\nloop"}, {"a\\b"}, {"verity.hashdevice=sda"}, {"-o"}, {"--bind"}, {"ä"}} {
 		if err := checkMountOptions(flags); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%q: got %v", flags, err)
 		}

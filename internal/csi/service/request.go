@@ -3,6 +3,7 @@
 package service
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,13 +39,24 @@ func CheckRequest(id, path, pathName string, capability *csi.VolumeCapability) e
 var refusedMountOptions = []string{"loop", "offset", "sizelimit", "logdev", "rtdev", "journal_path", "journal_dev",
 	"bind", "rbind", "move", "remount", "helper", "uhelper", "errors=panic", "encryption"}
 
+// refusedMountPrefixes are those of groups of such options, in lower case.
+var refusedMountPrefixes = []string{"x-mount.", "verity."}
+
+var (
+	// mountOption matches an option with or without a value. It has no "/", and no quotes, which libmount removes.
+	mountOption = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.+-]*(?:=[A-Za-z0-9_.:+@%-]*)?$`)
+	// seLinuxContext matches an option with the context of a volume, as the kubelet writes it.
+	seLinuxContext = regexp.MustCompile(`^(?:fs|def|root)?context="[A-Za-z0-9_.:,-]*"$`)
+)
+
 // checkMountOptions returns InvalidArgument for a mount option of a StorageClass that is not for the file system alone.
 func checkMountOptions(flags []string) error {
 	for _, flag := range flags {
+		if seLinuxContext.MatchString(flag) {
+			continue
+		}
 		for option := range strings.SplitSeq(flag, ",") {
-			name, _, _ := strings.Cut(option, "=")
-			if slices.Contains(refusedMountOptions, name) || slices.Contains(refusedMountOptions, option) ||
-				strings.HasPrefix(strings.ToLower(name), "x-mount.") || strings.Contains(option, "/") {
+			if option != "" && !isMountOption(option) {
 				return status.Errorf(codes.InvalidArgument, "mount option %q is not allowed: options that name a "+
 					"device or a file, mount something else or stop the node are refused; remove it from the "+
 					"StorageClass, and from the PersistentVolume if it exists", option)
@@ -52,6 +64,15 @@ func checkMountOptions(flags []string) error {
 		}
 	}
 	return nil
+}
+
+func isMountOption(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	isRefused := slices.Contains(refusedMountOptions, name) || slices.Contains(refusedMountOptions, option) ||
+		slices.ContainsFunc(refusedMountPrefixes, func(prefix string) bool {
+			return strings.HasPrefix(strings.ToLower(name), prefix)
+		})
+	return mountOption.MatchString(option) && !isRefused
 }
 
 var accessModes = []csi.VolumeCapability_AccessMode_Mode{
