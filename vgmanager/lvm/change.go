@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -104,7 +105,26 @@ func (s *slot) holdsLocks(now time.Time) bool {
 	return s.command != "" && (s.late || s.long && now.Sub(s.since) >= activationGrace)
 }
 
+// tagPattern matches the tags that LVM accepts (lvm(8)), up to maxTag bytes. None can be an option of a command.
+var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.\-/=!:&#]*$`)
+
+const maxTag = 1024
+
+// checkTags returns an error if a command adds a tag that LVM does not accept: parts of tags are texts of objects.
+func checkTags(args []string) error {
+	for i := range len(args) - 1 {
+		tag := args[i+1]
+		if args[i] == "--addtag" && (len(tag) > maxTag || !tagPattern.MatchString(tag)) {
+			return fmt.Errorf("%q is not a valid tag of LVM: nothing is changed", tag)
+		}
+	}
+	return nil
+}
+
 func (l *LVM) apply(ctx context.Context, object string, c command) error {
+	if err := checkTags(c.args); err != nil {
+		return fmt.Errorf("%s: %w", object, err)
+	}
 	mine, turn, err := l.enter(ctx, object, c)
 	if err != nil {
 		return err

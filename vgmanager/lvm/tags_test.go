@@ -1,0 +1,39 @@
+package lvm
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// TestATagThatIsNoTagReachesNoProgram: a tag can have the text of an object, and an option must not be made of it.
+func TestATagThatIsNoTagReachesNoProgram(t *testing.T) {
+	ctx := t.Context()
+	calls := 0
+	l := New(&runner{answer: func(context.Context, []string) ([]byte, error) {
+		calls++
+		return nil, nil
+	}})
+	for _, tag := range []string{"", "-x", "--config=x", "lvms.copy-of=a b", "lvms.copy-of=a\nb", "lvms.pvc=a,b", "@x",
+		"lvms.base=\"x\"", "ä", strings.Repeat("x", 1025)} {
+		for what, do := range map[string]func() error{
+			"a new group": func() error { return l.VGCreate(ctx, VGCreateOptions{Name: "g", Tags: []string{tag}}) },
+			"a new volume": func() error {
+				return l.LVCreateThick(ctx, ThickOptions{VG: "g", Name: "a", Size: 4 << 20, Tags: []string{"lvms", tag}})
+			},
+			"a volume": func() error {
+				return l.LVChangeTags(ctx, LVTagOptions{VG: "g", Name: "a", Add: []string{tag}})
+			},
+		} {
+			if err := do(); err == nil || !strings.Contains(err.Error(), "not a valid tag") || calls > 0 {
+				t.Errorf("%s with the tag %q: got %v after %d calls", what, tag, err, calls)
+			}
+		}
+	}
+	for _, tag := range []string{"lvms", "lvms.pvc=ns/a-b_c.d", "lvms.spread=node:required:ns/g", "+x", ".x",
+		"lvms.encryption=luks2", strings.Repeat("x", 1024)} {
+		if err := checkTags([]string{"lvchange", "--addtag", tag, "g/a"}); err != nil {
+			t.Errorf("%q: got %v", tag, err)
+		}
+	}
+}
