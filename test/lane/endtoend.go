@@ -25,7 +25,7 @@ type part struct {
 
 // The artifacts of installations by OLM.
 var (
-	olmNeeds   = []string{"bundle", "catalog", "programs/olm"}
+	olmNeeds   = []string{"bundle", "catalog", "programs/olm", "programs/opm"}
 	olmV1Needs = []string{"bundle", "catalog", "next-image", "programs/olm-v1", "programs/service-ca", "programs/opm"}
 )
 
