@@ -29,8 +29,20 @@ type artifact struct {
 
 // building is the state of an artifact in this process, which builds each once.
 type building struct {
-	once sync.Once
-	err  error
+	mutex sync.Mutex
+	ended bool
+	err   error
+}
+
+// once calls build, unless it has ended before. A build that was stopped with the item that needed it has not ended.
+func (b *building) once(ctx context.Context, build func() error) error {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	if !b.ended {
+		b.err = build()
+		b.ended = b.err == nil || ctx.Err() == nil
+	}
+	return b.err
 }
 
 // goBuild returns the step that builds a program. dir is the module.
@@ -306,8 +318,30 @@ func (w *workspace) build(ctx context.Context, name string, out io.Writer) error
 		w.built[name] = b
 	}
 	w.mutex.Unlock()
-	b.once.Do(func() { b.err = w.make(ctx, name, out) })
-	return b.err
+	return b.once(ctx, func() error {
+		if err := w.make(ctx, name, out); err != nil {
+			return err
+		}
+		return w.markBuilt(name)
+	})
+}
+
+// builtFile is the file whose existence says that an artifact was built on this machine at some time.
+func (w *workspace) builtFile(name string) string {
+	return filepath.Join(w.cache, "built", strings.ReplaceAll(name, "/", "_"))
+}
+
+func (w *workspace) markBuilt(name string) error {
+	if err := os.MkdirAll(filepath.Join(w.cache, "built"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(w.builtFile(name), nil, 0o644)
+}
+
+// wasBuilt returns whether an artifact was built on this machine at some time, so that it is soon up to date.
+func (w *workspace) wasBuilt(name string) bool {
+	_, err := os.Stat(w.builtFile(name))
+	return err == nil
 }
 
 func (w *workspace) make(ctx context.Context, name string, out io.Writer) error {

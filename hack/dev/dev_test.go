@@ -130,6 +130,44 @@ func TestItemsThatDoNotFitAreNotStarted(t *testing.T) {
 	}
 }
 
+// The first time, the artifacts of an item take longer than its command. Its result is the time of the command.
+func TestArtifactsAreExpectedUntilTheyAreBuilt(t *testing.T) {
+	r := newTestRunner(t)
+	i := lane.Item{Name: "i", Minutes: 1, Needs: []string{"programs/olm"}}
+	first := r.expected(i)
+	if err := r.markBuilt("programs/olm"); err != nil {
+		t.Fatal(err)
+	}
+	if later := r.expected(i); first <= later || later != time.Minute {
+		t.Errorf("expected %s, and later %s", first, later)
+	}
+	o := outcome{item: i, took: time.Hour, ran: time.Minute, log: os.DevNull}
+	if err := r.record.item(o); err != nil {
+		t.Fatal(err)
+	}
+	results, err := lane.ReadResults(r.record.path)
+	if err != nil || results["i"].Seconds != 60 {
+		t.Errorf("recorded %v, %v", results, err)
+	}
+}
+
+// A build that ends with the item that needed it does not fail the items that need it later.
+func TestABuildThatWasStoppedIsRepeated(t *testing.T) {
+	b := &building{}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.once(stopped, stopped.Err); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	broken, calls := errors.New("does not compile"), 0
+	for range 2 {
+		err := b.once(t.Context(), func() error { calls++; return broken })
+		if !errors.Is(err, broken) || calls != 1 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	}
+}
+
 // An item that runs when this program is stopped has no result.
 func TestAnItemIsStoppedWithTheProgram(t *testing.T) {
 	r := newTestRunner(t)

@@ -104,11 +104,8 @@ var scenario = regexp.MustCompile(`LVMS-TIME (\S+) (\d+(?:\.\d+)?) (reported|rec
 // item records the result of an item, and the times of the scenarios in it if it passed.
 func (r recorder) item(o outcome) error {
 	one := r.base
-	one.Name, one.Seconds, one.Passed, one.Sum = o.item.Name, o.took.Round(time.Second).
-		Seconds(),
-		o.err == nil, r.tree.Sum(
-			o.item,
-		)
+	one.Name, one.Seconds = o.item.Name, o.ran.Round(time.Second).Seconds()
+	one.Passed, one.Sum = o.err == nil, r.tree.Sum(o.item)
 	if err := r.add(one); err != nil || o.err != nil {
 		return err
 	}

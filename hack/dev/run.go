@@ -32,8 +32,9 @@ const (
 // outcome is how an item ended.
 type outcome struct {
 	item lane.Item
-	took time.Duration
-	err  error
+	// took is the whole time, and ran is that of the command, without the artifacts that were built before it.
+	took, ran time.Duration
+	err       error
 	// noResult is set if the item was stopped: at the deadline, or with this program.
 	noResult bool
 	log      string
@@ -99,7 +100,7 @@ func (r *runner) all(ctx context.Context, items []lane.Item) []lane.Item {
 	ends := make(chan outcome)
 	progress := time.NewTicker(progressEvery)
 	defer progress.Stop()
-	fits := func(i lane.Item) bool { return lane.Fits(time.Now(), r.deadline, lane.Expected(i, r.results)) }
+	fits := func(i lane.Item) bool { return lane.Fits(time.Now(), r.deadline, r.expected(i)) }
 	for {
 		for ctx.Err() == nil && (r.continues || !r.failed()) {
 			next := r.slots.Next(waiting, running, fits)
@@ -110,7 +111,7 @@ func (r *runner) all(ctx context.Context, items []lane.Item) []lane.Item {
 			waiting = slices.Delete(waiting, next, next+1)
 			running = append(running, i)
 			r.running[i.Name] = time.Now()
-			fmt.Printf("%s  start %s (about %s)\n", r.elapsed(), i.Name, clock(lane.Expected(i, r.results)))
+			fmt.Printf("%s  start %s (about %s)\n", r.elapsed(), i.Name, clock(r.expected(i)))
 			go func() { ends <- r.one(ctx, i) }()
 		}
 		if len(running) == 0 {
@@ -129,6 +130,11 @@ func (r *runner) all(ctx context.Context, items []lane.Item) []lane.Item {
 			fmt.Printf("%s  running: %s\n", r.elapsed(), strings.Join(parts, ", "))
 		}
 	}
+}
+
+// expected returns how long an item takes: its command, and artifacts that were never built on this machine.
+func (r *runner) expected(i lane.Item) time.Duration {
+	return lane.Expected(i, r.results) + lane.Building(i, r.wasBuilt)
 }
 
 func (r *runner) elapsed() string { return clock(time.Since(r.begin)) }
@@ -163,7 +169,7 @@ func (r *runner) one(ctx context.Context, i lane.Item) outcome {
 		return o
 	}
 	defer func() { _ = file.Close() }()
-	limit := overrun*lane.Expected(i, r.results) + hangs
+	limit := overrun*r.expected(i) + hangs
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if !r.deadline.IsZero() {
@@ -171,7 +177,7 @@ func (r *runner) one(ctx context.Context, i lane.Item) outcome {
 		limited, stop = context.WithDeadline(limited, r.deadline)
 		defer stop()
 	}
-	err = r.buildAndRun(limited, i, file)
+	o.ran, err = r.buildAndRun(limited, i, file)
 	o.took = time.Since(begin)
 	o.noResult = err != nil && (ctx.Err() != nil || !r.deadline.IsZero() && time.Now().After(r.deadline))
 	if err != nil && o.took > limit {
@@ -181,13 +187,16 @@ func (r *runner) one(ctx context.Context, i lane.Item) outcome {
 	return o
 }
 
-func (r *runner) buildAndRun(ctx context.Context, i lane.Item, out io.Writer) error {
+// buildAndRun builds what an item needs, runs its command, and returns how long the command ran.
+func (r *runner) buildAndRun(ctx context.Context, i lane.Item, out io.Writer) (time.Duration, error) {
 	for _, need := range i.Needs {
 		if err := r.build(ctx, need, out); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return r.run(ctx, process{dir: i.Dir, env: i.Env, args: i.Command}, out)
+	begin := time.Now()
+	err := r.run(ctx, process{dir: i.Dir, env: i.Env, args: i.Command}, out)
+	return time.Since(begin), err
 }
 
 // printTail prints the lines of a log that tell of failures, and its end.

@@ -188,6 +188,25 @@ func TestAnItemStartsOnlyIfItEndsBeforeTheDeadline(t *testing.T) {
 	}
 }
 
+func TestAnItemIncludesTheBuildOfWhatItNeeds(t *testing.T) {
+	i := Item{Needs: []string{"image", "programs/olm", "programs/opm"}}
+	built := func(need string) bool { return need == "programs/opm" }
+	if got := Building(i, built); got != 3*time.Minute {
+		t.Errorf("got %s", got)
+	}
+	needed := map[string]bool{}
+	for _, i := range All() {
+		for _, need := range i.Needs {
+			needed[need] = true
+		}
+	}
+	for name := range builds {
+		if !needed[name] {
+			t.Errorf("no item needs %s, which has a time", name)
+		}
+	}
+}
+
 func TestResultsAreReadAsTheyAreWritten(t *testing.T) {
 	path := t.TempDir() + "/results.tsv"
 	want := []Result{

@@ -1,0 +1,29 @@
+package lane
+
+import "time"
+
+// builds are the minutes that artifacts take on an idle machine with two processors that has never built them, and that
+// has run `make test`. Those that are not listed take less than a minute.
+var builds = map[string]float64{
+	"console-host-earlier":         1,
+	"fips-images":                  4,
+	"previous":                     8,
+	"programs/kubernetes-oldest":   3,
+	"programs/network-policies":    2,
+	"programs/olm":                 3,
+	"programs/olm-v1":              4,
+	"programs/opm":                 2,
+	"programs/prometheus-operator": 12,
+	"topolvm-image":                2,
+}
+
+// Building returns the time that the artifacts which an item needs take, without those that were built before.
+func Building(i Item, built func(need string) bool) time.Duration {
+	var minutes float64
+	for _, need := range i.Needs {
+		if !built(need) {
+			minutes += builds[need]
+		}
+	}
+	return time.Duration(minutes * float64(time.Minute))
+}
