@@ -157,6 +157,23 @@ func TestEachTestOnANodeIsInASuite(t *testing.T) {
 	}
 }
 
+// A test without the build tag needs no node: the item unit runs it.
+func TestNoOtherTestIsInASuite(t *testing.T) {
+	onNodes := tagged(t, "lab")
+	for _, s := range bareSuites {
+		for _, file := range sources(t, s.pkg)[s.pkg] {
+			if !strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for _, found := range testFunction.FindAllStringSubmatch(read(t, file), -1) {
+				if s.selects(found[1]) && !slices.Contains(onNodes[s.pkg], found[1]) {
+					t.Errorf("%s of %s is in the suite %s and does not have the build tag lab", found[1], file, s.name)
+				}
+			}
+		}
+	}
+}
+
 func (s suite) selects(test string) bool {
 	return regexp.MustCompile(s.run).MatchString(test) &&
 		(s.skip == "" || !regexp.MustCompile(s.skip).MatchString(test))
