@@ -91,14 +91,9 @@ func inForce(ctx context.Context, live client.Reader, object *unstructured.Unstr
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(present.Object, policy); err != nil {
 		return "", fmt.Errorf("%s %s: decode: %w", object.GetKind(), object.GetName(), err)
 	}
-	checked := policy.Status.TypeChecking
-	switch {
-	case policy.Status.ObservedGeneration < policy.Generation || checked == nil:
+	// Warnings about types do not matter: an expression that fails refuses the request (failurePolicy).
+	if policy.Status.ObservedGeneration < policy.Generation || policy.Status.TypeChecking == nil {
 		return fmt.Sprintf("kube-controller-manager has not checked %s %s yet", object.GetKind(), object.GetName()), nil
-	case len(checked.ExpressionWarnings) > 0:
-		warning := checked.ExpressionWarnings[0]
-		return fmt.Sprintf("%s %s does not fit this cluster (%s: %s)", object.GetKind(), object.GetName(), warning.FieldRef,
-			warning.Warning), nil
 	}
 	return "", nil
 }
