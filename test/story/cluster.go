@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -37,6 +38,8 @@ type Cluster struct {
 	Lab       *lab.Lab
 	// Namespace is where the operator is installed. The default is OperatorNamespace.
 	Namespace string
+	// User is the user that acts, with the permissions of the user's RBAC. The default is the administrator.
+	User string
 }
 
 // InstallNamespace returns the namespace in which the operator is installed.
@@ -57,6 +60,10 @@ func Open(l *lab.Lab) (*Cluster, error) {
 			return nil, err
 		}
 	}
+	return connect(l, config, scheme)
+}
+
+func connect(l *lab.Lab, config *rest.Config, scheme *runtime.Scheme) (*Cluster, error) {
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
@@ -65,11 +72,29 @@ func Open(l *lab.Lab) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{Client: c, Clientset: clientset, Lab: l}, nil
+	return &Cluster{Client: c, Clientset: clientset, Lab: l, User: config.Impersonate.UserName}, nil
 }
 
-// Kubectl runs kubectl as the administrator and returns what it prints. stdin may be nil.
+// As returns access to the cluster as another user, who has the permissions that RBAC grants.
+func (c *Cluster) As(user string) (*Cluster, error) {
+	config, err := c.Lab.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Impersonate.UserName = user
+	as, err := connect(c.Lab, config, c.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	as.Namespace = c.Namespace
+	return as, nil
+}
+
+// Kubectl runs kubectl as the user of the cluster and returns what it prints. stdin may be nil.
 func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	if c.User != "" {
+		args = append([]string{"--as=" + c.User}, args...)
+	}
 	command, err := c.Lab.Command(ctx, "kubectl", args...)
 	if err != nil {
 		return "", err
