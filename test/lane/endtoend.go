@@ -225,6 +225,16 @@ var parts = []part{
 		needs:   append([]string{"gather", "next-image"}, olmNeeds...),
 		paths:   []string{"bundle"},
 	},
+	{name: "tenants", folder: "tenants", minutes: 25, paths: tenantPaths},
+	// What is requested does not depend on the flavor of host.
+	{
+		name:    "tenants/devicesfile",
+		folder:  "tenants",
+		label:   "content",
+		minutes: 14,
+		env:     []string{"LVMS_TEST_FLAVOR=devicesfile"},
+		paths:   tenantPaths,
+	},
 	{
 		name:    "topolvm/chart",
 		folder:  "topolvm",
@@ -248,6 +258,17 @@ var fipsImages = []string{
 	"LVMS_FIPS_MODULE=certified",
 	"LVMS_IMAGE=${IMAGE_FIPS}",
 	"LVMS_GATHER_IMAGE=${GATHER_IMAGE_FIPS}",
+}
+
+var tenantPaths = []string{
+	"internal/csi/driver",
+	"internal/csi/service",
+	"internal/scrape",
+	"test/layers",
+	"vgmanager/device",
+	"vgmanager/lvm",
+	"vgmanager/lvmd",
+	"vgmanager/stack",
 }
 
 var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/clusterid"}

@@ -1,5 +1,6 @@
 // Package layers creates encrypted devices and RAID arrays for tests on a bare node, with the interfaces of the kernel
-// that cryptsetup and mdadm use. Most nodes of the lab have neither program.
+// that cryptsetup and mdadm use: most nodes of the lab have neither program. It also has content of devices that LVM
+// and blkid of a host recognize.
 package layers
 
 import (

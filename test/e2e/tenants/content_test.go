@@ -1,0 +1,309 @@
+//go:build e2e
+
+package tenants
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/test/layers"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// guest is the volume group of a virtual machine: nothing of it is on the node.
+var guest = layers.Group{Name: "guestvg", UUID: "gueStv-0000-0000-0000-0000-0000-000001",
+	PV: "gueStp-0000-0000-0000-0000-0000-000001", Volume: "root"}
+
+// content is what a tenant writes to a block volume.
+type content struct {
+	// build returns the beginning of the device.
+	build func(ctx context.Context) []byte
+	// seen is what blkid of the node says about the logical volume.
+	seen string
+	// class is the StorageClass; by default that of the device class.
+	class string
+	// hold makes the host open the device, as programs of other hosts do. It is nil if only the tenant opens it.
+	hold func(ctx context.Context, device string)
+	// holder is a part of the message that names what has opened the device. It is "" if nothing may open it.
+	holder string
+	// release does what the command of the message does, if the node does not have the program. By default, the
+	// command is run.
+	release func(ctx context.Context)
+}
+
+func groupContent(g layers.Group) []byte { return layers.PhysicalVolume(g.PV, g.Metadata()) }
+
+// namedAsOurs is a volume group with the name of the device class.
+func namedAsOurs(context.Context) []byte {
+	g := guest
+	g.Name = class
+	return groupContent(g)
+}
+
+// taggedAsOurs is a volume group with the tags of the volume group of the device class.
+func taggedAsOurs(ctx context.Context) []byte {
+	g := guest
+	g.Tags = strings.Split(onTheDisk(ctx, "vgs", "vg_tags", class), ",")
+	Expect(g.Tags).To(ContainElements("lvms", "lvms.node="+node))
+	return groupContent(g)
+}
+
+// copyOfOurs is a copy of the metadata of the volume group of the device class, with the UUID of its physical volume.
+func copyOfOurs(ctx context.Context) []byte {
+	return layers.PhysicalVolume(onTheDisk(ctx, "pvs", "pv_uuid", disk), ourMetadata(ctx))
+}
+
+// newerThanOurs has metadata of the volume group of the device class with a higher sequence number, by which LVM
+// selects the metadata that is valid. All its logical volumes are gone.
+func newerThanOurs(ctx context.Context) []byte {
+	text := regexp.MustCompile(`seqno = \d+`).ReplaceAllString(ourMetadata(ctx), "seqno = 1000000")
+	before, rest, found := strings.Cut(text, "logical_volumes {")
+	Expect(found).To(BeTrue())
+	// The lines of the header come after the group.
+	_, header, found := strings.Cut(rest, "\n}\n")
+	Expect(found).To(BeTrue())
+	return layers.PhysicalVolume(guest.PV, before+"}\n"+header)
+}
+
+// ourMetadata returns the metadata of the volume group of the device class as it is on the disk: it begins with the
+// name of the group.
+func ourMetadata(ctx context.Context) string {
+	GinkgoHelper()
+	text := cluster.OnNode1(ctx, fmt.Sprintf(
+		"vgcfgbackup --config '%s' --file /run/backup %s >/dev/null && cat /run/backup", onlyTheDisk, class))
+	header, group, found := strings.Cut(text, "\n"+class+" {")
+	Expect(found).To(BeTrue(), "%s", text)
+	return class + " {" + group + "\n" + header + "\n"
+}
+
+// onTheDisk returns a field of the report of LVM, which reads the disk of the device class alone.
+func onTheDisk(ctx context.Context, command, field, name string) string {
+	GinkgoHelper()
+	return cluster.OnNode(ctx, node, command, "--config", onlyTheDisk, "--noheadings", "-o", field, name)
+}
+
+// array is the RAID array that the host assembles, which mdadm does on hosts that have it.
+const array = "md120"
+
+// assemble makes the host assemble an array that has the device of a tenant as its only member.
+func assemble(ctx context.Context, device string) {
+	GinkgoHelper()
+	cluster.OnNode1(ctx, fmt.Sprintf(`set -e
+modprobe raid1
+dm=$(basename $(readlink -f %[1]s))
+md=/sys/block/%[2]s/md
+echo %[2]s >/sys/module/md_mod/parameters/new_array
+echo none >$md/metadata_version
+echo raid1 >$md/level
+echo 1 >$md/raid_disks
+cat /sys/block/$dm/dev >$md/new_dev
+echo 2048 >$md/dev-$dm/offset
+echo 0 >$md/dev-$dm/slot
+echo 32768 >$md/component_size
+echo active >$md/array_state`, device, array))
+}
+
+// stopArray does what mdadm --stop does.
+func stopArray(ctx context.Context) {
+	GinkgoHelper()
+	cluster.OnNode1(ctx, "echo clear >/sys/block/"+array+"/md/array_state")
+}
+
+var _ = Describe("A tenant's block volume", Label("content"), Ordered, ContinueOnFailure, func() {
+	within := NodeTimeout(25 * time.Minute)
+	DescribeTable("harms nobody if it contains", harmlessContent,
+		Entry("a volume group with the name of the device class", within,
+			content{build: namedAsOurs, seen: "TYPE=LVM2_member"}),
+		Entry("a volume group with the tags of the operator", within,
+			content{build: taggedAsOurs, seen: "TYPE=LVM2_member"}),
+		Entry("a copy of the volume group of the device class", within,
+			content{build: copyOfOurs, seen: "TYPE=LVM2_member"}),
+		Entry("newer metadata of the volume group of the device class", within,
+			content{build: newerThanOurs, seen: "TYPE=LVM2_member"}),
+		Entry("a partition with such a volume group", within, content{seen: "PTTYPE=dos",
+			build: func(ctx context.Context) []byte { return layers.Partitioned(namedAsOurs(ctx)) }}),
+		Entry("such a volume group, encrypted by the product", within, content{seen: "TYPE=crypto_LUKS",
+			build: namedAsOurs, class: encryptedClass}),
+		Entry("an encrypted device", within, content{seen: "TYPE=crypto_LUKS",
+			build: func(context.Context) []byte { return layers.LUKSHeader(2) }}),
+		Entry("a member of a RAID array that the host assembles", within, content{seen: "TYPE=linux_raid_member",
+			build: func(context.Context) []byte {
+				return append(make([]byte, layers.MemberOffset), layers.MemberSuperblock()...)
+			},
+			hold: assemble, holder: array, release: stopArray}),
+		Entry("a volume group that the host activates", within, content{seen: "TYPE=LVM2_member", holder: guest.Name,
+			build: func(context.Context) []byte { return groupContent(guest) }}),
+	)
+
+	It("names the Pod that keeps it mounted", namesTheMonitoringPod, NodeTimeout(20*time.Minute))
+})
+
+const (
+	contentPod = "vm"
+	device     = "/dev/data"
+)
+
+// harmlessContent writes content to a block volume, restarts the Pod, so that the kubelet sets up the device again, and
+// removes everything.
+func harmlessContent(ctx SpecContext, c content) {
+	v := story.Volume{Namespace: attacker, Name: "disk", Class: cmp.Or(c.class, storageClass), Size: "64Mi", Block: true}
+	Expect(tenant.Claim(ctx, v)).To(Succeed())
+	DeferCleanup(cleanUp, v)
+	Expect(tenant.StartPod(ctx, v, contentPod)).To(Succeed())
+	data := c.build(ctx)
+	write(ctx, data)
+	handle := handleOf(ctx, v)
+	path := "/dev/" + class + "/" + handle
+	Expect(cluster.OnNode(ctx, node, "blkid", "--probe", "--output", "export", path)).To(ContainSubstring(c.seen),
+		"the node recognizes the content")
+
+	By("restarting the Pod")
+	Expect(tenant.StopPod(ctx, attacker, contentPod)).To(Succeed())
+	if c.hold != nil {
+		c.hold(ctx, path)
+	}
+	Expect(tenant.StartPod(ctx, v, contentPod)).To(Succeed())
+	harmsNobody(ctx)
+	Expect(read(ctx, len(data))).To(Equal(data), "nothing on the node writes to the content")
+
+	By("deleting the Pod and the claim")
+	Expect(tenant.StopPod(ctx, attacker, contentPod)).To(Succeed(), "the tenant deletes the Pod")
+	volume := cluster.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.spec.volumeName}")
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, "--timeout=4m")
+	isRemoved(ctx, handle, volume, c)
+	leavesNothing(ctx)
+}
+
+// isRemoved waits until a volume is removed. If something on the host has opened it, an event names that, and the
+// commands that release the volume.
+func isRemoved(ctx context.Context, handle, volume string, c content) {
+	GinkgoHelper()
+	if c.holder == "" {
+		Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(soon).ShouldNot(ContainElement(handle))
+		return
+	}
+	var commands []string
+	Eventually(func(g Gomega) {
+		if !slices.Contains(logicalVolumes(ctx), handle) {
+			return
+		}
+		events := eventsOf("default", volume)(ctx) + "\n" + eventsOf("default", handle)(ctx)
+		g.Expect(events).To(ContainSubstring(c.holder))
+		commands = releasing.FindAllString(events[strings.LastIndex(events, c.holder):], -1)
+		g.Expect(commands).NotTo(BeEmpty(), "the commands that release the volume: %s", events)
+	}).WithContext(ctx).WithTimeout(soon).Should(Succeed())
+	AddReportEntry("commands of the event", strings.Join(commands, "; "))
+	switch {
+	case len(commands) == 0:
+	case c.release != nil:
+		c.release(ctx)
+	default:
+		// The kernel detaches a loop device of the kubelet by itself when nothing uses it any longer.
+		line := "set -e\n" + commands[0] + "\n"
+		for _, command := range commands[1:] {
+			line += command + " || true\n"
+		}
+		cluster.OnNode1(ctx, line)
+	}
+	// The deletion is repeated with a growing interval.
+	Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(6 * time.Minute).ShouldNot(ContainElement(handle))
+}
+
+// releasing are the commands that close what has opened a logical volume.
+var releasing = regexp.MustCompile(
+	`\b(?:vgchange|lvchange|dmsetup|mdadm|losetup|umount) [-/a-zA-Z0-9_.=+ ]*[a-zA-Z0-9_]`)
+
+// write writes the beginning of the device of the tenant, in the Pod. The device is zeroed before.
+func write(ctx context.Context, data []byte) {
+	GinkgoHelper()
+	_, err := tenant.Kubectl(ctx, bytes.NewReader(data), "exec", "-i", "-n", attacker, contentPod, "--", "dd",
+		"of="+device, "bs=1M", "conv=fsync")
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// read reads the beginning of the device of the tenant, in the Pod.
+func read(ctx context.Context, size int) []byte {
+	GinkgoHelper()
+	out, err := tenant.Kubectl(ctx, nil, "exec", "-n", attacker, contentPod, "--", "head", "-c", strconv.Itoa(size), device)
+	Expect(err).NotTo(HaveOccurred())
+	return []byte(out)
+}
+
+// cleanUp removes what an attempt that failed has left: holders, content, Pod and claim.
+func cleanUp(ctx SpecContext, v story.Volume) {
+	if len(logicalVolumes(ctx)) > 1 {
+		cluster.OnNode1(ctx, `
+if [ -e /sys/block/`+array+` ]; then echo clear >/sys/block/`+array+`/md/array_state; fi
+for d in $(dmsetup ls | cut -f1 | grep '^`+guest.Name+`-'); do dmsetup remove $d; done
+for lv in $(lvs --config '`+onlyTheDisk+`' --noheadings -o lv_path `+class+`); do
+	if blkid -p $lv | grep -q -e LVM2_member -e linux_raid_member; then
+		dd if=/dev/zero of=$lv bs=1M count=4 oflag=direct 2>/dev/null
+	fi
+done
+true`)
+	}
+	forget(ctx, v, contentPod)
+	Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(4 * time.Minute).Should(HaveLen(1))
+	Eventually(func() string { return stateOf(ctx) }).WithContext(ctx).WithTimeout(soon).Should(Equal(healthy))
+}
+
+// monitoring is the Pod of an administrator that reads the directory of the kubelet. What is mounted when it starts
+// remains mounted in its mount namespace.
+const monitoring = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: monitoring}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: scraper, namespace: monitoring}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: REGISTRY/busybox:1
+    command: [/bin/sh, -c, "trap exit TERM; sleep 86400 & wait"]
+    volumeMounts: [{name: kubelet, mountPath: /host/kubelet, readOnly: true}]
+  volumes: [{name: kubelet, hostPath: {path: /var/lib/kubelet}}]
+`
+
+// namesTheMonitoringPod deletes the claim of a volume that a Pod of an administrator has mounted, unknown to the
+// kubelet.
+func namesTheMonitoringPod(ctx SpecContext) {
+	v := story.Volume{Namespace: attacker, Name: "kept", Class: storageClass, Size: "64Mi"}
+	Expect(tenant.Claim(ctx, v)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { forget(ctx, v, "kept") })
+	Expect(tenant.StartPod(ctx, v, "kept")).To(Succeed())
+	scraper := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "scraper"}}
+	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(monitoring, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { _ = cluster.Remove(ctx, scraper, soon) })
+	Expect(cluster.WaitRunning(ctx, scraper.Namespace, scraper.Name)).To(Succeed())
+	handle := handleOf(ctx, v)
+	volume := cluster.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.spec.volumeName}")
+
+	By("deleting the claim")
+	Expect(tenant.StopPod(ctx, attacker, "kept")).To(Succeed())
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, "--timeout=4m")
+	Eventually(func() string {
+		return eventsOf("default", volume)(ctx) + "\n" + eventsOf("default", handle)(ctx)
+	}).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(scraper.Namespace + "/" + scraper.Name))
+	Expect(logicalVolumes(ctx)).To(ContainElement(handle))
+	harmsNobody(ctx)
+
+	By("deleting the Pod that the event names")
+	Expect(cluster.Remove(ctx, scraper, soon)).To(Succeed())
+	Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(6 * time.Minute).ShouldNot(ContainElement(handle))
+	leavesNothing(ctx)
+}
