@@ -148,6 +148,9 @@ func allChanges(t *testing.T) []change {
 	for _, kind := range []struct{ resource, object string }{{"logicalvolumes.topolvm.io", "lv"}, {"nodes", "node"}} {
 		for _, word := range []string{"Annotation", "Label", "Finalizer"} {
 			for _, key := range keys(t, word) {
+				if kind.resource == "nodes" && word == "Finalizer" && !strings.Contains(key, "/") {
+					continue // The API server refuses such a finalizer of a Node, whoever adds it.
+				}
 				if !slices.ContainsFunc(changes, func(c change) bool {
 					return c.resource == kind.resource && c.allowed && strings.Contains(c.body, `"`+key+`"`)
 				}) {
