@@ -125,7 +125,7 @@ func recordAndCheck(t *testing.T, name, prepare string) {
 	if check == nil {
 		t.Fatal("there is no check of that name")
 	}
-	out, err := host.NewLocal().Run(t.Context(), program, reportArguments("")...)
+	out, err := host.NewLocal().Run(t.Context(), program, reportArguments()...)
 	if err != nil {
 		t.Fatal(err)
 	}
