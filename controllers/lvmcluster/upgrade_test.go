@@ -121,7 +121,7 @@ func TestOnlyARunningAgentPreventsAnUpgrade(t *testing.T) {
 }
 
 // TestAnObstacleEnds: an operation prevents an upgrade for a day at most, whatever its progress is; another one and the
-// next one of the same kind begin anew.
+// next one of the same kind begin again.
 func TestAnObstacleEnds(t *testing.T) {
 	syncing := func(percent int32) lvmv1alpha1.VGStatus {
 		return lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
