@@ -141,7 +141,8 @@ func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *
 		r.Current = current
 		c.ensureCreated(ctx, r, cluster, report)
 		report.SetVolumeGroupsReady(current)
-		done = result{requeueAfter: current.NextStale(), observed: true, obstacles: c.upgrade.obstacles(current, c.now())}
+		done = result{requeueAfter: current.NextStale(), observed: true,
+			obstacles: c.upgrade.obstacles(current, c.now())}
 		c.emitClassesInUse(cluster, current)
 	}
 	report.Add("rights", c.options.Rights.Err())

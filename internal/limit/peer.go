@@ -1,6 +1,6 @@
 // Package limit bounds what clients cost that nobody has authorized yet. Every server that other Pods can reach uses
-// it: Listen bounds connections, Rates events, Shares what is in progress, and Reviews what the API server must decide. All
-// count by peer, so that one peer cannot take what others need, and use bounded memory.
+// it: Listen bounds connections, Rates events, Shares what is in progress, and Reviews what the API server must decide.
+// All count by peer, so that one peer cannot take what others need, and use bounded memory.
 package limit
 
 import (

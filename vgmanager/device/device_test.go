@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
 
 // runner returns the same output for every command.

@@ -39,8 +39,8 @@ type RemovedClass struct {
 	Users Users
 }
 
-// Read reads the state at a time. It fails if one read fails: a list that cannot be read must not count as empty. cached
-// may read from a cache; live must not.
+// Read reads the state at a time. It fails if one read fails: a list that cannot be read must not count as empty.
+// cached may read from a cache; live must not.
 func (u *Use) Read(ctx context.Context, cached, live client.Reader, cluster *lvmv1alpha1.LVMCluster,
 	now time.Time) (State, error) {
 	current := State{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}}

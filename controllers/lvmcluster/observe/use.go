@@ -17,8 +17,8 @@ import (
 
 const (
 	// deletionLookInterval and classLookInterval are the times between two looks at the known user of storage that is
-	// to be deleted. Somebody waits for the deletion of an LVMCluster; the last volume of a removed device class may stay
-	// for weeks.
+	// to be deleted. Somebody waits for the deletion of an LVMCluster; the last volume of a removed device class may
+	// stay for weeks.
 	deletionLookInterval = 10 * time.Second
 	classLookInterval    = time.Minute
 	// shortestListing is the shortest time between two listings of all users in a scope, longestListing the time after
@@ -61,9 +61,9 @@ func (u *user) remains(ctx context.Context, live client.Reader) (bool, error) {
 
 // Use remembers what uses storage that is to be deleted, because a list of all volumes and claims of a large cluster is
 // expensive, and one user is enough to keep the storage. As long as the user that it knows exists, Use reads only this
-// one, and not more often than the interval. If it no longer exists, Use searches until it finds another one. The list of
-// all users, which people read, may therefore be some minutes old. That nothing uses the storage is remembered only while
-// it is being deleted, when nothing is decided by it. The zero value is ready for use.
+// one, and not more often than the interval. If it no longer exists, Use searches until it finds another one. The list
+// of all users, which people read, may therefore be some minutes old. That nothing uses the storage is remembered only
+// while it is being deleted, when nothing is decided by it. The zero value is ready for use.
 type Use struct {
 	known map[scope]*knownUse
 	// unused has the times at which nothing used storage that is being deleted.
@@ -110,7 +110,8 @@ func (u *Use) unless(begun bool, in scope, now time.Time, look func() (Users, er
 	return users, err
 }
 
-func (u *Use) of(ctx context.Context, live client.Reader, in scope, now time.Time, interval time.Duration) (Users, error) {
+func (u *Use) of(ctx context.Context, live client.Reader, in scope, now time.Time,
+	interval time.Duration) (Users, error) {
 	known := u.known[in]
 	if known == nil {
 		return u.list(ctx, live, in, now)

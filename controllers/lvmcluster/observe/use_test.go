@@ -27,7 +27,8 @@ type counted struct {
 func newCounted(objects ...client.Object) *counted {
 	c := &counted{}
 	c.WithWatch = interceptor.NewClient(memory.Builder().WithObjects(objects...).Build(), interceptor.Funcs{
-		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			c.pages++
 			if c.fail != nil {
 				return c.fail
@@ -156,7 +157,8 @@ func TestAFailedReadIsNotUnused(t *testing.T) {
 	for _, before := range []string{"unknown", "known"} {
 		live.fail = away
 		for range 2 {
-			if users, err := use.OfClass(t.Context(), live, removedGroup(), now); !errors.Is(err, away) || !users.None() {
+			users, err := use.OfClass(t.Context(), live, removedGroup(), now)
+			if !errors.Is(err, away) || !users.None() {
 				t.Errorf("%s: got %v, %v", before, users, err)
 			}
 		}

@@ -80,8 +80,9 @@ func inForce(ctx context.Context, live client.Reader, object *unstructured.Unstr
 	err = live.Get(ctx, client.ObjectKeyFromObject(object), present)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", fmt.Errorf("%s %s does not exist, so node agents are not restricted: the operator creates it again; "+
-			"if this does not change, resolve the error with which this fails", object.GetKind(), object.GetName())
+		return "", fmt.Errorf("%s %s does not exist, so node agents are not restricted: the operator creates it "+
+			"again; if this does not change, resolve the error with which this fails", object.GetKind(),
+			object.GetName())
 	case err != nil:
 		return "", fmt.Errorf("%s %s: read: %w", object.GetKind(), object.GetName(), err)
 	case object.GetKind() == policyBindingKind.Kind:

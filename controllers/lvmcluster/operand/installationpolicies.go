@@ -20,10 +20,11 @@ import (
 
 // InstallationPolicies are the admission policies that belong to the installation and not to an LVMCluster: those that
 // restrict the permissions of node agents, of the operator and of users, because these permissions exist without an
-// LVMCluster; and the one that refuses LVMClusters in namespaces that no operator manages. The webhook refuses them too,
-// but if the operator is installed for its own namespace only, the Operator Lifecycle Manager restricts the webhook to
-// that namespace. OLM does not install admission policies, so the operator creates them when it starts. They are deleted
-// with the operator: they must not refuse LVMClusters of an operator that is installed in another namespace later.
+// LVMCluster; and the one that refuses LVMClusters in namespaces that no operator manages. The webhook refuses them
+// too, but if the operator is installed for its own namespace only, the Operator Lifecycle Manager restricts the
+// webhook to that namespace. OLM does not install admission policies, so the operator creates them when it starts. They
+// are deleted with the operator: they must not refuse LVMClusters of an operator that is installed in another namespace
+// later.
 type InstallationPolicies struct {
 	live      client.Reader
 	applier   *apply.Applier
@@ -103,8 +104,8 @@ func policyOwners(ctx context.Context, live client.Reader, namespace string) ([]
 		return nil, err
 	}
 	if deployment == nil {
-		return nil, fmt.Errorf("the Deployment %s/%s does not exist or is being deleted: the admission policies are not "+
-			"created, because nothing would delete them", namespace, installed.Name)
+		return nil, fmt.Errorf("the Deployment %s/%s does not exist or is being deleted: the admission policies are "+
+			"not created, because nothing would delete them", namespace, installed.Name)
 	}
 	owner, err := installed.ClusterOwner(ctx, live, deployment)
 	if err != nil {
