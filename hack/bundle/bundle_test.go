@@ -27,7 +27,8 @@ const image = "quay.io/lvm-storage/lvms-operator@sha256:0123456789abcdef01234567
 func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather, fipsModule: moduleCertified,
+	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather,
+		fipsModule: moduleCertified,
 		maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com",
 		url: "https://github.com/lvm-storage/lvm-operator"}
 	if err := run(o); err != nil {
@@ -439,7 +440,8 @@ func TestBadInput(t *testing.T) {
 		"no image":      {func(o *options) { o.image = "" }, "-image"},
 		"no repository": {func(o *options) { o.repository = t.TempDir() }, "has no files"},
 	} {
-		o := options{repository: "../..", out: filepath.Join(t.TempDir(), "bundle"), version: "1.2.3", image: image}
+		o := options{repository: "../..", out: filepath.Join(t.TempDir(), "bundle"), version: "1.2.3", image: image,
+			fipsModule: moduleOff}
 		tc.change(&o)
 		if err := run(o); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: %v", name, err)
