@@ -55,9 +55,9 @@ func (g *upgradeGate) obstacles(current observe.State, now time.Time) []string {
 
 // upgradeObstacles returns the operations of running node agents that should end before the operator and its agents are
 // replaced: data is being moved, redundancy is being restored, or devices are being wiped and prepared. All of them
-// continue after a restart, but their manager should not change meanwhile. A degraded volume group is not an obstacle:
-// a large cluster always has one, and an upgrade may repair it. Neither is what waits for a person, or the last report
-// of a node that is not ready: nobody knows when it ends.
+// continue after a restart, but their manager should not change meanwhile. These are not obstacles: a degraded volume
+// group, which an upgrade may repair; an operation that waits for an administrator; and the last report of a node that
+// is not ready, because nobody knows when the node returns.
 func upgradeObstacles(current observe.State) []obstacle {
 	var all []obstacle
 	for i := range current.Nodes {
