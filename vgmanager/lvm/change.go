@@ -115,7 +115,7 @@ func checkTags(args []string) error {
 	for i := range len(args) - 1 {
 		tag := args[i+1]
 		if args[i] == "--addtag" && (len(tag) > maxTag || !tagPattern.MatchString(tag)) {
-			return fmt.Errorf("%q is not a valid tag of LVM: nothing is changed", tag)
+			return fmt.Errorf("%w: LVM does not accept the tag %q: nothing is changed", ErrInvalid, tag)
 		}
 	}
 	return nil
