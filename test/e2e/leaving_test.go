@@ -41,9 +41,9 @@ func leavesANode(ctx SpecContext) {
 
 	By("deselecting the node")
 	without(node)
-	Eventually(reason).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+	Eventually(reason).WithContext(ctx).Should(
 		ContainSubstring("no longer selects node " + node))
-	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(time.Minute).
+	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).
 		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 
@@ -60,27 +60,25 @@ func leavesANode(ctx SpecContext) {
 	before := agent()
 	cluster.Run(ctx, "taint", "node", node, "test=evict:NoExecute")
 	DeferCleanup(func(ctx SpecContext) { _, _ = cluster.Kubectl(ctx, nil, "taint", "node", node, "test-") })
-	cluster.Run(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
+	cluster.Run(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", story.Timeout)
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
 	Eventually(func() string { return cluster.OnNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
-		WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		WithContext(ctx).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
 	By("deleting the last volume of the node")
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(
-		time.Second).ShouldNot(ContainElement(class))
-	Eventually(func() string { return cluster.OnNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
-		time.Minute).WithPolling(time.Second).
+	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).ShouldNot(ContainElement(class))
+	Eventually(func() string { return cluster.OnNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).
 		Should(BeEmpty(), "the disk is blank again")
 
 	By("selecting the node again, which gets its volume group when the taint is removed")
 	without()
 	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).
-		WithPolling(time.Second).ShouldNot(ContainElement(class))
+		ShouldNot(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	cluster.Run(ctx, "taint", "node", node, "test-")
-	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	Eventually(reason).WithContext(ctx).Should(BeEmpty())
 	Expect(groups(ctx, node)).To(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 }

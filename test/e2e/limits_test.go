@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,20 +42,20 @@ func limitsIO(ctx SpecContext) {
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "pvc", "-n", v.Namespace, v.Name, "-o",
 			`jsonpath={.status.conditions[?(@.type=="ModifyVolumeError")].message}`)
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("writeBandwidth"))
+	}).WithContext(ctx).Should(ContainSubstring("writeBandwidth"))
 	Expect(classInForce(ctx, v)).To(Equal("slow"))
 	Expect(limitsOf(ctx, v)).To(ContainSubstring("wbps=8388608"))
 
 	By("selecting other classes while the Pod runs")
 	selectAttributes(ctx, v, "fast")
-	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).Should(
 		MatchRegexp(`^\d+:\d+ rbps=max wbps=67108864 riops=max wiops=max$`))
-	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
+	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).Should(
 		Equal("fast"))
 	selectAttributes(ctx, v, "free")
-	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(func() string { return limitsOf(ctx, v) }).WithContext(ctx).Should(
 		BeEmpty())
-	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).WithTimeout(time.Minute).Should(
+	Eventually(func() string { return classInForce(ctx, v) }).WithContext(ctx).Should(
 		Equal("free"))
 	Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())

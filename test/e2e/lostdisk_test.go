@@ -48,7 +48,7 @@ func losesADisk(ctx SpecContext) {
 	Expect(node.PullDisk(ctx, scsi[1].Name)).To(Succeed())
 	start := time.Now()
 	Eventually(func() string { return waitStatus(ctx, "doomed", "node1", lvmv1alpha1.VGStatusDegraded).Reason }).
-		WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(ContainSubstring("create an LVMRecovery"),
+		WithContext(ctx).Should(And(ContainSubstring("create an LVMRecovery"),
 		ContainSubstring(namespace+"/"+v.Name)))
 	AddReportEntry("from the lost disk to the status", time.Since(start).Round(100*time.Millisecond).String())
 
@@ -59,7 +59,7 @@ func losesADisk(ctx SpecContext) {
 			return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmrec", "lost-disk", "-o", "jsonpath="+path)
 		}
 	}
-	Eventually(recovery("{.status.phase}")).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(recovery("{.status.phase}")).WithContext(ctx).Should(
 		Equal("AwaitingApproval"))
 	Expect(recovery("{.status.plan.lostVolumes[*].claim}")(ctx)).To(Equal(namespace + "/" + v.Name))
 	AddReportEntry("kubectl get lvmrec", cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmrec"))
@@ -67,11 +67,11 @@ func losesADisk(ctx SpecContext) {
 	By("approving the plan while a Pod still uses the volume")
 	cluster.Run(ctx, "-n", story.OperatorNamespace, "patch", "lvmrec", "lost-disk", "--type", "merge", "--patch",
 		`{"spec":{"approvedPlan":"`+recovery("{.status.plan.id}")(ctx)+`"}}`)
-	Eventually(recovery("{.status.message}")).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(recovery("{.status.message}")).WithContext(ctx).Should(
 		ContainSubstring("still in use"))
 	Expect(cluster.StopPod(ctx, namespace, "unlucky")).To(Succeed())
 	cluster.Run(ctx, "-n", story.OperatorNamespace, "wait", "lvmrec/lost-disk", "--for=condition=Succeeded",
-		"--timeout=2m")
+		story.Timeout)
 	AddReportEntry("its end", recovery("{.status.message}")(ctx))
 
 	By("deleting the lost claim, and using the device class again")
@@ -86,7 +86,7 @@ func losesADisk(ctx SpecContext) {
 	Expect(cluster.Unclaim(ctx, again)).To(Succeed())
 	cluster.Run(ctx, "-n", story.OperatorNamespace, "delete", "lvmrec", "lost-disk")
 	removeClass(ctx, "doomed")
-	Eventually(func() []string { return groups(ctx, "node1") }).WithContext(ctx).WithTimeout(3 * time.Minute).ShouldNot(
+	Eventually(func() []string { return groups(ctx, "node1") }).WithContext(ctx).ShouldNot(
 		ContainElement("doomed"))
 	for _, disk := range scsi {
 		Expect(node.RemoveDisk(ctx, disk.Name)).To(Succeed())

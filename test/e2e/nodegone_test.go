@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +34,7 @@ func comesBack(ctx SpecContext) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: node},
 			&lvmv1alpha1.LVMVolumeGroupNodeStatus{})
 		return apierrors.IsNotFound(err)
-	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
+	}).WithContext(ctx).Should(BeTrue(), "its node status goes")
 	claim := func() string {
 		GinkgoHelper()
 		return cluster.Run(ctx, "get", "pvc", "-n", namespace, v.Name, "-o",
@@ -51,7 +49,7 @@ func comesBack(ctx SpecContext) {
 	Expect(lab.Restart(ctx)).To(Succeed())
 	Eventually(func() error {
 		return cluster.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{})
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 	waitStatus(ctx, "thick-ext4", node, lvmv1alpha1.VGStatusReady)
 	Expect(groups(ctx, node)).To(ContainElement(class),
 		"nobody touches a volume group of a class that does not select the node")

@@ -48,7 +48,7 @@ func bindAtOnce(ctx context.Context) {
 			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) {
-		cluster.Run(ctx, "delete", "namespace", tenant, "--timeout=3m")
+		cluster.Run(ctx, "delete", "namespace", tenant, story.Timeout)
 		cluster.Run(ctx, "delete", "storageclass", atOnce)
 	})
 }
@@ -91,8 +91,7 @@ func claimsIn(ctx context.Context, prefix string, phase corev1.PersistentVolumeC
 // onePending waits until one of three claims with a prefix is pending, and the others are bound. It returns both kinds.
 func onePending(ctx context.Context, prefix string) (pending string, bound []string) {
 	GinkgoHelper()
-	Eventually(func() []string { return claimsIn(ctx, prefix, corev1.ClaimBound) }).WithContext(ctx).WithTimeout(
-		2 * time.Minute).Should(HaveLen(2))
+	Eventually(func() []string { return claimsIn(ctx, prefix, corev1.ClaimBound) }).WithContext(ctx).Should(HaveLen(2))
 	waiting := claimsIn(ctx, prefix, corev1.ClaimPending)
 	Expect(waiting).To(HaveLen(1))
 	return waiting[0], claimsIn(ctx, prefix, corev1.ClaimBound)
@@ -129,7 +128,7 @@ func setLimits(ctx context.Context, limits ...lvmv1alpha1.NamespaceLimit) {
 			for _, limit := range limits {
 				g.Expect(file).To(ContainSubstring(fmt.Sprintf("per-node-bytes: %d", limit.PerNode.Value())))
 			}
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(500 * time.Millisecond).Should(Succeed())
+		}).WithContext(ctx).WithPolling(500 * time.Millisecond).Should(Succeed())
 	}
 }
 
@@ -140,7 +139,7 @@ func sharesCapacity(ctx SpecContext) {
 	Expect(cluster.ApplyManifest(ctx, quota)).To(Succeed())
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "resourcequota", "-n", tenant, "storage", "-o", "jsonpath={.status.hard}")
-	}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("300Mi"))
+	}).WithContext(ctx).Should(ContainSubstring("300Mi"))
 	Expect(cluster.Claim(ctx, inTenant("quota-large", "lvms-thick-ext4", "400Mi"))).To(
 		MatchError(ContainSubstring("exceeded quota: storage")))
 	cluster.Run(ctx, "delete", "resourcequota", "-n", tenant, "storage")
@@ -156,20 +155,20 @@ func sharesCapacity(ctx SpecContext) {
 	Expect(nodesOf(ctx, "limit-")).To(Equal([]string{"node1", "node2"}), "one on each node")
 	message := And(ContainSubstring("namespace tenant has 128Mi"), ContainSubstring("limit of 200Mi"),
 		MatchRegexp("node node[12]: "))
-	Eventually(events(pending)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
+	Eventually(events(pending)).WithContext(ctx).Should(message)
 
 	By("expanding a volume")
 	Expect(resize(ctx, bound[0], "240Mi")).To(Succeed())
-	Eventually(events(bound[0])).WithContext(ctx).WithTimeout(2 * time.Minute).Should(message)
+	Eventually(events(bound[0])).WithContext(ctx).Should(message)
 	Expect(resize(ctx, bound[0], "160Mi")).To(Succeed())
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "pv", cluster.Run(ctx, "get", "pvc", "-n", tenant, bound[0], "-o",
 			"jsonpath={.spec.volumeName}"), "-o", "jsonpath={.spec.capacity.storage}")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("160Mi"))
+	}).WithContext(ctx).Should(Equal("160Mi"))
 
 	By("raising the limit")
 	setLimits(ctx, lvmv1alpha1.NamespaceLimit{PerNode: resource.MustParse("400Mi")})
-	Eventually(func() int { return len(nodesOf(ctx, "limit-")) }).WithContext(ctx).WithTimeout(3 * time.Minute).
+	Eventually(func() int { return len(nodesOf(ctx, "limit-")) }).WithContext(ctx).
 		Should(Equal(3))
 }
 
@@ -193,7 +192,8 @@ spec:
       requiredDuringSchedulingIgnoredDuringExecution:
       - {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}
   containers:
-  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], volumeMounts: [{name: data, mountPath: /data}]}
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"],
+	volumeMounts: [{name: data, mountPath: /data}]}
   volumes: [{name: data, persistentVolumeClaim: {claimName: second}}]
 `
 
@@ -213,7 +213,7 @@ func spreadsOverNodes(ctx SpecContext) {
 
 	By("refusing the same node")
 	Expect(cluster.CreatePod(ctx, second, "second")).To(Succeed())
-	Eventually(events("second")).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
+	Eventually(events("second")).WithContext(ctx).Should(And(
 		ContainSubstring("ResourceExhausted"), ContainSubstring("node node1 has volume"),
 		ContainSubstring("of claim tenant/first"), ContainSubstring("topologySpreadConstraints")))
 	Expect(nodesOf(ctx, "second")).To(BeEmpty())

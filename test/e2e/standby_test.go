@@ -49,13 +49,12 @@ func takesOver(ctx SpecContext) {
 		return strings.Fields(cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o",
 			`jsonpath={range .items[?(@.status.phase=="Bound")]}{.metadata.name}{"\n"}{end}`))
 	}
-	Eventually(bound).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(HaveLen(claims))
+	Eventually(bound).WithContext(ctx).WithPolling(2 * time.Second).Should(HaveLen(claims))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3*time.Minute).
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).
 		Should(HaveLen(claims), "one logical volume for each claim")
 
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(2 * time.Minute).
-		WithPolling(time.Second).Should(BeEmpty())
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).Should(BeEmpty())
 	cluster.Run(ctx, "delete", "storageclass", class)
 }

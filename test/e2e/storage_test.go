@@ -59,12 +59,12 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 	BeforeAll(func(ctx SpecContext) {
 		before = objects(ctx)
 		Expect(cluster.Install(ctx, image)).To(Succeed())
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	It("refuses a device in two device classes", func(ctx SpecContext) {
 		Expect(cluster.ApplyManifest(ctx, withDisks(strings.Replace(classes, "DISK2", "DISK1", 1)))).To(
 			MatchError(ContainSubstring(disks[0])))
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("lists the devices of each node without a device class, and changes nothing", func(ctx SpecContext) {
 		cluster.Configure(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")
@@ -72,7 +72,7 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 			return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
 				`jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
 		}
-		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+		Eventually(states).WithContext(ctx).Should(And(
 			ContainSubstring(disks[0]+" Available"), ContainSubstring(disks[1]+" Available"),
 			ContainSubstring(disks[2]+" Available")))
 		node, err := cluster.Lab.Node("node2")
@@ -80,21 +80,21 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 		disk, err := node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: 100 * lab.MiB})
 		Expect(err).NotTo(HaveOccurred())
 		start := time.Now()
-		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(200 * time.Millisecond).Should(
+		Eventually(states).WithContext(ctx).WithPolling(200 * time.Millisecond).Should(
 			ContainSubstring(disk.Device + " Available"))
 		AddReportEntry("from a new disk to the status", time.Since(start).Round(100*time.Millisecond).String())
 		Expect(node.RemoveDisk(ctx, disk.Name)).To(Succeed())
-		Eventually(states).WithContext(ctx).WithTimeout(3 * time.Minute).ShouldNot(ContainSubstring(disk.Device))
+		Eventually(states).WithContext(ctx).ShouldNot(ContainSubstring(disk.Device))
 		Expect(groups(ctx, "node1")).To(BeEmpty())
 		Expect(groups(ctx, "node2")).To(BeEmpty())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("creates the volume group of each class on the nodes that the class selects", func(ctx SpecContext) {
 		start := time.Now()
 		cluster.Configure(ctx, withDisks(classes))
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
 		cluster.Run(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
-			"--timeout=30s")
+			story.Timeout)
 		Expect(cluster.Run(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+
 			` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
 		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))
@@ -106,18 +106,18 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "lvmvolumegroupnodestatus", "-n",
 			story.OperatorNamespace, "node1", "-o",
 			"jsonpath={range .spec.nodeStatus[*]}{.name} {.status} {.deviceDiscoveryPolicy};{end}").
-			WithTimeout(3 * time.Minute).Should(Equal("thick-ext4 Ready Preconfigured;thin-ext4 Ready Preconfigured;" +
-			"thin-xfs Ready Preconfigured;"))
-	}, NodeTimeout(6*time.Minute))
+			Should(Equal("thick-ext4 Ready Preconfigured;thin-ext4 Ready Preconfigured;" +
+				"thin-xfs Ready Preconfigured;"))
+	}, NodeTimeout(30*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
 		Expect(cluster.ApplyManifest(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(
 			MatchError(ContainSubstring(`e2e`)))
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
-		Entry("thin, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
-		Entry("thick, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
+		Entry("thin, xfs", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
+		Entry("thick, Block", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
 	)
 
 	It("keeps the data of a Pod when its node loses power", func(ctx SpecContext) {
@@ -125,7 +125,7 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 			Expect(node.PowerCut(ctx)).To(Succeed())
 			Expect(node.Start(ctx)).To(Succeed())
 		})
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	It("recovers from a disk that is lost, after the loss was approved", losesADisk, NodeTimeout(20*time.Minute))
 
@@ -137,20 +137,21 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 		Expect(err).NotTo(HaveOccurred())
 
 		cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--wait=false")
-		Eventually(condition).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+		Eventually(condition).WithContext(ctx).Should(And(
 			ContainSubstring(lvmv1alpha1.ReasonDeletionPending), ContainSubstring(namespace+"/keeps-it")))
 		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", story.OperatorNamespace).
-			WithTimeout(3 * time.Minute).Should(ContainSubstring(namespace + "/keeps-it"))
+			Should(ContainSubstring(namespace + "/keeps-it"))
 		Expect(sameData(ctx, v, "keeps-it")).To(Equal(sum))
 
 		Expect(cluster.StopPod(ctx, namespace, "keeps-it")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("leaves no object behind, and blank disks, when it is removed", func(ctx SpecContext) {
-		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+		cluster.Run(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName,
+			story.Timeout)
 		uninstall(ctx, before)
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 })
 
 // Each chapter is selected by its label, and then runs on a cluster of its own.
@@ -161,31 +162,31 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 		cluster.Configure(ctx, withDisks(classes))
 		// An AfterAll would run before what the last story cleans up.
 		DeferCleanup(func(ctx SpecContext) {
-			cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+			cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, story.Timeout)
 			uninstall(ctx, before)
-		}, NodeTimeout(16*time.Minute))
-	}, NodeTimeout(16*time.Minute))
+		}, NodeTimeout(32*time.Minute))
+	}, NodeTimeout(32*time.Minute))
 
 	Describe("Volumes", Label("volumes"), func() {
 		DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
-			Entry("thin, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
-			Entry("thin, Block", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
-			Entry("thick, ext4", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
-			Entry("thick, xfs", NodeTimeout(16*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
+			Entry("thin, ext4", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
+			Entry("thin, Block", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
+			Entry("thick, ext4", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
+			Entry("thick, xfs", NodeTimeout(32*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
 		)
 		It("serves several Pods, read-only mounts, ephemeral volumes, clones and mkfs options", servesEveryKind,
-			NodeTimeout(16*time.Minute))
-		It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(10*time.Minute))
+			NodeTimeout(32*time.Minute))
+		It("expands by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(20*time.Minute))
 		It("limits the I/O of Pods by VolumeAttributesClass, and changes the limits while they run", limitsIO,
-			NodeTimeout(16*time.Minute))
-		It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(8*time.Minute))
+			NodeTimeout(32*time.Minute))
+		It("serves metrics only to clients with permission", showsMetrics, NodeTimeout(30*time.Minute))
 	})
 
 	Describe("Sharing", Label("sharing"), func() {
 		It("gives 50 claims at once the available capacity and no more while Pods of the product are killed",
 			givesWhatThereIs, NodeTimeout(30*time.Minute))
-		It("limits what a namespace has in the cluster and on each node", sharesCapacity, NodeTimeout(12*time.Minute))
-		It("keeps the volumes of a spread group on different nodes", spreadsOverNodes, NodeTimeout(16*time.Minute))
+		It("limits what a namespace has in the cluster and on each node", sharesCapacity, NodeTimeout(24*time.Minute))
+		It("keeps the volumes of a spread group on different nodes", spreadsOverNodes, NodeTimeout(32*time.Minute))
 	})
 
 	Describe("Disks", Label("disks"), func() {
@@ -204,7 +205,7 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 			Expect(cluster.OnNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(),
 				"the disk is blank again")
 			removeDisk(ctx, "node1", "partial")
-		}, NodeTimeout(10*time.Minute))
+		}, NodeTimeout(20*time.Minute))
 
 		It("does not change a disk with a file system, and reports why", func(ctx SpecContext) {
 			disk := addDisk(ctx, "node1", "occupied")
@@ -224,13 +225,13 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 			Expect(cluster.OnNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
 			removeDisk(ctx, "node1", "occupied")
-		}, NodeTimeout(10*time.Minute))
+		}, NodeTimeout(20*time.Minute))
 
 		It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
-			survivesAFullPool, NodeTimeout(16*time.Minute))
+			survivesAFullPool, NodeTimeout(32*time.Minute))
 		It("keeps the data of a Pod when its node reboots", func(ctx SpecContext) {
 			keepsDataWhile(ctx, func(node *lab.Node) { Expect(node.Restart(ctx)).To(Succeed()) })
-		}, NodeTimeout(12*time.Minute))
+		}, NodeTimeout(24*time.Minute))
 		It("keeps synchronized data when a node loses power under load", survivesPowerCuts, NodeTimeout(60*time.Minute))
 	})
 
@@ -240,7 +241,7 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 		It("keeps the volumes of a node that a device class no longer selects", leavesANode,
 			NodeTimeout(20*time.Minute))
 		It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
-			NodeTimeout(16*time.Minute))
+			NodeTimeout(32*time.Minute))
 	})
 })
 
@@ -257,7 +258,7 @@ func uninstall(ctx context.Context, before []string) {
 		Expect(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
 	}
 	Expect(cluster.Uninstall(ctx, image)).To(Succeed())
-	Eventually(objects).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConsistOf(before))
+	Eventually(objects).WithContext(ctx).Should(ConsistOf(before))
 }
 
 // keepsDataWhile writes to a volume on node1, and reads it after the node was started again.
@@ -328,7 +329,7 @@ func sameData(ctx context.Context, v story.Volume, pod string) string {
 	Eventually(func() (err error) {
 		sum, err = cluster.Checksum(ctx, v, pod)
 		return err
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(Succeed())
 	return sum
 }
 
@@ -435,7 +436,7 @@ func change(ctx context.Context, edit func(*lvmv1alpha1.Storage)) {
 			StopTrying("change the LVMCluster").Wrap(err).Now()
 		}
 		g.Expect(err).NotTo(HaveOccurred())
-	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // waitStatus waits until a device class has a status on a node, and returns it.
@@ -455,7 +456,7 @@ func waitStatus(ctx context.Context, class, node string, want lvmv1alpha1.VGStat
 			}
 		}
 		return found.Status
-	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v",
+	}).WithContext(ctx).Should(Equal(want), "class %s on %s: %v",
 		class, node, &found)
 	return found
 }

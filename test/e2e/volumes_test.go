@@ -43,17 +43,17 @@ func givesWhatThereIs(ctx SpecContext) {
 		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
 			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).
 		Should(BeEmpty())
 	free := map[string]int64{}
 	for _, node := range []string{"node1", "node2"} {
-		bytes, err := strconv.ParseInt(cluster.OnNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o",
+		bytes, err := strconv.ParseInt(cluster.OnNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix",
+			"-o",
 			"vg_free", "thick-ext4"), 10, 64)
 		Expect(err).NotTo(HaveOccurred())
 		free[node] = bytes
 	}
-	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
-		time.Minute).Should(Equal(free))
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).Should(Equal(free))
 	before := capacities(ctx, "thick-ext4")
 	fit := 0
 	for _, bytes := range before {
@@ -94,25 +94,22 @@ func givesWhatThereIs(ctx SpecContext) {
 		}
 		g.Expect(made).To(ConsistOf(want))
 	}
-	Eventually(consistent).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
+	Eventually(consistent).WithContext(ctx).WithPolling(2 * time.Second).Should(Succeed())
 
 	By("waiting until the killed containers run again")
 	// A volume that waits for its agent while its claim is deleted becomes unclaimed if the operator was killed, too.
-	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "--all", "-n", story.OperatorNamespace, "--timeout=5m")
-	Eventually(func() []string { return refusedOrWaiting(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
-		2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "--all", "-n", story.OperatorNamespace, story.Timeout)
+	Eventually(func() []string { return refusedOrWaiting(ctx, "thick-ext4") }).WithContext(ctx).Should(BeEmpty())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	consistent(Default)
 
 	By("deleting all of them at once")
 	cluster.Run(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
-		WithPolling(time.Second).Should(BeEmpty())
-	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
-		time.Minute).Should(Equal(before))
-	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(
-		time.Minute).Should(Equal(before))
-	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeEmpty())
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).Should(BeEmpty())
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).Should(Equal(before))
+	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).
+		Should(Equal(before))
+	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).Should(BeEmpty())
 	cluster.Run(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 }
@@ -204,7 +201,8 @@ provisioner: topolvm.io
 volumeBindingMode: WaitForFirstConsumer
 allowVolumeExpansion: true
 mountOptions: [noatime]
-parameters: {topolvm.io/device-class: thin-ext4, csi.storage.k8s.io/fstype: ext4, lvm.topolvm.io/mkfs-options: "-N 4096"}
+parameters: {topolvm.io/device-class: thin-ext4, csi.storage.k8s.io/fstype: ext4,
+	lvm.topolvm.io/mkfs-options: "-N 4096"}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -218,7 +216,8 @@ spec:
   terminationGracePeriodSeconds: 1
   securityContext: {fsGroup: 4711}
   containers:
-  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], securityContext: {runAsUser: 4712}, volumeMounts: [{name: data, mountPath: /data}]}
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"],
+	securityContext: {runAsUser: 4712}, volumeMounts: [{name: data, mountPath: /data}]}
   volumes: [{name: data, persistentVolumeClaim: {claimName: shared}}]
 ---
 apiVersion: v1
@@ -228,11 +227,13 @@ spec:
   terminationGracePeriodSeconds: 1
   nodeSelector: {zone: a}
   containers:
-  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], volumeMounts: [{name: data, mountPath: /data}, {name: scratch, mountPath: /scratch}]}
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"],
+	volumeMounts: [{name: data, mountPath: /data}, {name: scratch, mountPath: /scratch}]}
   volumes:
   - {name: data, persistentVolumeClaim: {claimName: shared, readOnly: true}}
   - name: scratch
-    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: lvms-thin-xfs, accessModes: [ReadWriteOncePod], resources: {requests: {storage: 320Mi}}}}}
+    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: lvms-thin-xfs, accessModes: [ReadWriteOncePod],
+	resources: {requests: {storage: 320Mi}}}}}
 `
 
 // clone is a larger copy of the shared volume.
@@ -240,7 +241,8 @@ const clone = `
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: clone, namespace: stories}
-spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 512Mi}}, dataSource: {kind: PersistentVolumeClaim, name: shared}}
+spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 512Mi}},
+	dataSource: {kind: PersistentVolumeClaim, name: shared}}
 `
 
 func servesEveryKind(ctx SpecContext) {
@@ -275,7 +277,6 @@ func servesEveryKind(ctx SpecContext) {
 	Expect(in("clone", "echo $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) / 1048576 > 400 ))")).To(Equal("1"),
 		"the file system has the size of the clone")
 	Eventually(func() string { return cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).
-		WithTimeout(3*time.Minute).
 		Should(Equal("persistentvolumeclaim/clone"), "the ephemeral volume went with its Pod")
 	Expect(cluster.StopPod(ctx, namespace, "clone")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
@@ -296,13 +297,11 @@ func recoversFromALargeRequest(ctx SpecContext) {
 	}
 	ask("500Gi")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector",
-		"involvedObject.name=greedy").
-		WithTimeout(3 * time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"),
+		"involvedObject.name=greedy").Should(And(ContainSubstring("VolumeResizeFailed"),
 		ContainSubstring("are free in volume group thick-ext4")))
 	ask("256Mi")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o",
-		"jsonpath={.status.capacity.storage}").
-		WithTimeout(3 * time.Minute).Should(Equal("256Mi"))
+		"jsonpath={.status.capacity.storage}").Should(Equal("256Mi"))
 	Expect(cluster.Checksum(ctx, v, "greedy")).To(Equal(sum))
 	Expect(cluster.StopPod(ctx, namespace, "greedy")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
@@ -340,8 +339,8 @@ func survivesAFullPool(ctx SpecContext) {
 		sums[v.Name], err = cluster.Write(ctx, v, v.Name)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
-		time.Minute).Should(BeNumerically(">", 0))
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).
+		Should(BeNumerically(">", 0))
 
 	By("writing more than the pool has, from two Pods")
 	written := make(chan error, len(full))
@@ -355,13 +354,13 @@ func survivesAFullPool(ctx SpecContext) {
 	}
 	poolCondition := func() string {
 		return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
-			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
+			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(
+				@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
 	}
-	Eventually(poolCondition).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).
+	Eventually(poolCondition).WithContext(ctx).
 		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbor"),
 			Not(ContainSubstring(namespace+"/other"))))
-	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
-		time.Minute).Should(BeZero())
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).Should(BeZero())
 	Expect(cluster.Write(ctx, other, "other")).NotTo(BeEmpty(), "a volume of another class is written as ever")
 
 	By("adding a disk to the class")
@@ -372,9 +371,9 @@ func survivesAFullPool(ctx SpecContext) {
 		selector.Paths = append(selector.Paths, lvmv1alpha1.DevicePath(second.Device))
 	})
 	for range full {
-		Eventually(written).WithContext(ctx).WithTimeout(3*time.Minute).Should(Receive(Succeed()), "the writes go on")
+		Eventually(written).WithContext(ctx).Should(Receive(Succeed()), "the writes go on")
 	}
-	Eventually(poolCondition).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HavePrefix("True"))
+	Eventually(poolCondition).WithContext(ctx).Should(HavePrefix("True"))
 	for _, v := range full {
 		Expect(cluster.Checksum(ctx, v, v.Name)).To(Equal(sums[v.Name]))
 	}
@@ -392,7 +391,8 @@ func survivesAFullPool(ctx SpecContext) {
 
 // counter writes numbers, and prints each one after it is synced.
 const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
-while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
+while true; do i=$((
+	i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
 
 // powerCuts returns how often the power is cut: once with -short, or as LVMS_POWER_CUTS says.
 func powerCuts() int {
@@ -441,7 +441,7 @@ func survivesPowerCuts(ctx SpecContext) {
 				said[v.Name], err = strconv.Atoi(strings.TrimSpace(out))
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(said[v.Name]).To(BeNumerically(">", last[v.Name]+3))
-			}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(time.Second).Should(Succeed())
+			}).WithContext(ctx).Should(Succeed())
 		}
 		Expect(node.PowerCut(ctx)).To(Succeed())
 		Expect(node.Start(ctx)).To(Succeed())
@@ -453,7 +453,7 @@ func survivesPowerCuts(ctx SpecContext) {
 					has, err = strconv.Atoi(strings.TrimSpace(out))
 				}
 				return err
-			}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(time.Second).Should(Succeed())
+			}).WithContext(ctx).Should(Succeed())
 			Expect(has).To(BeNumerically(">=", said[v.Name]), "cut %d: %s", cut+1, v.Name)
 			last[v.Name] = has
 		}

@@ -176,7 +176,7 @@ func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
 		return err
 	}
 	_, err = c.Kubectl(ctx, strings.NewReader(manifests), "delete", "--ignore-not-found", "--wait",
-		"--timeout=180s", "-f", "-")
+		Timeout, "-f", "-")
 	return err
 }
 

@@ -13,10 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Timeouts of a step. They only end what would never end: a lab node has one slow CPU, and machines differ.
+// Soon is the timeout of each wait for something that takes seconds. It only ends what would never end: a node of the
+// lab has one processor, which is five times slower on some machines than on others.
 const (
-	podLimit    = 6 * time.Minute
-	volumeLimit = 4 * time.Minute
+	Soon = 10 * time.Minute
+	// Timeout is Soon as an option of kubectl and helm.
+	Timeout = "--timeout=10m"
 )
 
 // Volume is a claim of a user.
@@ -123,7 +125,7 @@ func (c *Cluster) CreatePod(ctx context.Context, v Volume, name string) error {
 
 // WaitRunning waits until a pod is Ready.
 func (c *Cluster) WaitRunning(ctx context.Context, namespace, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, podLimit)
+	ctx, cancel := context.WithTimeout(ctx, Soon)
 	defer cancel()
 	return Wait(ctx, "pod "+name+" running", func(ctx context.Context) (bool, string, error) {
 		var pod corev1.Pod
@@ -159,7 +161,7 @@ func (c *Cluster) podState(ctx context.Context, pod *corev1.Pod) string {
 
 // StopPod deletes a Pod and waits until it no longer exists.
 func (c *Cluster) StopPod(ctx context.Context, namespace, name string) error {
-	return c.Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, podLimit)
+	return c.Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, Soon)
 }
 
 // Unclaim deletes the volume's claim and waits until it and its PersistentVolume no longer exist.
@@ -169,10 +171,10 @@ func (c *Cluster) Unclaim(ctx context.Context, v Volume) error {
 		return client.IgnoreNotFound(err)
 	}
 	volumeName := claim.Spec.VolumeName
-	if err := c.Remove(ctx, claim, volumeLimit); err != nil || volumeName == "" {
+	if err := c.Remove(ctx, claim, Soon); err != nil || volumeName == "" {
 		return err
 	}
-	return c.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}, volumeLimit)
+	return c.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}, Soon)
 }
 
 // Remove deletes an object and waits until it no longer exists.
@@ -250,7 +252,7 @@ func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64
 	if err := c.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", patch)); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
+	ctx, cancel := context.WithTimeout(ctx, Soon)
 	defer cancel()
 	var seen int64
 	return seen, Wait(ctx, "volume "+v.Name+" of "+size, func(ctx context.Context) (bool, string, error) {
@@ -316,7 +318,7 @@ func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
 // WaitSnapshot waits until a snapshot is ready to use.
 func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) error {
 	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
+	ctx, cancel := context.WithTimeout(ctx, Soon)
 	defer cancel()
 	return Wait(ctx, "snapshot "+name, func(ctx context.Context) (bool, string, error) {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(snapshot), snapshot); err != nil {
@@ -336,5 +338,5 @@ func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) erro
 // RemoveSnapshot deletes a snapshot and waits until it no longer exists.
 func (c *Cluster) RemoveSnapshot(ctx context.Context, namespace, name string) error {
 	return c.Remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
-		Name: name}}, volumeLimit)
+		Name: name}}, Soon)
 }

@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/kubernetes-csi/external-snapshot-metadata/pkg/api"
 	. "github.com/onsi/ginkgo/v2"
@@ -131,7 +130,7 @@ func resumes(ctx SpecContext) {
 	got, err := client(ctx, "-snapshot first -device /dev/first -file /backup/resumed -max-results 8 "+
 		"-began /backup/began -retries 300")
 	Expect(err).NotTo(HaveOccurred())
-	Eventually(killed).WithContext(ctx).WithTimeout(time.Minute).Should(Receive())
+	Eventually(killed).WithContext(ctx).Should(Receive())
 	GinkgoWriter.Printf("resumed: %+v\n", got)
 	Expect(got.Resumed).NotTo(BeEmpty(), "the call ended before the agent was killed")
 	Expect(got.Resumed[0]).To(BeNumerically(">", 0))
@@ -172,7 +171,7 @@ spec:
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "volumesnapshot", "-n", namespace, "thick", "-o",
 			"jsonpath={.status.error.message}")
-	}).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(BeEmpty())
+	}).WithContext(ctx).ShouldNot(BeEmpty())
 	_, err = allocated(ctx, valid, "thick")
 	Expect(status.Code(err)).To(Equal(codes.Unavailable), "%v", err)
 	Expect(err).To(MatchError(And(ContainSubstring("VolumeSnapshot default/thick is not ready to use: "),
@@ -181,7 +180,7 @@ spec:
 	_, err = allocated(ctx, valid, "none")
 	Expect(status.Code(err)).To(Equal(codes.NotFound), "%v", err)
 
-	cluster.Run(ctx, "delete", "volumesnapshot", "-n", namespace, "thick", "--timeout=1m")
+	cluster.Run(ctx, "delete", "volumesnapshot", "-n", namespace, "thick", story.Timeout)
 	Expect(cluster.StopPod(ctx, namespace, "thick")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
 }
@@ -236,12 +235,12 @@ func removes(ctx SpecContext) {
 	for _, name := range snapshots {
 		Expect(cluster.RemoveSnapshot(ctx, namespace, name)).To(Succeed())
 	}
-	cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, "my-lvmcluster", "--timeout=3m")
+	cluster.Run(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, "my-lvmcluster", story.Timeout)
 	gone := func(args ...string) {
 		GinkgoHelper()
 		Eventually(func() string {
 			return cluster.Run(ctx, append([]string{"get", "-o", "name", "--ignore-not-found"}, args...)...)
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		}).WithContext(ctx).Should(BeEmpty())
 	}
 	gone(published, "topolvm.io")
 	Expect(cluster.Run(ctx, "get", "secret", "-n", story.OperatorNamespace, "lvms-agent-ca", "-o", "name")).To(

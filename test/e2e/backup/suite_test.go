@@ -82,18 +82,18 @@ var _ = Describe("Backup", Ordered, func() {
 		cluster.Configure(ctx, accounts)
 	}, NodeTimeout(20*time.Minute))
 
-	It("publishes the service when the API is installed", publishes, NodeTimeout(5*time.Minute))
-	It("backs up a snapshot, and then the changes", backsUp, NodeTimeout(15*time.Minute))
-	It("resumes when the node agent is killed", resumes, NodeTimeout(10*time.Minute))
-	It("refuses others", refuses, NodeTimeout(5*time.Minute))
+	It("publishes the service when the API is installed", publishes, NodeTimeout(30*time.Minute))
+	It("backs up a snapshot, and then the changes", backsUp, NodeTimeout(30*time.Minute))
+	It("resumes when the node agent is killed", resumes, NodeTimeout(20*time.Minute))
+	It("refuses others", refuses, NodeTimeout(30*time.Minute))
 	It("removes the service with the LVMCluster, and the authority with the operator", removes,
-		NodeTimeout(10*time.Minute))
+		NodeTimeout(20*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get volumesnapshots,volumesnapshotcontents -A -o yaml",
 		"get "+published+" -o yaml")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // publishes installs the CRD while the operator runs, which must not restart.
 func publishes(ctx SpecContext) {
@@ -109,7 +109,7 @@ func publishes(ctx SpecContext) {
 	Eventually(func() (string, error) {
 		return cluster.Kubectl(ctx, nil, "get", published, "topolvm.io", "-o",
 			"jsonpath={.spec.address} {.spec.audience}")
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(2 * time.Second).Should(
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(
 		Equal("lvms-snapshot-metadata.openshift-lvm-storage.svc:443 snapshot-metadata.topolvm.io"))
 	Expect(pods()).To(Equal(before))
 }

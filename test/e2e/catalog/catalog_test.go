@@ -69,13 +69,13 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		before, err = c.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		disks = cluster.ContentOfDisks(ctx)
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	JustAfterEach(func(ctx SpecContext) {
 		suite.ReportFailure(ctx, c.Cluster, "get role,clusterrole -A -o name",
 			"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get jobs -A -o wide",
 			"describe csv -n "+story.OperatorNamespace)
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	publish := func(ctx context.Context, releases ...olm.Release) {
 		GinkgoHelper()
@@ -103,7 +103,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			By("using a catalog that does not exist")
 			Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
 			Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
-			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+			Eventually(says).WithArguments(c).WithContext(ctx).Should(And(
 				ContainSubstring("targeted catalogsource olm/nosuch missing"),
 				ContainSubstring(
 					"no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
@@ -111,7 +111,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 			By("subscribing without an OperatorGroup")
 			Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
-			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+			Eventually(says).WithArguments(c).WithContext(ctx).Should(
 				ContainSubstring("all available catalogsources are healthy"))
 			plans := func() (string, error) {
 				return c.Kubectl(ctx, nil, "get", "installplans,csv", "-n", story.OperatorNamespace, "-o", "name")
@@ -127,7 +127,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Eventually(func() string {
 				return cluster.Run(ctx, "get", "operatorgroup", "second", "-n",
 					story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
-			}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+			}).WithContext(ctx).Should(
 				Equal("Multiple OperatorGroup found in the same namespace"))
 			Expect(plans()).To(BeEmpty(), "OLM has read the namespace again, and does nothing")
 
@@ -137,17 +137,17 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			Eventually(func() (string, error) {
 				return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o",
 					`jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.requirementStatus[*].message}{end}`)
-			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+			}).WithContext(ctx).Should(
 				And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
 			Expect(c.Unsubscribe(ctx)).To(Succeed())
-		}, NodeTimeout(12*time.Minute))
+		}, NodeTimeout(24*time.Minute))
 
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(3*time.Minute).Should(
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).Should(
 			HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
 		By("forbidding privileged Pods in the namespace")
@@ -157,7 +157,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
-		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+		Eventually(conditions).WithArguments(c).WithContext(ctx).Should(And(
 			ContainSubstring("DaemonSet vg-manager: 0 of 1 Pods are created: the Pod Security level of namespace "+
 				"openshift-lvm-storage does not allow privileged Pods"),
 			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage "+
@@ -168,11 +168,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() (string, error) {
 			return c.Kubectl(ctx, nil, "get", "operatorconditions", "-n", story.OperatorNamespace, "-o",
 				`jsonpath={range .items[*].spec.conditions[*]}{.type}={.status} {end}`)
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("Upgradeable=True"))
+		}).WithContext(ctx).Should(ContainSubstring("Upgradeable=True"))
 		Expect(c.Claim(ctx, data)).To(Succeed())
 		cluster.StartWriting(ctx, data.Name)
 		cluster.StillWrites(ctx)
-	}, NodeTimeout(16*time.Minute))
+	}, NodeTimeout(32*time.Minute))
 
 	It("creates its alerts, with the runbook address of the Subscription", func(ctx SpecContext) {
 		runbook := func() (string, error) {
@@ -181,7 +181,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 		is := func(base string) {
 			GinkgoHelper()
-			Eventually(runbook).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+			Eventually(runbook).WithContext(ctx).Should(
 				Equal(base + "LVMSAgentDown.md"))
 		}
 		configure := func(patch string) {
@@ -196,7 +196,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		is(alertrules.DefaultRunbooks)
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		cluster.StillWrites(ctx)
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	// If an operator is installed for its own namespace, OLM limits its webhook to that namespace. A policy refuses
 	// LVMClusters in other namespaces.
@@ -210,7 +210,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 					`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
   spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`)).To(MatchError(ContainSubstring(answer)))
 			}
-		}, NodeTimeout(2*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 	It("reports a missing permission, and continues when it is restored",
 		func(ctx SpecContext) {
@@ -226,19 +226,19 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				// There is no log before the Pod exists.
 				out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator")
 				return out
-			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+			}).WithContext(ctx).Should(
 				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator does not have " +
 					"permission to list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in " +
 					"all namespaces: its Role or ClusterRole is missing or was changed after the installation"))
 			cluster.StillWrites(ctx)
 			giveClaims()
 			restart()
-			Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+			Eventually(conditions).WithArguments(c).WithContext(ctx).Should(
 				ContainSubstring("does not have permission to patch daemonsets.apps in namespace openshift-lvm-storage"))
 			giveAgents()
 			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
-		}, NodeTimeout(12*time.Minute))
+		}, NodeTimeout(24*time.Minute))
 
 	It("is upgraded through its channel while a Pod writes and a volume is created", func(ctx SpecContext) {
 		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
@@ -262,15 +262,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			phases, _, err := c.Versions(ctx)
 			return phases,
 				err
-		}).WithContext(ctx).
-			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.3.0"),
+		}).WithContext(ctx).Should(HaveKey(olm.PackageName+".v0.3.0"),
 			"OLM finds the new version")
 		during := story.Volume{Namespace: "default", Name: "during", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.3.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(3*time.Minute).Should(
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).Should(
 			Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
@@ -299,19 +298,18 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			phases, _, err := c.Versions(ctx)
 			return phases,
 				err
-		}).WithContext(ctx).
-			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+
+		}).WithContext(ctx).Should(HaveKeyWithValue(olm.PackageName+
 			".v0.3.1", "Installing"))
 		Eventually(func() string {
 			return cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
 				"app.kubernetes.io/name=lvms-operator", "--no-headers")
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("ImagePull"))
+		}).WithContext(ctx).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
 		cluster.StillWrites(ctx)
 		broken = during
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	// OLM does not upgrade from a version that was never installed. The administrator deletes the Subscription and the
 	// versions, which also uninstalls an operator, and subscribes again.
@@ -336,7 +334,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			cluster.Run(ctx, "patch", "pv", kept, "--type=merge",
 				`--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 			Expect(c.Unclaim(ctx, again)).To(Succeed())
-		}, NodeTimeout(12*time.Minute))
+		}, NodeTimeout(24*time.Minute))
 
 	It("keeps the LVMCluster while a volume exists, and then leaves nothing behind", func(ctx SpecContext) {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
@@ -346,7 +344,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func(g Gomega) string {
 			g.Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 			return messages(lvmCluster)
-		}).WithContext(ctx).WithTimeout(3*time.Minute).Should(ContainSubstring("default/data"),
+		}).WithContext(ctx).Should(ContainSubstring("default/data"),
 			"what keeps it is named")
 		cluster.StillWrites(ctx)
 
@@ -367,10 +365,10 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() ([]string, error) {
 			after, err := c.Objects(ctx)
 			return olm.LeftOver(before, after), err
-		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
+		}).WithContext(ctx).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
 		Expect(cluster.ContentOfDisks(ctx)).To(Equal(disks))
-	}, NodeTimeout(16*time.Minute))
+	}, NodeTimeout(32*time.Minute))
 })
 
 // release deletes the Pod and claim of a volume, and keeps its PersistentVolume (Retain) for another claim. It returns
@@ -454,7 +452,7 @@ func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
 			func(container corev1.Container) bool { return container.Image == image }) &&
 			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 &&
 			status.NumberReady == 1
-	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
+	}).WithContext(ctx).Should(BeTrue(), "the agents follow")
 }
 
 // says returns the status of the Subscription and of the versions.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -73,7 +72,7 @@ func endCluster(ctx context.Context) {
 func declare(ctx context.Context, id string) {
 	GinkgoHelper()
 	cluster.Run(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "CLUSTER_ID="+id)
-	cluster.Run(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=4m")
+	cluster.Run(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", story.Timeout)
 }
 
 // setClusterID sets the identity of an OpenShift cluster.
@@ -87,7 +86,7 @@ func setClusterID(ctx context.Context, id string) {
 func expectIdentity(ctx context.Context, node, id string) {
 	GinkgoHelper()
 	Eventually(cluster.OnNode).WithArguments(ctx, node, "vgs", "--noheadings", "-o", "vg_tags", class).
-		WithTimeout(soon).WithPolling(time.Second).Should(ContainSubstring("lvms.cluster=" + id))
+		Should(ContainSubstring("lvms.cluster=" + id))
 }
 
 // adoptAll allows a device class to use all volume groups of a former cluster.

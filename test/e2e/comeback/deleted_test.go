@@ -35,7 +35,7 @@ func areDeleted(ctx SpecContext) {
 	// If the operator was on that node, another replica has to take over first.
 	cluster.Run(ctx, "annotate", "node", n.Name(), "lvm.topolvm.io/release-claims=true")
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "node", n.Name(), "-o",
-		"jsonpath={.metadata.finalizers}").WithTimeout(soon).WithPolling(time.Second).Should(
+		"jsonpath={.metadata.finalizers}").Should(
 		ContainSubstring(lvmv1alpha1.NodeFinalizer))
 	deleted := time.Now()
 	cluster.Run(ctx, "delete", "node", n.Name())
@@ -43,15 +43,15 @@ func areDeleted(ctx SpecContext) {
 		cluster.Run(ctx, "delete", "pod", "-n", namespace, w.pod(), "--force", "--grace-period=0", "--ignore-not-found")
 	}
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pvc,pv,logicalvolume", "-A", "-o", "name").
-		WithTimeout(4 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		Should(BeEmpty())
 
 	By("starting the node again")
 	Expect(n.Start(ctx)).To(Succeed())
 	waitUsed(ctx, n.Name())
-	Eventually(orphansOf(n.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(ConsistOf(
+	Eventually(orphansOf(n.Name())).WithContext(ctx).Should(ConsistOf(
 		"LogicalVolume "+class+"/"+handleOfNeeded+" "+namespace+"/"+needed.Name,
 		"LogicalVolume "+class+"/"+handleOfUnneeded+" "+namespace+"/"+unneeded.Name))
-	Eventually(func() []time.Time { return removalTimes(ctx, n.Name()) }).WithTimeout(soon).WithPolling(time.Second).
+	Eventually(func() []time.Time { return removalTimes(ctx, n.Name()) }).
 		Should(HaveEach(BeTemporally("~", deleted.Add(24*time.Hour), 5*time.Minute)))
 	Expect(volumesOn(ctx, n.Name())).To(ConsistOf(content), "nothing is created, removed or wiped")
 
@@ -65,11 +65,11 @@ func areDeleted(ctx SpecContext) {
 	ageDeletions(ctx, 25*time.Hour)
 	cluster.Run(ctx, "delete", "pod", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
 		"--field-selector", "spec.nodeName="+n.Name())
-	Eventually(volumesOn).WithArguments(ctx, n.Name()).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).
+	Eventually(volumesOn).WithArguments(ctx, n.Name()).WithPolling(2 * time.Second).
 		ShouldNot(ContainElement(ContainSubstring(handleOfUnneeded)))
 	Expect(volumesOn(ctx, n.Name())).To(ContainElement(ContainSubstring(handleOfNeeded)))
-	Eventually(orphansOf(n.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeEmpty())
-	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").WithTimeout(soon).Should(
+	Eventually(orphansOf(n.Name())).WithContext(ctx).Should(BeEmpty())
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").Should(
 		ContainSubstring("DeletedVolumeRemoved"))
 	needed.isRead(ctx, n.Name())
 }

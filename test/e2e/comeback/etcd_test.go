@@ -41,7 +41,7 @@ func isRestored(ctx SpecContext) {
 	created := write(ctx, volume("created"))
 	handleOfCreated := created.volume(ctx).Spec.CSI.VolumeHandle
 	Expect(cluster.Unclaim(ctx, deleted.Volume)).To(Succeed())
-	Eventually(volumesOn).WithArguments(ctx, node).WithTimeout(soon).WithPolling(time.Second).ShouldNot(
+	Eventually(volumesOn).WithArguments(ctx, node).ShouldNot(
 		ContainElement(ContainSubstring(handleOfDeleted)))
 	before := volumesOn(ctx, node)
 
@@ -52,20 +52,20 @@ func isRestored(ctx SpecContext) {
 	kept.isRead(ctx, node)
 
 	By("waiting until the differences are reported")
-	Eventually(orphansOf(node)).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+	Eventually(orphansOf(node)).WithContext(ctx).Should(
 		ConsistOf(
 			"LogicalVolume "+class+"/"+handleOfCreated+" "+namespace+"/"+created.Name,
 			"Object "+objectOfDeleted+" "+namespace+"/"+deleted.Name,
 		))
 	named := time.Since(start)
-	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").WithTimeout(soon).Should(
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "-A").Should(
 		And(ContainSubstring("LogicalVolumeMissing"), ContainSubstring("OrphanLogicalVolume")))
 	Expect(volumesOn(ctx, node)).To(ConsistOf(before), "nothing is created, removed or shrunk")
 	Expect(cluster.Run(ctx, "get", "pvc", "-n", namespace, "-o", "jsonpath={.items[*].metadata.name}")).To(
 		Equal("deleted kept"))
 
 	By("importing the volume that was created after the backup")
-	Eventually(inUse).WithArguments(ctx, node, handleOfCreated).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(inUse).WithArguments(ctx, node, handleOfCreated).Should(
 		BeFalse(), "the kubelet stops the Pod that etcd does not have")
 	imported := importOn(ctx, node, handleOfCreated)
 	Expect(imported).To(ConsistOf(And(HaveField("Name", handleOfCreated),
@@ -81,7 +81,7 @@ func isRestored(ctx SpecContext) {
 
 	By("deleting the claim whose data was deleted after the backup")
 	Expect(cluster.Unclaim(ctx, deleted.Volume)).To(Succeed())
-	Eventually(orphansOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeEmpty())
+	Eventually(orphansOf(node)).WithContext(ctx).Should(BeEmpty())
 	Expect(volumesOn(ctx, node)).To(ConsistOf(before), "nothing was removed")
 
 	By("deleting the imported volume")
@@ -101,7 +101,7 @@ func growsAgain(ctx context.Context, w written, node string) {
 		cluster.Run(ctx, "patch", "pvc", "-n", w.Namespace, w.Name, "--patch",
 			`{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
 		Eventually(cluster.Run).WithArguments(ctx, "get", "pvc", "-n", w.Namespace, w.Name, "-o",
-			"jsonpath={.status.capacity.storage}").WithTimeout(soon).WithPolling(time.Second).Should(Equal(size))
+			"jsonpath={.status.capacity.storage}").Should(Equal(size))
 	}
 	Expect(sizeOf()).To(Equal("1280.00"))
 	w.isRead(ctx, node)

@@ -5,7 +5,6 @@ package comeback
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -55,7 +54,7 @@ func areRestoredAsObjects(ctx SpecContext) {
 		Expect(cluster.Create(ctx, object)).To(Succeed())
 	}
 	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
-	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(reasonOf(node)).WithContext(ctx).Should(
 		ContainSubstring("OtherClusterVG"))
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
 
@@ -68,7 +67,7 @@ func areRestoredAsObjects(ctx SpecContext) {
 	}
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
 	before.isRestored(ctx, node)
-	Eventually(volumesOn).WithArguments(ctx, node).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(volumesOn).WithArguments(ctx, node).Should(
 		ConsistOf(content), "no snapshot is taken, and the restored volume is removed")
 	expectOrphansGone(ctx, node)
 
@@ -78,7 +77,7 @@ func areRestoredAsObjects(ctx SpecContext) {
 		handle := w.volume(ctx).Spec.CSI.VolumeHandle
 		Expect(cluster.StopPod(ctx, w.Namespace, w.pod())).To(Succeed())
 		Expect(cluster.Unclaim(ctx, w.Volume)).To(Succeed())
-		Eventually(volumesOn).WithArguments(ctx, node).WithTimeout(soon).WithPolling(time.Second).ShouldNot(
+		Eventually(volumesOn).WithArguments(ctx, node).ShouldNot(
 			ContainElement(ContainSubstring(handle)))
 	}
 }
@@ -113,8 +112,7 @@ func (s snapshotted) isRestored(ctx context.Context, node string) {
 	GinkgoHelper()
 	By("creating the objects of the snapshot")
 	var handle string
-	Eventually(func() string { handle = s.handle(ctx); return handle }).WithContext(ctx).WithTimeout(2 * soon).
-		WithPolling(time.Second).ShouldNot(BeEmpty())
+	Eventually(func() string { handle = s.handle(ctx); return handle }).WithContext(ctx).ShouldNot(BeEmpty())
 	Expect(handle).To(Equal(s.before))
 	Expect(volumesOn(ctx, node)).To(ContainElement(HaveSuffix(" " + handle)))
 	Expect(cluster.ApplyManifest(ctx, s.manifest(handle))).To(Succeed())
@@ -154,7 +152,7 @@ func (s snapshotted) isDeleted(ctx context.Context, node string) {
 	GinkgoHelper()
 	handle := s.handle(ctx)
 	Expect(cluster.RemoveSnapshot(ctx, namespace, s.name)).To(Succeed())
-	Eventually(volumesOn).WithArguments(ctx, node).WithTimeout(soon).WithPolling(time.Second).ShouldNot(
+	Eventually(volumesOn).WithArguments(ctx, node).ShouldNot(
 		ContainElement(ContainSubstring(handle)))
 }
 

@@ -27,7 +27,7 @@ func importOn(ctx context.Context, node string, volumes ...string) []lvmv1alpha1
 			Action: lvmv1alpha1.RecoveryImportVolumes, Volumes: volumes},
 	}
 	// After a node was lost, the connection of the API server to the operator there may be broken.
-	Eventually(cluster.Create).WithArguments(ctx, recovery).WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
+	Eventually(cluster.Create).WithArguments(ctx, recovery).Should(Succeed())
 	status := waitImport(ctx, lvmv1alpha1.RecoveryAwaitingApproval)
 	Expect(status.Plan).NotTo(BeNil())
 	Expect(status.Plan.LostVolumeCount).To(BeZero(), "an import loses nothing")
@@ -62,7 +62,7 @@ func waitImport(ctx context.Context, phase lvmv1alpha1.RecoveryPhase) lvmv1alpha
 		key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "import"}
 		Expect(cluster.Get(ctx, key, recovery)).To(Succeed())
 		return recovery.Status.Phase
-	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(Equal(phase),
+	}).WithContext(ctx).Should(Equal(phase),
 		func() string { return recovery.Status.Message })
 	return recovery.Status
 }
@@ -71,7 +71,7 @@ func waitImport(ctx context.Context, phase lvmv1alpha1.RecoveryPhase) lvmv1alpha
 func (w written) isBound(ctx context.Context) {
 	GinkgoHelper()
 	Eventually(func() corev1.PersistentVolumeClaimPhase { return w.claim(ctx).Status.Phase }).WithContext(ctx).
-		WithTimeout(soon).WithPolling(time.Second).Should(Equal(corev1.ClaimBound))
+		Should(Equal(corev1.ClaimBound))
 }
 
 // isDeletedWithItsClaim deletes the claim of an imported volume after its reclaim policy was changed as documented.
@@ -82,6 +82,6 @@ func isDeletedWithItsClaim(ctx context.Context, w written, node string) {
 	cluster.Run(ctx, "patch", "pv", pv.Name, "--patch", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	Expect(cluster.StopPod(ctx, w.Namespace, w.pod())).To(Succeed())
 	Expect(cluster.Unclaim(ctx, w.Volume)).To(Succeed())
-	Eventually(volumesOn).WithArguments(ctx, node).WithTimeout(soon).WithPolling(time.Second).ShouldNot(
+	Eventually(volumesOn).WithArguments(ctx, node).ShouldNot(
 		ContainElement(ContainSubstring(pv.Spec.CSI.VolumeHandle)))
 }

@@ -35,7 +35,7 @@ func areMoved(ctx SpecContext) {
 	}
 	taken.insert(ctx, to)
 	start := time.Now()
-	Eventually(reasonOf(to.Name())).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(reasonOf(to.Name())).WithContext(ctx).Should(
 		ContainSubstring("VGMoved"))
 	named := time.Since(start)
 
@@ -87,7 +87,7 @@ func isLost(ctx SpecContext) {
 	taken.insert(ctx, nodeOf(node))
 	Expect(cluster.ApplyManifest(ctx, thinClass)).To(Succeed())
 	start := time.Now()
-	Eventually(reasonOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(reasonOf(node)).WithContext(ctx).Should(
 		ContainSubstring("OtherClusterVG"))
 	named := time.Since(start)
 	Expect(volumesOn(ctx, node)).To(ConsistOf(content), "nothing is created, removed or wiped")
@@ -103,7 +103,7 @@ func isLost(ctx SpecContext) {
 	for _, w := range volumes {
 		orphans = append(orphans, HaveSuffix(" "+namespace+"/"+w.Name))
 	}
-	Eventually(orphansOf(node)).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+	Eventually(orphansOf(node)).WithContext(ctx).Should(
 		ConsistOf(orphans...))
 
 	By("importing the volumes from their tags alone")
@@ -140,6 +140,6 @@ func writeTwo(ctx context.Context) []written {
 func waitUsed(ctx context.Context, node string) {
 	GinkgoHelper()
 	Eventually(func() string { s := statusOf(ctx, node, class); return string(s.Status) + " " + s.Reason }).
-		WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal("Ready "))
+		WithContext(ctx).Should(Equal("Ready "))
 	Expect(statusOf(ctx, node, class).Devices).NotTo(BeEmpty())
 }

@@ -76,7 +76,7 @@ func adoptBoth(ctx context.Context, node string) {
 	var uuids []string
 	for _, name := range []string{class, thickClass} {
 		hidden := func(ctx context.Context) string { return statusOf(ctx, node, name).Reason }
-		Eventually(hidden).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(
+		Eventually(hidden).WithContext(ctx).Should(
 			ContainSubstring("LVM there does not list it"))
 		status := statusOf(ctx, node, name)
 		Expect(status.Status).To(BeElementOf(lvmv1alpha1.VGStatusFailed, lvmv1alpha1.VGStatusDegraded))

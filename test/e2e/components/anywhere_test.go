@@ -46,7 +46,7 @@ var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", L
 			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 		Expect(cluster.Install(ctx, image)).To(Succeed())
 		cluster.Run(ctx, "-n", namespace, "set", "env", "deployment/lvms-operator", "KUBELET_ROOT_DIR="+kubeletDir)
-		cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", "--timeout=4m")
+		cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", story.Timeout)
 		Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	}, NodeTimeout(20*time.Minute))
@@ -69,11 +69,11 @@ var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", L
 		mounts := cluster.OnNode(ctx, "node1", "cat", "/proc/mounts")
 		Expect(mounts).NotTo(ContainSubstring("/var/lib/kubelet"))
 		Expect(mounts).NotTo(ContainSubstring("topolvm"))
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("is scraped with a token after kubectl apply -k monitoring/prometheus-operator", func(ctx SpecContext) {
 		isScrapedWithAToken(ctx)
-	}, NodeTimeout(16*time.Minute))
+	}, NodeTimeout(32*time.Minute))
 })
 
 func isScrapedWithAToken(ctx context.Context) {

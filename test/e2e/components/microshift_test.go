@@ -84,7 +84,7 @@ func servesTheFile(ctx context.Context) {
 			return "", err
 		}
 		return managed.Reason, nil
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal("VGsUnmanaged"))
+	}).WithContext(ctx).Should(Equal("VGsUnmanaged"))
 	const state = "vgs --noheadings -o vg_uuid,vg_tags,pv_count rhel; lvs --noheadings -o lv_uuid,lv_tags rhel"
 	before := cluster.OnNode1(ctx, state)
 
@@ -104,7 +104,7 @@ func servesTheFile(ctx context.Context) {
 	writeClasses(ctx, ownClasses+"- {name: thin}\n")
 	Eventually(func() string {
 		return cluster.Run(ctx, "-n", namespace, "logs", "daemonset/vg-manager")
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(
 		ContainSubstring("the device classes that were read before stay"))
 	startsAndWrites(ctx, story.Volume{Namespace: "default", Name: "other", Class: "topolvm-provisioner", Size: "256Mi"})
 	Expect(cluster.Checksum(ctx, first, first.Name)).To(Equal(sum))
@@ -116,7 +116,7 @@ func servesTheFile(ctx context.Context) {
 		Expect(cluster.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
 		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	}
-	Eventually(cluster.OnNode1).WithArguments(ctx, state).WithTimeout(soon).WithPolling(2*time.Second).Should(
+	Eventually(cluster.OnNode1).WithArguments(ctx, state).WithPolling(2*time.Second).Should(
 		Equal(before), "the volume group, and the volume of the host")
 }
 

@@ -72,7 +72,7 @@ func usesLVMOfTheImage(ctx context.Context) {
 	Expect(node.Restart(ctx)).To(Succeed())
 	for _, v := range volumes {
 		Eventually(func() (string, error) { return cluster.Checksum(ctx, v, v.Name) }).WithContext(ctx).
-			WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(Equal(sums[v.Name]))
+			WithPolling(2 * time.Second).Should(Equal(sums[v.Name]))
 	}
 
 	By("removing everything")
@@ -87,7 +87,7 @@ func usesLVMOfTheImage(ctx context.Context) {
 	Eventually(func() string {
 		return strings.TrimSpace(cluster.Run(ctx, "-n", namespace, "exec", "daemonset/vg-manager", "--", "lvm", "lvs",
 			"--noheadings", "-o", "lv_name"))
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(Equal("thin-pool-1"))
-	cluster.Run(ctx, "-n", namespace, "delete", "lvmcluster", "my-lvmcluster", "--timeout=4m")
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(Equal("thin-pool-1"))
+	cluster.Run(ctx, "-n", namespace, "delete", "lvmcluster", "my-lvmcluster", story.Timeout)
 	Expect(cluster.OnNode1(ctx, "blkid -p /dev/ubdb /dev/ubdc || true")).To(BeEmpty(), "what the disks have in the end")
 }

@@ -90,7 +90,7 @@ func outcome(ctx context.Context, from where, line string) string {
 // expect retries until the outcome is the expected one, because the policies are enforced with a delay.
 func expect(ctx context.Context, want, what string, try func() string) {
 	GinkgoHelper()
-	Eventually(try).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Equal(want), what)
+	Eventually(try).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(want), what)
 }
 
 func letsIn(ctx context.Context) {
@@ -170,7 +170,7 @@ func joined(ctx context.Context, pod corev1.Pod) where {
 			}
 		}
 		return false, nil
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeTrue(), "the shell in %s runs", pod.Name)
+	}).WithContext(ctx).Should(BeTrue(), "the shell in %s runs", pod.Name)
 	return where{pod.Namespace, pod.Name, "shell"}
 }
 

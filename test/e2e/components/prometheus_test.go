@@ -57,8 +57,7 @@ func startPrometheus(ctx context.Context, inNamespace, manifest string) *prometh
 	GinkgoHelper()
 	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(manifest, "IMAGE", cluster.Lab.Registry()+"/prometheus:1"))).To(Succeed())
 	pod := client.ObjectKey{Namespace: inNamespace, Name: "prometheus-k8s-0"}
-	Eventually(func() error { return cluster.Get(ctx, pod, &corev1.Pod{}) }).WithContext(ctx).WithTimeout(soon).
-		WithPolling(time.Second).Should(Succeed())
+	Eventually(func() error { return cluster.Get(ctx, pod, &corev1.Pod{}) }).WithContext(ctx).Should(Succeed())
 	Expect(cluster.WaitRunning(ctx, pod.Namespace, pod.Name)).To(Succeed())
 	return prometheus.At(cluster.Cluster, addressOf(ctx, where{namespace: pod.Namespace, pod: pod.Name})+":9090")
 }
@@ -109,7 +108,7 @@ func hasLabels(ctx context.Context, p *prometheus.Prometheus, expr, label string
 		}
 		slices.Sort(found)
 		return found, err
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(2*time.Second).Should(Equal(want), "%s of %s", label, expr)
+	}).WithContext(ctx).WithPolling(2*time.Second).Should(Equal(want), "%s of %s", label, expr)
 }
 
 func fires(ctx context.Context) {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -54,8 +53,6 @@ kind: ConfigMap
 metadata: {name: trusted, namespace: default, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}
 `
 
-const soon = 3 * time.Minute
-
 // installs installs config/openshift and creates an LVMCluster, which the webhook must admit.
 func installs(ctx context.Context) {
 	GinkgoHelper()
@@ -89,8 +86,7 @@ func hasCertificates(ctx context.Context) {
 		found := &corev1.Secret{}
 		// The operator creates the Service of the plugin after it has started.
 		Eventually(cluster.Get).WithArguments(ctx, client.ObjectKey{Namespace: namespace, Name: secret},
-			found).WithContext(ctx).
-			WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
+			found).WithContext(ctx).Should(Succeed())
 		pair, err := tls.X509KeyPair(found.Data[corev1.TLSCertKey], found.Data[corev1.TLSPrivateKeyKey])
 		Expect(err).NotTo(HaveOccurred(), secret)
 		_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: service + "." + namespace + ".svc", Roots: roots})
@@ -105,7 +101,7 @@ func bundle(ctx context.Context) []byte {
 	Eventually(func() (string, error) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: "default", Name: "trusted"}, trusted)
 		return trusted.Data["service-ca.crt"], err
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).ShouldNot(BeEmpty())
+	}).WithContext(ctx).ShouldNot(BeEmpty())
 	return []byte(trusted.Data["service-ca.crt"])
 }
 
@@ -145,7 +141,7 @@ func servesCertificates(ctx context.Context) {
 	Eventually(func() (int32, error) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}, available)
 		return available.Status.AvailableReplicas, err
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal(int32(2)),
+	}).WithContext(ctx).Should(Equal(int32(2)),
 		"Pods of the plugin, which wait for their certificate")
 }
 
@@ -206,7 +202,7 @@ func agentsHaveCertificates(ctx context.Context) {
 				return "", err
 			}
 			return status.Status.AgentCertificate.Certificate, nil
-		}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).ShouldNot(BeEmpty(), node)
+		}).WithContext(ctx).ShouldNot(BeEmpty(), node)
 		c := status.Status.AgentCertificate
 		Expect(c.Message).To(BeEmpty(), node)
 		certificate, err := pki.ParseCertificate([]byte(c.Certificate))

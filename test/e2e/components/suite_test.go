@@ -52,52 +52,53 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 
 		It("has the certificates of the service CA that config/openshift asks for", func(ctx SpecContext) {
 			hasCertificates(ctx)
-		}, NodeTimeout(4*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("has an admission webhook that the API server trusts", func(ctx SpecContext) {
 			asksTheWebhook(ctx)
-		}, NodeTimeout(4*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("binds a claim, and a Pod writes", func(ctx SpecContext) {
 			bindsAClaim(ctx)
-		}, NodeTimeout(10*time.Minute))
+		}, NodeTimeout(20*time.Minute))
 
 		It("issues certificates for its node agents", func(ctx SpecContext) {
 			agentsHaveCertificates(ctx)
-		}, NodeTimeout(4*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("serves metrics with a certificate that the bundle of the service CA verifies", func(ctx SpecContext) {
 			servesCertificates(ctx)
-		}, NodeTimeout(4*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("keeps what the service CA has injected when it is applied again", func(ctx SpecContext) {
 			isAppliedAgain(ctx)
-		}, NodeTimeout(6*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("allows ingress to admission and metrics, and to node agents from the operator", func(ctx SpecContext) {
 			letsIn(ctx)
-		}, NodeTimeout(8*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("allows only the egress that each of its Pods needs", func(ctx SpecContext) {
 			letsOut(ctx)
-		}, NodeTimeout(8*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
 		It("does not restrict the traffic of other Pods in its namespace", func(ctx SpecContext) {
 			leavesNeighborsAlone(ctx)
-		}, NodeTimeout(8*time.Minute))
+		}, NodeTimeout(30*time.Minute))
 
-		It("is scraped by a Prometheus that the Prometheus Operator has configured as on OpenShift", func(ctx SpecContext) {
+		It("is scraped by a Prometheus that the Prometheus Operator has configured as on OpenShift", func(
+			ctx SpecContext) {
 			isScraped(ctx)
-		}, NodeTimeout(12*time.Minute))
+		}, NodeTimeout(24*time.Minute))
 
 		It("has rules that this Prometheus evaluates, and an alert fires when a disk is pulled", func(ctx SpecContext) {
 			fires(ctx)
-		}, NodeTimeout(16*time.Minute))
+		}, NodeTimeout(32*time.Minute))
 	})
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get networkpolicy,servicemonitor,prometheus -A")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // repositoryFile returns the path of a file in the repository.
 func repositoryFile(path string) string {

@@ -69,7 +69,7 @@ func clones(ctx SpecContext) {
 		Clone: source.Name}
 	has(ctx, v, want)
 	Eventually(func() string { return cluster.Run(ctx, "get", "logicalvolumes", "-o", "name") }).WithContext(ctx).
-		WithTimeout(2 * time.Minute).WithPolling(time.Second).ShouldNot(ContainSubstring("copy-pvc"))
+		ShouldNot(ContainSubstring("copy-pvc"))
 	removed(ctx, v)
 }
 
@@ -92,7 +92,7 @@ func clonesThick(ctx SpecContext) {
 		" To start the copy, end: default/thick"
 	progress(ctx, v, why)
 	for _, kind := range []string{"PersistentVolumeClaim", "Pod"} {
-		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(
+		Eventually(events(ctx, v, kind)).WithContext(ctx).Should(
 			MatchRegexp(why), kind)
 	}
 	Expect(volumes(ctx)).To(MatchRegexp("clone-thick2.*Copying.*" + why))
@@ -129,11 +129,10 @@ func fenceOf(ctx SpecContext) string {
 // opensThick waits until nothing of a fence is left, and uses the thick volume. It has its data.
 func opensThick(ctx SpecContext) {
 	GinkgoHelper()
-	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(
-		time.Second).Should(BeEmpty())
+	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).Should(BeEmpty())
 	Eventually(func() string {
 		return cluster.OnNode(ctx, thick.Node, "lvs", "--noheadings", "-o", "lv_tags", "thick")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).ShouldNot(ContainSubstring("lvms.fenced="))
+	}).WithContext(ctx).ShouldNot(ContainSubstring("lvms.fenced="))
 	Expect(cluster.StartPod(ctx, thick, thick.Name)).To(Succeed())
 	sameData(ctx, thick, thickSum)
 	Expect(cluster.StopPod(ctx, namespace, thick.Name)).To(Succeed())
@@ -147,7 +146,7 @@ func opensWhenTheCloneEnds(ctx SpecContext) {
 	copying(ctx, v)
 	Expect(fenceOf(ctx)).To(HavePrefix("clone-"))
 	Expect(cluster.CreatePod(ctx, thick, thick.Name)).To(Succeed())
-	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).Should(
 		ContainSubstring("a clone of it, and can be used when that is complete: to use it now, delete the clone's claim"))
 	removed(ctx, v)
 	Expect(cluster.WaitRunning(ctx, namespace, thick.Name)).To(Succeed())
@@ -156,7 +155,7 @@ func opensWhenTheCloneEnds(ctx SpecContext) {
 	opensThick(ctx)
 	Eventually(func() string {
 		return strings.TrimSpace(cluster.OnNode(ctx, "node2", "lvs", "--noheadings", "-o", "lv_name", "thick"))
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(BeEmpty())
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(BeEmpty())
 	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
 }
@@ -186,10 +185,9 @@ func opensWhenTheNodeOfTheCloneIsLost(ctx SpecContext) {
 	By("cutting the power of " + there.Name())
 	Expect(there.PowerCut(ctx)).To(Succeed())
 	Expect(cluster.CreatePod(ctx, thick, thick.Name)).To(Succeed())
-	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(
+	Eventually(events(ctx, thick, "Pod")).WithContext(ctx).Should(
 		ContainSubstring("a clone of it, and can be used when that is complete"))
-	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).WithPolling(
-		time.Second).Should(BeEmpty())
+	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).Should(BeEmpty())
 	Expect(cluster.WaitRunning(ctx, namespace, thick.Name)).To(Succeed())
 	sameData(ctx, thick, thickSum)
 	progress(ctx, v, "node "+there.Name()+" is not ready, so the copy of volume .* of claim default/thick there is discarded")
@@ -211,7 +209,7 @@ func opensWhenTheNodeOfTheCloneIsLost(ctx SpecContext) {
 func awaitAgents(ctx SpecContext) {
 	GinkgoHelper()
 	cluster.Run(ctx, "wait", "--for=condition=Ready", "pods", "-l", "app.kubernetes.io/name=vg-manager", "-n",
-		story.OperatorNamespace, "--timeout=5m")
+		story.OperatorNamespace, story.Timeout)
 }
 
 // continues kills the agents of the target and of the source while they copy a volume, deletes the VolumeSnapshot, and
@@ -230,7 +228,7 @@ func continues(ctx SpecContext) {
 	By("showing the progress")
 	Expect(volumes(ctx)).To(MatchRegexp(`killed.*Copying.*copied from node node1: [0-9]+ of [0-9]+ MiB`))
 	for _, kind := range []string{"PersistentVolumeClaim", "Pod"} {
-		Eventually(events(ctx, v, kind)).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(
+		Eventually(events(ctx, v, kind)).WithContext(ctx).Should(
 			MatchRegexp(`copied from node node1: [0-9]+ of [0-9]+ MiB \([0-9]+ %\)`), kind)
 	}
 
@@ -246,7 +244,7 @@ func continues(ctx SpecContext) {
 	sameData(ctx, v, sum)
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "volumesnapshot", "-n", namespace, "-o", "name")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).ShouldNot(ContainSubstring("/snap"))
+	}).WithContext(ctx).ShouldNot(ContainSubstring("/snap"))
 	removed(ctx, v)
 }
 
@@ -269,9 +267,9 @@ func forgets(ctx SpecContext) {
 	removed(ctx, v)
 	Eventually(func() string {
 		return strings.TrimSpace(cluster.OnNode(ctx, "node2", "lvs", "--noheadings", "-o", "lv_name", "thick"))
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(BeEmpty())
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(BeEmpty())
 	Eventually(func() string { return cluster.Run(ctx, "get", "logicalvolumes", "-o", "name") }).WithContext(ctx).
-		WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).ShouldNot(ContainSubstring("copy-pvc"))
+		WithPolling(2 * time.Second).ShouldNot(ContainSubstring("copy-pvc"))
 	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 }
 

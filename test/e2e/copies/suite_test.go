@@ -48,21 +48,22 @@ var _ = Describe("Copies", Ordered, func() {
 	}, NodeTimeout(20*time.Minute))
 
 	It("restores a snapshot on another node, and in another device class", restores, NodeTimeout(20*time.Minute))
-	It("restores each byte of a block volume", restoresBlocks, NodeTimeout(15*time.Minute))
-	It("clones a volume that is in use on another node", clones, NodeTimeout(15*time.Minute))
+	It("restores each byte of a block volume", restoresBlocks, NodeTimeout(30*time.Minute))
+	It("clones a volume that is in use on another node", clones, NodeTimeout(30*time.Minute))
 	It("clones a thick volume while no Pod uses it", clonesThick, NodeTimeout(20*time.Minute))
-	It("opens a thick volume when its clone is deleted", opensWhenTheCloneEnds, NodeTimeout(15*time.Minute))
+	It("opens a thick volume when its clone is deleted", opensWhenTheCloneEnds, NodeTimeout(30*time.Minute))
 	It("opens a thick volume when the node of its clone is lost and a Pod waits", opensWhenTheNodeOfTheCloneIsLost,
 		NodeTimeout(40*time.Minute))
-	It("continues a copy when the agents are killed and its snapshot is deleted", continues, NodeTimeout(20*time.Minute))
-	It("removes a copy that is deleted before it is complete", forgets, NodeTimeout(10*time.Minute))
+	It("continues a copy when the agents are killed and its snapshot is deleted", continues, NodeTimeout(
+		20*time.Minute))
+	It("removes a copy that is deleted before it is complete", forgets, NodeTimeout(20*time.Minute))
 	It("continues a copy when the node of the source is back", survivesItsSource, NodeTimeout(25*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get logicalvolumes -o yaml", "get events -A --sort-by=.lastTimestamp",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --tail=80 --prefix")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // source is a volume on node1 with data, and sum the checksum of its data in the snapshot. The first spec creates them.
 var (
@@ -125,7 +126,7 @@ func progress(ctx SpecContext, v story.Volume, pattern string) {
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "logicalvolume", "--ignore-not-found", objectOf(ctx, v), "-o",
 			"jsonpath={.status.message}")
-	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(200 * time.Millisecond).Should(MatchRegexp(pattern))
+	}).WithContext(ctx).WithPolling(200 * time.Millisecond).Should(MatchRegexp(pattern))
 }
 
 // events returns the messages of the events of a claim, or of the Pod with its name.

@@ -3,8 +3,6 @@
 package encryption
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -34,9 +32,9 @@ func startLater(ctx SpecContext, v story.Volume, pod string) {
 func needsItsKey(ctx SpecContext) {
 	Expect(cluster.Claim(ctx, data)).To(Succeed())
 	startLater(ctx, data, "app")
-	Eventually(failedMounts(ctx, "app")).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("lvms-key"))
+	Eventually(failedMounts(ctx, "app")).WithContext(ctx).Should(ContainSubstring("lvms-key"))
 	keys(ctx, "other="+firstKey)
-	Eventually(failedMounts(ctx, "app")).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(failedMounts(ctx, "app")).WithContext(ctx).Should(
 		ContainSubstring("has no key"))
 	Expect(cluster.OnNode1(ctx, "blkid --probe "+device(ctx)+" || true")).To(BeEmpty(), "nothing is formatted")
 	keys(ctx, "key="+firstKey)
@@ -83,11 +81,11 @@ func expandsAndCopies(ctx SpecContext) {
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "events", "-n", namespace, "--field-selector",
 			"reason=ProvisioningFailed,involvedObject.name=plain", "-o", "jsonpath={.items[*].message}")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("is encrypted, but the StorageClass is not"))
+	}).WithContext(ctx).Should(ContainSubstring("is encrypted, but the StorageClass is not"))
 	Expect(cluster.Unclaim(ctx, plain)).To(Succeed())
 	Expect(mapped(ctx)).To(HaveLen(2))
 	Expect(cluster.StopPod(ctx, namespace, "restored")).To(Succeed())
-	Eventually(func() []string { return mapped(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(HaveLen(1))
+	Eventually(func() []string { return mapped(ctx) }).WithContext(ctx).Should(HaveLen(1))
 }
 
 func survivesAPowerCut(ctx SpecContext) {
@@ -95,16 +93,15 @@ func survivesAPowerCut(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(node.PowerCut(ctx)).To(Succeed())
 	Expect(node.Start(ctx)).To(Succeed())
-	Eventually(func() (string, error) { return cluster.Checksum(ctx, data, "app") }).WithContext(ctx).
-		WithTimeout(5 * time.Minute).WithPolling(time.Second).Should(Equal(sum))
+	Eventually(func() (string, error) { return cluster.Checksum(ctx, data, "app") }).WithContext(ctx).Should(Equal(sum))
 }
 
 func replacesTheKey(ctx SpecContext) {
 	Expect(cluster.StopPod(ctx, namespace, "app")).To(Succeed())
-	Eventually(func() []string { return mapped(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	Eventually(func() []string { return mapped(ctx) }).WithContext(ctx).Should(BeEmpty())
 	keys(ctx, "key="+secondKey)
 	startLater(ctx, data, "again")
-	Eventually(failedMounts(ctx, "again")).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+	Eventually(failedMounts(ctx, "again")).WithContext(ctx).Should(
 		And(ContainSubstring("its key is not key"), ContainSubstring("nothing is formatted")))
 	keys(ctx, "key="+secondKey, "previousKey="+firstKey)
 	Expect(cluster.WaitRunning(ctx, namespace, "again")).To(Succeed())

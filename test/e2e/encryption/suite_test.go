@@ -69,18 +69,19 @@ var _ = Describe("Encrypted volumes", Ordered, func() {
 		cluster.Run(ctx, "create", "namespace", "volume-keys")
 	}, NodeTimeout(20*time.Minute))
 
-	It("formats nothing without a key, and starts the Pod when the key is there", needsItsKey, NodeTimeout(10*time.Minute))
-	It("keeps the data of Pods off the disk", keepsDataOffTheDisk, NodeTimeout(6*time.Minute))
-	It("expands, and copies snapshots with the same key only", expandsAndCopies, NodeTimeout(12*time.Minute))
-	It("survives a power cut", survivesAPowerCut, NodeTimeout(8*time.Minute))
-	It("refuses a wrong key and replaces a key without copying data", replacesTheKey, NodeTimeout(12*time.Minute))
-	It("serves block volumes of thick device classes", servesBlockVolumes, NodeTimeout(8*time.Minute))
+	It("formats nothing without a key, and starts the Pod when the key is there", needsItsKey, NodeTimeout(
+		20*time.Minute))
+	It("keeps the data of Pods off the disk", keepsDataOffTheDisk, NodeTimeout(30*time.Minute))
+	It("expands, and copies snapshots with the same key only", expandsAndCopies, NodeTimeout(24*time.Minute))
+	It("survives a power cut", survivesAPowerCut, NodeTimeout(30*time.Minute))
+	It("refuses a wrong key and replaces a key without copying data", replacesTheKey, NodeTimeout(24*time.Minute))
+	It("serves block volumes of thick device classes", servesBlockVolumes, NodeTimeout(30*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get events -A --sort-by=.lastTimestamp",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --tail=60 --prefix")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // keys writes the Secret with the keys of the volumes.
 func keys(ctx SpecContext, literals ...string) {

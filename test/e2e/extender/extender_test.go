@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,8 +22,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-const soon = 3 * time.Minute
-
 func runsTheExtender(ctx context.Context, certificate pki.Pair) {
 	GinkgoHelper()
 	cluster.Run(ctx, "label", "node", "node1", "node-role.kubernetes.io/control-plane=")
@@ -33,7 +30,7 @@ func runsTheExtender(ctx context.Context, certificate pki.Pair) {
 		Data: map[string][]byte{corev1.TLSCertKey: certificate.Certificate, corev1.TLSPrivateKeyKey: certificate.Key},
 	})).To(Succeed())
 	Expect(cluster.InstallFrom(ctx, "config/scheduler-https", image)).To(Succeed())
-	cluster.Run(ctx, "-n", namespace, "rollout", "status", "daemonset/lvms-scheduler", "--timeout=4m")
+	cluster.Run(ctx, "-n", namespace, "rollout", "status", "daemonset/lvms-scheduler", story.Timeout)
 	Expect(cluster.Run(ctx, "-n", namespace, "get", "pods", "-l", "app.kubernetes.io/name=lvms-scheduler", "-o",
 		"jsonpath={.items[*].spec.nodeName}")).To(Equal("node1"))
 }
@@ -42,10 +39,10 @@ func registersTheWebhook(ctx context.Context) {
 	GinkgoHelper()
 	Expect(cluster.InstallFrom(ctx, "config/pod-webhook", image)).To(Succeed())
 	cluster.Run(ctx, "-n", namespace, "set", "env", "deployment/lvms-operator", "POD_WEBHOOK=true")
-	cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", "--timeout=4m")
+	cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", story.Timeout)
 	Eventually(func() error {
 		return cluster.Get(ctx, client.ObjectKey{Name: "lvms-pod-webhook"}, &admissionv1.MutatingWebhookConfiguration{})
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 }
 
@@ -93,8 +90,7 @@ func placesTwoClaims(ctx context.Context) {
 	startPod(ctx, "first", "first")
 	Expect(cluster.WaitRunning(ctx, "default", "first")).To(Succeed())
 	used := nodeOf(ctx, "first")
-	Eventually(func() int64 { return capacityOf(ctx, used) }).WithContext(ctx).WithTimeout(soon).
-		WithPolling(time.Second).Should(BeNumerically("<=", 3*lab.GiB))
+	Eventually(func() int64 { return capacityOf(ctx, used) }).WithContext(ctx).Should(BeNumerically("<=", 3*lab.GiB))
 
 	claim(ctx, "a", "1900Mi")
 	claim(ctx, "b", "1900Mi")
@@ -117,7 +113,7 @@ func saysWhy(ctx context.Context) {
 		return cluster.Run(ctx, "get", "events", "--field-selector",
 			"involvedObject.name=neither,reason=FailedScheduling",
 			"-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(ContainSubstring("out of VG free space"))
+	}).WithContext(ctx).Should(ContainSubstring("out of VG free space"))
 	Expect(cluster.Run(ctx, "get", "pod", "neither", "-o", "jsonpath={.status.phase}")).To(Equal("Pending"))
 	Expect(strings.Fields(cluster.Run(ctx, "get", "pvc", "c", "d", "-o", "jsonpath={.items[*].status.phase}"))).To(
 		HaveEach("Pending"))
@@ -134,9 +130,9 @@ func isTurnedOff(ctx context.Context) {
 	Eventually(func() bool {
 		return apierrors.IsNotFound(cluster.Get(ctx, client.ObjectKey{Name: "lvms-pod-webhook"},
 			&admissionv1.MutatingWebhookConfiguration{}))
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeTrue())
+	}).WithContext(ctx).Should(BeTrue())
 	cluster.Run(ctx, "-n", namespace, "set", "env", "deployment/lvms-operator", "POD_WEBHOOK-")
-	cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", "--timeout=4m")
+	cluster.Run(ctx, "-n", namespace, "rollout", "status", "deployment/lvms-operator", story.Timeout)
 	claim(ctx, "e", "100Mi")
 	startPod(ctx, "unmarked", "e")
 	Expect(cluster.Run(ctx, "get", "pod", "unmarked", "-o", "jsonpath={.metadata.annotations}")).To(BeEmpty())

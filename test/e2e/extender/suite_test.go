@@ -71,26 +71,26 @@ var _ = Describe("LVM Storage with a scheduler extender", Ordered, func() {
 
 	It("runs the scheduler extender on a node of the control plane", func(ctx SpecContext) {
 		runsTheExtender(ctx, certificate)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("registers the Pod webhook", func(ctx SpecContext) {
 		registersTheWebhook(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("places a Pod with two claims on the node that has capacity for both", func(ctx SpecContext) {
 		placesTwoClaims(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("says why a Pod fits on no node", func(ctx SpecContext) {
 		saysWhy(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("is turned off, and Pods are created without marks", func(ctx SpecContext) {
 		isTurnedOff(ctx)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get mutatingwebhookconfigurations -o yaml",
 		"logs -n "+namespace+" -l app.kubernetes.io/name=lvms-scheduler --tail=40 --prefix", "get nodes -o yaml")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))

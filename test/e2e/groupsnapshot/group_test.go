@@ -113,8 +113,7 @@ func startOnOneNode(ctx SpecContext, first, second string) {
 func takeGroup(ctx SpecContext, name, label string) {
 	GinkgoHelper()
 	createGroup(ctx, name, label)
-	Eventually(func() string { return ready(ctx, name) }).WithContext(ctx).WithTimeout(3 * time.Minute).
-		WithPolling(time.Second).Should(Equal("true"))
+	Eventually(func() string { return ready(ctx, name) }).WithContext(ctx).Should(Equal("true"))
 }
 
 func createGroup(ctx SpecContext, name, label string) {
@@ -233,7 +232,7 @@ func takesGroupOfTwoNodes(ctx SpecContext) {
 	address := cluster.Run(ctx, "get", "pod", "second", "-o", "jsonpath={.status.podIP}")
 	start(ctx, first, "first", address)
 	Eventually(func() (string, error) { return cluster.Shell(ctx, namespace, "second", "cat /d/number") }).
-		WithContext(ctx).WithTimeout(2 * time.Minute).Should(MatchRegexp(`0*[1-9]`))
+		WithContext(ctx).Should(MatchRegexp(`0*[1-9]`))
 	controls(ctx, "c", "d")
 	for i := range rounds {
 		By(fmt.Sprint("taking group ", i))
@@ -248,8 +247,7 @@ func survivesDeadAgent(ctx SpecContext) {
 		createGroup(ctx, group, "two")
 		time.Sleep(delay)
 		cluster.OnNode(ctx, "node2", "/bin/sh", "-c", "pkill -KILL -f '[l]vms vgmanager'")
-		Eventually(func() string { return ready(ctx, group) }).WithContext(ctx).WithTimeout(5 * time.Minute).
-			WithPolling(time.Second).Should(Equal("true"))
+		Eventually(func() string { return ready(ctx, group) }).WithContext(ctx).Should(Equal("true"))
 		nothingIsSuspended(ctx)
 		Expect(skew(ctx, snapshotsOf(ctx, group), "c", "d")).To(BeElementOf(0, 1), "the group is torn")
 	}
@@ -274,9 +272,8 @@ func survivesDeadOperator(ctx SpecContext) {
 				"app.kubernetes.io/name=lvms-operator", "--grace-period=0", "--force")
 		}
 		AddReportEntry(group+" when the operator was killed", killed)
-		Eventually(suspended).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
-		Eventually(func() string { return ready(ctx, group) }).WithContext(ctx).WithTimeout(5 * time.Minute).
-			WithPolling(time.Second).Should(Equal("true"))
+		Eventually(suspended).WithContext(ctx).Should(BeEmpty())
+		Eventually(func() string { return ready(ctx, group) }).WithContext(ctx).Should(Equal("true"))
 		nothingIsSuspended(ctx)
 		Expect(skew(ctx, snapshotsOf(ctx, group), "c", "d")).To(BeElementOf(0, 1), "the group is torn")
 	}
@@ -303,9 +300,9 @@ func refusesThickVolumes(ctx SpecContext) {
 	createGroup(ctx, "mixed", "mixed")
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "volumegroupsnapshotcontents", "-o", "jsonpath={.items[*].status.error.message}")
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring(
+	}).WithContext(ctx).Should(ContainSubstring(
 		"a group snapshot can only have thin volumes"))
-	cluster.Run(ctx, "delete", "volumegroupsnapshot", "mixed", "--timeout=2m")
+	cluster.Run(ctx, "delete", "volumegroupsnapshot", "mixed", story.Timeout)
 	Expect(cluster.StopPod(ctx, namespace, "thick")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 }
@@ -389,7 +386,7 @@ func groupMembers(ctx SpecContext) []string {
 func deleteGroups(ctx SpecContext) {
 	GinkgoHelper()
 	members := groupMembers(ctx)
-	cluster.Run(ctx, "delete", "volumegroupsnapshots", "--all", "--timeout=5m")
+	cluster.Run(ctx, "delete", "volumegroupsnapshots", "--all", story.Timeout)
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "logicalvolumes.topolvm.io", "-l", "lvm.topolvm.io/group-snapshot", "-o",
 			"name") +
@@ -409,21 +406,21 @@ func deleteGroups(ctx SpecContext) {
 // keepsTheClusterOfAGroup deletes the claims and the LVMCluster: this one stays until the group is deleted.
 func keepsTheClusterOfAGroup(ctx SpecContext) {
 	takeGroup(ctx, "last", "two")
-	cluster.Run(ctx, "delete", "pods,pvc", "--all", "--timeout=4m")
+	cluster.Run(ctx, "delete", "pods,pvc", "--all", story.Timeout)
 	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", story.OperatorNamespace, "--wait=false")
 	message := func() string {
 		return cluster.Run(ctx, "get", "lvmcluster", "my-lvmcluster", "-n", story.OperatorNamespace, "-o",
 			`jsonpath={.status.conditions[?(@.type=="ResourcesAvailable")].message}`)
 	}
-	Eventually(message).WithContext(ctx).WithTimeout(4 * time.Minute).Should(MatchRegexp(
+	Eventually(message).WithContext(ctx).Should(MatchRegexp(
 		`the storage is still in use by 2 LogicalVolumes: snapshot-.* on node node[12]`))
 	Expect(message()).NotTo(ContainSubstring("must be deleted manually"))
 	Expect(ready(ctx, "last")).To(Equal("true"))
 	Expect(groupMembers(ctx)).To(HaveLen(2))
-	cluster.Run(ctx, "delete", "volumegroupsnapshot", "last", "--timeout=3m")
+	cluster.Run(ctx, "delete", "volumegroupsnapshot", "last", story.Timeout)
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "lvmclusters", "-A", "-o", "name")
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeEmpty())
+	}).WithContext(ctx).Should(BeEmpty())
 	for _, node := range []string{"node1", "node2"} {
 		Expect(cluster.OnNode(ctx, node, "/bin/sh", "-c", "vgs --noheadings -o vg_name")).To(BeEmpty(), node)
 	}

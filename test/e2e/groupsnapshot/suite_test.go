@@ -73,16 +73,16 @@ var _ = Describe("Group snapshots", Ordered, func() {
 		cluster.Configure(ctx, classes)
 	}, NodeTimeout(20*time.Minute))
 
-	It("is of one moment for two volumes of a node", takesGroupOfOneNode, NodeTimeout(15*time.Minute))
+	It("is of one moment for two volumes of a node", takesGroupOfOneNode, NodeTimeout(30*time.Minute))
 	It("is of one moment for two volumes of two nodes", takesGroupOfTwoNodes, NodeTimeout(20*time.Minute))
-	It("survives the death of a node agent", survivesDeadAgent, NodeTimeout(15*time.Minute))
+	It("survives the death of a node agent", survivesDeadAgent, NodeTimeout(30*time.Minute))
 	It("survives the death of the operator", survivesDeadOperator, NodeTimeout(20*time.Minute))
-	It("is of one moment for an encrypted and a plain volume", takesEncryptedVolumes, NodeTimeout(15*time.Minute))
-	It("refuses thick volumes", refusesThickVolumes, NodeTimeout(10*time.Minute))
+	It("is of one moment for an encrypted and a plain volume", takesEncryptedVolumes, NodeTimeout(30*time.Minute))
+	It("refuses thick volumes", refusesThickVolumes, NodeTimeout(20*time.Minute))
 	It("suspends ten volumes of two nodes for a part of the time of the group", suspendsBriefly,
 		NodeTimeout(20*time.Minute))
 	It("is removed with its VolumeGroupSnapshot", removesGroups, NodeTimeout(20*time.Minute))
-	It("keeps an LVMCluster from being removed", keepsTheClusterOfAGroup, NodeTimeout(12*time.Minute))
+	It("keeps an LVMCluster from being removed", keepsTheClusterOfAGroup, NodeTimeout(24*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
@@ -90,4 +90,4 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 		"get volumegroupsnapshots,volumegroupsnapshotcontents,volumesnapshots,logicalvolumes.topolvm.io -A -o yaml",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=lvms-operator --tail=60 --prefix",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --tail=60 --prefix")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))

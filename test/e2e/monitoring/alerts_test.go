@@ -113,7 +113,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.Must(w.Install(ctx, w.Environment("LVMS_IMAGE")))
 	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m")
 	w.MustKubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
-		"--timeout=3m")
+		story.Timeout)
 	// The API server accepts the unmodified ServiceMonitor, and the rules that the operator then creates.
 	w.MustKubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests"))
 	w.storage(ctx)

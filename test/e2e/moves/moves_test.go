@@ -24,7 +24,7 @@ func patch(ctx SpecContext, claim, spec string) {
 // remove deletes the move of a claim, and waits until it is gone.
 func remove(ctx SpecContext, claim string) {
 	GinkgoHelper()
-	cluster.Run(ctx, "delete", "volumemove", "-n", story.OperatorNamespace, moveOf(ctx, claim).Name, "--timeout=5m")
+	cluster.Run(ctx, "delete", "volumemove", "-n", story.OperatorNamespace, moveOf(ctx, claim).Name, story.Timeout)
 }
 
 // writeLines appends numbered lines to a file of a volume, one fsync for each, until the Pod ends. The last one is the
@@ -58,7 +58,7 @@ func moves(ctx SpecContext) {
 	Eventually(func() bool {
 		move = moveOf(ctx, v.Name)
 		return move.Status.SourceRemovalTime != nil
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeTrue())
+	}).WithContext(ctx).Should(BeTrue())
 	Expect(move.Status.SourceRemovalTime.Time).To(BeTemporally("~", move.Status.SwitchTime.Add(24*time.Hour), time.Minute))
 	v.Node = "node2"
 	startsOn(ctx, v, sum)
@@ -125,7 +125,7 @@ func isKilled(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
 		if i == 0 {
 			Eventually(func() v1alpha1.VolumeMovePhase { return moveOf(ctx, v.Name).Status.Phase }).WithContext(ctx).
-				WithTimeout(5 * time.Minute).WithPolling(100 * time.Millisecond).
+				WithPolling(100 * time.Millisecond).
 				ShouldNot(Equal(v1alpha1.MoveWaitingForPods))
 		}
 		kill(ctx)
@@ -168,7 +168,7 @@ func evacuates(ctx SpecContext) {
 	image := cluster.Run(ctx, "get", "pod", "-n", namespace, v.Name, "-o", "jsonpath={.spec.containers[0].image}")
 	Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
 	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(workload, "IMAGE", image))).To(Succeed())
-	cluster.Run(ctx, "rollout", "status", "-n", namespace, "deployment/evacuated", "--timeout=5m")
+	cluster.Run(ctx, "rollout", "status", "-n", namespace, "deployment/evacuated", story.Timeout)
 
 	Expect(lvms(ctx, "evacuate", "node1", "--dry-run")).To(ContainSubstring(namespace + "/evacuated"))
 	Expect(moveOf(ctx, v.Name)).To(BeNil())
@@ -192,6 +192,6 @@ func evacuates(ctx SpecContext) {
 	remove(ctx, v.Name)
 	onlyVolumes(ctx, "node1", 0)
 	onlyClaims(ctx)
-	cluster.Run(ctx, "delete", "deployment", "-n", namespace, "evacuated", "--timeout=5m")
+	cluster.Run(ctx, "delete", "deployment", "-n", namespace, "evacuated", story.Timeout)
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 }

@@ -57,7 +57,7 @@ var _ = Describe("Moves", Ordered, func() {
 	}, NodeTimeout(20*time.Minute))
 
 	It("moves a volume while a Pod writes, and keeps the old one for a time", moves, NodeTimeout(20*time.Minute))
-	It("leaves the volume on its node if the move is deleted", undoes, NodeTimeout(15*time.Minute))
+	It("leaves the volume on its node if the move is deleted", undoes, NodeTimeout(30*time.Minute))
 	It("ends on one node when agents and operator are killed", isKilled, NodeTimeout(30*time.Minute))
 	It("empties a node for kubectl drain", evacuates, NodeTimeout(20*time.Minute))
 	It("moves a thick volume while no Pod uses it", movesThick, NodeTimeout(30*time.Minute))
@@ -68,7 +68,7 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 		"get events -A --sort-by=.lastTimestamp",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --tail=80 --prefix",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=lvms-operator --tail=120 --prefix")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // data is a claim whose Pod is on a node.
 func data(name, node string) story.Volume {
@@ -172,7 +172,7 @@ func volumesOn(ctx SpecContext, node string) []string {
 // onlyVolumes waits until a node has a number of logical volumes.
 func onlyVolumes(ctx SpecContext, node string, count int) {
 	GinkgoHelper()
-	Eventually(func() []string { return volumesOn(ctx, node) }).WithContext(ctx).WithTimeout(5 * time.Minute).
+	Eventually(func() []string { return volumesOn(ctx, node) }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(HaveLen(count))
 }
 
@@ -180,7 +180,7 @@ func onlyVolumes(ctx SpecContext, node string, count int) {
 func onlyClaims(ctx SpecContext) {
 	GinkgoHelper()
 	Eventually(func() string { return cluster.Run(ctx, "get", "logicalvolumes", "-o", "name") }).WithContext(ctx).
-		WithTimeout(5 * time.Minute).WithPolling(2 * time.Second).ShouldNot(MatchRegexp("/move"))
+		WithPolling(2 * time.Second).ShouldNot(MatchRegexp("/move"))
 }
 
 func removed(ctx SpecContext, v story.Volume) {

@@ -22,7 +22,7 @@ func thickVolumesOn(ctx SpecContext, node string) []string {
 
 func onlyThickVolumes(ctx SpecContext, node string, count int) {
 	GinkgoHelper()
-	Eventually(func() []string { return thickVolumesOn(ctx, node) }).WithContext(ctx).WithTimeout(5 * time.Minute).
+	Eventually(func() []string { return thickVolumesOn(ctx, node) }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(HaveLen(count))
 }
 
@@ -45,7 +45,7 @@ func isCopying(ctx SpecContext, claim string) {
 		Expect(move.Status.Phase).To(BeElementOf(v1alpha1.MoveWaitingForPods, v1alpha1.MoveCopying),
 			move.Status.Message)
 		return move.Status.CopiedBytes
-	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(500 * time.Millisecond).Should(BeNumerically(">", 0))
+	}).WithContext(ctx).WithPolling(500 * time.Millisecond).Should(BeNumerically(">", 0))
 }
 
 // movesThick moves a thick volume to a disk with random data. The first move is undone while it copies, and everything
@@ -83,7 +83,7 @@ func movesThick(ctx SpecContext) {
 	isCopying(ctx, v.Name)
 	kill(ctx)
 	cluster.Run(suite.Limited(ctx, 6*time.Minute), "rollout", "status", "-n", story.OperatorNamespace,
-		"deployment/lvms-operator", "--timeout=5m")
+		"deployment/lvms-operator", story.Timeout)
 	Expect(cluster.LimitCopies(suite.Limited(ctx, 3*time.Minute), "")).To(Succeed())
 	reach(ctx, v.Name, v1alpha1.MoveKeepingSource)
 	onlyThickVolumes(ctx, "node1", 1)

@@ -37,12 +37,12 @@ func livesWithHelm(ctx SpecContext) {
 	By("installing the chart")
 	cluster.Run(ctx, "create", "namespace", namespace)
 	cluster.Run(ctx, "label", "namespace", namespace, "pod-security.kubernetes.io/enforce=privileged")
-	helm(ctx, append([]string{"install", release, chartFolder(), "--wait", "--timeout=5m"}, first.flags()...)...)
+	helm(ctx, append([]string{"install", release, chartFolder(), "--wait", story.Timeout}, first.flags()...)...)
 	cluster.Configure(ctx, strings.ReplaceAll(manifest, "NAMESPACE", namespace))
 	sum := startUsing(ctx)
 
 	By("upgrading the release while a Pod writes")
-	helm(ctx, append([]string{"upgrade", release, chartFolder(), "--reset-then-reuse-values", "--wait", "--timeout=5m"},
+	helm(ctx, append([]string{"upgrade", release, chartFolder(), "--reset-then-reuse-values", "--wait", story.Timeout},
 		next.flags()...)...)
 	agentsHave(ctx, next.name())
 	stillUsing(ctx, sum)
@@ -51,26 +51,26 @@ func livesWithHelm(ctx SpecContext) {
 	out, err := tryHelm(ctx, "uninstall", release)
 	Expect(err).To(HaveOccurred())
 	Expect(out).To(ContainSubstring("LVMCluster my-lvmcluster exists"))
-	helm(ctx, "rollback", release, "2", "--wait", "--timeout=5m")
+	helm(ctx, "rollback", release, "2", "--wait", story.Timeout)
 	Expect(helm(ctx, "status", release)).To(ContainSubstring("STATUS: deployed"))
 	stillUsing(ctx, sum)
 
 	By("uninstalling the release without its check, which keeps the volumes")
-	helm(ctx, "uninstall", release, "--no-hooks", "--wait", "--timeout=5m")
+	helm(ctx, "uninstall", release, "--no-hooks", "--wait", story.Timeout)
 	cluster.StillWrites(ctx)
-	helm(ctx, append([]string{"install", release, chartFolder(), "--wait", "--timeout=5m"}, next.flags()...)...)
+	helm(ctx, append([]string{"install", release, chartFolder(), "--wait", story.Timeout}, next.flags()...)...)
 	agentsHave(ctx, next.name())
 	stillUsing(ctx, sum)
 
 	By("removing everything")
 	stopUsing(ctx)
-	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", namespace, "--timeout=3m")
-	helm(ctx, "uninstall", release, "--wait", "--timeout=5m")
+	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", namespace, story.Timeout)
+	helm(ctx, "uninstall", release, "--wait", story.Timeout)
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pods", "-n", namespace, "-o", "name").
-		WithTimeout(2 * time.Minute).Should(BeEmpty())
+		Should(BeEmpty())
 	kinds := strings.Fields(cluster.Run(ctx, "get", "crd", "-o", "name"))
 	Expect(kinds).To(ContainElement(HaveSuffix("/logicalvolumes.topolvm.io")), "Helm does not delete CRDs")
-	cluster.Run(ctx, append([]string{"delete", "--timeout=1m"}, ours(kinds)...)...)
+	cluster.Run(ctx, append([]string{"delete", story.Timeout}, ours(kinds)...)...)
 	Expect(cluster.ContentOfDisks(ctx)).To(Equal(disks))
 }
 
@@ -123,9 +123,9 @@ func stopUsing(ctx context.Context) {
 // agentsHave waits until the node agents run an image and the LVMCluster is ready.
 func agentsHave(ctx context.Context, image string) {
 	GinkgoHelper()
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(3*time.Minute).WithArguments("get", "daemonset", "vg-manager",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "daemonset", "vg-manager",
 		"-n", namespace, "-o", "jsonpath={.spec.template.spec.containers[0].image}").Should(Equal(image))
-	cluster.Run(ctx, "rollout", "status", "daemonset/vg-manager", "-n", namespace, "--timeout=3m")
+	cluster.Run(ctx, "rollout", "status", "daemonset/vg-manager", "-n", namespace, story.Timeout)
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 }
 

@@ -5,7 +5,6 @@ package namespace
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -56,12 +55,12 @@ func servesBesideAnother(ctx SpecContext) {
 	Expect(cluster.RemoveSnapshot(ctx, "shop", "snap")).To(Succeed())
 	Expect(cluster.StopPod(ctx, "shop", "pod")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", namespace, "--timeout=3m")
+	cluster.Run(ctx, "delete", "lvmcluster", "my-lvmcluster", "-n", namespace, story.Timeout)
 	_, err = cluster.Undeploy(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.Run(ctx, "get", "crd", "-o", "name")).NotTo(ContainSubstring("topolvm.io"))
 	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pods", "-n", namespace, "-o", "name").
-		WithTimeout(2 * time.Minute).Should(Equal("pod/neighbor"))
+		Should(Equal("pod/neighbor"))
 	Expect(neighborsNow(ctx)).To(Equal(before), "the other operator's objects are the same, and its Pod never stopped")
 }
 

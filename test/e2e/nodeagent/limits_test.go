@@ -3,8 +3,6 @@
 package nodeagent
 
 import (
-	"time"
-
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
@@ -36,7 +34,7 @@ func reportsLimits(ctx SpecContext) {
 		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
 	}
 	served := func() string { return metrics(ctx) }
-	Eventually(served).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+	Eventually(served).WithContext(ctx).Should(And(
 		MatchRegexp(ofClaim("lvms_volume_io_limit_bytes_per_second", "limited", `direction="write",`,
 			`8\.388608e\+06`)),
 		MatchRegexp(ofClaim("lvms_volume_io_limit_operations_per_second", "limited", `direction="read",`, "500")),
@@ -47,7 +45,7 @@ func reportsLimits(ctx SpecContext) {
 		ContainSubstring("lvms_volume_io_limits_failed{")))
 	cluster.Run(ctx, "patch", "pvc", "-n", namespace, "limited", "-p",
 		`{"spec":{"volumeAttributesClassName":"unlimited"}}`)
-	Eventually(served).WithContext(ctx).WithTimeout(3 * time.Minute).ShouldNot(
+	Eventually(served).WithContext(ctx).ShouldNot(
 		ContainSubstring("lvms_volume_io_limit_"))
 	for _, v := range []story.Volume{limited, plain} {
 		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())

@@ -63,7 +63,7 @@ func placesVolumes(ctx SpecContext) {
 	Eventually(func() string {
 		return cluster.Run(ctx, "get", "events", "-n", namespace, "--field-selector", "involvedObject.name=c", "-o",
 			"jsonpath={.items[*].message}")
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(And(
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(And(
 		ContainSubstring("apart from the devices with other volumes of the spread group default/db"),
 		ContainSubstring("/dev/ubdc"), ContainSubstring("/dev/ubdd")))
 
@@ -102,12 +102,12 @@ func erasesOrphans(ctx SpecContext) {
 	recovery := func(path string) string {
 		return cluster.Run(ctx, "get", "lvmrec", "-n", story.OperatorNamespace, "orphan", "-o", "jsonpath="+path)
 	}
-	Eventually(func() string { return recovery("{.status.plan.id}") }).WithContext(ctx).WithTimeout(4*time.Minute).
+	Eventually(func() string { return recovery("{.status.plan.id}") }).WithContext(ctx).
 		WithPolling(2*time.Second).ShouldNot(BeEmpty(), "no plan")
 	Expect(found()).NotTo(Equal("0"), "before the approval")
 	cluster.Run(ctx, "patch", "lvmrec", "-n", story.OperatorNamespace, "orphan", "--type", "merge", "-p",
 		`{"spec":{"approvedPlan":"`+recovery("{.status.plan.id}")+`"}}`)
-	Eventually(func() string { return recovery("{.status.phase}") }).WithContext(ctx).WithTimeout(5 * time.Minute).
+	Eventually(func() string { return recovery("{.status.phase}") }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(Equal("Succeeded"))
 	Expect(cluster.OnNode1(ctx, "lvs --noheadings --options lv_name "+single)).To(BeEmpty())
 	Expect(found()).To(Equal("0"))

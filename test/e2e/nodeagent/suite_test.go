@@ -75,16 +75,16 @@ var _ = Describe("Node agent", Ordered, func() {
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}}}
 	}, NodeTimeout(20*time.Minute))
 
-	It("trims a volume when the pool is fuller than the threshold", trims, NodeTimeout(15*time.Minute))
-	It("reports the I/O limits that are in force", reportsLimits, NodeTimeout(10*time.Minute))
+	It("trims a volume when the pool is fuller than the threshold", trims, NodeTimeout(30*time.Minute))
+	It("reports the I/O limits that are in force", reportsLimits, NodeTimeout(20*time.Minute))
 	It("places thick volumes on different devices", placesVolumes, NodeTimeout(20*time.Minute))
-	It("erases an orphan before it removes it", erasesOrphans, NodeTimeout(15*time.Minute))
+	It("erases an orphan before it removes it", erasesOrphans, NodeTimeout(30*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get events -A --sort-by=.lastTimestamp",
 		"logs -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --tail=60 --prefix")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // metrics returns what the node agent serves for Prometheus.
 func metrics(ctx context.Context) string {

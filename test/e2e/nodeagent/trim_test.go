@@ -58,7 +58,7 @@ func trims(ctx SpecContext) {
 		  "poolUsageThresholdPercent": `+strconv.Itoa(int(before)+10)+`}}]`)
 	Eventually(func() float64 { return poolUsage(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).
 		WithPolling(5 * time.Second).Should(BeNumerically("<", before+5))
-	Eventually(func() string { return record(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).ShouldNot(BeEmpty())
+	Eventually(func() string { return record(ctx) }).WithContext(ctx).ShouldNot(BeEmpty())
 	last, err := lvmv1alpha1.ParseTrimRecord(record(ctx))
 	Expect(err).NotTo(HaveOccurred())
 	Expect(last.Result).To(Equal(lvmv1alpha1.TrimSucceeded))

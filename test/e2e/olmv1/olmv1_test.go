@@ -55,25 +55,25 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 	It("is not installed without a version or a permission, and OLM v1 reports why", func(ctx SpecContext) {
 		By("requesting a version that the catalog does not have")
 		Expect(cluster.Apply(ctx, olm.Manifest{withVersion(extensionOf(documented), "9.9.9")})).To(Succeed())
-		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(
+		Eventually(cluster.Says).WithContext(ctx).Should(ContainSubstring(
 			`no bundles found for package "lvms-operator" matching version "9.9.9" in channels [stable-0.2]`))
 
 		By("using a ServiceAccount without the ClusterRole")
 		Expect(cluster.Apply(ctx, olm.Manifest{extensionOf(documented)})).To(Succeed())
-		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(And(
+		Eventually(cluster.Says).WithContext(ctx).Should(And(
 			ContainSubstring("Installed=False"), ContainSubstring("is forbidden"),
 			ContainSubstring("system:serviceaccount:"+namespace+":lvms-installer")))
 		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
-		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
-	}, NodeTimeout(8*time.Minute))
+		Expect(cluster.Remove(ctx, extensionOf(documented), story.Soon)).To(Succeed())
+	}, NodeTimeout(30*time.Minute))
 
 	It("is installed with the manifest of the documentation, and serves volumes", func(ctx SpecContext) {
 		Expect(cluster.Apply(ctx, documented)).To(Succeed())
 		Expect(cluster.WaitInstalled(ctx, first)).To(Succeed())
-		base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+		base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, story.Timeout)
 		Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		Eventually(pluginOwner).WithContext(ctx).WithTimeout(soon).Should(HavePrefix(roleOf(first)))
+		Eventually(pluginOwner).WithContext(ctx).Should(HavePrefix(roleOf(first)))
 		installed, err := cluster.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(olm.LeftOver(before, installed)).To(ContainElements(
@@ -90,7 +90,7 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
   metadata: {name: second, namespace: ` + namespace +
 			`}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
 		Expect(cluster.ApplyManifest(ctx, second)).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("is upgraded to the next minor version while a Pod writes", func(ctx SpecContext) {
 		catalog := publish(ctx, next)
@@ -103,7 +103,7 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 		Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
 		agentsFollow(ctx, images[next])
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		Eventually(pluginOwner).WithContext(ctx).WithTimeout(2 * time.Minute).Should(HavePrefix(roleOf(next)))
+		Eventually(pluginOwner).WithContext(ctx).Should(HavePrefix(roleOf(next)))
 		base.StillWrites(ctx)
 		Expect(cluster.Checksum(ctx, data, "writer")).To(Equal(sum), "what was written before the upgrade")
 		during := story.Volume{Namespace: "default", Name: "during", Class: data.Class, Size: "256Mi"}
@@ -124,18 +124,18 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 			current, err := cluster.Extension(ctx)
 			Expect(err).NotTo(HaveOccurred())
 
-			Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
+			Expect(cluster.Remove(ctx, extensionOf(documented), story.Soon)).To(Succeed())
 			Eventually(func() string {
 				return base.Run(ctx, "get", "pods", "-n", namespace, "-l",
 					"app.kubernetes.io/name=lvms-operator", "-o", "name")
-			}).WithContext(ctx).WithTimeout(soon).Should(BeEmpty(), "the operator is removed")
+			}).WithContext(ctx).Should(BeEmpty(), "the operator is removed")
 			Expect(deletions(ctx)).To(BeEmpty(), "nothing is left that could delete them")
 			base.StillWrites(ctx)
 
 			runDocumented(ctx, "docs/how-to/remove.md", "kubectl patch crd ")
 			Expect(cluster.Apply(ctx, olm.Manifest{current})).To(Succeed())
 			Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
-			base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+			base.Run(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, story.Timeout)
 			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 			agentsFollow(ctx, images[next])
 			Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 			base.StillWrites(ctx)
 			Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
 			Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
-		}, NodeTimeout(16*time.Minute))
+		}, NodeTimeout(32*time.Minute))
 
 	It("leaves nothing of the bundle behind when it is removed after its LVMCluster", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
@@ -158,7 +158,7 @@ var _ = Describe("LVM Storage with OLM v1", Ordered, func() {
 		Eventually(func() ([]string, error) {
 			after, err := cluster.Objects(ctx)
 			return olm.LeftOver(before, after), err
-		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
+		}).WithContext(ctx).WithPolling(2*time.Second).Should(BeEmpty(),
 			"what is left in the API")
 		Expect(base.ContentOfDisks(ctx)).To(Equal(disks))
 	}, NodeTimeout(20*time.Minute))
@@ -171,11 +171,11 @@ var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", func() 
 		documented, err := olm.DocumentedV1(publish(ctx, first))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(cluster.Apply(ctx, documented)).To(Succeed())
-		Eventually(cluster.Says).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
+		Eventually(cluster.Says).WithContext(ctx).Should(And(
 			ContainSubstring("Installed=False"),
 			ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
 		Expect(base.Run(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 })
 
 // extensionOf returns a copy of the ClusterExtension.
@@ -225,7 +225,7 @@ func agentsFollow(ctx context.Context, image string) {
 		settled := status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 &&
 			status.NumberReady == 1
 		return settled && slices.ContainsFunc(agents.Spec.Template.Spec.Containers, has)
-	}).WithContext(ctx).WithTimeout(4*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
+	}).WithContext(ctx).Should(BeTrue(), "the agents follow")
 }
 
 // roleOf returns the prefix of the names of a version's ClusterRoles. OLM v1 truncates the names, including the

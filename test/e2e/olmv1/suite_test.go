@@ -24,8 +24,6 @@ const (
 	// first and next are the versions of LVMS_IMAGE and LVMS_NEXT_IMAGE.
 	first = "0.2.0"
 	next  = "0.3.0"
-	// soon is the timeout for changes that a controller makes in a few seconds.
-	soon = 3 * time.Minute
 )
 
 var (
@@ -75,7 +73,7 @@ func publish(ctx context.Context, version string) string {
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, base.Cluster, "get clustercatalog,clusterextension -o yaml",
 		"logs -n olmv1-system deployment/operator-controller-controller-manager --tail=60")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // runDocumented runs a documented command in a shell, like an administrator.
 func runDocumented(ctx context.Context, page, beginning string) {

@@ -61,9 +61,9 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
 		})
 		openshift.PrepareOpenShift(ctx)
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
-	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(4*time.Minute))
+	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift.Cluster) }, NodeTimeout(30*time.Minute))
 
 	DescribeTable("takes over the objects and volumes of upstream while a Pod writes",
 		func(ctx SpecContext, namespace string) {
@@ -83,7 +83,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	It("serves the console plugin before an LVMCluster exists", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
 		servesThePlugin(ctx, openshift)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("creates its SecurityContextConstraints, and serves volumes", func(ctx SpecContext) {
 		Expect(openshift.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
@@ -102,7 +102,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Claim(ctx, v)).To(Succeed())
 		Expect(openshift.StartPod(ctx, v, "data")).To(Succeed())
 		Expect(openshift.Write(ctx, v, "data")).To(HaveLen(64))
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("reports whether it runs in FIPS mode with the certified module", func(ctx SpecContext) {
 		mode := "FIPS mode off"
@@ -113,7 +113,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			Expect(openshift.Run(ctx, "-n", story.OperatorNamespace, "logs", workload)).To(ContainSubstring(mode),
 				workload)
 		}
-	}, NodeTimeout(2*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("replaces the cluster tag of version 0.1", func(ctx SpecContext) {
 		id := openshift.Run(ctx, "get", "clusterversion", "version", "-o", "jsonpath={.spec.clusterID}")
@@ -121,19 +121,19 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		openshift.OnNode1(ctx, "lvm vgchange --deltag lvms.cluster="+id+" --addtag lvms.cluster="+uid+" vg1")
 		openshift.Run(ctx, "-n", story.OperatorNamespace, "delete", "pod", "-l", "app.kubernetes.io/name=vg-manager")
 		Eventually(func() string { return openshift.OnNode1(ctx, "lvm vgs --noheadings --options vg_tags vg1") }).
-			WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(And(
+			WithContext(ctx).Should(And(
 			ContainSubstring("lvms.cluster="+id), Not(ContainSubstring(uid))))
 		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("follows the TLS profile of the cluster without a restart", func(ctx SpecContext) {
 		followsTheProfile(ctx, openshift)
-	}, NodeTimeout(6*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("is upgraded while a Pod writes", func(ctx SpecContext) {
 		upgrades(ctx, openshift)
 		removeCluster(ctx)
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 })
 
 // followsTheProfile changes the TLS profile, and connects to each server with a client that supports only TLS 1.2. The
@@ -177,10 +177,10 @@ func followsTheProfile(ctx SpecContext, c suite.Cluster) {
 		"lvms-console-plugin https": true, "lvms-operator changed-blocks": true}
 	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false,
 		"lvms-console-plugin https": false, "lvms-operator changed-blocks": false}
-	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(all))
+	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).Should(Equal(all))
 	Expect(c.ApplyManifest(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
 		"{tlsSecurityProfile: {type: Modern, modern: {}}}}")).To(Succeed())
-	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal(none))
+	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
 	c.Run(ctx, "delete", "apiserver.config.openshift.io", "cluster")
 	Expect(pods()).To(Equal(before), "nothing was restarted")
@@ -222,7 +222,7 @@ func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	service := &corev1.Service{}
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}
-	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(3 * time.Minute).
+	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).
 		Should(Succeed())
 	ca, err := story.NewServiceCA()
 	Expect(err).NotTo(HaveOccurred())
@@ -231,7 +231,7 @@ func servesThePlugin(ctx SpecContext, openshift suite.Cluster) {
 	Eventually(func(g Gomega) int32 {
 		g.Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
 		return deployment.Status.AvailableReplicas
-	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(Equal(int32(1)),
+	}).WithContext(ctx).Should(Equal(int32(1)),
 		"one Pod on a single node")
 
 	pods := &corev1.PodList{}
@@ -309,6 +309,6 @@ func goneWithTheOperator(ctx SpecContext, openshift suite.Cluster) {
 			list.SetGroupVersionKind(consolev1.GroupVersion.WithKind(kind + "List"))
 			err := openshift.List(ctx, list)
 			return list.Items, err
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+		}).WithContext(ctx).Should(BeEmpty())
 	}
 }

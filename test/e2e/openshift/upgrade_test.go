@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -47,7 +46,7 @@ func upgrades(ctx SpecContext, c suite.Cluster) {
 		return agents.Spec.Template.Spec.Containers[0].Image == next &&
 			status.ObservedGeneration == agents.Generation &&
 			status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
-	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agent follows")
+	}).WithContext(ctx).Should(BeTrue(), "the agent follows")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	c.StillWrites(ctx)
 	Expect(c.OnNode1(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before),
@@ -86,7 +85,7 @@ EOF
 chmod 600 /etc/topolvm/lvmd.yaml`)
 	ns := c.InstallNamespace()
 	Expect(c.ApplyManifest(ctx, upstream.CRDs)).To(Succeed())
-	c.Run(ctx, "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io",
+	c.Run(ctx, "wait", "--for=condition=Established", story.Timeout, "crd/lvmclusters.lvm.topolvm.io",
 		"crd/logicalvolumes.topolvm.io")
 	c.Run(ctx, "create", "namespace", ns)
 	c.Run(ctx, "create", "serviceaccount", "-n", ns, "vg-manager")
@@ -115,7 +114,7 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
 		return node.Spec.Drivers
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(1))
+	}).WithContext(ctx).Should(HaveLen(1))
 }
 
 // volumeOfUpstream creates a volume like upstream's controller and provisioner, bound to a claim.
@@ -132,7 +131,7 @@ func volumeOfUpstream(ctx context.Context, c suite.Cluster, v story.Volume) {
 	Eventually(func() string {
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(lv), lv)).To(Succeed())
 		return lv.Status.VolumeID
-	}).WithContext(ctx).WithTimeout(3*time.Minute).ShouldNot(BeEmpty(), "TopoLVM makes the logical volume")
+	}).WithContext(ctx).ShouldNot(BeEmpty(), "TopoLVM makes the logical volume")
 	mode := corev1.PersistentVolumeFilesystem
 	fsType := "xfs"
 	if v.Block {
@@ -220,14 +219,13 @@ func takesUpstreamOver(ctx SpecContext, c suite.Cluster) {
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
 	Eventually(func() string { return c.OnNode1(ctx, "grep -c topolvm.io /proc/mounts || true") }).
-		WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).Should(Equal("0"), "no mount is left")
+		WithContext(ctx).Should(Equal("0"), "no mount is left")
 
 	By("deleting them")
 	for _, v := range []story.Volume{files, block, written} {
 		Expect(c.Unclaim(ctx, v)).To(Succeed())
 	}
 	Eventually(func() string { return c.OnNode1(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).
-		WithTimeout(3 * time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: c.InstallNamespace(), Name: "node1"}, status)).To(Succeed())

@@ -46,11 +46,11 @@ lvm vgchange --quiet --activate n %[1]s`, moved, node, disk))
 	before := strings.Fields(cluster.OnNode(ctx, node, "cat", "/run/kept.sum"))[0]
 	id := cluster.OnNode(ctx, node, "lvm", "vgs", "--noheadings", "--options", "vg_uuid", moved)
 	addClass(ctx, moved, disk, "")
-	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(And(ContainSubstring("kubectl lvms adopt"), ContainSubstring(id)))
 	succeeds(ctx, "adopt", "--node", node, "--class", moved, "--volume-group", id, "--yes")
 	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(ContainSubstring("kept"))
 
 	succeeds(ctx, "import", "--node", node, "--class", moved, "--volume", "kept="+namespace+"/"+volume.Name, "--yes")

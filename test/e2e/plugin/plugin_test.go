@@ -22,7 +22,7 @@ var sum string
 // createsAClass selects disks in the review and creates a device class from it, in a volume of which a Pod writes.
 func createsAClass(ctx context.Context, disks []string) {
 	GinkgoHelper()
-	Eventually(func() string { return lvms(ctx, "discover").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "discover").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(And(ContainSubstring(disks[0]), ContainSubstring(disks[1])))
 	review := map[string]any{}
 	Expect(yaml.Unmarshal([]byte(lvms(ctx, "discover").out), &review)).To(Succeed())
@@ -59,7 +59,7 @@ func replaces(ctx context.Context, next string) {
 	previous := withData(ctx)
 	args := []string{"replace", "--node", node, "--device", previous, "--with", next, "--yes"}
 	succeeds(ctx, append(args, "--wait=false")...)
-	Eventually(func() string { return lvms(ctx, "approve").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "approve").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(ContainSubstring(next))
 	Expect(devices(ctx)).NotTo(ContainElement(next))
 	succeeds(ctx, "approve", "--node", node, "--device", next, "--yes")
@@ -109,7 +109,7 @@ func deletesAnOrphan(ctx context.Context) {
 	cluster.OnNode(ctx, node, "lvcreate", "--yes", "--name", "left", "--size", "16m", "--addtag", "lvms.pvc=shop/old",
 		class)
 	// The node agent compares volumes and objects once a minute, and reports an orphan when it was one for 30 seconds.
-	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).WithTimeout(2 * soon).
+	Eventually(func() string { return lvms(ctx, "orphans").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(ContainSubstring("left"))
 	approves(ctx, "orphans", "delete", "--node", node, "--class", class, "--volume", "left")
 	Expect(cluster.OnNode(ctx, node, "lvs", "--noheadings", "-o", "lv_name", class)).NotTo(ContainSubstring("left"))
@@ -122,7 +122,7 @@ func restoresLabels(ctx context.Context) {
 	GinkgoHelper()
 	disk := withData(ctx)
 	cluster.OnNode(ctx, node, "wipefs", "--all", "--force", disk)
-	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(And(ContainSubstring(disk), ContainSubstring("kubectl lvms restore-labels"),
 		Not(ContainSubstring("kubectl lvms forget"))))
 	succeeds(ctx, "restore-labels", "--node", node, "--class", class, "--yes")
@@ -144,7 +144,7 @@ func removes(ctx context.Context) {
 		"jsonpath={.items[*].spec.storage.deviceClasses[*].deviceRequests[*].device}"))
 	Expect(requests).NotTo(BeEmpty())
 	succeeds(ctx, "uncordon", "--node", node, "--device", requests[len(requests)-1], "--yes")
-	Eventually(devices).WithArguments(ctx).WithContext(ctx).WithTimeout(soon).WithPolling(2*time.Second).Should(
+	Eventually(devices).WithArguments(ctx).WithContext(ctx).WithPolling(2*time.Second).Should(
 		ContainElement(disk), "it is blank as in the review")
 	isHealthy(ctx)
 }
@@ -162,7 +162,7 @@ func forgets(ctx context.Context) {
 	left := slices.DeleteFunc(devices(ctx), func(name string) bool { return name == lost })
 	Expect(cluster.StopPod(ctx, namespace, "writer")).To(Succeed())
 	Expect(n.PullDisk(ctx, attached[at].Name)).To(Succeed())
-	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).WithTimeout(soon).
+	Eventually(func() string { return lvms(ctx, "status").out }).WithContext(ctx).
 		WithPolling(2 * time.Second).Should(ContainSubstring("kubectl lvms forget"))
 	Expect(lvms(ctx, "forget", "--node", node, "--class", class, "--yes").out).To(ContainSubstring(
 		namespace+"/"+data.Name), "the plan lists the lost claim")

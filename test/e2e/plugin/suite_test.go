@@ -27,7 +27,6 @@ const (
 	namespace = "default"
 	node      = "node1"
 	class     = "vg1"
-	soon      = 2 * time.Minute
 )
 
 var (
@@ -61,48 +60,48 @@ var _ = Describe("An administrator with kubectl lvms", Ordered, func() {
 
 	It("creates a device class from a review", func(ctx SpecContext) {
 		createsAClass(ctx, disks[:2])
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("replaces a device by one that is approved", func(ctx SpecContext) {
 		replaces(ctx, disks[2])
-	}, NodeTimeout(10*time.Minute))
+	}, NodeTimeout(20*time.Minute))
 
 	It("checks a file system", func(ctx SpecContext) {
 		checks(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("suspends a volume and a device, and resumes them", func(ctx SpecContext) {
 		suspends(ctx)
-	}, NodeTimeout(12*time.Minute))
+	}, NodeTimeout(24*time.Minute))
 
 	It("deletes an orphan by the ID of the plan", func(ctx SpecContext) {
 		deletesAnOrphan(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("restores overwritten labels", func(ctx SpecContext) {
 		restoresLabels(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("removes a device", func(ctx SpecContext) {
 		removes(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("adopts a volume group of another cluster, and imports a volume", func(ctx SpecContext) {
 		adopts(ctx, disks[3])
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("trims a thin pool", func(ctx SpecContext) {
 		trims(ctx, disks[4])
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
 	It("forgets a lost device with its volumes", func(ctx SpecContext) {
 		forgets(ctx)
-	}, NodeTimeout(8*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 })
 
 var _ = JustAfterEach(func(ctx SpecContext) {
 	suite.ReportFailure(ctx, cluster.Cluster, "get lvmcluster,lvmvgns,lvmrec,lvmdeviceapprovals -A -o yaml")
-}, NodeTimeout(4*time.Minute))
+}, NodeTimeout(30*time.Minute))
 
 // result is what a command printed, and its exit code.
 type result struct {
@@ -144,7 +143,7 @@ func isHealthy(ctx context.Context) {
 			return ""
 		}
 		return r.out + r.messages
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(BeEmpty())
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(BeEmpty())
 }
 
 // devices returns the devices of the volume group.

@@ -60,7 +60,7 @@ func restart(ctx context.Context, volume story.Volume, texts ...string) {
 			"involvedObject.name="+waiting+",reason=FailedMount", "-o", "jsonpath={.items[*].message}")
 	}
 	for _, text := range texts {
-		Eventually(events).WithContext(ctx).WithTimeout(soon).WithPolling(2 * time.Second).Should(
+		Eventually(events).WithContext(ctx).WithPolling(2 * time.Second).Should(
 			ContainSubstring(text))
 	}
 	Expect(cluster.Run(ctx, "get", "pod", "-n", namespace, waiting, "-o", "jsonpath={.status.phase}")).To(

@@ -119,11 +119,12 @@ var _ = Describe("The upgrade from the previous version", Ordered, func() {
 
 	JustAfterEach(func(ctx SpecContext) {
 		suite.ReportFailure(ctx, u.base.Cluster, "get catalogsources,subscriptions,installplans,csv -A -o wide")
-	}, NodeTimeout(4*time.Minute))
+	}, NodeTimeout(30*time.Minute))
 
-	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(30*time.Minute))
-	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(16*time.Minute))
-	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(10*time.Minute))
+	It("installs the previous version from its bundle, with volumes of every kind", u.installs, NodeTimeout(
+		30*time.Minute))
+	It("upgrades through the channel while Pods write to all volumes", u.upgrades, NodeTimeout(32*time.Minute))
+	It("does not change data, tags, volume groups and node status", u.keeps, NodeTimeout(20*time.Minute))
 	It("expands, snapshots, restores and clones the existing volumes", u.operates, NodeTimeout(30*time.Minute))
 	It("mounts the existing volumes again, with their data", u.mounts, NodeTimeout(20*time.Minute))
 	It("deletes the volumes, and leaves nothing behind when it is removed", u.removes, NodeTimeout(24*time.Minute))
@@ -188,7 +189,7 @@ func (u *upgrade) installs(ctx SpecContext) {
 	u.starts(ctx, story.Volume{Name: "clone", Class: "lvms-thin-ext4", Size: "256Mi", Clone: "ext4"}, ext4.sum)
 	Eventually(func() string {
 		return u.base.OnNode1(ctx, "lvm lvs --noheadings --options sync_percent safe")
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HavePrefix("100"))
+	}).WithContext(ctx).Should(HavePrefix("100"))
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
 	u.checkOwnership(ctx)
 	u.before = u.state(ctx)
@@ -210,13 +211,13 @@ func (u *upgrade) upgrades(ctx SpecContext) {
 		g.Expect(agents.Spec.Template.Spec.Containers[0].Image).To(Equal(image))
 		g.Expect(status.ObservedGeneration).To(Equal(agents.Generation))
 		g.Expect([]int32{status.UpdatedNumberScheduled, status.NumberReady}).To(Equal([]int32{1, 1}))
-	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).
+	}).WithContext(ctx).
 		Should(Succeed(), "the agent is the new one")
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
 	Eventually(func() (string, error) {
 		return u.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace,
 			"-o", "jsonpath={.metadata.ownerReferences[*].kind}")
-	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).
+	}).WithContext(ctx).
 		Should(Equal("ServiceMonitor"), "the alerts, which came with the previous bundle, are the operator's")
 	AddReportEntry("from the new version in the catalog to Ready", time.Since(start).Round(time.Second).String())
 	u.stillWrite(ctx)
@@ -226,7 +227,7 @@ func (u *upgrade) keeps(ctx SpecContext) {
 	for _, v := range u.volumes {
 		Expect(u.Checksum(ctx, v.Volume, v.Name)).To(Equal(v.sum), v.Name)
 	}
-	Eventually(u.state).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(2 * time.Second).Should(
+	Eventually(u.state).WithContext(ctx).WithPolling(2 * time.Second).Should(
 		Equal(u.before))
 	u.checkOwnership(ctx)
 }
@@ -290,7 +291,7 @@ func (u *upgrade) removes(ctx SpecContext) {
 	}
 	u.volumes = nil
 	Expect(u.RemoveSnapshot(ctx, namespace, "snapshot")).To(Succeed())
-	Eventually(u.logicalVolumes).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeEmpty())
+	Eventually(u.logicalVolumes).WithContext(ctx).Should(BeEmpty())
 
 	lvmCluster := &lvmv1alpha1.LVMCluster{}
 	lvmCluster.Namespace = story.OperatorNamespace
@@ -304,7 +305,7 @@ func (u *upgrade) removes(ctx SpecContext) {
 	Eventually(func() ([]string, error) {
 		after, err := u.Objects(ctx)
 		return olm.LeftOver(u.objects, after), err
-	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).
+	}).WithContext(ctx).WithPolling(2*time.Second).
 		Should(BeEmpty(), "what is left in the API")
 	Expect(u.base.ContentOfDisks(ctx)).To(Equal(u.disks))
 }

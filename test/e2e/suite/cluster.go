@@ -5,7 +5,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
@@ -146,7 +145,7 @@ func (c Cluster) StillWrites(ctx context.Context) {
 		return n
 	}
 	var first int
-	gomega.Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(time.Minute).
+	gomega.Eventually(func() int { first = count(); return first }).WithContext(ctx).
 		Should(gomega.BeNumerically(">", 0))
-	gomega.Eventually(count).WithContext(ctx).WithTimeout(time.Minute).Should(gomega.BeNumerically(">", first))
+	gomega.Eventually(count).WithContext(ctx).Should(gomega.BeNumerically(">", first))
 }

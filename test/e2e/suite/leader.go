@@ -14,9 +14,9 @@ import (
 
 const (
 	// operatorsTimeout is the time limit for a ready operator on each node.
-	operatorsTimeout = 4 * time.Minute
+	operatorsTimeout = 10 * time.Minute
 	// takeoverTimeout is the time limit for another operator to become the leader.
-	takeoverTimeout = 3 * time.Minute
+	takeoverTimeout = 10 * time.Minute
 )
 
 // OperatorOnEach waits until a ready operator runs on each of the nodes, and none on another node.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+
+	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 // pollingInterval is how often Eventually and Consistently call a function by default. Most calls start a program on a
@@ -25,6 +27,7 @@ type polling struct{ gomega.Gomega }
 // setUpGomega sets up the functions of the package gomega, which call end for a failure.
 func setUpGomega(end func(message string, callerSkip ...int)) {
 	g := gomega.NewGomega(func(message string, callerSkip ...int) { fail(end, message, callerSkip...) })
+	g.SetDefaultEventuallyTimeout(story.Soon)
 	g.SetDefaultEventuallyPollingInterval(pollingInterval)
 	g.SetDefaultConsistentlyPollingInterval(pollingInterval)
 	gomega.Default = polling{g}

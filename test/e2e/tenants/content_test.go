@@ -181,7 +181,7 @@ func harmlessContent(ctx SpecContext, c content) {
 	By("deleting the Pod and the claim")
 	Expect(tenant.StopPod(ctx, attacker, contentPod)).To(Succeed(), "the tenant deletes the Pod")
 	volume := cluster.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.spec.volumeName}")
-	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, "--timeout=4m")
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, story.Timeout)
 	isRemoved(ctx, handle, volume, c)
 	leavesNothing(ctx)
 }
@@ -191,7 +191,7 @@ func harmlessContent(ctx SpecContext, c content) {
 func isRemoved(ctx context.Context, handle, volume string, c content) {
 	GinkgoHelper()
 	if c.holder == "" {
-		Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(soon).ShouldNot(ContainElement(handle))
+		Eventually(logicalVolumes).WithArguments(ctx).ShouldNot(ContainElement(handle))
 		return
 	}
 	var commands []string
@@ -203,7 +203,7 @@ func isRemoved(ctx context.Context, handle, volume string, c content) {
 		g.Expect(events).To(ContainSubstring(c.holder))
 		commands = releasing.FindAllString(events[strings.LastIndex(events, c.holder):], -1)
 		g.Expect(commands).NotTo(BeEmpty(), "the commands that release the volume: %s", events)
-	}).WithContext(ctx).WithTimeout(soon).Should(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 	AddReportEntry("commands of the event", strings.Join(commands, "; "))
 	switch {
 	case len(commands) == 0:
@@ -255,8 +255,8 @@ done
 true`)
 	}
 	forget(ctx, v, contentPod)
-	Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(4 * time.Minute).Should(HaveLen(1))
-	Eventually(func() string { return stateOf(ctx) }).WithContext(ctx).WithTimeout(soon).Should(Equal(healthy))
+	Eventually(logicalVolumes).WithArguments(ctx).Should(HaveLen(1))
+	Eventually(func() string { return stateOf(ctx) }).WithContext(ctx).Should(Equal(healthy))
 }
 
 // monitoring is the Pod of an administrator that reads the directory of the kubelet. What is mounted when it starts
@@ -288,22 +288,22 @@ func namesTheMonitoringPod(ctx SpecContext) {
 	Expect(tenant.StartPod(ctx, v, "kept")).To(Succeed())
 	scraper := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "scraper"}}
 	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(monitoring, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { _ = cluster.Remove(ctx, scraper, soon) })
+	DeferCleanup(func(ctx SpecContext) { _ = cluster.Remove(ctx, scraper, story.Soon) })
 	Expect(cluster.WaitRunning(ctx, scraper.Namespace, scraper.Name)).To(Succeed())
 	handle := handleOf(ctx, v)
 	volume := cluster.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.spec.volumeName}")
 
 	By("deleting the claim")
 	Expect(tenant.StopPod(ctx, attacker, "kept")).To(Succeed())
-	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, "--timeout=4m")
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, v.Name, story.Timeout)
 	Eventually(func() string {
 		return eventsOf("default", volume)(ctx) + "\n" + eventsOf("default", handle)(ctx)
-	}).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(scraper.Namespace + "/" + scraper.Name))
+	}).WithContext(ctx).Should(ContainSubstring(scraper.Namespace + "/" + scraper.Name))
 	Expect(logicalVolumes(ctx)).To(ContainElement(handle))
 	harmsNobody(ctx)
 
 	By("deleting the Pod that the event names")
-	Expect(cluster.Remove(ctx, scraper, soon)).To(Succeed())
+	Expect(cluster.Remove(ctx, scraper, story.Soon)).To(Succeed())
 	Eventually(logicalVolumes).WithArguments(ctx).WithTimeout(6 * time.Minute).ShouldNot(ContainElement(handle))
 	leavesNothing(ctx)
 }

@@ -84,7 +84,7 @@ func isPending(ctx context.Context, name string) {
 
 func deleteClaim(ctx context.Context, name string) {
 	GinkgoHelper()
-	tenant.Run(ctx, "delete", "pvc", "-n", attacker, name, "--timeout=4m")
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, name, story.Timeout)
 }
 
 // refusesSize creates a claim of an impossible size. The capacity of the node never changes.
@@ -92,7 +92,7 @@ func refusesSize(ctx SpecContext, size, reason string) {
 	claimOnNode(ctx, "huge", storageClass, size)
 	Consistently(func() string { return capacityOf(ctx) }).WithContext(ctx).WithTimeout(8 * time.Second).
 		WithPolling(200 * time.Millisecond).Should(Equal(capacity))
-	Eventually(eventsOf(attacker, "huge")).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(reason))
+	Eventually(eventsOf(attacker, "huge")).WithContext(ctx).Should(ContainSubstring(reason))
 	isPending(ctx, "huge")
 	deleteClaim(ctx, "huge")
 	leavesNothing(ctx)
@@ -113,7 +113,7 @@ func recoversFrom8Ei(ctx SpecContext) {
 			`{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
 	}
 	request("8Ei")
-	Eventually(eventsOf(attacker, v.Name)).WithContext(ctx).WithTimeout(soon).Should(
+	Eventually(eventsOf(attacker, v.Name)).WithContext(ctx).Should(
 		ContainSubstring("the maximum is 4611686018427387904 (4Ei)"))
 	size := func() string {
 		return tenant.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.status.capacity.storage}")
@@ -122,7 +122,7 @@ func recoversFrom8Ei(ctx SpecContext) {
 
 	By("requesting less")
 	request("400Mi")
-	Eventually(size).WithContext(ctx).WithTimeout(5 * time.Minute).Should(Equal("400Mi"))
+	Eventually(size).WithContext(ctx).Should(Equal("400Mi"))
 	mib, err := tenant.Shell(ctx, attacker, "greedy", "df -P -m /data | awk 'NR == 2 {print $2}'")
 	Expect(err).NotTo(HaveOccurred())
 	var seen int
@@ -131,7 +131,7 @@ func recoversFrom8Ei(ctx SpecContext) {
 	Expect(onTheDisk(ctx, "lvs", "lv_size", class+"/"+handleOf(ctx, v))).To(Equal("400.00m"))
 	Expect(tenant.Checksum(ctx, v, "greedy")).To(Equal(sum))
 	Eventually(tenant.Run).WithArguments(ctx, "get", "pvc", "-n", attacker, v.Name, "-o",
-		"jsonpath={.status.allocatedResourceStatuses}{.status.conditions}").WithTimeout(soon).Should(BeEmpty())
+		"jsonpath={.status.allocatedResourceStatuses}{.status.conditions}").Should(BeEmpty())
 	Expect(tenant.StopPod(ctx, attacker, "greedy")).To(Succeed())
 	deleteClaim(ctx, v.Name)
 	leavesNothing(ctx)
@@ -273,8 +273,8 @@ func refusesDataOfOthers(ctx SpecContext) {
 	Expect(tenant.Run(ctx, "get", "volumesnapshot", "-n", attacker, "of-content", "--ignore-not-found", "-o",
 		"jsonpath={.status.readyToUse}")).To(BeElementOf("false", ""))
 	Expect(cluster.Run(ctx, "get", "pvc", "-n", bystander, "data", "-o", "jsonpath={.status.phase}")).To(Equal("Bound"))
-	tenant.Run(ctx, "delete", "pvc", "-n", attacker, "--all", "--timeout=4m")
-	tenant.Run(ctx, "delete", "volumesnapshot", "-n", attacker, "--all", "--timeout=4m")
+	tenant.Run(ctx, "delete", "pvc", "-n", attacker, "--all", story.Timeout)
+	tenant.Run(ctx, "delete", "volumesnapshot", "-n", attacker, "--all", story.Timeout)
 	Expect(cluster.RemoveSnapshot(ctx, bystander, "snap")).To(Succeed())
 	leavesNothing(ctx)
 }
@@ -308,7 +308,7 @@ func refusesParameters(ctx SpecContext, manifest, reason string) {
 	// An event of the same claim is still there when the next claim has its name.
 	name := fmt.Sprint("hostile-", time.Now().UnixNano())
 	claimOnNode(ctx, name, "hostile", "400Mi")
-	Eventually(eventsOf(attacker, name)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(reason))
+	Eventually(eventsOf(attacker, name)).WithContext(ctx).Should(ContainSubstring(reason))
 	isPending(ctx, name)
 	Expect(logicalVolumes(ctx)).To(HaveLen(1))
 	deleteClaim(ctx, name)

@@ -88,6 +88,6 @@ func registered(ctx context.Context, drivers ...string) {
 	for _, node := range nodes {
 		Eventually(func() []string {
 			return strings.Fields(cluster.Run(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}"))
-		}).WithContext(ctx).WithTimeout(slow).Should(ConsistOf(drivers), "the drivers of %s", node)
+		}).WithContext(ctx).Should(ConsistOf(drivers), "the drivers of %s", node)
 	}
 }

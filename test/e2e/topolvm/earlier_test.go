@@ -83,7 +83,7 @@ func useEarlier(ctx context.Context) map[string]string {
 	cluster.StartWriting(ctx, written.Name)
 	Expect(drivers(ctx, append([]story.Volume{unwanted}, kept...))).To(HaveEach(earlierDriver))
 	Eventually(func() int { return strings.Count(finalizersOfNodes(ctx), earlierDriver+"/node") }).WithContext(ctx).
-		WithTimeout(slow).Should(Equal(len(nodes)), "TopoLVM protects the Nodes")
+		Should(Equal(len(nodes)), "TopoLVM protects the Nodes")
 	return sums
 }
 
@@ -142,9 +142,9 @@ func servesEarlier(ctx context.Context, sums map[string]string) {
 
 	By("reading the statistics of the kubelets")
 	// The kubelet asks TopoLVM's socket for those of a Pod that has run since before.
-	Eventually(capacityInStatistics).WithContext(ctx).WithTimeout(slow).WithArguments(thick).Should(
+	Eventually(capacityInStatistics).WithContext(ctx).WithArguments(thick).Should(
 		BeNumerically(">", 512*lab.MiB), "the capacity of an expanded volume")
-	Eventually(capacityInStatistics).WithContext(ctx).WithTimeout(slow).WithArguments(far).Should(
+	Eventually(capacityInStatistics).WithContext(ctx).WithArguments(far).Should(
 		BeNumerically(">", 128*lab.MiB), "the capacity of a volume that TopoLVM has mounted for another Pod")
 	Expect(drivers(ctx, kept)).To(HaveEach(earlierDriver))
 	cluster.StillWrites(ctx)
@@ -194,13 +194,13 @@ func deletesEarlier(ctx context.Context, admin page) {
 
 	By("deleting it with the reclaim policy Delete")
 	cluster.Run(ctx, "patch", "pv", pv, "--patch", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "pv", pv, "--ignore-not-found",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pv", pv, "--ignore-not-found",
 		"-o", "name").Should(BeEmpty())
 	noOrphans(ctx, allObjects)
 	Expect(strings.Fields(onNodes(ctx, "lvm lvs --noheadings --options lv_name myvg1"))).To(HaveLen(volumes - 2))
 
 	By("requesting a volume of a StorageClass of the earlier driver")
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "events", "--field-selector",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "events", "--field-selector",
 		"reason=EarlierStorageClass,involvedObject.name="+refused.Name, "-o", "jsonpath={.items[*].message}").Should(
 		ContainSubstring("create it again with StorageClass lvms-ssd"))
 }
@@ -211,7 +211,7 @@ func withdraws(ctx context.Context, admin page) {
 	By("requesting the migration of a volume that a Pod uses")
 	pv := persistentVolume(ctx, written)
 	admin.run(ctx, "kubectl lvms migrate -n default written --wait=false --yes")
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "pv", pv, "-o",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pv", pv, "-o",
 		`jsonpath={.metadata.annotations.lvm\.topolvm\.io/migration}`).Should(
 		ContainSubstring("blocked: Pod default/writer uses claim default/written"))
 	admin.command(ctx, "kubectl annotate persistentvolume NAME lvm.topolvm.io/migrate-", "NAME", pv)
@@ -230,7 +230,7 @@ func migrateAll(ctx context.Context, admin page, before map[string]string) {
 	Expect(drivers(ctx, []story.Volume{thick, far})).To(Equal([]string{driver, earlierDriver}))
 	admin.command(ctx, "kubectl lvms migrate --all")
 	Expect(drivers(ctx, kept)).To(HaveEach(driver))
-	Eventually(identities).WithContext(ctx).WithTimeout(slow).Should(Equal(before))
+	Eventually(identities).WithContext(ctx).Should(Equal(before))
 	noOrphans(ctx, allObjects)
 	registered(ctx, driver)
 	Expect(cluster.StartPod(ctx, written, "written")).To(Succeed())
@@ -248,7 +248,7 @@ func count(ctx context.Context, pod string) int {
 			number, err = strconv.Atoi(strings.TrimSpace(out))
 		}
 		return err
-	}).WithContext(ctx).WithTimeout(slow).Should(Succeed())
+	}).WithContext(ctx).Should(Succeed())
 	return number
 }
 
@@ -279,7 +279,7 @@ func nothingOfEarlier(ctx context.Context) {
 		{"csinode", "{.items[*].spec} {.items[*].metadata.annotations}"},
 		{"nodes", "{.items[*].metadata.labels} {.items[*].metadata.annotations} {.items[*].metadata.finalizers}"},
 	} {
-		Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", query[0], "-A", "-o",
+		Eventually(cluster.Run).WithContext(ctx).WithArguments("get", query[0], "-A", "-o",
 			"jsonpath="+query[1]).ShouldNot(ContainSubstring("cybozu"), query[0])
 	}
 	Expect(cluster.Run(ctx, "get", "namespace", old, "--ignore-not-found")).To(BeEmpty())

@@ -6,7 +6,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -15,9 +14,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
-
-// slow only ends what would never end.
-const slow = 4 * time.Minute
 
 // nodes are the nodes of the cluster.
 var nodes = []string{"node1", "node2"}
@@ -167,7 +163,7 @@ func useTopoLVM(ctx context.Context) map[string]string {
 	Expect(cluster.Claim(ctx, written)).To(Succeed())
 	cluster.StartWriting(ctx, written.Name)
 	Eventually(func() int { return strings.Count(finalizersOfNodes(ctx), "topolvm.io/node") }).WithContext(ctx).
-		WithTimeout(slow).Should(Equal(len(nodes)), "TopoLVM protects the Nodes")
+		Should(Equal(len(nodes)), "TopoLVM protects the Nodes")
 	return sums
 }
 
@@ -210,7 +206,7 @@ spec:
 func removed(ctx context.Context, v story.Volume) {
 	GinkgoHelper()
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "pv", "-o",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "pv", "-o",
 		"jsonpath={.items[*].spec.claimRef.name}").ShouldNot(ContainSubstring(v.Name))
 	noOrphans(ctx, "logicalvolumes."+driver)
 }
@@ -219,7 +215,7 @@ func removed(ctx context.Context, v story.Volume) {
 // are the kinds of LogicalVolumes, separated by commas.
 func noOrphans(ctx context.Context, resources string) {
 	GinkgoHelper()
-	Eventually(orphans).WithContext(ctx).WithTimeout(slow).WithArguments(resources).Should(BeEmpty(),
+	Eventually(orphans).WithContext(ctx).WithArguments(resources).Should(BeEmpty(),
 		"logical volumes without a LogicalVolume, or LogicalVolumes without a logical volume")
 }
 
@@ -243,19 +239,19 @@ func orphans(ctx context.Context, resources string) []string {
 // nothingOfTopoLVM checks that nothing remains of TopoLVM that another program would have to look after.
 func nothingOfTopoLVM(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(finalizersOfNodes).WithContext(ctx).WithTimeout(slow).ShouldNot(ContainSubstring("topolvm.io/node"))
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "namespace", old,
+	Eventually(finalizersOfNodes).WithContext(ctx).ShouldNot(ContainSubstring("topolvm.io/node"))
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "namespace", old,
 		"--ignore-not-found").Should(BeEmpty())
-	Eventually(cluster.Run).WithContext(ctx).WithTimeout(slow).WithArguments("get", "csistoragecapacity", "-A",
+	Eventually(cluster.Run).WithContext(ctx).WithArguments("get", "csistoragecapacity", "-A",
 		"--no-headers", "-o", "custom-columns=NAMESPACE:.metadata.namespace,CLASS:.storageClassName").Should(And(
 		ContainSubstring("topolvm-provisioner-thin"), ContainSubstring("lvms-ssd"), Not(ContainSubstring(old))))
 	for _, v := range append([]story.Volume{written, idle}, running...) {
-		Eventually(onNodes).WithContext(ctx).WithTimeout(slow).WithArguments(
+		Eventually(onNodes).WithContext(ctx).WithArguments(
 			"lvm lvs --noheadings --options lv_tags myvg1 myvg2").Should(ContainSubstring("lvms.pvc=default/" + v.Name))
 	}
 	for _, node := range nodes {
 		for class, group := range map[string]string{"ssd": "myvg1", "striped": "myvg2"} {
-			Eventually(publishedCapacity).WithContext(ctx).WithTimeout(slow).WithArguments(node, class, group).Should(
+			Eventually(publishedCapacity).WithContext(ctx).WithArguments(node, class, group).Should(
 				BeZero(), "the difference to the free space without the spare space, of %s on %s", class, node)
 		}
 	}
@@ -354,15 +350,15 @@ func goBack(ctx context.Context, admin page, volumes []story.Volume) {
 	for _, pod := range []string{ours.Name, "writer", "waiting"} {
 		Expect(cluster.StopPod(ctx, "default", pod)).To(Succeed())
 	}
-	Eventually(onNodes).WithContext(ctx).WithTimeout(slow).WithArguments("grep -c topolvm.io /proc/mounts || true").
+	Eventually(onNodes).WithContext(ctx).WithArguments("grep -c topolvm.io /proc/mounts || true").
 		Should(Equal("0\n0"), "no mount is left")
 
 	By("going back to TopoLVM")
 	admin.follow(ctx, "Go back")
 	Expect(cluster.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-o", "name")).To(BeEmpty())
 	cluster.Run(ctx, "label", "namespace", old, "pod-security.kubernetes.io/enforce=privileged")
-	cluster.Run(ctx, "-n", old, "rollout", "status", "daemonset/topolvm-node", "--timeout=5m")
-	cluster.Run(ctx, "-n", old, "rollout", "status", "deployment/topolvm-controller", "--timeout=5m")
+	cluster.Run(ctx, "-n", old, "rollout", "status", "daemonset/topolvm-node", story.Timeout)
+	cluster.Run(ctx, "-n", old, "rollout", "status", "deployment/topolvm-controller", story.Timeout)
 	registered(ctx, driver)
 	checkAndStop(ctx, ours, sum)
 	created := volume("node2", "created", "topolvm-provisioner-thin", "256Mi")

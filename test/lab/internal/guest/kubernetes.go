@@ -63,7 +63,8 @@ func (m *machine) startKubernetes(ctx context.Context) error {
 	m.say("API server answers")
 	go m.keep("kubelet", "kubelet", "--config", "/etc/kubernetes/kubelet.yaml", "--kubeconfig",
 		filepath.Join(m.Dir, "kubelet.kubeconfig"),
-		"--hostname-override", m.Node.Name, "--node-ip", m.Node.IP(), "--root-dir", m.KubeletDir)
+		"--hostname-override", m.Node.Name, "--node-ip", m.Node.IP(), "--root-dir", m.KubeletDir,
+		"--housekeeping-interval", "1m")
 	go m.keep("kube-proxy", "kube-proxy", "--kubeconfig", filepath.Join(m.Dir, "kube-proxy.kubeconfig"),
 		"--hostname-override", m.Node.Name, "--cluster-cidr", spec.PodCIDR, "--proxy-mode", "iptables",
 		"--conntrack-max-per-core", "0")
@@ -136,6 +137,8 @@ func (m *machine) waitForAPIServer(ctx context.Context) error {
 	}
 }
 
+// kubernetesFiles returns the configuration of containerd and the kubelet. They collect no statistics of containers for
+// evictions and `kubectl top`: a node of the lab has a slow processor, and this was half of what it did at rest.
 func (m *machine) kubernetesFiles() (map[string]string, error) {
 	// OpenShift uses crun, and here it starts a container several times faster than runc
 	runtime, err := exec.LookPath("ocirun")
@@ -145,6 +148,8 @@ func (m *machine) kubernetesFiles() (map[string]string, error) {
 	return map[string]string{
 		"/etc/containerd/config.toml": fmt.Sprintf(`version = 3
 root = %q
+[plugins.'io.containerd.cri.v1.runtime']
+  stats_collect_period = "1h"
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["/usr/lib/cni"]
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -153,6 +158,7 @@ root = %q
     BinaryName = %q
     SystemdCgroup = false
 [plugins.'io.containerd.cri.v1.images']
+  stats_collect_period = 3600
   # without it a power cut soon after a pull leaves an image of empty files
   image_pull_with_sync_fs = true
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -187,7 +193,9 @@ containerRuntimeEndpoint: unix://%[2]s
 failSwapOn: false
 enforceNodeAllocatable: []
 imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: "1Mi"}
+evictionHard: {memory.available: "0%%", nodefs.available: "0%%", nodefs.inodesFree: "0%%", imagefs.available: "0%%",
+  imagefs.inodesFree: "0%%"}
+localStorageCapacityIsolation: false
 serializeImagePulls: false
 nodeStatusUpdateFrequency: 2s
 nodeStatusReportFrequency: 1m
