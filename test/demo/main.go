@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	limit        = 20 * time.Minute
+	limit        = 40 * time.Minute
 	namespace    = "demo"
 	clusterName  = "my-lvmcluster"
 	sample       = "config/samples/lvm_v1alpha1_lvmcluster.yaml"
@@ -187,7 +187,7 @@ func (d *demo) storage(ctx context.Context) (string, error) {
 	if err := d.cluster.ApplyFile(ctx, sample); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, story.Soon)
 	defer cancel()
 	return "", d.cluster.WaitReady(ctx, clusterName)
 }
