@@ -94,7 +94,7 @@ var _ = Describe("LVM Storage, from installation to removal", Label("core"), Ord
 		cluster.Configure(ctx, withDisks(classes))
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
 		cluster.Run(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
-			story.Timeout)
+			"--timeout=30s")
 		Expect(cluster.Run(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+
 			` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
 		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))

@@ -47,8 +47,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		Should(BeEmpty())
 	free := map[string]int64{}
 	for _, node := range []string{"node1", "node2"} {
-		bytes, err := strconv.ParseInt(cluster.OnNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix",
-			"-o",
+		bytes, err := strconv.ParseInt(cluster.OnNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o",
 			"vg_free", "thick-ext4"), 10, 64)
 		Expect(err).NotTo(HaveOccurred())
 		free[node] = bytes
@@ -201,8 +200,7 @@ provisioner: topolvm.io
 volumeBindingMode: WaitForFirstConsumer
 allowVolumeExpansion: true
 mountOptions: [noatime]
-parameters: {topolvm.io/device-class: thin-ext4, csi.storage.k8s.io/fstype: ext4,
-	lvm.topolvm.io/mkfs-options: "-N 4096"}
+parameters: {topolvm.io/device-class: thin-ext4, csi.storage.k8s.io/fstype: ext4, lvm.topolvm.io/mkfs-options: "-N 4096"}
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -216,8 +214,7 @@ spec:
   terminationGracePeriodSeconds: 1
   securityContext: {fsGroup: 4711}
   containers:
-  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"],
-	securityContext: {runAsUser: 4712}, volumeMounts: [{name: data, mountPath: /data}]}
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], securityContext: {runAsUser: 4712}, volumeMounts: [{name: data, mountPath: /data}]}
   volumes: [{name: data, persistentVolumeClaim: {claimName: shared}}]
 ---
 apiVersion: v1
@@ -227,13 +224,11 @@ spec:
   terminationGracePeriodSeconds: 1
   nodeSelector: {zone: a}
   containers:
-  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"],
-	volumeMounts: [{name: data, mountPath: /data}, {name: scratch, mountPath: /scratch}]}
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], volumeMounts: [{name: data, mountPath: /data}, {name: scratch, mountPath: /scratch}]}
   volumes:
   - {name: data, persistentVolumeClaim: {claimName: shared, readOnly: true}}
   - name: scratch
-    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: lvms-thin-xfs, accessModes: [ReadWriteOncePod],
-	resources: {requests: {storage: 320Mi}}}}}
+    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: lvms-thin-xfs, accessModes: [ReadWriteOncePod], resources: {requests: {storage: 320Mi}}}}}
 `
 
 // clone is a larger copy of the shared volume.
@@ -241,8 +236,7 @@ const clone = `
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: clone, namespace: stories}
-spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 512Mi}},
-	dataSource: {kind: PersistentVolumeClaim, name: shared}}
+spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 512Mi}}, dataSource: {kind: PersistentVolumeClaim, name: shared}}
 `
 
 func servesEveryKind(ctx SpecContext) {
@@ -354,8 +348,7 @@ func survivesAFullPool(ctx SpecContext) {
 	}
 	poolCondition := func() string {
 		return cluster.Run(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
-			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(
-				@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
+			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
 	}
 	Eventually(poolCondition).WithContext(ctx).
 		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbor"),
@@ -391,8 +384,7 @@ func survivesAFullPool(ctx SpecContext) {
 
 // counter writes numbers, and prints each one after it is synced.
 const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
-while true; do i=$((
-	i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
+while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
 
 // powerCuts returns how often the power is cut: once with -short, or as LVMS_POWER_CUTS says.
 func powerCuts() int {

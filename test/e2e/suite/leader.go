@@ -12,13 +12,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-const (
-	// operatorsTimeout is the time limit for a ready operator on each node.
-	operatorsTimeout = 10 * time.Minute
-	// takeoverTimeout is the time limit for another operator to become the leader.
-	takeoverTimeout = 10 * time.Minute
-)
-
 // OperatorOnEach waits until a ready operator runs on each of the nodes, and none on another node.
 func (c Cluster) OperatorOnEach(ctx context.Context, nodes []string) {
 	ginkgo.GinkgoHelper()
@@ -26,7 +19,7 @@ func (c Cluster) OperatorOnEach(ctx context.Context, nodes []string) {
 		return strings.Fields(c.Run(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
 			"app.kubernetes.io/name=lvms-operator", "-o",
 			`jsonpath={range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.nodeName}{"\n"}{end}`))
-	}).WithContext(ctx).WithTimeout(operatorsTimeout).WithPolling(2 * time.Second).Should(gomega.ConsistOf(nodes))
+	}).WithContext(ctx).WithPolling(2 * time.Second).Should(gomega.ConsistOf(nodes))
 }
 
 // Leader returns the Pod that is the leader of the operators, and its node.
@@ -43,7 +36,7 @@ func (c Cluster) Leader(ctx context.Context) (string, *lab.Node) {
 // WaitForAnotherLeader waits until an operator other than the former leader is the leader.
 func (c Cluster) WaitForAnotherLeader(ctx context.Context, former string) {
 	ginkgo.GinkgoHelper()
-	gomega.Eventually(c.leaseHolder).WithContext(ctx).WithArguments(ctx).WithTimeout(takeoverTimeout).
+	gomega.Eventually(c.leaseHolder).WithContext(ctx).WithArguments(ctx).
 		WithPolling(200 * time.Millisecond).ShouldNot(gomega.BeElementOf(former, ""))
 }
 
