@@ -38,7 +38,7 @@ const Namespace = "openshift-lvm-storage"
 const WatchCache = "LVMS_WATCH_CACHE"
 
 // Patience is how long a test waits for what the API server or a controller does soon. It only ends a test that fails.
-const Patience = 2 * time.Minute
+const Patience = 5 * time.Minute
 
 // Env is a running API server with the product's CRDs.
 type Env struct {
@@ -72,6 +72,10 @@ func Start(crdPaths ...string) (*Env, error) {
 	server := &envtest.Environment{
 		CRDDirectoryPaths:     append([]string{filepath.Join(repository, "config", "crd")}, crdPaths...),
 		ErrorIfCRDPathMissing: true,
+		// The defaults are 20 s and 10 s, which a machine that also runs a lab exceeds.
+		ControlPlaneStartTimeout: Patience,
+		ControlPlaneStopTimeout:  Patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: Patience},
 	}
 	server.ControlPlane.GetAPIServer().
 		Configure().
