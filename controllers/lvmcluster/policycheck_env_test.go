@@ -5,7 +5,6 @@ package lvmcluster
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,9 +41,6 @@ func kubeconfig(t *testing.T) string {
 // about those of the installation: otherwise no agent would be started.
 func TestKubeControllerManagerAcceptsThePolicies(t *testing.T) {
 	program := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-controller-manager")
-	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
-		t.Skip("the directory of the API server has no kube-controller-manager")
-	}
 	w := newWorld(t, fixture.Thin("vg1"))
 	// They lose their status, as when the operator has just created them.
 	for _, object := range []string{"lvms-vg-manager-logicalvolumes", "lvms-vg-manager-nodestatuses",
