@@ -249,7 +249,7 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string,
 
 // addMoves adds the volumes of moves whose targets the cache does not have yet. The target of a thick volume is created
 // when no Pod uses the volume.
-func addMoves(requested map[string]int64, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
+func addMoves(requested driver.Requests, volumes []topolvmv1.LogicalVolume, moves []v1alpha1.VolumeMove,
 	class string) {
 	known := map[string]bool{}
 	for i := range volumes {
@@ -259,7 +259,7 @@ func addMoves(requested map[string]int64, volumes []topolvmv1.LogicalVolume, mov
 		m := &moves[i]
 		waits := m.Status.Thick && m.Status.Phase == v1alpha1.MoveWaitingForPods
 		if (waits || m.Status.Phase == v1alpha1.MoveCopying) && m.Status.DeviceClass == class && !known[targetName(m)] {
-			requested[m.Status.TargetNode] += m.Status.TotalBytes
+			requested.Add(m.Status.TargetNode, m.Status.TotalBytes)
 		}
 	}
 }

@@ -177,8 +177,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 				return nil, err
 			}
 		}
-		room := max(0, driver.CapacityOf(node, device)-driver.Pending(volumes.Items, device)[name])
-		object := r.object(class.Name, name, room)
+		object := r.object(class.Name, name, driver.Pending(volumes.Items, device).Room(node, device))
 		want[object.Name] = object
 	}
 	return want, nil

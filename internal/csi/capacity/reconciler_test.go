@@ -162,7 +162,7 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 		t.Errorf("%d writes: the second time nothing had changed", w.writes)
 	}
 	w.run("node2")
-	w.see("two nodes", "lvms-hdd node1 8999", "lvms-ssd node1 700", "lvms-ssd node2 0")
+	w.see("two nodes", "lvms-hdd node1 8999", "lvms-ssd node1 700", "lvms-ssd node2 7")
 
 	n := &corev1.Node{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, n))
@@ -170,14 +170,14 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	delete(n.Annotations, v1alpha1.CapacityAnnotationPrefix+"hdd")
 	w.must(w.api.Update(t.Context(), n))
 	w.run("node1")
-	w.see("a class is gone, another one has grown", "lvms-ssd node1 4700", "lvms-ssd node2 0")
+	w.see("a class is gone, another one has grown", "lvms-ssd node1 4700", "lvms-ssd node2 7")
 
 	w.fail = errors.New("no connection")
 	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node1"}}); err == nil {
 		t.Error("a read that fails is no empty list")
 	}
 	w.fail = nil
-	w.see("after a failed read", "lvms-ssd node1 4700", "lvms-ssd node2 0")
+	w.see("after a failed read", "lvms-ssd node1 4700", "lvms-ssd node2 7")
 
 	w.must(w.api.Delete(t.Context(), n))
 	w.run("node1")

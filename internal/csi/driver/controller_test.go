@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -742,6 +741,33 @@ func TestGetCapacity(t *testing.T) {
 	wantCode(t, "no node has 8 MiB", err, codes.ResourceExhausted)
 }
 
+// A tenant may request any size. Until the node refuses it, the capacity for others is what it was.
+func TestARequestThatCannotBeFulfilledTakesNoCapacity(t *testing.T) {
+	node := offering("node1", map[string]string{"ssd": "1000"})
+	for name, tt := range map[string]struct {
+		requests []int64
+		want     int64
+	}{
+		"none":                         {nil, 1000},
+		"one that fits":                {[]int64{400}, 600},
+		"one of the whole capacity":    {[]int64{1000}, 0},
+		"one that is larger":           {[]int64{1001}, 1000},
+		"the maximum":                  {[]int64{maximum}, 1000},
+		"the maximum, and one":         {[]int64{maximum, 400, math.MaxInt64}, 600},
+		"two that do not fit together": {[]int64{700, 700}, 0},
+		"many":                         {slices.Repeat([]int64{900}, 10), 0},
+		"a negative size":              {[]int64{-5}, 1000},
+	} {
+		requests := Requests{"node2": {1000}}
+		for _, size := range tt.requests {
+			requests.Add("node1", size)
+		}
+		if got := requests.Room(node, "ssd"); got != tt.want {
+			t.Errorf("%s: %d bytes are free, want %d", name, got, tt.want)
+		}
+	}
+}
+
 func TestListVolumesPageByPage(t *testing.T) {
 	c := newCluster(t)
 	for i := range 5 {
@@ -816,17 +842,19 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestSumsOfSizes of LogicalVolumes that somebody else has created: one of a negative size takes no capacity, and one
-// of 8Ei takes that of its node only.
+// TestSumsOfSizes of LogicalVolumes that somebody else has created, of the minimum and the maximum size.
 func TestSumsOfSizes(t *testing.T) {
 	volume := func(node string, size int64) topolvmv1.LogicalVolume {
 		return topolvmv1.LogicalVolume{Spec: topolvmv1.LogicalVolumeSpec{NodeName: node, DeviceClass: "ssd",
 			Size: *resource.NewQuantity(size, resource.BinarySI)}}
 	}
-	got := Pending([]topolvmv1.LogicalVolume{volume("a", mebi), volume("a", math.MinInt64), volume("b", math.MaxInt64),
-		volume("b", math.MaxInt64), volume("c", mebi), volume("c", mebi)}, "ssd")
-	if want := map[string]int64{"a": mebi, "b": math.MaxInt64, "c": 2 * mebi}; !maps.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
+	requests := Pending([]topolvmv1.LogicalVolume{volume("a", mebi), volume("a", math.MinInt64),
+		volume("b", math.MaxInt64), volume("b", math.MaxInt64), volume("c", mebi), volume("c", mebi)}, "ssd")
+	for node, want := range map[string]int64{"a": math.MaxInt64 - mebi, "b": 0, "c": math.MaxInt64 - 2*mebi} {
+		at := offering(node, map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))})
+		if got := requests.Room(at, "ssd"); got != want {
+			t.Errorf("node %s has %d, want %d", node, got, want)
+		}
 	}
 	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}),
 		offering("node2", map[string]string{"ssd": fmt.Sprint(int64(math.MaxInt64))}))

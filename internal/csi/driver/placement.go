@@ -211,12 +211,12 @@ type Candidate struct {
 }
 
 // Candidates returns the candidates for a device class, one for each node. registered has the nodes on which a node
-// agent runs, and pending the bytes that are requested and that the capacity of a node does not include yet.
-func Candidates(nodes []corev1.Node, registered map[string]bool, pending map[string]int64, class string) []Candidate {
+// agent runs, and pending the volumes that are requested and that the capacity of a node does not include yet.
+func Candidates(nodes []corev1.Node, registered map[string]bool, pending Requests, class string) []Candidate {
 	candidates := make([]Candidate, 0, len(nodes))
 	for i := range nodes {
 		node := &nodes[i]
-		c := Candidate{Node: node.Name, Room: CapacityOf(node, class) - pending[node.Name]}
+		c := Candidate{Node: node.Name, Room: pending.Room(node, class)}
 		switch {
 		case node.Spec.Unschedulable:
 			c.Problem = "is cordoned"
@@ -268,9 +268,27 @@ func Offers(node client.Object, class string) bool {
 	return ok
 }
 
-// pending returns, for each node, the bytes of a class that are requested and neither created nor refused yet. The
-// capacity that a node reports does not include them.
-func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
+// Requests are the sizes, in bytes, of the volumes of a class that are requested on a node and neither created nor
+// refused yet. The capacity that the node reports does not include them.
+type Requests map[string][]int64
+
+// Room returns the capacity of a node for another volume of the class, in bytes. A request for more than the whole
+// capacity of the node is not counted: the node will refuse it, and until then, it takes nothing from others.
+func (r Requests) Room(node client.Object, class string) int64 {
+	capacity := CapacityOf(node, class)
+	room := capacity
+	for _, size := range r[node.GetName()] {
+		if size > 0 && size <= capacity {
+			room = max(0, room-size)
+		}
+	}
+	return room
+}
+
+// Add counts one more request.
+func (r Requests) Add(node string, size int64) { r[node] = append(r[node], size) }
+
+func (s *ControllerServer) pending(ctx context.Context, class string) (Requests, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
@@ -283,20 +301,20 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 	// The cache does not have the volumes yet for which this process has just selected a node.
 	s.placed.Range(func(name, desired any) bool {
 		if lv, ok := desired.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
-			pending[lv.Spec.NodeName] = add(pending[lv.Spec.NodeName], lv.Spec.Size.Value())
+			pending.Add(lv.Spec.NodeName, lv.Spec.Size.Value())
 		}
 		return true
 	})
 	return pending, nil
 }
 
-// Pending returns, for each node, the bytes of a class that are requested and neither created nor refused yet.
-func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
-	pending := map[string]int64{}
+// Pending returns the requests of a class among all volumes.
+func Pending(volumes []topolvmv1.LogicalVolume, class string) Requests {
+	pending := Requests{}
 	for i := range volumes {
 		lv := &volumes[i]
 		if lv.Spec.DeviceClass == class && IsPending(lv) {
-			pending[lv.Spec.NodeName] = add(pending[lv.Spec.NodeName], lv.Spec.Size.Value())
+			pending.Add(lv.Spec.NodeName, lv.Spec.Size.Value())
 		}
 	}
 	return pending
@@ -358,7 +376,7 @@ func (s *ControllerServer) GetCapacity(ctx context.Context,
 		if !registered[nodes.Items[i].Name] {
 			continue
 		}
-		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
+		room := pending.Room(&nodes.Items[i], class)
 		sum = add(sum, room)
 		most = max(most, room)
 	}
