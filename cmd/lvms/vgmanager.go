@@ -271,7 +271,8 @@ func addVolumeGroups(
 		return volumeParts{}, err
 	}
 	engine.ShareFile()
-	engine.UsersWith(stack.NewSearch(stack.New()).Describe)
+	users := stack.NewSearch(stack.New())
+	engine.UsersWith(users.Describe)
 	devices.UseGroups(engine.VolumeGroups)
 	volumes.ExcludeGuests(devices.Guests)
 	self, err := os.Executable()
@@ -290,7 +291,7 @@ func addVolumeGroups(
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster.ID, Namespace: namespace,
 		States: engine, IO: kernel,
 		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
-		FileSystems: fileSystems,
+		FileSystems: fileSystems, Detained: users.Detained,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),

@@ -71,7 +71,10 @@ type AuditorOptions struct {
 	States                   States
 	// FileSystems can be nil. Then file systems are not checked.
 	FileSystems FileSystems
-	Recorder    event.Recorder
+	// Detained returns the devices whose Pods cannot end, by "MAJOR:MINOR", with the reason (stack.Search.Detained). If
+	// it is nil, there are none.
+	Detained func(context.Context) (map[string]string, error)
+	Recorder event.Recorder
 	// IO can be nil. Then the I/O of volumes has no metrics.
 	IO IOCounters
 	// MaxVolumes is the maximum number of volumes with their own metrics. 0 disables them.
@@ -160,7 +163,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.lookAtFileSystems(ctx, volumes); err != nil {
+	if err := errors.Join(a.lookAtFileSystems(ctx, volumes), a.lookAtPods(ctx, volumes)); err != nil {
 		return err
 	}
 	list := &topolvmv1.LogicalVolumeList{}

@@ -490,3 +490,29 @@ func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	w.must(a.audit(t.Context()))
 	check("well again", "", 0)
 }
+
+// The reason stays until the Pod has ended, and if it cannot be read.
+func TestWhatKeepsAPodFromEndingIsInTheCondition(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	w.ask("a", thin(8))
+	w.must(w.run(w.agent(), "a"))
+	a.States = numbered{a.States}
+	const reason = "its Pod cannot end"
+	detained, failure := map[string]string{"254:0": reason, "254:9": "another"}, error(nil)
+	a.Detained = func(context.Context) (map[string]string, error) { return detained, failure }
+	check := func(what, want string, fails bool) {
+		t.Helper()
+		if err := a.audit(t.Context()); (err != nil) != fails {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got != want {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	check("detained", reason, false)
+	detained, failure = nil, errors.New("no sysfs")
+	check("not read", reason, true)
+	failure = nil
+	check("released", "", false)
+}

@@ -46,16 +46,37 @@ func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeSt
 			continue
 		}
 		broken = append(broken, *v)
-		if v.Condition != "" {
-			problem += "; " + v.Condition
-		}
-		v.Condition = problem
+		addCondition(v, problem)
 	}
 	_, list := newVolumeMetrics(broken, maxBroken)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.broken = list
 	return nil
+}
+
+// lookAtPods adds to the condition of each volume why its Pod cannot end.
+func (a *Auditor) lookAtPods(ctx context.Context, volumes []lvmd.VolumeState) error {
+	if a.Detained == nil {
+		return nil
+	}
+	detained, err := a.Detained(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range volumes {
+		if problem := detained[volumes[i].Device]; problem != "" {
+			addCondition(&volumes[i], problem)
+		}
+	}
+	return nil
+}
+
+func addCondition(v *lvmd.VolumeState, problem string) {
+	if v.Condition != "" {
+		problem += "; " + v.Condition
+	}
+	v.Condition = problem
 }
 
 // conditions returns the problems of the logical volume of each object, by the name of the object.

@@ -26,6 +26,9 @@ type Block struct {
 	Mapping, UUID string
 	// File is the path of the backing file or device of a loop device, in the mount namespace that set it up.
 	File string
+	// Detached is true for a loop device that was detached, and that the kernel keeps as long as something has it open
+	// (loop(4), LO_FLAGS_AUTOCLEAR).
+	Detached bool
 
 	// below are the numbers of the devices that this one is built on.
 	below []string
@@ -157,6 +160,11 @@ func (r *Reader) addBacking(b *Block, folder string, kubelet bool) error {
 	if err != nil {
 		return err
 	}
+	autoclear, err := line(filepath.Join(folder, "loop/autoclear"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b.Detached = autoclear == "1"
 	if b.File = file; b.isOfKubelet() && !kubelet {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -78,6 +79,34 @@ func (s *Search) Describe(ctx context.Context, number string) string {
 	}
 	return text
 }
+
+// Detained returns the devices for which the kubelet has detached its loop device, but cannot release it, because
+// something keeps it open: by the number of the device, what that is and how to end it. The Pod of such a volume does
+// not end.
+func (s *Search) Detained(ctx context.Context) (map[string]string, error) {
+	blocks, err := s.reader.Read()
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(blocks)), (*Block).isDetained) {
+		return nil, nil
+	}
+	// Only this read opens the loop devices of the kubelet.
+	if blocks, err = s.reader.read(true); err != nil {
+		return nil, err
+	}
+	detained := map[string]string{}
+	for number, b := range blocks {
+		if !b.isDetained() || len(b.below) == 0 {
+			continue
+		}
+		detained[b.below[0]] = fmt.Sprintf("its Pod cannot end, because the kubelet cannot release %s: %s", b.Path(),
+			s.Describe(ctx, number))
+	}
+	return detained, nil
+}
+
+func (b *Block) isDetained() bool { return b.Detached && b.isOfKubelet() }
 
 // Users returns what keeps a device open: the devices that are built on it, the topmost first, and the mounts and open
 // files of processes, also those of the devices that are built on it.

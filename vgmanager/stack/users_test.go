@@ -3,6 +3,7 @@ package stack
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,4 +100,31 @@ func deviceOf(t *testing.T, file *os.File) string {
 		t.Fatal(err)
 	}
 	return numberOf(info.Dev)
+}
+
+func TestALoopDeviceThatTheKubeletCannotReleaseIsNamed(t *testing.T) {
+	f := node(t)
+	search := NewSearch(&f.Reader)
+	if got, err := search.Detained(t.Context()); err != nil || len(got) > 0 ||
+		slices.Contains(f.opened, "/dev/loop0") {
+		t.Errorf("in use: got %v, %v, opened %v", got, err, f.opened)
+	}
+	f.write("devices/loop0/loop/autoclear", "1")
+	f.write("devices/loop1/loop/autoclear", "1") // not of the kubelet
+	for range 2 {
+		got, err := search.Detained(t.Context())
+		if err != nil || len(got) != 1 {
+			t.Errorf("got %v, %v", got, err)
+		}
+		for _, want := range []string{"its Pod cannot end", "/dev/loop0: it is used by encrypted device", "vg1-root",
+			"dmsetup remove vg1-root"} {
+			if !strings.Contains(got["254:2"], want) {
+				t.Errorf("got %q, without %q", got["254:2"], want)
+			}
+		}
+	}
+	f.fails["/dev/loop0"] = unix.EIO
+	if got, err := search.Detained(t.Context()); err == nil {
+		t.Errorf("the read failed: got %v", got)
+	}
 }
