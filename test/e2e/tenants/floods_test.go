@@ -54,7 +54,7 @@ subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: neighbor}]
 `
 
 // changedBlocks is the method of the service for backup software on port 8445 of the operator.
-const changedBlocks = "/csi.v1.SnapshotMetadata/GetMetadataAllocated"
+const changedBlocks = "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated"
 
 // stream is a flood of one port. All its answers must be among refusals.
 type stream struct {

@@ -5,6 +5,7 @@ package tenants
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -221,8 +222,8 @@ func ignoresLabels(ctx SpecContext) {
 	leavesNothing(ctx)
 }
 
-// stolen are requests for the data of the bystander: by its snapshot and claim in dataSourceRef, by the content of its
-// snapshot, and by its PersistentVolume.
+// stolen are requests for the data of the bystander: by its snapshot and claim, in a reference to another namespace and
+// in one to the own namespace, by the content of its snapshot, and by its PersistentVolume.
 const stolen = `
 apiVersion: v1
 kind: PersistentVolumeClaim
@@ -236,6 +237,16 @@ spec: {storageClassName: lvms-vg1, accessModes: [ReadWriteOnce], resources: {req
 ---
 apiVersion: v1
 kind: PersistentVolumeClaim
+metadata: {name: of-same-snapshot, namespace: attacker, annotations: {volume.kubernetes.io/selected-node: node1}}
+spec: {storageClassName: lvms-vg1, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}, dataSource: {apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot, name: snap}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: of-same-claim, namespace: attacker, annotations: {volume.kubernetes.io/selected-node: node1}}
+spec: {storageClassName: lvms-vg1, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}, dataSource: {kind: PersistentVolumeClaim, name: data}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
 metadata: {name: of-volume, namespace: attacker}
 spec: {storageClassName: lvms-vg1, volumeName: VOLUME, accessModes: [ReadWriteOnce], resources: {requests: {storage: 64Mi}}}
 ---
@@ -245,13 +256,17 @@ metadata: {name: of-content, namespace: attacker}
 spec: {source: {volumeSnapshotContentName: CONTENT}}
 `
 
+// emptied are the claims whose reference the API server removes, because it has a namespace and the feature gate
+// CrossNamespaceVolumeDataSource is off. They get an empty volume. The other claims get none.
+var emptied = []string{"of-snapshot", "of-claim"}
+
 func refusesDataOfOthers(ctx SpecContext) {
 	theirs := story.Volume{Namespace: bystander, Name: "data", Class: storageClass}
 	Expect(cluster.Snapshot(ctx, theirs, "snap")).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { _ = cluster.RemoveSnapshot(ctx, bystander, "snap") })
-	names := []string{"of-snapshot", "of-claim", "of-volume"}
+	none := []string{"of-same-snapshot", "of-same-claim", "of-volume"}
 	DeferCleanup(func(ctx SpecContext) {
-		for _, name := range names {
+		for _, name := range slices.Concat(emptied, none) {
 			forget(ctx, inTenant(name, storageClass, ""))
 		}
 		_ = cluster.RemoveSnapshot(ctx, attacker, "of-content")
@@ -259,16 +274,24 @@ func refusesDataOfOthers(ctx SpecContext) {
 	content := cluster.Run(ctx, "get", "volumesnapshot", "-n", bystander, "snap", "-o",
 		"jsonpath={.status.boundVolumeSnapshotContentName}")
 	volume := cluster.Run(ctx, "get", "pvc", "-n", bystander, "data", "-o", "jsonpath={.spec.volumeName}")
-	before := logicalVolumes(ctx)
 	// A cluster may also refuse some of these when they are created.
 	_ = tenant.ApplyManifest(ctx, strings.NewReplacer("VOLUME", volume, "CONTENT", content).Replace(stolen))
-	Consistently(func() []string { return logicalVolumes(ctx) }).WithContext(ctx).WithTimeout(20*time.Second).Should(
-		ConsistOf(before), "no volume is created")
-	for _, name := range names {
+	Consistently(func(g Gomega) {
+		for _, name := range none {
+			g.Expect(objectsOf(ctx, name)).To(BeEmpty(), name)
+		}
+	}).WithContext(ctx).WithTimeout(20 * time.Second).Should(Succeed())
+	for _, name := range none {
 		phase, err := tenant.Kubectl(ctx, nil, "get", "pvc", "-n", attacker, name, "--ignore-not-found", "-o",
 			"jsonpath={.status.phase}")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(phase).To(BeElementOf("Pending", ""), name)
+	}
+	for _, name := range emptied {
+		for _, lv := range objectsOf(ctx, name) {
+			Expect(lv.Spec.Source).To(BeEmpty(), "%s gets an empty volume", name)
+			Expect(onTheDisk(ctx, "lvs", "origin", class+"/"+lv.Status.VolumeID)).To(BeEmpty(), name)
+		}
 	}
 	Expect(tenant.Run(ctx, "get", "volumesnapshot", "-n", attacker, "of-content", "--ignore-not-found", "-o",
 		"jsonpath={.status.readyToUse}")).To(BeElementOf("false", ""))
