@@ -265,7 +265,7 @@ func releases() map[string]artifact {
 
 // groupsOfPrograms are names for several sets of programs of the lab.
 var groupsOfPrograms = map[string][]string{
-	"cluster": {"kubernetes", "containerd", "container", "snapshot-controller"},
+	"cluster": {"kernel", "kubernetes", "containerd", "container", "snapshot-controller"},
 }
 
 // find returns the artifact with a name.

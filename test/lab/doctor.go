@@ -51,6 +51,13 @@ var requirements = []requirement{
 	// For the race detector, and for the library that User Mode Linux needs on some processors.
 	{xstate.Compiler, "gcc", thisMachineOnly},
 	{"/usr/include/stdio.h", "libc6-dev", thisMachineOnly},
+	// For the kernel of the nodes.
+	{"/usr/bin/bc", "bc", thisMachineOnly},
+	{"/usr/bin/bison", "bison", thisMachineOnly},
+	{"/usr/bin/flex", "flex", thisMachineOnly},
+	{"/usr/bin/make", "make", thisMachineOnly},
+	{"/usr/bin/strip", "binutils", thisMachineOnly},
+	{"/usr/bin/xz", "xz-utils", thisMachineOnly},
 	{"/usr/sbin/xtables-legacy-multi", "iptables", clusterNode},
 	{"/usr/bin/crun", "crun", clusterNode},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins", clusterNode},

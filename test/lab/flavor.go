@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
 )
 
 // DefaultFlavor is the flavor of nodes with this machine's own root.
@@ -24,6 +25,8 @@ type Flavor struct {
 	node spec.Flavor
 	// root is the source of the node's root; nil for this machine's own root.
 	root *rootSpec
+	// ownKernel is set for nodes that run the User Mode Linux of their Debian release, which is older and slower.
+	ownKernel bool
 	// kind is the default kind of data disks.
 	kind Kind
 	// disks are added to the requested ones.
@@ -74,7 +77,7 @@ func layersExclusions(f Flavor) []Exclusion {
 
 func listed() []Flavor {
 	return []Flavor{
-		{Name: DefaultFlavor, Description: "Debian 12: LVM 2.03.16 with its defaults, kernel 6.1"},
+		{Name: DefaultFlavor, Description: "Debian 12: LVM 2.03.16 with its defaults"},
 		{
 			Name: "devicesfile", Description: "LVM uses its devices file, which has no entries",
 			node: spec.Flavor{DevicesFile: spec.DevicesFileEmpty},
@@ -136,13 +139,14 @@ func listed() []Flavor {
 			Name: "lvm31",
 			Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, cryptsetup 2.7, mdadm 4.4, " +
 				"systemd 257, kernel 6.12",
-			root: debian13("cryptsetup-bin", "mdadm"),
+			root: debian13("cryptsetup-bin", "mdadm"), ownKernel: true,
 		},
 		{
 			Name:        "lvm31-devicesfile",
 			Description: "Debian 13 as lvm31; LVM uses its devices file, which has no entries",
-			node:        spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(),
+			node:        spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(), ownKernel: true,
 		},
+		{Name: "kernel61", Description: "Debian 12 with its own kernel, 6.1", ownKernel: true},
 	}
 }
 
@@ -208,17 +212,30 @@ func exactly(test string) string {
 }
 
 // prepare creates what the nodes of the flavor need, and returns their specification.
-func (f Flavor) prepare(ctx context.Context, o Options, programs []string) (spec.Flavor, error) {
-	node := f.node
+func (f Flavor) prepare(ctx context.Context, o Options, programs []string) (spec.Flavor, spec.Kernel, error) {
+	node, kernel := f.node, uml.Installed()
+	if !f.ownKernel {
+		dir, err := builtKernel{}.ensure(ctx, o.Progress)
+		if err != nil {
+			return node, kernel, err
+		}
+		kernel = kernelIn(dir)
+		programs = append(slices.Clone(programs), dir)
+	}
 	if f.root == nil {
-		return node, nil
+		return node, kernel, nil
 	}
 	var err error
 	if node.Root, err = f.root.ensure(ctx, o.Progress); err != nil {
-		return node, err
+		return node, kernel, err
+	}
+	if f.ownKernel {
+		if kernel, err = uml.FromRoot(node.Root, filepath.Join(o.State, spec.KernelFile)); err != nil {
+			return node, kernel, err
+		}
 	}
 	node.Folders, err = sharedFolders(o, programs)
-	return node, err
+	return node, kernel, err
 }
 
 // sharedFolders returns the directories of this machine that are visible on a node with another root: the lab's state

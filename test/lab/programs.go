@@ -49,13 +49,14 @@ func kubernetesSet() set {
 	return s
 }
 
-// oldestSet is the API server of the oldest Kubernetes that the bundle supports, with a matching etcd. No lab runs it:
-// it is for tests of controllers and admission.
+// oldestSet is the API server and the controller manager of the oldest Kubernetes that the bundle supports, with a
+// matching etcd. No lab runs them: they are for tests of controllers and admission.
 func oldestSet() set {
 	return set{
 		name: "kubernetes-oldest", module: "test/lab/programs/kubernetes-oldest", versionOf: kubernetesModule,
 		programs: []program{{"etcd", "go.etcd.io/etcd/server/v3"},
-			{"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"}},
+			{"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"},
+			{"kube-controller-manager", kubernetesModule + "/cmd/kube-controller-manager"}},
 	}
 }
 
@@ -142,35 +143,44 @@ func OPM(ctx context.Context, w io.Writer) (string, error) {
 	return filepath.Join(dir, "opm"), err
 }
 
-// AllPrograms builds everything that a lab can run, or only the sets with the given names (kubernetes, containerd,
-// container, snapshot-controller, olm, opm, olm-v1, service-ca, prometheus-operator, network-policies, and
+// artifact is something that the lab builds into a directory of the cache.
+type artifact interface {
+	called() string
+	// ensure returns the directory, and builds it if it does not exist. An existing directory is complete.
+	ensure(ctx context.Context, w io.Writer) (string, error)
+}
+
+func (s set) called() string { return s.name }
+
+// AllPrograms builds everything that a lab can run, or only the sets with the given names (kernel, kubernetes,
+// containerd, container, snapshot-controller, olm, opm, olm-v1, service-ca, prometheus-operator, network-policies, and
 // kubernetes-oldest, which no lab runs), and returns the directories. It prints a line with the duration for each built
 // program.
 //
 // The cache key consists of the versions of all dependencies and of Go. A cold build takes ten minutes or more on two
 // cores. Builds of several processes wait for each other.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
-	sets := []set{
-		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), opmSet(), olmV1Set(),
+	all := []artifact{
+		builtKernel{}, kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), opmSet(), olmV1Set(),
 		serviceCASet(), prometheusOperatorSet(), networkPoliciesSet(),
 	}
 	if len(names) == 0 {
-		return ensureAll(ctx, w, sets...)
+		return ensureAll(ctx, w, all...)
 	}
-	sets = append(sets, oldestSet())
-	var chosen []set
+	all = append(all, oldestSet())
+	var chosen []artifact
 	for _, name := range names {
-		at := slices.IndexFunc(sets, func(s set) bool { return s.name == name })
+		at := slices.IndexFunc(all, func(a artifact) bool { return a.called() == name })
 		if at < 0 {
 			return nil, fmt.Errorf("no programs are called %s", name)
 		}
-		chosen = append(chosen, sets[at])
+		chosen = append(chosen, all[at])
 	}
 	return ensureAll(ctx, w, chosen...)
 }
 
 func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
-	sets := []set{kubernetesSet(), containerdSet(), containerSet()}
+	sets := []artifact{kubernetesSet(), containerdSet(), containerSet()}
 	if o.Snapshots {
 		sets = append(sets, snapshotSet())
 	}
@@ -192,10 +202,10 @@ func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
 	return ensureAll(ctx, o.Progress, sets...)
 }
 
-func ensureAll(ctx context.Context, w io.Writer, sets ...set) ([]string, error) {
+func ensureAll(ctx context.Context, w io.Writer, all ...artifact) ([]string, error) {
 	var dirs []string
-	for _, s := range sets {
-		dir, err := s.ensure(ctx, w)
+	for _, a := range all {
+		dir, err := a.ensure(ctx, w)
 		if err != nil {
 			return nil, err
 		}
@@ -204,17 +214,38 @@ func ensureAll(ctx context.Context, w io.Writer, sets ...set) ([]string, error) 
 	return dirs, nil
 }
 
-// ensure returns the set's directory in the cache, and builds it if it does not exist. An existing directory is
-// complete.
 func (s set) ensure(ctx context.Context, w io.Writer) (string, error) {
-	dir, root, err := s.cached(ctx)
+	key, root, err := s.cacheKey(ctx)
 	if err != nil {
 		return "", fmt.Errorf("programs of %s: %w", s.name, err)
 	}
+	parent, err := programsDir()
+	if err != nil {
+		return "", err
+	}
+	return ensureDir(parent, s.name, key, func(dir string) error {
+		for _, p := range s.programs {
+			if err := s.build(ctx, w, root, dir, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func programsDir() (string, error) {
+	cache, err := CacheDir()
+	return filepath.Join(cache, "lab", "programs"), err
+}
+
+// ensureDir returns the directory NAME-KEY, and builds it next to its final path if it does not exist. Processes wait
+// for each other.
+func ensureDir(parent, name, key string, build func(dir string) error) (string, error) {
+	dir := filepath.Join(parent, name+"-"+key)
 	if isDir(dir) {
 		return dir, nil
 	}
-	unlock, err := lockFile(filepath.Join(filepath.Dir(dir), s.name+".lock"))
+	unlock, err := lockFile(filepath.Join(parent, name+".lock"))
 	if err != nil {
 		return "", err
 	}
@@ -222,36 +253,27 @@ func (s set) ensure(ctx context.Context, w io.Writer) (string, error) {
 	if isDir(dir) {
 		return dir, nil
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), s.name+".build-")
+	tmp, err := os.MkdirTemp(parent, name+".build-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	for _, p := range s.programs {
-		if err := s.build(ctx, w, root, tmp, p); err != nil {
-			return "", err
-		}
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
+	if err := errors.Join(os.Chmod(tmp, 0o755), build(tmp)); err != nil {
 		return "", err
 	}
 	return dir, os.Rename(tmp, dir)
 }
 
-// cached returns the set's directory in the cache, which may not exist.
-func (s set) cached(ctx context.Context) (dir, root string, err error) {
+// cacheKey returns what the set's directory in the cache depends on, and the repository's root.
+func (s set) cacheKey(ctx context.Context) (key, root string, err error) {
 	if root, err = Root(); err != nil {
 		return "", "", err
 	}
-	cache, err := CacheDir()
-	if err != nil {
-		return "", "", err
+	text := s.key
+	if text == nil {
+		text = moduleKey
 	}
-	key := s.key
-	if key == nil {
-		key = moduleKey
-	}
-	text, err := key(ctx, root, s)
+	sources, err := text(ctx, root, s)
 	if err != nil {
 		return "", "", err
 	}
@@ -259,9 +281,8 @@ func (s set) cached(ctx context.Context) (dir, root string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%s", text, version, s.programs, s.buildFlags("")))
-	parent := filepath.Join(cache, "lab", "programs")
-	return filepath.Join(parent, s.name+"-"+hex.EncodeToString(sum[:8])), root, os.MkdirAll(parent, 0o755)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%s", sources, version, s.programs, s.buildFlags("")))
+	return hex.EncodeToString(sum[:8]), root, nil
 }
 
 // moduleKey returns the key for a module that only pins versions.

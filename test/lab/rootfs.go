@@ -49,33 +49,28 @@ func (r rootSpec) ensure(ctx context.Context, w io.Writer) (string, error) {
 		return "", err
 	}
 	parent := filepath.Join(cache, "lab", "roots")
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := lockFile(filepath.Join(parent, r.release+".lock"))
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
 	debs, err := r.fetch(ctx, filepath.Join(parent, "debian-"+r.release))
 	if err != nil {
 		return "", fmt.Errorf("packages of Debian's release %s: %w", r.release, err)
 	}
-	dir := filepath.Join(parent, r.release+"-"+rootKey(debs))
-	if isDir(dir) {
-		return dir, nil
-	}
-	begin := time.Now()
-	fmt.Fprintf(w, "        unpacking %d packages of Debian's release %s …\n", len(debs), r.release)
-	if err := makeRoot(ctx, dir, debs); err != nil {
-		return "", fmt.Errorf("root file system of Debian's release %s: %w", r.release, err)
-	}
-	fmt.Fprintf(w, "        unpacked (%.0fs)\n", time.Since(begin).Seconds())
-	return dir, nil
+	return ensureDir(parent, r.release, rootKey(debs), func(dir string) error {
+		begin := time.Now()
+		fmt.Fprintf(w, "        unpacking %d packages of Debian's release %s …\n", len(debs), r.release)
+		if err := fillRoot(ctx, dir, debs); err != nil {
+			return fmt.Errorf("root file system of Debian's release %s: %w", r.release, err)
+		}
+		fmt.Fprintf(w, "        unpacked (%.0fs)\n", time.Since(begin).Seconds())
+		return nil
+	})
 }
 
 // fetch uses the cache. If the archive no longer has a package in the cached lists, it reads the lists again.
 func (r rootSpec) fetch(ctx context.Context, folder string) ([]debian.Deb, error) {
+	unlock, err := lockFile(folder + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	archive := debian.Archive{Run: debian.RunCommand, Folder: folder, Arch: "amd64", Release: r.release}
 	debs, err := archive.Fetch(ctx, r.roots(), false)
 	if err == nil {
@@ -109,25 +104,17 @@ func rootKey(debs []debian.Deb) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// makeRoot extracts packages next to the directory, and renames the result when it is complete.
-func makeRoot(ctx context.Context, dir string, debs []debian.Deb) error {
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".build-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := errors.Join(os.Chmod(tmp, 0o755), mergeUsr(tmp)); err != nil {
+// fillRoot extracts packages into an empty directory.
+func fillRoot(ctx context.Context, dir string, debs []debian.Deb) error {
+	if err := mergeUsr(dir); err != nil {
 		return err
 	}
 	for _, d := range debs {
-		if err := unpackDeb(ctx, d, tmp); err != nil {
+		if err := unpackDeb(ctx, d, dir); err != nil {
 			return fmt.Errorf("unpack %s: %w", filepath.Base(d.Path), err)
 		}
 	}
-	if err := finishRoot(ctx, tmp); err != nil {
-		return err
-	}
-	return os.Rename(tmp, dir)
+	return finishRoot(ctx, dir)
 }
 
 // mergeUsr creates the links that packages of Debian 12 expect.

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
-	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
@@ -104,7 +103,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		Bare:             o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs,
 		Owned:     !o.Detached,
 		ServiceCA: o.ServiceCA, PrometheusOperator: o.PrometheusOperator,
-		FirstCPU: firstCPU(), Kernel: uml.Installed(),
+		FirstCPU: firstCPU(),
 	}
 	flavor, err := FindFlavor(o.Flavor)
 	if err != nil {
@@ -148,16 +147,13 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	if err := copyFile(binary, s.Binary); err != nil {
 		return s, err
 	}
-	if s.Flavor, err = flavor.prepare(ctx, o, s.Path); err != nil {
+	if s.Flavor, s.Kernel, err = flavor.prepare(ctx, o, s.Path); err != nil {
 		return s, err
 	}
-	if s.Flavor.Root != "" {
-		if s.Kernel, err = uml.FromRoot(s.Flavor.Root, filepath.Join(o.State, spec.KernelFile)); err != nil {
+	if flavor.ownKernel {
+		if s.Preload, err = preload(ctx, o); err != nil {
 			return s, err
 		}
-	}
-	if s.Preload, err = preload(ctx, o); err != nil {
-		return s, err
 	}
 	return s, spec.Save(filepath.Join(o.State, spec.File), s)
 }

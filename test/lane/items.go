@@ -193,7 +193,7 @@ func e2e(name, folder string, minutes float64, paths []string, args ...string) I
 
 // flavors are the lab's flavors of host, in its order. The first is the default.
 var flavors = []string{"debian12", "devicesfile", "devicesfile-absent", "devicesfile-root", "sectors4k", "multipath",
-	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile"}
+	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile", "kernel61"}
 
 // suite is a set of tests that run on a bare lab node. A node starts blank and is deleted afterward, so the suites
 // cannot affect each other.
@@ -237,42 +237,42 @@ var (
 var bareSuites = []suite{
 	core,
 	contract,
-	{name: "scenes-devices", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-devices", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
 		run: "^TestScene.*(" + deviceScenes + ")", skip: "^TestScene.*(" + raidScenes + ")"},
-	{name: "scenes-raid", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-raid", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
 		run: "^TestScene.*(" + raidScenes + ")"},
-	{name: "scenes-a-h", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-a-h", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
 		run: "^TestScene[A-H]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
-	{name: "scenes-i-z", minutes: 12, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
 		run: "^TestScene[I-Z]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
-	{name: "agent", minutes: 6, pkg: agentPkg, disks: threeDisks, each: true, paths: agentPaths, run: labTests},
-	{name: "device", minutes: 3, pkg: "vgmanager/device", disks: "128M,64M,64M", each: true, run: labTests},
-	{name: "sanity", minutes: 5, pkg: "test/sanity", disks: "4G,4G,4G,4G", each: true, run: "^TestSanity",
+	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, each: true, paths: agentPaths, run: labTests},
+	{name: "device", minutes: 2, pkg: "vgmanager/device", disks: "128M,64M,64M", each: true, run: labTests},
+	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", each: true, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "vgmanager/logicalvolume"}},
-	{name: "kill", minutes: 20, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
-	{name: "engine", minutes: 15, pkg: "vgmanager/lvmd", disks: "1G",
+	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
+	{name: "engine", minutes: 9, pkg: "vgmanager/lvmd", disks: "1G",
 		run:   "^Test(AVolumeGrowsByWhat|AVolumeOfTheTold|Filling|Extending|Lab[A-Z])",
 		paths: []string{"vgmanager/lvm"}},
-	{name: "move", minutes: 6, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "^TestA",
+	{name: "move", minutes: 4, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "^TestA",
 		paths: []string{"vgmanager/lvm", "vgmanager/host"}},
-	{name: "health", minutes: 4, pkg: "vgmanager/health", disks: "320M", run: labTests},
+	{name: "health", minutes: 3, pkg: "vgmanager/health", disks: "320M", run: labTests},
 	{name: "uevent", minutes: 1, pkg: "vgmanager/uevent", disks: "320M,64M,64M", run: labTests},
-	{name: "volumes", minutes: 4, pkg: "vgmanager/logicalvolume", disks: "400M,400M", run: labTests},
+	{name: "volumes", minutes: 3, pkg: "vgmanager/logicalvolume", disks: "400M,400M", run: labTests},
 	{name: "devicemapper", minutes: 1, pkg: "vgmanager/devicemapper", disks: "320M", run: labTests},
 	{name: "smart", minutes: 1, pkg: "vgmanager/smart", disks: "64M", run: labTests},
 	{name: "inventory", minutes: 1, pkg: "vgmanager/inventory", disks: "64M", run: labTests},
 	{name: "collect", minutes: 1, pkg: "vgmanager/collect", disks: "320M,64M", run: labTests},
-	{name: "rescue", minutes: 4, pkg: "vgmanager/rescue", disks: "scsi:400M,scsi:400M", run: labTests},
+	{name: "rescue", minutes: 3, pkg: "vgmanager/rescue", disks: "scsi:400M,scsi:400M", run: labTests},
 	{name: "trim", minutes: 2, pkg: "vgmanager/fstrim", disks: "800M", run: labTests,
 		paths: []string{"internal/trim"}},
-	{name: "thinmeta", minutes: 3, pkg: "vgmanager/thinmeta", disks: "800M", run: labTests},
+	{name: "thinmeta", minutes: 2, pkg: "vgmanager/thinmeta", disks: "800M", run: labTests},
 	{name: "changedblocks", minutes: 2, pkg: "vgmanager/changedblocks", disks: "400M", run: labTests},
 	{name: "agentserver", minutes: 1, pkg: "vgmanager/agentserver", disks: "400M", run: labTests},
-	{name: "groups", minutes: 10, pkg: "vgmanager/groupsnapshot", disks: "800M", run: labTests},
-	{name: "copies", minutes: 5, pkg: "vgmanager/copies", disks: "400M,400M", run: labTests},
-	{name: "node-service", minutes: 6, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
+	{name: "groups", minutes: 6, pkg: "vgmanager/groupsnapshot", disks: "800M", run: labTests},
+	{name: "copies", minutes: 3, pkg: "vgmanager/copies", disks: "400M,400M", run: labTests},
+	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
 	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
-	{name: "records", minutes: 5, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",
+	{name: "records", minutes: 3, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",
 		disks: "400M,400M,400M,400M,400M,scsi:300M,scsi:300M,scsi:300M,scsi:300M,scsi:300M"},
 }
 
@@ -303,7 +303,8 @@ func bare(s suite, flavor string) Item {
 	binary := strings.ReplaceAll(s.pkg, "/", "-")
 	i := Item{
 		Name: "bare/" + s.name + "/" + flavor, Slot: Node, Minutes: s.minutes, Dir: s.pkg, Repeats: place > 0,
-		Paths: append([]string{s.pkg}, s.paths...), Needs: []string{"rootfs", "programs/kubernetes", "bare/" + s.pkg},
+		Paths: append([]string{s.pkg}, s.paths...),
+		Needs: []string{"rootfs", "programs/kernel", "programs/kubernetes", "bare/" + s.pkg},
 		Command: []string{"${LAB}", "bare-test", "--name", name, "--flavor", flavor, "--disks", s.disks, "--",
 			"/usr/bin/env", "LVMS_TEST_ROOTFS=${ROOTFS}", "KUBEBUILDER_ASSETS=${KUBEBUILDER_ASSETS}",
 			CaseEnv + "=" + strconv.Itoa(place), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=5m",

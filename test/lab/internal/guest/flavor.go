@@ -83,7 +83,7 @@ func (m *machine) multipathd() error {
 	if !m.Flavor.Multipath {
 		return nil
 	}
-	if err := loadModules("", "dm-multipath", "dm-round-robin", "dm-service-time"); err != nil {
+	if err := m.loadModules("dm-multipath", "dm-round-robin", "dm-service-time"); err != nil {
 		return err
 	}
 	log, err := m.log("multipathd")

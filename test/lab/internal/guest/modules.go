@@ -24,32 +24,35 @@ var kubeModules = []string{
 	"ip6table_mangle", "nf_nat",
 }
 
-// loadModules puts the kernel's modules where modprobe finds them, and loads those that are always needed.
-func (m *machine) loadModules() error {
-	release, dir, err := moduleDir("")
+// bootModules puts the kernel's modules where modprobe finds them, and loads those that are always needed.
+func (m *machine) bootModules() error {
+	release, err := kernelRelease()
 	if err != nil {
 		return err
 	}
 	if err := mkdirs("/lib/modules"); err != nil {
 		return err
 	}
-	if err := symlink(dir, "/lib/modules/"+release); err != nil {
+	if err := symlink(filepath.Join(m.Modules, release), "/lib/modules/"+release); err != nil {
 		return err
 	}
 	names := bareModules
 	if !m.Bare {
 		names = append(names[:len(names):len(names)], kubeModules...)
 	}
-	return loadModules("", names...)
+	return m.loadModules(names...)
 }
 
-// loadModules loads modules of a root and their dependencies, by system calls. A module that does not exist is assumed
-// to be built in.
-func loadModules(root string, names ...string) error {
-	_, dir, err := moduleDir(root)
+// loadModules loads modules and their dependencies, by system calls. A module that does not exist is assumed to be
+// built in.
+func (m *machine) loadModules(names ...string) error { return loadModules(m.Modules, names...) }
+
+func loadModules(modules string, names ...string) error {
+	release, err := kernelRelease()
 	if err != nil {
 		return err
 	}
+	dir := filepath.Join(modules, release)
 	deps, err := moduleDeps(filepath.Join(dir, "modules.dep"))
 	if err != nil {
 		return err
@@ -77,13 +80,12 @@ func insmod(path string) error {
 	return nil
 }
 
-func moduleDir(root string) (release, dir string, err error) {
+func kernelRelease() (string, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return "", "", err
+		return "", err
 	}
-	release = unix.ByteSliceToString(u.Release[:])
-	return release, root + "/usr/lib/uml/modules/" + release, nil
+	return unix.ByteSliceToString(u.Release[:]), nil
 }
 
 // moduleDeps reads modules.dep. Each module maps to its own file and its dependencies, to be loaded from last to first.

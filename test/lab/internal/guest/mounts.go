@@ -29,7 +29,7 @@ func (m *machine) mountRoot() error {
 	}); err != nil {
 		return err
 	}
-	if err := loadModules(m.Flavor.Root, "overlay"); err != nil {
+	if err := m.loadModules("overlay"); err != nil {
 		return err
 	}
 	// The host keeps the node's writes even when the node's process is killed: a barrier would only cost a sync of the

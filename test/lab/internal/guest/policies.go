@@ -28,7 +28,7 @@ COMMIT
 
 // divertPackets applies divertRules in a lab that enforces NetworkPolicies.
 func (m *machine) divertPackets(ctx context.Context) error {
-	if err := loadModules("", "xt_owner", "xt_NFQUEUE", "nfnetlink_queue"); err != nil {
+	if err := m.loadModules("xt_owner", "xt_NFQUEUE", "nfnetlink_queue"); err != nil {
 		return err
 	}
 	if err := writeFile(divertFile, divertRules); err != nil {

@@ -34,8 +34,10 @@ const (
 // If the flavor has multipath, a disk has two paths: the node sees it through two ports of the host adapter.
 type scsi struct {
 	flavor spec.Flavor
-	mu     sync.Mutex
-	disks  []scsiDisk
+	// modules is that of the machine.
+	modules string
+	mu      sync.Mutex
+	disks   []scsiDisk
 }
 
 type scsiDisk struct {
@@ -350,7 +352,7 @@ func (s *scsi) host() error {
 	if exists(portDir(0) + "/nexus") {
 		return nil
 	}
-	if err := loadModules("", "sd_mod", "target_core_mod", "target_core_file", "tcm_loop"); err != nil {
+	if err := loadModules(s.modules, "sd_mod", "target_core_mod", "target_core_file", "tcm_loop"); err != nil {
 		return err
 	}
 	if err := mkdirs(scsiCore); err != nil {

@@ -155,6 +155,8 @@ type Guest struct {
 	KubeletDir string `json:"kubeletDir"`
 	// Flavor is the kind of host that the node is.
 	Flavor Flavor `json:"flavor"`
+	// Modules is that of the kernel. A node sees it at the same path.
+	Modules string `json:"modules"`
 	// Policies is true if NetworkPolicies are enforced.
 	Policies bool `json:"policies,omitempty"`
 	// Path lists the folders that contain containerd, kubelet and kube-proxy.
@@ -168,6 +170,8 @@ type Guest struct {
 type Kernel struct {
 	// Program is the path of the program.
 	Program string `json:"program"`
+	// Modules is the folder of the machine with the kernel's modules, in a folder for each release.
+	Modules string `json:"modules"`
 	// Env is added to the environment of the program itself.
 	Env []string `json:"env,omitempty"`
 }

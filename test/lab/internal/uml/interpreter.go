@@ -12,7 +12,10 @@ import (
 )
 
 // Installed returns the kernel of this machine, from its package user-mode-linux.
-func Installed() spec.Kernel { return spec.Kernel{Program: Program} }
+func Installed() spec.Kernel { return spec.Kernel{Program: Program, Modules: modulesPath} }
+
+// modulesPath is the folder of the modules in the package user-mode-linux.
+const modulesPath = "/usr/lib/uml/modules"
 
 // Paths in the root of a Debian system.
 const (
@@ -31,7 +34,7 @@ func FromRoot(root, path string) (spec.Kernel, error) {
 	if err != nil {
 		return spec.Kernel{}, fmt.Errorf("%s: %w", filepath.Join(root, Program), err)
 	}
-	kernel := spec.Kernel{Program: path, Env: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, librariesPath)}}
+	kernel := spec.Kernel{Program: path, Modules: filepath.Join(root, modulesPath), Env: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, librariesPath)}}
 	return kernel, os.WriteFile(path, content, 0o755)
 }
 
