@@ -81,7 +81,8 @@ func (builtKernel) build(ctx context.Context, dir string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
-	archive := debian.Archive{Run: debian.RunCommand, Folder: filepath.Join(work, "debian"), Arch: "amd64", Release: kernelRelease}
+	archive := debian.Archive{Run: debian.RunCommand, Folder: filepath.Join(work, "debian"), Arch: "amd64",
+		Release: kernelRelease}
 	debs, err := archive.Fetch(ctx, []string{kernelPackage}, false)
 	if err != nil {
 		return err

@@ -34,7 +34,8 @@ func FromRoot(root, path string) (spec.Kernel, error) {
 	if err != nil {
 		return spec.Kernel{}, fmt.Errorf("%s: %w", filepath.Join(root, Program), err)
 	}
-	kernel := spec.Kernel{Program: path, Modules: filepath.Join(root, modulesPath), Env: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, librariesPath)}}
+	kernel := spec.Kernel{Program: path, Modules: filepath.Join(root, modulesPath),
+		Env: []string{"LD_LIBRARY_PATH=" + filepath.Join(root, librariesPath)}}
 	return kernel, os.WriteFile(path, content, 0o755)
 }
 
