@@ -147,7 +147,7 @@ var _ = Describe("A tenant's block volume", Label("content"), Ordered, ContinueO
 			build: func(context.Context) []byte { return groupContent(guest) }}),
 	)
 
-	It("names the Pod that keeps it mounted", namesTheMonitoringPod, NodeTimeout(20*time.Minute))
+	It("names the Pod that keeps a file of it open", namesTheMonitoringPod, NodeTimeout(20*time.Minute))
 })
 
 const (
@@ -261,8 +261,8 @@ true`)
 	Eventually(func() string { return stateOf(ctx) }).WithContext(ctx).Should(Equal(healthy))
 }
 
-// monitoring is the Pod of an administrator that reads the directory of the kubelet. What is mounted when it starts
-// remains mounted in its mount namespace.
+// monitoring is the Pod of an administrator that sees the directory of the kubelet, and keeps a file of a volume open.
+// The kernel removes the mount from its mount namespace when the kubelet removes the directory, but not the open file.
 const monitoring = `
 apiVersion: v1
 kind: Namespace
@@ -276,24 +276,30 @@ spec:
   containers:
   - name: main
     image: REGISTRY/busybox:1
-    command: [/bin/sh, -c, "trap exit TERM; sleep 86400 & wait"]
+    command: [/bin/sh, -c]
+    args:
+    - exec 3</host/kubelet/pods/POD/volumes/kubernetes.io~csi/VOLUME/mount/open; trap exit TERM; sleep 86400 & wait
     volumeMounts: [{name: kubelet, mountPath: /host/kubelet, readOnly: true}]
   volumes: [{name: kubelet, hostPath: {path: /var/lib/kubelet}}]
 `
 
-// namesTheMonitoringPod deletes the claim of a volume that a Pod of an administrator has mounted, unknown to the
-// kubelet.
+// namesTheMonitoringPod deletes the claim of a volume of which a Pod of an administrator has a file open, unknown to
+// the kubelet.
 func namesTheMonitoringPod(ctx SpecContext) {
 	v := story.Volume{Namespace: attacker, Name: "kept", Class: storageClass, Size: "64Mi"}
 	Expect(tenant.Claim(ctx, v)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { forget(ctx, v, "kept") })
 	Expect(tenant.StartPod(ctx, v, "kept")).To(Succeed())
-	scraper := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "scraper"}}
-	Expect(cluster.ApplyManifest(ctx, strings.ReplaceAll(monitoring, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) { _ = cluster.Remove(ctx, scraper, story.Soon) })
-	Expect(cluster.WaitRunning(ctx, scraper.Namespace, scraper.Name)).To(Succeed())
+	_, err := tenant.Shell(ctx, attacker, "kept", "echo here > /data/open")
+	Expect(err).NotTo(HaveOccurred())
 	handle := handleOf(ctx, v)
 	volume := cluster.Run(ctx, "get", "pvc", "-n", attacker, v.Name, "-o", "jsonpath={.spec.volumeName}")
+	uid := cluster.Run(ctx, "get", "pod", "-n", attacker, "kept", "-o", "jsonpath={.metadata.uid}")
+	scraper := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "monitoring", Name: "scraper"}}
+	Expect(cluster.ApplyManifest(ctx, strings.NewReplacer("REGISTRY", cluster.Lab.Registry(), "POD", uid, "VOLUME",
+		volume).Replace(monitoring))).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { _ = cluster.Remove(ctx, scraper, story.Soon) })
+	Expect(cluster.WaitRunning(ctx, scraper.Namespace, scraper.Name)).To(Succeed())
 
 	By("deleting the claim")
 	Expect(tenant.StopPod(ctx, attacker, "kept")).To(Succeed())
