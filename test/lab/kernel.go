@@ -61,7 +61,7 @@ func (k builtKernel) ensure(ctx context.Context, w io.Writer) (string, error) {
 		begin := time.Now()
 		fmt.Fprintf(w, "        building the kernel of the nodes, from the Linux of Debian's release %s …\n",
 			kernelRelease)
-		if err := k.build(ctx, dir); err != nil {
+		if err := k.build(ctx, w, dir); err != nil {
 			return fmt.Errorf("kernel of the nodes: %w", err)
 		}
 		fmt.Fprintf(w, "        built the kernel (%.0fs)\n", time.Since(begin).Seconds())
@@ -75,7 +75,7 @@ func kernelIn(dir string) spec.Kernel {
 }
 
 // build fills the directory from the newest source package.
-func (builtKernel) build(ctx context.Context, dir string) error {
+func (builtKernel) build(ctx context.Context, w io.Writer, dir string) error {
 	work, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
 		return err
@@ -100,6 +100,7 @@ func (builtKernel) build(ctx context.Context, dir string) error {
 		return runIn(ctx, source, "make", append([]string{"--silent", "ARCH=um", "O=" + out,
 			"--jobs", strconv.Itoa(runtime.NumCPU())}, args...)...)
 	}
+	defer reportObjects(w, out)()
 	if err := run("KCONFIG_ALLCONFIG="+options, "allnoconfig"); err != nil {
 		return err
 	}
@@ -113,6 +114,40 @@ func (builtKernel) build(ctx context.Context, dir string) error {
 		return err
 	}
 	return runIn(ctx, out, "strip", "-o", filepath.Join(dir, "linux"), "linux")
+}
+
+// reportObjects prints every minute how many files are compiled, until the returned function is called.
+func reportObjects(w io.Writer, out string) (stop func()) {
+	stopped := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(time.Minute)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-stopped:
+				return
+			case <-ticker.C:
+				fmt.Fprintf(w, "        %d of about 1600 files of the kernel are compiled\n", countObjects(out))
+			}
+		}
+	}()
+	return func() {
+		close(stopped)
+		<-ended
+	}
+}
+
+func countObjects(dir string) int {
+	n := 0
+	_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+		if strings.HasSuffix(path, ".o") {
+			n++
+		}
+		return nil // Files of the compiler disappear meanwhile.
+	})
+	return n
 }
 
 // unpackSource returns the directory of the source in the packages.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,23 @@ func TestAPackageWithoutSourceIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "0 archives") {
 		t.Error(err)
 	}
+}
+
+func TestCompiledFilesAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.o", "b/c.o", "b/c.c", "b/.d.o.cmd"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := countObjects(dir); n != 2 {
+		t.Errorf("%d files, want 2", n)
+	}
+	if n := countObjects(filepath.Join(dir, "none")); n != 0 {
+		t.Errorf("%d files in no directory", n)
+	}
+	reportObjects(io.Discard, dir)()
 }
 
 func TestADirectoryIsBuiltOnceAndWhole(t *testing.T) {
