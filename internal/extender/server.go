@@ -3,23 +3,30 @@ package extender
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/internal/httpserver"
+	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
 
+// Time limits of the server. The default of kube-scheduler's httpTimeout is 5 s.
 const (
-	// kube-scheduler, the only client, waits 5 s by default (httpTimeout).
-	readTimeout  = 30 * time.Second
-	writeTimeout = time.Minute
-	// maxConnections limits connections.
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = time.Minute
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	// stopTimeout is the time that requests have to end when the server is stopped.
+	stopTimeout = 10 * time.Second
+	// maxConnections limits connections. The only client is kube-scheduler.
 	maxConnections = 128
 )
 
@@ -39,30 +46,37 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ctx = log.IntoContext(ctx, o.Log)
-	server := httpserver.New(httpserver.Options{Name: "the scheduler extender", Address: o.Config.Address, TLS: config,
-		Handler: NewHandler(o.Config.Divisors, o.Log), All: maxConnections, Peer: maxConnections,
-		Read: readTimeout, Write: writeTimeout})
-	listener, err := server.Listen(ctx)
+	listener, err := listen(ctx, o.Config.Address, config)
 	if err != nil {
-		return err
+		return fmt.Errorf("serve the scheduler extender: %w", err)
 	}
-	if config == nil && !isLoopback(listener.Addr()) {
-		_ = listener.Close()
-		return fmt.Errorf("serve the scheduler extender: %s is not a loopback address: listen on %s, or serve HTTPS "+
-			"with --tls-cert-dir", o.Config.Address, DefaultAddress)
+	server := &http.Server{
+		Handler:           NewHandler(o.Config.Divisors, o.Log),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		// net/http logs failed handshakes and panics of handlers.
+		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(o.Log), slog.LevelWarn),
 	}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		defer cancel()
+		_ = server.Shutdown(stopping)
+	})
+	o.Log.Info("serving the scheduler extender", "address", listener.Addr().String())
 	if o.Listening != nil {
 		o.Listening(listener.Addr())
 	}
-	return server.Serve(ctx, listener)
-}
-
-// isLoopback reports whether only this machine reaches an address. Anybody who can send requests to the scheduler's
-// extender, or answer in its place, decides where Pods run.
-func isLoopback(address net.Addr) bool {
-	at, isTCP := address.(*net.TCPAddr)
-	return isTCP && at.IP.IsLoopback()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		stop()
+		return fmt.Errorf("serve the scheduler extender: %w", err)
+	}
+	<-stopped
+	return nil
 }
 
 // tlsConfig returns the TLS configuration with the certificate in the directory, which must exist, or nil without one.
@@ -80,4 +94,22 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	tlsprofile.New().Configure(config)
 	servingcert.Configure(certificate)(config)
 	return config, nil
+}
+
+// listen listens on an address. Without TLS, it must be a loopback address: anybody who can send requests to the
+// scheduler's extender, or answer in its place, decides where Pods run.
+func listen(ctx context.Context, address string, config *tls.Config) (net.Listener, error) {
+	listener, err := limit.Listen(ctx, address, limit.Connections{All: maxConnections, Peer: maxConnections})
+	if err != nil {
+		return nil, err
+	}
+	if config != nil {
+		return tls.NewListener(listener, config), nil
+	}
+	if at, ok := listener.Addr().(*net.TCPAddr); !ok || !at.IP.IsLoopback() {
+		_ = listener.Close()
+		return nil, fmt.Errorf("%s is not a loopback address: listen on %s, or serve HTTPS with --tls-cert-dir",
+			address, DefaultAddress)
+	}
+	return listener, nil
 }

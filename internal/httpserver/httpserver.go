@@ -1,4 +1,4 @@
-// Package httpserver serves HTTPS to other Pods, or HTTP to the node, with limits for connections, sizes and times.
+// Package httpserver serves HTTPS to other Pods, with limits for connections, sizes and times.
 package httpserver
 
 import (
@@ -36,8 +36,7 @@ type Options struct {
 	Name string
 	// Address is the TCP address to listen on.
 	Address string
-	// TLS has the certificate of the server, and the protocols. It has HTTP/1.1 only if it has none. Without TLS, the
-	// server must listen on a loopback address.
+	// TLS has the certificate of the server, and the protocols. It has HTTP/1.1 only if it has none.
 	TLS *tls.Config
 	// Handler handles requests. It authorizes them.
 	Handler http.Handler
@@ -52,7 +51,7 @@ type Server struct{ Options }
 
 // New returns a Server.
 func New(o Options) *Server {
-	if o.TLS != nil && len(o.TLS.NextProtos) == 0 {
+	if len(o.TLS.NextProtos) == 0 {
 		o.TLS.NextProtos = []string{"http/1.1"}
 	}
 	return &Server{o}
@@ -63,7 +62,7 @@ func (s *Server) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.
 func (s *Server) Start(ctx context.Context) error {
-	listener, err := s.Listen(ctx)
+	listener, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (s *Server) Start(ctx context.Context) error {
 // Early listens, and returns a Runnable that serves before the caches of the manager have objects. It serves also while
 // the API server does not answer.
 func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
-	listener, err := s.Listen(ctx)
+	listener, err := s.listen(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +81,7 @@ func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
 		ShutdownTimeout: &stop}, nil
 }
 
-// Listen opens the address with the limits for connections, for Serve.
-func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
 	listener, err := limit.Listen(ctx, s.Address, limit.Connections{All: s.All, Peer: s.Peer, Report: func(err error) {
 		log.FromContext(ctx).Info("refused connections", "name", s.Name, "cause", err.Error())
 	}})
@@ -93,12 +91,7 @@ func (s *Server) Listen(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-func (s *Server) secured(listener net.Listener) net.Listener {
-	if s.TLS == nil {
-		return listener
-	}
-	return tls.NewListener(listener, s.TLS)
-}
+func (s *Server) secured(listener net.Listener) net.Listener { return tls.NewListener(listener, s.TLS) }
 
 func (s *Server) server(ctx context.Context) *http.Server {
 	return &http.Server{
