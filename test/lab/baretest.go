@@ -18,8 +18,12 @@ import (
 const bootLimit = 5 * time.Minute
 
 // TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error
-// contains the end of the node's console.
-func TryBoot(ctx context.Context) error {
+// contains the end of the node's console. If the kernel of nodes does not exist, it is built first, which takes minutes;
+// progress gets a line for each.
+func TryBoot(ctx context.Context, progress io.Writer) error {
+	if _, err := (builtKernel{}).ensure(ctx, progress); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
 	defer cancel()
 	o := Options{Name: fmt.Sprintf("boot-%d", os.Getpid()), Disks: []DiskSpec{{Size: 64 * MiB}}}

@@ -291,7 +291,7 @@ func doctor(f *flags) *cobra.Command {
 			return exitCode(1)
 		}
 		if boot {
-			if err := lab.TryBoot(cmd.Context()); err != nil {
+			if err := lab.TryBoot(cmd.Context(), os.Stderr); err != nil {
 				return err
 			}
 		}
