@@ -18,8 +18,8 @@ import (
 const bootLimit = 5 * time.Minute
 
 // TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error
-// contains the end of the node's console. If the kernel of nodes does not exist, it is built first, which takes minutes;
-// progress gets a line for each.
+// contains the end of the node's console. If the kernel of nodes does not exist, it is built first, which takes
+// minutes; progress gets a line for each.
 func TryBoot(ctx context.Context, progress io.Writer) error {
 	if _, err := (builtKernel{}).ensure(ctx, progress); err != nil {
 		return err
