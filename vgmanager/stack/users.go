@@ -100,10 +100,18 @@ func (s *Search) Detained(ctx context.Context) (map[string]string, error) {
 		if !b.isDetained() || len(b.below) == 0 {
 			continue
 		}
-		detained[b.below[0]] = fmt.Sprintf("its Pod cannot end, because the kubelet cannot release %s: %s", b.Path(),
+		detained[blocks.volumeOf(b.below[0])] = fmt.Sprintf("its Pod cannot end, because the kubelet cannot release %s: %s", b.Path(),
 			s.Describe(ctx, number))
 	}
 	return detained, nil
+}
+
+// volumeOf returns the logical volume of a device: the device itself, or what an encrypted device is built on.
+func (b Blocks) volumeOf(number string) string {
+	if block := b[number]; block != nil && strings.HasPrefix(block.UUID, "CRYPT-") && len(block.below) == 1 {
+		return block.below[0]
+	}
+	return number
 }
 
 func (b *Block) isDetained() bool { return b.Detached && b.isOfKubelet() }

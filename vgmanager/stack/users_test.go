@@ -123,6 +123,11 @@ func TestALoopDeviceThatTheKubeletCannotReleaseIsNamed(t *testing.T) {
 			}
 		}
 	}
+	f.loop("loop5", "7:5", "/var/lib/kubelet/plugins/kubernetes.io/csi/volumeDevices/y", Backing{Device: "254:7"})
+	f.write("devices/loop5/loop/autoclear", "1")
+	if got, err := search.Detained(t.Context()); err != nil || !strings.Contains(got["254:3"], "/dev/loop5") {
+		t.Errorf("encrypted volume: got %v, %v", got, err)
+	}
 	f.fails["/dev/loop0"] = unix.EIO
 	if got, err := search.Detained(t.Context()); err == nil {
 		t.Errorf("the read failed: got %v", got)
