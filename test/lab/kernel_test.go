@@ -74,6 +74,9 @@ func TestADirectoryIsBuiltOnceAndWhole(t *testing.T) {
 	if left, err := filepath.Glob(parent + "/kernel-*"); err != nil || len(left) > 0 {
 		t.Errorf("a failed build left %v, %v", left, err)
 	}
+	if err := os.Mkdir(filepath.Join(parent, "kernel.build-killed"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		dir, err := ensureDir(parent, "kernel", "1", build(nil))
 		if err != nil {

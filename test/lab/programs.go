@@ -253,6 +253,16 @@ func ensureDir(parent, name, key string, build func(dir string) error) (string, 
 	if isDir(dir) {
 		return dir, nil
 	}
+	// The lock is held, so these are of builds that were killed.
+	left, err := filepath.Glob(filepath.Join(parent, name+".build-*"))
+	if err != nil {
+		return "", err
+	}
+	for _, old := range left {
+		if err := os.RemoveAll(old); err != nil {
+			return "", err
+		}
+	}
 	tmp, err := os.MkdirTemp(parent, name+".build-")
 	if err != nil {
 		return "", err
