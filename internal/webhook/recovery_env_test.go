@@ -94,20 +94,12 @@ func TestOnlyImportsNeedTheOperator(t *testing.T) {
 		}
 	}
 	wantError(t, "approval of an import", err, refused)
-	for name, change := range map[string]func() error{
-		"approval of another action": func() error { return approve(ctx, free, free.Status.Plan.ID) },
-		"status of another action": func() error {
-			next := free.DeepCopy()
-			next.Status.Phase = lvmv1alpha1.RecoveryRunning
-			return testClient.Status().Patch(ctx, next, client.MergeFrom(free))
-		},
-		"label of an import": func() error {
-			next := recovery.DeepCopy()
-			next.Labels = map[string]string{"a": "b"}
-			return testClient.Patch(ctx, next, client.MergeFrom(recovery))
-		},
-		"deletion of an import": func() error { return testClient.Delete(ctx, recovery.DeepCopy()) },
-	} {
-		wantError(t, name, change(), "")
-	}
+	wantError(t, "approval of another action", approve(ctx, free, free.Status.Plan.ID), "")
+	running := free.DeepCopy()
+	running.Status.Phase = lvmv1alpha1.RecoveryRunning
+	wantError(t, "status of another action", testClient.Status().Patch(ctx, running, client.MergeFrom(free)), "")
+	labeled := recovery.DeepCopy()
+	labeled.Labels = map[string]string{"a": "b"}
+	wantError(t, "label of an import", testClient.Patch(ctx, labeled, client.MergeFrom(recovery)), "")
+	wantError(t, "deletion of an import", testClient.Delete(ctx, labeled), "")
 }
