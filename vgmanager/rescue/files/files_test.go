@@ -57,11 +57,23 @@ func load(t testing.TB, kind string, block int64) *image {
 // find returns the report for a copy in which ranges are lost, and are zeros.
 func (i *image) find(t testing.TB, lost ...Span) (*Report, error) {
 	t.Helper()
-	content := slices.Clone(i.content)
-	for _, s := range lost {
-		clear(content[s.Start:s.End])
+	return Find(context.Background(), zeroed{i.content, lost}, int64(len(i.content)), lost)
+}
+
+// zeroed is content whose ranges of zeros are not copied.
+type zeroed struct {
+	content []byte
+	zeros   []Span
+}
+
+func (z zeroed) ReadAt(p []byte, at int64) (int, error) {
+	n, err := bytes.NewReader(z.content).ReadAt(p, at)
+	for _, s := range z.zeros {
+		if start, end := max(s.Start, at), min(s.End, at+int64(n)); start < end {
+			clear(p[start-at : end-at])
+		}
 	}
-	return Find(context.Background(), bytes.NewReader(content), int64(len(content)), lost)
+	return n, err
 }
 
 func paths(r *Report) []string {
