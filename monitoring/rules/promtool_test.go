@@ -18,16 +18,18 @@ import (
 // written is the file with the rules for Prometheus.
 const written = "../tests/rules.yaml"
 
-// scene has the series, with one sample for each step (STEP in seconds), and the exact list of alerts at some times, as
-// "NAME", or "NAME pending", with " xN" for several.
+// scene has the series, with one sample for each step (STEP in seconds, END of them until the end), and the exact list
+// of alerts at some times, as "NAME", or "NAME pending", with " xN" for several.
 type scene struct {
 	series map[string]string
 	want   map[time.Duration][]string
 }
 
+func (s scene) end() time.Duration { return slices.Max(slices.Collect(maps.Keys(s.want))) }
+
 // step returns the time between two samples and evaluations: a minute, or ten in a scene of many hours.
 func (s scene) step() time.Duration {
-	if slices.Max(slices.Collect(maps.Keys(s.want))) > 4*time.Hour {
+	if s.end() > 4*time.Hour {
 		return 10 * time.Minute
 	}
 	return time.Minute
@@ -56,10 +58,11 @@ func (s scene) play(t *testing.T) {
 	}
 	t.Parallel()
 	step := s.step().String()
+	values := strings.NewReplacer("STEP", strconv.Itoa(int(s.step().Seconds())),
+		"END", strconv.Itoa(int(s.end()/s.step())))
 	var input, tests []any
 	for _, name := range slices.Sorted(maps.Keys(s.series)) {
-		input = append(input, map[string]any{"series": name,
-			"values": strings.ReplaceAll(s.series[name], "STEP", strconv.Itoa(int(s.step().Seconds())))})
+		input = append(input, map[string]any{"series": name, "values": values.Replace(s.series[name])})
 	}
 	for _, at := range slices.Sorted(maps.Keys(s.want)) {
 		tests = append(tests, map[string]any{"expr": "count by (alertname, alertstate) (ALERTS)",
@@ -127,7 +130,7 @@ func fileSystem(volume string) string {
 
 // well returns the series of a healthy cluster for two days. changes replaces or adds series; "" removes one.
 func well(changes map[string]string) map[string]string {
-	const steady = "x3000"
+	const steady = "xEND"
 	series := map[string]string{
 		`up{job="lvms-operator-metrics-service",namespace="openshift-lvm-storage",pod="lvms-operator-1"}`: "1" + steady,
 		`up{job="vg-manager-metrics-service",` + node + `}`:                                               "1" + steady,
@@ -156,18 +159,18 @@ func thin(data, metadata, promised string) map[string]string {
 	return well(map[string]string{
 		`topolvm_thinpool_data_percent{` + class + `}`:     data,
 		`topolvm_thinpool_metadata_percent{` + class + `}`: metadata,
-		`topolvm_thinpool_size_bytes{` + class + `}`:       "100x3000",
+		`topolvm_thinpool_size_bytes{` + class + `}`:       "100xEND",
 		`lvms_thinpool_virtual_bytes{` + class + `}`:       promised,
 		// The pool uses the whole group, which is fine.
-		`topolvm_volumegroup_size_bytes{` + class + `}`: "110x3000",
-		`lvms_volume_group_free_bytes{` + class + `}`:   "0x3000",
+		`topolvm_volumegroup_size_bytes{` + class + `}`: "110xEND",
+		`lvms_volume_group_free_bytes{` + class + `}`:   "0xEND",
 	})
 }
 
 // thick returns such a cluster with a thick class: the free bytes of 100.
 func thick(free string) map[string]string {
 	return well(map[string]string{
-		`topolvm_volumegroup_size_bytes{` + class + `}`: "100x3000",
+		`topolvm_volumegroup_size_bytes{` + class + `}`: "100xEND",
 		`lvms_volume_group_free_bytes{` + class + `}`:   free,
 	})
 }
@@ -189,12 +192,12 @@ func TestNothingIsWrong(t *testing.T) {
 	for name, series := range map[string]map[string]string{
 		"a healthy cluster": well(nil),
 		"a cluster without an LVMCluster": {
-			`up{job="lvms-operator-metrics-service",namespace="openshift-lvm-storage",pod="p"}`: "1x3000"},
-		"a pool that is used":               thin("40x3000", "20x3000", "200x3000"),
-		"just below every threshold":        thin("74.9x3000", "74.9x3000", "200x3000"),
-		"a pool that is full by design":     thin("20+2x40 100x3000", "20x3000", "100x3000"),
-		"a thick group that is used":        thick("26x3000"),
-		"a pool that grows for a long time": thin("30+0.05x800", "10x3000", "200x3000"),
+			`up{job="lvms-operator-metrics-service",namespace="openshift-lvm-storage",pod="p"}`: "1xEND"},
+		"a pool that is used":               thin("40xEND", "20xEND", "200xEND"),
+		"just below every threshold":        thin("74.9xEND", "74.9xEND", "200xEND"),
+		"a pool that is full by design":     thin("20+2x40 100xEND", "20xEND", "100xEND"),
+		"a thick group that is used":        thick("26xEND"),
+		"a pool that grows for a long time": thin("30+0.05x800", "10xEND", "200xEND"),
 	} {
 		t.Run(name, func(t *testing.T) { scene{series, quiet}.play(t) })
 		t.Run(name+", for days", func(t *testing.T) { scene{series, long}.play(t) })
@@ -206,51 +209,51 @@ func TestAPoolThatBreathesByDay(t *testing.T) {
 	for h := range 48 {
 		want[time.Duration(h)*time.Hour] = nil
 	}
-	scene{thin("50+0.2x71 64.4-0.2x71 50+0.2x71 64.4-0.2x71", "10x3000", "200x3000"), want}.play(t)
+	scene{thin("50+0.2x71 64.4-0.2x71 50+0.2x71 64.4-0.2x71", "10xEND", "200xEND"), want}.play(t)
 }
 
 func TestAPoolFills(t *testing.T) {
 	const minute = time.Minute
 	for name, s := range map[string]scene{
-		"data, in its order": {thin("74x9 75x9 85x9 95x60", "10x3000", "200x3000"), map[time.Duration][]string{
+		"data, in its order": {thin("74x9 75x9 85x9 95x60", "10xEND", "200xEND"), map[time.Duration][]string{
 			9 * minute: nil, 10 * minute: {dataNear + " pending"}, 14 * minute: {dataNear + " pending"},
 			15 * minute: {dataNear},
 			20 * minute: {dataCritical + " pending"}, 21 * minute: {dataCritical}, 30 * minute: {dataFull},
 			60 * minute: {dataFull},
 		}},
-		"metadata, in its order": {thin("10x3000", "74x9 75x9 85x9 95x60", "200x3000"), map[time.Duration][]string{
+		"metadata, in its order": {thin("10xEND", "74x9 75x9 85x9 95x60", "200xEND"), map[time.Duration][]string{
 			9 * minute: nil, 10 * minute: {metaNear + " pending"}, 15 * minute: {metaNear},
 			20 * minute: {metaCritical + " pending"}, 21 * minute: {metaCritical}, 30 * minute: {metaFull},
 		}},
 		// With upstream's rules, exactly 85.0 fires no alert, and values that alternate between 84.9 and 85.1 often
 		// cause an alert that appears and disappears.
-		"exactly at a threshold": {thin("85x60", "95x60", "200x3000"),
+		"exactly at a threshold": {thin("85x60", "95x60", "200xEND"),
 			map[time.Duration][]string{2 * minute: {dataCritical, metaFull}}},
-		"to and fro about a threshold": {thin("84.9 85.1"+strings.Repeat(" 84.9 85.1", 60), "10x3000", "200x3000"),
+		"to and fro about a threshold": {thin("84.9 85.1"+strings.Repeat(" 84.9 85.1", 60), "10xEND", "200xEND"),
 			everyMinute(3, 120, dataCritical)},
-		"emptied: it ends, ten later": {thin("90x20 40x100", "10x3000", "200x3000"),
+		"emptied: it ends, ten later": {thin("90x20 40x100", "10xEND", "200xEND"),
 			map[time.Duration][]string{20 * minute: {dataCritical}, 29 * minute: {dataCritical}, 32 * minute: nil}},
-		"a gap of eight minutes": {thin("90x20 _x8 90x60", "10x3000", "200x3000"),
+		"a gap of eight minutes": {thin("90x20 _x8 90x60", "10xEND", "200xEND"),
 			everyMinute(2, 60, dataCritical)},
-		"what it promises is not known": {thin("90x60", "10x3000", ""),
+		"what it promises is not known": {thin("90x60", "10xEND", ""),
 			map[time.Duration][]string{5 * minute: {dataCritical}}},
-		"two agents during an upgrade": {with(thin("80x60", "10x3000", "200x3000"),
+		"two agents during an upgrade": {with(thin("80x60", "10xEND", "200xEND"),
 			`topolvm_thinpool_data_percent{`+strings.ReplaceAll(class, "vg-manager-1", "vg-manager-2")+`}`, "80x60"),
 			map[time.Duration][]string{10 * minute: {dataNear}}},
-		"within hours": {thin("50+0.2x170 84x100", "10x3000", "200x3000"),
+		"within hours": {thin("50+0.2x170 84x100", "10xEND", "200xEND"),
 			map[time.Duration][]string{20 * minute: nil, 50 * minute: {"LVMSThinPoolDataFillingUpInHours pending"},
 				70 * minute: {"LVMSThinPoolDataFillingUpInHours"}, 130 * minute: {"LVMSThinPoolDataFillingUpInHours"}}},
-		"within days": {thin("50+0.1x170", "10x3000", "200x3000"),
+		"within days": {thin("50+0.1x170", "10xEND", "200xEND"),
 			map[time.Duration][]string{8 * time.Hour: nil, 23 * time.Hour: nil,
 				26 * time.Hour: {"LVMSThinPoolDataFillingUpInDays"}}},
-		"a new node, half full": {thin("_x60 60x3000", "_x60 10x3000", "200x3000"),
+		"a new node, half full": {thin("_x60 60xEND", "_x60 10xEND", "200xEND"),
 			map[time.Duration][]string{11 * time.Hour: nil, 20 * time.Hour: nil}},
-		"promised much too much": {thin("55x3000", "10x3000", "500x3000"), map[time.Duration][]string{
+		"promised much too much": {thin("55xEND", "10xEND", "500xEND"), map[time.Duration][]string{
 			50 * minute: {"LVMSThinPoolOvercommitRisk pending"}, 61 * minute: {"LVMSThinPoolOvercommitRisk"}}},
-		"written at once, to the half": {thin("10x60 10+4x10 50x3000", "10x3000", "200x3000"),
+		"written at once, to the half": {thin("10x60 10+4x10 50xEND", "10xEND", "200xEND"),
 			map[time.Duration][]string{
 				80 * minute: {"LVMSThinPoolDataFillingUpInHours pending"}, 100 * minute: nil, 130 * minute: nil}},
-		"promised much, and filling": {thin("80x3000", "10x3000", "500x3000"),
+		"promised much, and filling": {thin("80xEND", "10xEND", "500xEND"),
 			map[time.Duration][]string{2 * time.Hour: {dataNear}}},
 	} {
 		t.Run(name, func(t *testing.T) { s.play(t) })
@@ -298,13 +301,13 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		cluster = `lvms_lvmcluster_state{namespace="openshift-lvm-storage",lvmcluster="c",state="`
 	)
 	degraded := func(more map[string]string) map[string]string {
-		maps.Copy(more, map[string]string{groupIs + `Ready"}`: "0x3000", groupIs + `Degraded"}`: "1x3000",
-			cluster + `Ready"}`: "0x3000", cluster + `Degraded"}`: "1x3000"})
+		maps.Copy(more, map[string]string{groupIs + `Ready"}`: "0xEND", groupIs + `Degraded"}`: "1xEND",
+			cluster + `Ready"}`: "0xEND", cluster + `Degraded"}`: "1xEND"})
 		return more
 	}
 	failed := func(more map[string]string) map[string]string {
-		maps.Copy(more, map[string]string{groupIs + `Ready"}`: "0x3000", groupIs + `Failed"}`: "1x3000",
-			cluster + `Ready"}`: "0x3000", cluster + `Failed"}`: "1x3000"})
+		maps.Copy(more, map[string]string{groupIs + `Ready"}`: "0xEND", groupIs + `Failed"}`: "1xEND",
+			cluster + `Ready"}`: "0xEND", cluster + `Failed"}`: "1xEND"})
 		return more
 	}
 	const verdict = `lvms_device_smart_healthy{` + node + `,device="/dev/sdb",device_id="wwn:1"}`
@@ -348,8 +351,8 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		"something else is wrong": {well(degraded(map[string]string{})),
 			map[time.Duration][]string{9 * minute: {"LVMSVolumeGroupDegraded pending"},
 				60 * minute: {"LVMSVolumeGroupDegraded"}}},
-		"degraded by its pool": {with(with(thin("90x3000", "10x3000", "200x3000"), groupIs+`Degraded"}`, "1x3000"),
-			groupIs+`Ready"}`, "0x3000"), map[time.Duration][]string{60 * minute: {dataCritical}}},
+		"degraded by its pool": {with(with(thin("90xEND", "10xEND", "200xEND"), groupIs+`Degraded"}`, "1xEND"),
+			groupIs+`Ready"}`, "0xEND"), map[time.Duration][]string{60 * minute: {dataCritical}}},
 		"file systems are broken": {well(map[string]string{fileSystem("a"): "1x100", fileSystem("b"): "_x5 1x100"}),
 			map[time.Duration][]string{
 				0: {"LVMSFileSystemBroken pending"}, 60 * minute: {"LVMSFileSystemBroken x2"}}},
@@ -364,25 +367,25 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		"a group of somebody else": {well(map[string]string{`lvms_unmanaged_volume_group_devices{` + node +
 			`}`: "2x100"}), map[time.Duration][]string{59 * minute: {"LVMSUnmanagedVolumeGroup pending"},
 			61 * minute: {"LVMSUnmanagedVolumeGroup"}}},
-		"a new redundant volume": {redundant("1x20 0x100", "1x20 0x100", "10+4x20 100x100", "0x3000",
+		"a new redundant volume": {redundant("1x20 0x100", "1x20 0x100", "10+4x20 100x100", "0xEND",
 			map[string]string{groupIs + `Degraded"}`: "1x20 0x100", groupIs + `Ready"}`: "0x20 1x100"}),
 			map[time.Duration][]string{minute: {"LVMSRAIDSyncSlow pending"}, 20 * minute: {"LVMSRAIDSyncSlow pending"},
 				21 * minute: nil, 22 * minute: nil, 30 * minute: nil, 60 * minute: nil}},
-		"a leg is lost": {redundant("0x4 1x100", "0x3000", "100x3000", "0x4 1x100",
+		"a leg is lost": {redundant("0x4 1x100", "0xEND", "100xEND", "0x4 1x100",
 			degraded(map[string]string{missing: "0x4 1x100"})),
 			map[time.Duration][]string{6 * minute: {"LVMSRAIDDegraded"}, 60 * minute: {"LVMSRAIDDegraded"}}},
-		"a leg gives errors": {redundant("1x100", "0x3000", "100x3000", "1x100",
+		"a leg gives errors": {redundant("1x100", "0xEND", "100xEND", "1x100",
 			degraded(map[string]string{failing: "1x100"})),
 			map[time.Duration][]string{60 * minute: {"LVMSRAIDDegraded"}}},
 		"it is being repaired": {redundant("1x10 1x60 0x100", "0x10 1x60 0x100", "100x10 1+1x60 100x100",
 			"1x10 0x100", nil), map[time.Duration][]string{10 * minute: {"LVMSRAIDDegraded"},
 			40 * minute: {"LVMSRAIDSyncSlow pending"}, 100 * minute: nil}},
-		"too many legs are lost": {redundant("2x100", "0x3000", "100x3000", "2x100",
+		"too many legs are lost": {redundant("2x100", "0xEND", "100xEND", "2x100",
 			failed(map[string]string{missing: "2x100"})), map[time.Duration][]string{60 * minute: {"LVMSRAIDFailed"}}},
-		"synchronizing hangs": {redundant("1x3000", "1x3000", "40x3000", "0x3000", nil),
+		"synchronizing hangs": {redundant("1xEND", "1xEND", "40xEND", "0xEND", nil),
 			map[time.Duration][]string{119 * minute: {"LVMSRAIDSyncSlow pending"},
 				3 * time.Hour: {"LVMSRAIDNotResyncing", "LVMSRAIDSyncSlow pending"}}},
-		"synchronizing takes a day": {redundant("1x3000", "1x3000", "1+0.5x180", "0x3000", nil),
+		"synchronizing takes a day": {redundant("1xEND", "1xEND", "1+0.5x180", "0xEND", nil),
 			map[time.Duration][]string{11 * time.Hour: {"LVMSRAIDSyncSlow pending"},
 				13 * time.Hour: {"LVMSRAIDSyncSlow"}}},
 		"a class of another node": {well(degraded(map[string]string{missing: "1x100",
