@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"sync"
 
@@ -72,10 +71,7 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err := statuscopy.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
-	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
-	approvals := &webhook.ApprovalValidator{Namespace: namespace}
-	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr),
-		webhook.RecoveryValidator{}.SetupWithManager(mgr)); err != nil {
+	if err := webhook.Setup(mgr, namespace); err != nil {
 		return err
 	}
 	if err := o.addPodWebhook(mgr); err != nil {

@@ -4,7 +4,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -23,9 +21,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -56,77 +51,29 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// webhookFor returns the webhook for a kind, as in config/webhook.
-func webhookFor(kind string, operations ...admissionv1.OperationType) admissionv1.ValidatingWebhook {
-	path := "/validate-lvm-topolvm-io-v1alpha1-" + kind
-	return admissionv1.ValidatingWebhook{
-		Name:                    "v" + kind + ".kb.io",
-		AdmissionReviewVersions: []string{"v1"},
-		SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-		ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
-			Namespace: "x", Path: &path}},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: operations,
-			Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
-				Resources: []string{kind + "s"}},
-		}},
-	}
-}
-
 // run serves the validators for a real API server.
 func run(m *testing.M) (int, error) {
-	recoveries, err := recoveryWebhook("../../config/webhook")
-	if err != nil {
-		return 1, err
-	}
-	options := envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
-		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
-		Webhooks: []admissionv1.ValidatingWebhook{
-			webhookFor("lvmcluster", admissionv1.Create, admissionv1.Update),
-			webhookFor("lvmdeviceapproval", admissionv1.Create),
-			recoveries,
-		},
-	}}}
 	server, err := env.Start()
 	if err != nil {
 		return 1, err
 	}
 	defer func() { _ = server.Stop() }()
-	config := server.Config
-	testConfig = config
-	if err := options.Install(config); err != nil {
-		return 1, err
-	}
-	defer func() { _ = options.Cleanup() }()
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  clientgoscheme.Scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
-			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir}),
+	testConfig = server.Config
+	stop, err := server.ServeAdmission(func(mgr ctrl.Manager) error {
+		testCache = mgr.GetCache()
+		return Setup(mgr, testNamespace)
 	})
 	if err != nil {
 		return 1, err
 	}
-	validator := &Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}
-	approvals := &ApprovalValidator{Namespace: testNamespace}
-	if err := errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr),
-		RecoveryValidator{}.SetupWithManager(mgr)); err != nil {
-		return 1, err
-	}
-	testCache = mgr.GetCache()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	defer func() { cancel(); <-ended }()
-	for mgr.GetWebhookServer().StartedChecker()(nil) != nil {
-		time.Sleep(50 * time.Millisecond)
-	}
-	hearing := rest.CopyConfig(config)
+	defer func() { _ = stop() }()
+	hearing := rest.CopyConfig(testConfig)
 	hearing.WarningHandlerWithContext = heard
 	if testClient, err = client.New(hearing, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return 1, err
 	}
-	if err := testClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}); err != nil {
+	elsewhere := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}
+	if err := testClient.Create(context.Background(), elsewhere); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

@@ -17,15 +17,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-// recoveryWebhook returns the webhook for LVMRecoveries with the conditions in config/webhook.
-func recoveryWebhook(folder string) (admissionv1.ValidatingWebhook, error) {
-	hook := webhookFor("lvmrecovery", admissionv1.Create, admissionv1.Update)
-	hook.Rules[0].Resources = []string{"lvmrecoveries", "lvmrecoveries/status"}
-	patch, err := conditionsOf(folder)
-	hook.FailurePolicy, hook.MatchConditions = patch.FailurePolicy, patch.MatchConditions
-	return hook, err
-}
-
 // makeRecovery creates a recovery with a plan.
 func makeRecovery(t *testing.T, action lvmv1alpha1.RecoveryAction) *lvmv1alpha1.LVMRecovery {
 	t.Helper()
@@ -70,10 +61,7 @@ func TestOnlyImportsNeedTheOperator(t *testing.T) {
 	ctx := t.Context()
 	recovery := makeRecovery(t, imports)
 	free := makeRecovery(t, lvmv1alpha1.RecoveryFreePoolSpace)
-	down, err := recoveryWebhook("../../config/webhook")
-	if err != nil {
-		t.Fatal(err)
-	}
+	down := registration(t)
 	url := "https://127.0.0.1:1"
 	down.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "down"},
@@ -83,6 +71,7 @@ func TestOnlyImportsNeedTheOperator(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = testClient.Delete(context.Background(), configuration) })
 	const refused = "failed calling webhook"
+	var err error
 	for end := time.Now().Add(env.Patience); ; time.Sleep(50 * time.Millisecond) {
 		// Until the API server knows the webhook, a change is allowed, so another one is the next attempt.
 		err = approve(ctx, recovery, recovery.Status.Plan.ID)

@@ -8,9 +8,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 // recoveryWith returns a recovery with a plan for a claim, whose ID is that of its content.
@@ -107,38 +107,28 @@ func wantError(t *testing.T, name string, err error, want string) {
 	}
 }
 
-// conditionsOf returns what config/webhook/kustomization.yaml adds to the webhook of LVMRecoveries.
-func conditionsOf(folder string) (admissionregistrationv1.ValidatingWebhook, error) {
-	text, err := os.ReadFile(folder + "/kustomization.yaml")
+// registration returns how the webhook of LVMRecoveries is registered.
+func registration(t *testing.T) admissionregistrationv1.ValidatingWebhook {
+	t.Helper()
+	configuration, err := env.Webhooks()
 	if err != nil {
-		return admissionregistrationv1.ValidatingWebhook{}, err
+		t.Fatal(err)
 	}
-	var kustomization struct {
-		Patches []struct {
-			Patch string `json:"patch"`
-		} `json:"patches"`
+	for _, hook := range configuration.Webhooks {
+		if hook.Name == "vlvmrecovery.kb.io" {
+			return hook
+		}
 	}
-	if err := yaml.Unmarshal(text, &kustomization); err != nil {
-		return admissionregistrationv1.ValidatingWebhook{}, err
-	}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	err = yaml.UnmarshalStrict([]byte(kustomization.Patches[0].Patch), configuration)
-	if err != nil {
-		return admissionregistrationv1.ValidatingWebhook{}, err
-	}
-	return configuration.Webhooks[0], nil
+	t.Fatal("LVMRecoveries have no webhook")
+	return admissionregistrationv1.ValidatingWebhook{}
 }
 
 // Without the webhook, an import could be approved that is not the one that is shown. Kustomize and the chart have the
 // conditions under which it is required.
 func TestNoImportIsApprovedWithoutTheWebhook(t *testing.T) {
-	patch, err := conditionsOf("../../config/webhook")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if patch.Name != "vlvmrecovery.kb.io" || *patch.FailurePolicy != admissionregistrationv1.Fail ||
-		len(patch.MatchConditions) != 2 {
-		t.Errorf("got %+v", patch)
+	hook := registration(t)
+	if *hook.FailurePolicy != admissionregistrationv1.Fail || len(hook.MatchConditions) != 2 {
+		t.Errorf("got %+v", hook)
 	}
 	chart, err := os.ReadFile("../../charts/lvms-operator/templates/webhook.yaml")
 	if err != nil {
@@ -146,7 +136,7 @@ func TestNoImportIsApprovedWithoutTheWebhook(t *testing.T) {
 	}
 	// The template is not YAML. Its texts are in quotes, and on several lines.
 	text := strings.Join(strings.Fields(strings.ReplaceAll(string(chart), "''", "'")), " ")
-	for _, condition := range patch.MatchConditions {
+	for _, condition := range hook.MatchConditions {
 		if !strings.Contains(text, condition.Expression) {
 			t.Errorf("the chart lacks the condition %s", condition.Name)
 		}

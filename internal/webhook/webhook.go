@@ -4,6 +4,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -37,6 +38,15 @@ type Validator struct {
 }
 
 var _ admission.Validator[*lvmv1alpha1.LVMCluster] = &Validator{}
+
+// Setup registers the validators of LVMClusters, LVMDeviceApprovals and LVMRecoveries with the manager's webhook server,
+// for an operator in a namespace.
+func Setup(mgr manager.Manager, namespace string) error {
+	validator := &Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
+	approvals := &ApprovalValidator{Namespace: namespace}
+	return errors.Join(validator.SetupWithManager(mgr), approvals.SetupWithManager(mgr),
+		RecoveryValidator{}.SetupWithManager(mgr))
+}
 
 // SetupWithManager registers the validator with the manager's webhook server.
 func (v *Validator) SetupWithManager(mgr manager.Manager) error {
