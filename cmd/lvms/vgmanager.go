@@ -274,7 +274,10 @@ func addVolumeGroups(
 	users := stack.NewSearch(stack.New())
 	engine.UsersWith(users.Describe)
 	devices.UseGroups(engine.VolumeGroups)
-	volumes.ExcludeGuests(devices.Guests)
+	volumes.ReadOnly(func() (lvm.Devices, error) {
+		readable, guests, err := devices.ForLVM()
+		return lvm.Devices{Readable: readable, Guests: guests}, err
+	})
 	self, err := os.Executable()
 	if err != nil {
 		return volumeParts{}, fmt.Errorf("find the program of the watchdog: %w", err)

@@ -30,7 +30,6 @@ var listeners = map[string]string{
 	"internal/csi/sidecar/server.go":          "Unix sockets",
 	"cmd/lvms/main.go":                        "turns the metrics server of a manager off",
 	"console-plugin/bridge/main.go":           "a tool of developers",
-	"console-plugin/bridge/apiserver.go":      "a tool of developers",
 }
 
 // TestEachListenerHasLimits: whoever is not authorized yet can connect as often as they like.

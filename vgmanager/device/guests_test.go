@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
@@ -68,22 +69,40 @@ func TestTheContentOfAGuestIsNotListed(t *testing.T) {
 	}
 }
 
-func TestGuestsHaveTheirPaths(t *testing.T) {
+// A loop device that is not set up is not readable: a user's volume can be behind it when LVM reads it.
+func TestLVMReadsTheDisksAlone(t *testing.T) {
 	n := guestNode(t)
-	want := map[string][]string{"7:0": {"/dev/disk/by-label/x", "/dev/loop0"}}
-	for range 2 {
-		if got, err := n.Guests(); err != nil || !cmp.Equal(got, want) {
-			t.Errorf("got %v, %v, want %v", got, err, want)
+	guests := map[string][]string{"7:0": {"/dev/disk/by-label/x", "/dev/loop0"}}
+	disks := map[string][]string{"8:0": {"/dev/sda"}}
+	check := func() {
+		t.Helper()
+		readable, got, err := n.ForLVM()
+		if err != nil || !cmp.Equal(got, guests, cmpopts.EquateEmpty()) || !cmp.Equal(readable, disks) {
+			t.Errorf("readable %v, guests %v, %v", readable, got, err)
 		}
 	}
+	check()
+	check()
+	file := filepath.Join(n.sysfs, "class/block/loop0/loop/backing_file")
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	guests = nil
+	check()
+	n.loop = func(string) (stack.Backing, error) { return stack.Backing{FileSystem: "8:0"}, nil }
+	if err := os.WriteFile(file, []byte("/disk.img"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	disks["7:0"] = []string{"/dev/loop0"}
+	check()
 }
 
 func TestWithoutSysfsNothingIsListed(t *testing.T) {
 	n := guestNode(t)
 	n.sysfs = filepath.Join(n.sysfs, "nothing")
 	devices, listErr := n.List(t.Context())
-	guests, err := n.Guests()
+	readable, _, err := n.ForLVM()
 	if listErr == nil || err == nil {
-		t.Errorf("got %v, %v, and %v, %v", devices, listErr, guests, err)
+		t.Errorf("got %v, %v, and %v, %v", devices, listErr, readable, err)
 	}
 }

@@ -18,28 +18,42 @@ import (
 // logical volumes belongs to whoever uses these.
 func (n *Node) UseGroups(groups func() []string) { n.groups = groups }
 
-// Guests returns the devices that are built on volumes of device classes, and the loop devices of the kubelet, by
-// number, each with all its paths. LVM must not read them: a user of a volume can write anything to it, such as a
-// volume group with the name or the UUID of another one. Logical volumes are not among them, because LVM does not read
-// them (devices/scan_lvs in lvm.conf(5)). Guests starts no process.
-func (n *Node) Guests() (map[string][]string, error) {
-	guests, err := n.guests()
+// ForLVM returns the devices that LVM may read, and those that it must not read: what is built on volumes of device
+// classes, and the loop devices of the kubelet. A user of a volume can write anything to it, such as a volume group
+// with the name or the UUID of another one. Both are by number: the first with the paths of the device's own names, the
+// others with all paths. Logical volumes are in neither, because LVM does not read them (devices/scan_lvs in
+// lvm.conf(5)), and loop devices that are not set up neither. ForLVM starts no process.
+func (n *Node) ForLVM() (readable, guests map[string][]string, err error) {
+	blocks, err := n.blocks()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	paths := map[string][]string{}
-	for _, g := range guests {
+	readable, guests = map[string][]string{}, map[string][]string{}
+	for _, g := range blocks.Guests(n.groups()) {
 		if g.IsVolume() {
 			continue
 		}
 		d := Device{Number: Number(g.Number)}
 		n.addRecord(&d)
-		paths[g.Number] = pathsOf(g.Path(), g.KernelPath(), d.Links)
+		guests[g.Number] = pathsOf(g.Path(), g.KernelPath(), d.Links)
 	}
-	return paths, nil
+	for number, b := range blocks {
+		if _, guest := guests[number]; !guest && !b.IsVolume() && b.IsSetUp() {
+			readable[number] = pathsOf(b.Path(), b.KernelPath(), nil)
+		}
+	}
+	return readable, guests, nil
 }
 
 func (n *Node) guests() ([]*stack.Block, error) {
+	blocks, err := n.blocks()
+	if err != nil {
+		return nil, err
+	}
+	return blocks.Guests(n.groups()), nil
+}
+
+func (n *Node) blocks() (stack.Blocks, error) {
 	// What is behind a loop device that does not respond is not known. Silent finds it.
 	loop := func(path string) (stack.Backing, error) {
 		behind, err := n.loop(path)
@@ -49,11 +63,7 @@ func (n *Node) guests() ([]*stack.Block, error) {
 		return behind, err
 	}
 	reader := stack.Reader{Sysfs: n.sysfs, Loop: loop}
-	blocks, err := reader.Read()
-	if err != nil {
-		return nil, err
-	}
-	return blocks.Guests(n.groups()), nil
+	return reader.Read()
 }
 
 // markGuests removes the content of guests from a list of devices.

@@ -24,21 +24,25 @@ func (l *LVM) SkipSilent(silent Silent) {
 	l.silent = silent
 }
 
-// Guests returns the devices that are built on logical volumes, by "MAJOR:MINOR", each with all its paths.
-type Guests func() (map[string][]string, error)
-
-// ExcludeGuests makes every command of LVM exclude devices that are built on logical volumes. Their content belongs to
-// whoever uses a volume, who can write anything to it, such as a volume group with the name or the UUID of another one.
-// LVM calls guests before each command. A report that shows a physical volume on such a device nevertheless, because
-// the device appeared meanwhile, is read again.
-func (l *LVM) ExcludeGuests(guests Guests) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.guests = guests
+// Devices are the block devices of the node without logical volumes, by "MAJOR:MINOR", each with its paths.
+type Devices struct {
+	// Readable are the devices that LVM may read. Their paths are those with the names that LVM shows.
+	Readable map[string][]string
+	// Guests are the devices that are built on logical volumes, with all their paths. Their content belongs to whoever
+	// uses a volume, who can write anything to it, such as a volume group with the name or the UUID of another one.
+	Guests map[string][]string
 }
 
-// execute runs a command of LVM that reads or changes something, without the devices that do not respond and those
-// that are built on logical volumes. All commands that do not get their devices as options run with it.
+// ReadOnly makes every command of LVM read no devices but those that are readable. LVM calls list before each command.
+// A device that appears afterwards is not read, because a user of a volume may have written what is on it.
+func (l *LVM) ReadOnly(list func() (Devices, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = list
+}
+
+// execute runs a command of LVM that reads or changes something, with a list of the devices that it may read. All
+// commands that do not get their devices as options run with it.
 func (l *LVM) execute(ctx context.Context, args ...string) ([]byte, error) {
 	config, err := l.config(ctx)
 	if err != nil {
@@ -64,69 +68,74 @@ func configured(args []string, config string) []string {
 // (MAX_ARG_STRLEN).
 const maxFilter = 120 << 10
 
-// config returns the configuration that excludes devices, or "". LVM does not search for physical volumes on logical
-// volumes, whatever lvm.conf says.
+// config returns the configuration that lists the devices which a command may read, or "" if LVM has no such list. LVM
+// does not search for physical volumes on logical volumes, whatever lvm.conf says.
+//
+// The list replaces devices/filter or devices/global_filter, whichever the node does not use: LVM reads a device if
+// both accept it. If the node uses both, the devices that must not be read are added to its filter. LVM ignores both
+// filters if the node has a devices file, which is such a list itself.
 func (l *LVM) config(ctx context.Context) (string, error) {
 	l.mu.Lock()
-	guests := l.guests
-	excluded := maps.Clone(l.excluded)
+	list, silent := l.list, maps.Clone(l.excluded)
 	l.mu.Unlock()
-	if guests == nil && len(excluded) == 0 {
+	if list == nil {
 		return "", nil
 	}
-	var settings []string
-	if guests != nil {
-		found, err := guests()
-		if err != nil {
-			return "", fmt.Errorf("find the devices that are built on logical volumes: %w", err)
-		}
-		settings = append(settings, "scan_lvs=0")
-		if excluded == nil {
-			excluded = map[string][]string{}
-		}
-		maps.Copy(excluded, found)
+	devices, err := list()
+	if err != nil {
+		return "", fmt.Errorf("find the devices that are built on logical volumes: %w", err)
 	}
-	if len(excluded) > 0 {
-		own, err := l.ownFilter(ctx)
-		if err != nil {
-			return "", err
-		}
-		filter := filterOf(excluded, own)
-		if len(filter) > maxFilter {
-			return "", fmt.Errorf("%d devices of the node cannot be excluded from LVM's commands: %w: stop some of "+
-				"the Pods with volumes in block mode", len(excluded), ErrInvalid)
-		}
-		settings = append(settings, filter)
+	own, err := l.ownFilters(ctx)
+	if err != nil {
+		return "", err
 	}
-	return "devices{" + strings.Join(settings, " ") + "}", nil
+	var setting string
+	switch {
+	case own.filter == acceptAll:
+		setting = "filter=" + acceptOnly(devices.Readable, silent)
+	case own.global == acceptAll:
+		setting = "global_filter=" + acceptOnly(devices.Readable, silent)
+	default:
+		setting = "filter=" + rejectAlso(devices.Guests, silent, own.filter)
+	}
+	if len(setting) > maxFilter {
+		return "", fmt.Errorf("the list of the node's %d devices for LVM's commands is too long: %w: detach disks "+
+			"that the node does not need", len(devices.Readable)+len(devices.Guests), ErrInvalid)
+	}
+	return "devices{scan_lvs=0 " + setting + "}", nil
 }
 
-// acceptAll is LVM's default of devices/filter, without its brackets.
+// acceptAll is LVM's default of devices/filter and devices/global_filter, without its brackets.
 const acceptAll = `"a|.*|"`
 
-// filterOf returns the value of devices/filter that excludes devices in addition to the node's own filter. LVM accepts
-// a device if a pattern accepts one of its paths, and rejects it if a pattern rejects one of the others
-// (lib/filters/filter-regex.c). So if the own filter accepts everything, it can be left out, and one path of each
-// device
-// is enough, which no new link to the device changes.
-func filterOf(devices map[string][]string, own string) string {
+// acceptOnly returns a filter that accepts devices, but for silent ones. LVM accepts a device if a pattern accepts one
+// of its paths (lib/filters/filter-regex.c).
+func acceptOnly(devices, silent map[string][]string) string {
 	var patterns []string
 	for _, number := range slices.Sorted(maps.Keys(devices)) {
-		paths := devices[number]
-		if own != acceptAll {
-			paths = append(slices.Clone(paths), "/dev/block/"+number)
+		if _, is := silent[number]; is {
+			continue
 		}
-		for _, path := range paths {
-			if own == acceptAll && strings.HasPrefix(path, "/dev/disk/") {
-				continue
-			}
+		for _, path := range devices[number] {
+			patterns = append(patterns, fmt.Sprintf(`"a|^%s$|"`, literal(path)))
+		}
+	}
+	return "[" + strings.Join(append(patterns, `"r|.*|"`), ",") + "]"
+}
+
+// rejectAlso returns a filter that rejects devices in addition to the node's own filter, which can accept each of their
+// paths.
+func rejectAlso(guests, silent map[string][]string, own string) string {
+	devices := map[string][]string{}
+	maps.Copy(devices, guests)
+	maps.Copy(devices, silent)
+	var patterns []string
+	for _, number := range slices.Sorted(maps.Keys(devices)) {
+		for _, path := range append(slices.Clone(devices[number]), "/dev/block/"+number) {
 			patterns = append(patterns, fmt.Sprintf(`"r|^%s$|"`, literal(path)))
 		}
 	}
-	if own != acceptAll {
-		patterns = append(patterns, own)
-	}
-	return "filter=[" + strings.Join(patterns, ",") + "]"
+	return "[" + strings.Join(append(patterns, own), ",") + "]"
 }
 
 // findSilent finds the devices that do not respond.
@@ -146,10 +155,16 @@ func (l *LVM) findSilent() {
 	maps.DeleteFunc(l.excluded, func(number string, _ []string) bool { return l.known[number] })
 }
 
-// ownFilter returns devices/filter of the node's lvm.conf, because the --config option replaces it. The command opens
-// no device, and runs again after a file of LVM's configuration has changed. global_filter stays in effect.
-func (l *LVM) ownFilter(ctx context.Context) (string, error) {
-	const object = "read the filter of the node's lvm.conf"
+// filters are the values of devices/filter and devices/global_filter, without their brackets.
+type filters struct{ filter, global string }
+
+// readFilters are the arguments of the command that prints the filters.
+var readFilters = []string{"lvmconfig", "--typeconfig", "full", "devices/filter", "devices/global_filter"}
+
+// ownFilters returns the filters of the node's lvm.conf, because the --config option replaces them. The command opens
+// no device, and runs again after a file of LVM's configuration has changed.
+func (l *LVM) ownFilters(ctx context.Context) (filters, error) {
+	const object = "read the filters of the node's lvm.conf"
 	stamp := l.configStamp()
 	l.mu.Lock()
 	own, known := l.own, stamp != "" && l.ownStamp == stamp
@@ -157,15 +172,19 @@ func (l *LVM) ownFilter(ctx context.Context) (string, error) {
 	if known {
 		return own, nil
 	}
-	out, err := l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")
+	out, err := l.runner.Run(ctx, program, readFilters...)
 	if err != nil {
-		return "", classify(object, err)
+		return filters{}, classify(object, err)
 	}
-	value, ok := strings.CutPrefix(strings.TrimSpace(string(out)), "filter=")
-	if !ok || strings.ContainsAny(value, "\n") || value == "" {
-		return "", fmt.Errorf("%s: lvmconfig printed %q", object, out)
+	values := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		values[name] = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
 	}
-	own = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
+	own = filters{values["filter"], values["global_filter"]}
+	if own.filter == "" || own.global == "" || len(values) != 2 {
+		return filters{}, fmt.Errorf("%s: lvmconfig printed %q", object, out)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own, l.ownStamp = own, stamp
@@ -204,20 +223,20 @@ func literal(path string) string {
 }
 
 // appeared returns a physical volume of a report that is on a device that is built on a logical volume, or "". The
-// device appeared after the command had got its filter.
+// device appeared after the command had got its filter, and the node has filters of its own.
 func (l *LVM) appeared(report *Report) (string, error) {
 	l.mu.Lock()
-	guests := l.guests
+	list := l.list
 	l.mu.Unlock()
-	if guests == nil {
+	if list == nil {
 		return "", nil
 	}
-	found, err := guests()
+	devices, err := list()
 	if err != nil {
 		return "", fmt.Errorf("find the devices that are built on logical volumes: %w", err)
 	}
 	for _, pv := range report.PVs() {
-		if _, guest := found[fmt.Sprintf("%d:%d", pv.Major, pv.Minor)]; guest && !pv.Missing {
+		if _, guest := devices.Guests[fmt.Sprintf("%d:%d", pv.Major, pv.Minor)]; guest && !pv.Missing {
 			return pv.Name, nil
 		}
 	}

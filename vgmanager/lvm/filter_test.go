@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// filters is a runner with an lvm.conf, and one physical volume with the number 8:16.
-type filters struct {
+// confRunner is a runner with an lvm.conf.
+type confRunner struct {
 	mu        sync.Mutex
 	commands  []string
 	conf      string
@@ -23,7 +23,7 @@ type filters struct {
 	report    string
 }
 
-func (f *filters) Run(_ context.Context, _ string, args ...string) ([]byte, error) {
+func (f *confRunner) Run(_ context.Context, _ string, args ...string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if args[0] == "lvmconfig" {
@@ -34,58 +34,99 @@ func (f *filters) Run(_ context.Context, _ string, args ...string) ([]byte, erro
 	return []byte(cmp.Or(f.report, `{"report":[]}`)), nil
 }
 
+// plainConf is what lvmconfig prints for a node that does not use filters.
+const plainConf = "filter=[\"a|.*|\"]\nglobal_filter=[\"a|.*|\"]\n"
+
+// disks returns readable devices and a loop device of a user.
+func disks() (Devices, error) {
+	return Devices{
+		Readable: map[string][]string{"8:0": {"/dev/sda"}, "254:2": {"/dev/dm-2", "/dev/mapper/m+p"}},
+		Guests:   map[string][]string{"7:0": {"/dev/disk/by-label/x", "/dev/loop0"}},
+	}, nil
+}
+
+// reportAndChange returns the commands of a report and of a change.
+func (f *confRunner) reportAndChange(t *testing.T, l *LVM) (report, change string) {
+	t.Helper()
+	f.commands = nil
+	_, err := l.Report(t.Context())
+	if err := errors.Join(err, l.LVActivate(t.Context(), "vg1", "a")); err != nil || len(f.commands) != 2 {
+		t.Fatalf("got %q, %v", f.commands, err)
+	}
+	return f.commands[0], f.commands[1]
+}
+
+func TestCommandsReadTheDevicesOfTheListAlone(t *testing.T) {
+	const list = `["a|^/dev/dm-2$|","a|^/dev/mapper/m.p$|","a|^/dev/sda$|","r|.*|"]`
+	const guests = `"r|^/dev/disk/by-label/x$|","r|^/dev/loop0$|","r|^/dev/block/7:0$|"`
+	for name, tt := range map[string]struct{ filter, global, want string }{
+		"no filters":      {`"a|.*|"`, `"a|.*|"`, "filter=" + list},
+		"a filter":        {`"r|^/dev/vm|","a|.*|"`, `"a|.*|"`, "global_filter=" + list},
+		"a global filter": {`"a|.*|"`, `"r|^/dev/vm|"`, "filter=" + list},
+		"both":            {`"r|^/dev/vm|","a|.*|"`, `"r|^/dev/x|"`, "filter=[" + guests + `,"r|^/dev/vm|","a|.*|"]`},
+	} {
+		f := &confRunner{conf: "filter=[" + tt.filter + "]\nglobal_filter=[" + tt.global + "]\n"}
+		l := New(f)
+		l.configStamp = func() string { return "first" }
+		l.ReadOnly(disks)
+		want := "devices{scan_lvs=0 " + tt.want + "}"
+		for range 2 {
+			report, change := f.reportAndChange(t, l)
+			if !strings.Contains(report, timeFormat+" "+want) ||
+				change != "lvchange --config "+want+" --activate y vg1/a" {
+				t.Errorf("%s: got %q, %q, want %q", name, report, change, want)
+			}
+		}
+		if f.configs != 1 {
+			t.Errorf("%s: lvmconfig ran %d times, want once for each change of lvm.conf", name, f.configs)
+		}
+		l.configStamp = func() string { return "changed" }
+		if f.reportAndChange(t, l); f.configs != 2 {
+			t.Errorf("%s: lvmconfig ran %d times after a change", name, f.configs)
+		}
+	}
+}
+
 func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 	silent := map[string][]string{}
-	f := &filters{conf: "filter=[\"a|.*|\"]\n"}
+	f := &confRunner{conf: plainConf}
 	l := New(f)
-	l.configStamp = func() string { return "" }
+	l.ReadOnly(disks)
 	l.SkipSilent(func(context.Context) map[string][]string { return silent })
-	both := func() (report, change string) {
-		t.Helper()
-		f.commands = nil
-		_, err := l.Report(t.Context())
-		if err := errors.Join(err, l.LVActivate(t.Context(), "vg1", "a")); err != nil || len(f.commands) != 2 {
-			t.Fatalf("got %q, %v", f.commands, err)
-		}
-		return f.commands[0], f.commands[1]
-	}
-	plain, change := both()
-	if plain != strings.Join(reportArguments(), " ") || strings.Contains(change, "filter") {
-		t.Errorf("nothing is silent: %q, %q", plain, change)
-	}
-	silent["254:2"] = []string{"/dev/mapper/dead", "/dev/dm-2", "/dev/disk/by-id/a+b|c"}
-	const want = `devices{filter=["r|^/dev/mapper/dead$|","r|^/dev/dm-2$|"]}`
-	report, change := both()
-	if !strings.Contains(report, timeFormat+" "+want) || change != "lvchange --config "+want+" --activate y vg1/a" {
+	silent["254:2"] = []string{"/dev/mapper/m+p", "/dev/dm-2"}
+	if report, change := f.reportAndChange(t, l); strings.Contains(report+change, "/dev/dm-2") ||
+		!strings.Contains(report, "/dev/sda") {
 		t.Errorf("got %q, %q", report, change)
 	}
-	f.conf = "filter=[\"r|^/dev/vm|\",\"a|.*|\"]\n"
-	const also = `devices{filter=["r|^/dev/mapper/dead$|","r|^/dev/dm-2$|","r|^/dev/disk/by-id/a.b.c$|","r|^/dev/block/254:2$|","r|^/dev/vm|","a|.*|"]}`
-	if report, change = both(); !strings.Contains(report, also) || !strings.Contains(change, also) {
-		t.Errorf("a filter of the node: got %q, %q", report, change)
+	f.conf = "filter=[\"a|x|\"]\nglobal_filter=[\"a|x|\"]\n"
+	if report, change := f.reportAndChange(t, l); !strings.Contains(report, `"r|^/dev/dm-2$|"`) ||
+		!strings.Contains(change, `"r|^/dev/dm-2$|"`) {
+		t.Errorf("filters of the node: got %q, %q", report, change)
 	}
-	f.conf = "filter=[\"a|.*|\"]\n"
-	// A device of a group is not excluded, because it would appear to be missing.
+	f.conf = plainConf
+	// A device of a group is not left out, because it would appear to be missing.
 	l.known = map[string]bool{"254:2": true}
-	if report, change := both(); strings.Contains(report+change, "filter") {
+	if report, change := f.reportAndChange(t, l); !strings.Contains(report, "/dev/dm-2") ||
+		!strings.Contains(change, "/dev/dm-2") {
 		t.Errorf("a physical volume was left out: %q, %q", report, change)
 	}
 	delete(silent, "254:2")
-	if report, change := both(); report != plain || strings.Contains(change, "filter") {
-		t.Errorf("it answers again: %q, %q", report, change)
+	if report, _ := f.reportAndChange(t, l); !strings.Contains(report, "/dev/dm-2") {
+		t.Errorf("it answers again: %q", report)
 	}
 }
 
 // TestAFilterThatCannotBeReadIsNotReplaced: the node's filter may exclude the disks of virtual machines.
 func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
-	for name, f := range map[string]*filters{
+	for name, f := range map[string]*confRunner{
 		"fails":                 {configErr: errors.New("exit status 5")},
 		"prints something else": {conf: "  no such thing\n"},
 		"prints nothing":        {},
-		"prints two lines":      {conf: "filter=[\"a|.*|\"]\nother=1\n"},
+		"prints one of both":    {conf: "filter=[\"a|.*|\"]\n"},
+		"prints another one":    {conf: plainConf + "other=1\n"},
 	} {
 		l := New(f)
-		l.SkipSilent(func(context.Context) map[string][]string { return map[string][]string{"8:0": {"/dev/sda"}} })
+		l.ReadOnly(disks)
 		if _, err := l.Report(t.Context()); err == nil ||
 			strings.Contains(strings.Join(f.commands, " "), "fullreport") {
 			t.Errorf("%s: got %v after %q", name, err, f.commands)
@@ -93,75 +134,28 @@ func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestNoCommandReadsWhatUsersOfVolumesWrite calls a function of each kind. Commands that get their devices as options
-// are
-// in TestEachCommandExcludesGuests.
-func TestNoCommandReadsWhatUsersOfVolumesWrite(t *testing.T) {
-	f := &filters{conf: "filter=[\"a|.*|\"]\n"}
-	l := New(f)
-	l.configStamp = func() string { return "first" }
-	guests := map[string][]string{}
-	l.ExcludeGuests(func() (map[string][]string, error) { return guests, nil })
-	run := func() {
-		t.Helper()
-		f.commands = nil
-		_, reportErr := l.Report(t.Context())
-		_, _, thinErr := l.thinVolumes(t.Context(), "vg1")
-		if err := errors.Join(reportErr, l.LVActivate(t.Context(), "vg1", "a")); err != nil {
-			t.Fatal(err)
-		}
-		_ = thinErr // The report is empty.
-		if len(f.commands) != 3 {
-			t.Fatalf("got %q", f.commands)
-		}
-	}
-	run()
-	for _, command := range f.commands {
-		if !strings.Contains(command, "devices{scan_lvs=0}") {
-			t.Errorf("logical volumes are searched: %q", command)
-		}
-	}
-	if f.configs != 0 {
-		t.Error("lvmconfig runs although no device is excluded")
-	}
-	guests["7:0"] = []string{"/dev/disk/by-label/x", "/dev/loop0"}
-	for range 2 {
-		run()
-		for _, command := range f.commands {
-			if !strings.Contains(command, `devices{scan_lvs=0 filter=["r|^/dev/loop0$|"]}`) {
-				t.Errorf("the loop device is read: %q", command)
-			}
-		}
-	}
-	if f.configs != 1 {
-		t.Errorf("lvmconfig ran %d times, want once for each change of lvm.conf", f.configs)
-	}
-	l.configStamp = func() string { return "changed" }
-	if run(); f.configs != 2 {
-		t.Errorf("lvmconfig ran %d times after a change", f.configs)
-	}
-}
-
-func TestWithoutTheListOfGuestsNoCommandRuns(t *testing.T) {
-	f := &filters{}
+func TestWithoutTheListOfDevicesNoCommandRuns(t *testing.T) {
+	f := &confRunner{conf: plainConf}
 	l := New(f)
 	failure := errors.New("input/output error")
-	l.ExcludeGuests(func() (map[string][]string, error) { return nil, failure })
+	l.ReadOnly(func() (Devices, error) { return Devices{}, failure })
 	_, err := l.Report(t.Context())
-	if !errors.Is(err, failure) || !errors.Is(l.LVActivate(t.Context(), "vg1", "a"), failure) || len(f.commands) != 0 {
-		t.Errorf("got %v, and the commands %q", err, f.commands)
+	_, _, thinErr := l.thinVolumes(t.Context(), "vg1")
+	if !errors.Is(err, failure) || !errors.Is(thinErr, failure) ||
+		!errors.Is(l.LVActivate(t.Context(), "vg1", "a"), failure) || len(f.commands) != 0 {
+		t.Errorf("got %v, %v, and the commands %q", err, thinErr, f.commands)
 	}
 }
 
-func TestAFilterThatIsTooLongIsNotCut(t *testing.T) {
-	f := &filters{conf: "filter=[\"a|.*|\"]\n"}
+func TestAListThatIsTooLongIsNotCut(t *testing.T) {
+	f := &confRunner{conf: plainConf}
 	l := New(f)
-	l.ExcludeGuests(func() (map[string][]string, error) {
-		guests := map[string][]string{}
+	l.ReadOnly(func() (Devices, error) {
+		devices := Devices{Readable: map[string][]string{}}
 		for i := range 10_000 {
-			guests[fmt.Sprintf("7:%d", i)] = []string{fmt.Sprintf("/dev/loop%d", i)}
+			devices.Readable[fmt.Sprintf("8:%d", i)] = []string{fmt.Sprintf("/dev/sd%d", i)}
 		}
-		return guests, nil
+		return devices, nil
 	})
 	if _, err := l.Report(t.Context()); !errors.Is(err, ErrInvalid) || len(f.commands) != 0 {
 		t.Errorf("got %v, and the commands %q", err, f.commands)
@@ -182,15 +176,15 @@ func TestAGuestThatAppearsMeanwhileIsNotReported(t *testing.T) {
 		"once":   {2, 2, nil},
 		"always": {2, 99, ErrBusy},
 	} {
-		f := &filters{conf: "filter=[\"a|.*|\"]\n", report: report(0)}
+		f := &confRunner{conf: "filter=[\"a|x|\"]\nglobal_filter=[\"a|x|\"]\n", report: report(0)}
 		l := New(f)
 		asked := 0
-		l.ExcludeGuests(func() (map[string][]string, error) {
+		l.ReadOnly(func() (Devices, error) {
 			asked++
 			if asked >= tt.appearsAt && asked <= tt.last {
-				return map[string][]string{"7:0": {"/dev/loop0"}}, nil
+				return Devices{Guests: map[string][]string{"7:0": {"/dev/loop0"}}}, nil
 			}
-			return nil, nil
+			return Devices{}, nil
 		})
 		got, err := l.Report(t.Context())
 		n := len(f.commands)
@@ -200,16 +194,16 @@ func TestAGuestThatAppearsMeanwhileIsNotReported(t *testing.T) {
 	}
 }
 
-// TestEachCommandExcludesGuests reads the source of this package: the program of LVM is only run by execute, or with a
-// list of devices, or with a command that reads no device.
-func TestEachCommandExcludesGuests(t *testing.T) {
+// TestEachCommandHasAListOfDevices reads the source of this package: the program of LVM is only run by execute, or with
+// a list of devices, or with a command that reads no device.
+func TestEachCommandHasAListOfDevices(t *testing.T) {
 	allowed := map[string]bool{
 		"l.runner.Run(ctx, program, configured(args, config)...)": true, // execute
 		// Their arguments are the devices.
-		"l.runner.Run(ctx, program, args...)":                                               true,
-		"l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)":         true,
-		`l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")`: true,
-		`l.runner.Run(ctx, program, "lvmdevices")`:                                          true,
+		"l.runner.Run(ctx, program, args...)":                                       true,
+		"l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)": true,
+		"l.runner.Run(ctx, program, readFilters...)":                                true,
+		`l.runner.Run(ctx, program, "lvmdevices")`:                                  true,
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {
@@ -228,7 +222,7 @@ func TestEachCommandExcludesGuests(t *testing.T) {
 		for _, call := range calls.FindAllString(string(source), -1) {
 			found++
 			if !allowed[call] {
-				t.Errorf("%s: %s does not exclude the devices that are built on volumes: use execute", file, call)
+				t.Errorf("%s: %s reads devices that are built on volumes: use execute", file, call)
 			}
 		}
 	}
@@ -256,7 +250,7 @@ func TestTheStampOfAFileChangesWithIt(t *testing.T) {
 }
 
 func TestPhysicalVolumesOfAReportAreKnown(t *testing.T) {
-	l := New(&filters{})
+	l := New(&confRunner{})
 	l.remember(&Report{VGs: []VG{{PVs: []PV{{Major: 8, Minor: 16}, {Missing: true}}}}})
 	if len(l.known) != 1 || !l.known["8:16"] {
 		t.Errorf("got %v", l.known)

@@ -51,15 +51,16 @@ type LVM struct {
 	healthy map[string]bool
 	// accepted has the physical volumes of each volume group that may be missing during a change (AcceptLoss).
 	accepted map[string][]string
-	// silent returns the devices that do not respond, and guests those that are built on logical volumes. excluded are
-	// those that did not respond before the last report. known has its physical volumes by "MAJOR:MINOR".
+	// silent returns the devices that do not respond, and list those that LVM may read. excluded are those that did not
+	// respond before the last report. known has its physical volumes by "MAJOR:MINOR".
 	silent   Silent
-	guests   Guests
+	list     func() (Devices, error)
 	excluded map[string][]string
 	known    map[string]bool
-	// own is the node's devices/filter, read when configStamp returned ownStamp.
-	own, ownStamp string
-	configStamp   func() string
+	// own are the node's filters, read when configStamp returned ownStamp.
+	own         filters
+	ownStamp    string
+	configStamp func() string
 	// flush flushes the write cache of a device, nil if not set. devices has the devices of each volume group in the
 	// last report.
 	flush   Flush

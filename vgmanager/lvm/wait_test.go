@@ -227,7 +227,7 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 
 // TestAReportIsNotKeptWhileAnyChangeRuns has two overlapping changes. The end of one does not affect the other.
 func TestAReportIsNotKeptWhileAnyChangeRuns(t *testing.T) {
-	l := New(&filters{})
+	l := New(&confRunner{})
 	l.begin()
 	l.begin()
 	l.end("vg1", nil)

@@ -48,6 +48,9 @@ func (b *Block) KernelPath() string {
 	return "/dev/" + strings.ReplaceAll(b.Name, "!", "/")
 }
 
+// IsSetUp returns false for a loop device that has no backing file or device, so that anything can be set up on it.
+func (b *Block) IsSetUp() bool { return !strings.HasPrefix(b.Name, "loop") || b.File != "" }
+
 // IsVolume returns true for a device that LVM made: a logical volume or a part of one.
 func (b *Block) IsVolume() bool { return strings.HasPrefix(b.UUID, "LVM-") }
 
@@ -96,7 +99,7 @@ func (r *Reader) read(kubelet bool) (Blocks, error) {
 	uses := map[*Block][]string{} // names
 	for _, e := range entries {
 		b, below, err := r.block(dir, e.Name(), kubelet)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		if isGone(err) {
 			continue
 		}
 		if err != nil {
@@ -112,6 +115,14 @@ func (r *Reader) read(kubelet bool) (Blocks, error) {
 		}
 	}
 	return all, nil
+}
+
+// isGone returns true if err shows that a device was removed while it was read. For a device-mapper device the kernel
+// says then that the argument is invalid (dm_attr_show in drivers/md/dm-sysfs.c).
+func isGone(err error) bool {
+	var read *fs.PathError
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) &&
+		errors.As(err, &read) && filepath.Base(filepath.Dir(read.Path)) == "dm"
 }
 
 // block reads a device, and returns the names of those that it is built on.

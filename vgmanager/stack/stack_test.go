@@ -2,11 +2,15 @@ package stack
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -162,6 +166,26 @@ func TestADeviceThatIsRemovedMeanwhileIsLeftOut(t *testing.T) {
 	f.link("devices/nothing", "sdz")
 	if blocks, err := f.Read(); err != nil || blocks["8:0"] == nil {
 		t.Errorf("got %v, %v", blocks, err)
+	}
+}
+
+// The kernel's answers are those of 6.1 and 7.2.
+func TestADeviceThatIsRemovedWhileItIsReadIsGone(t *testing.T) {
+	for _, tt := range []struct {
+		path string
+		err  error
+		want bool
+	}{
+		{"/sys/class/block/dm-5/dm/name", unix.EINVAL, true},
+		{"/sys/class/block/dm-5/dev", unix.ENODEV, true},
+		{"/sys/class/block/dm-5/dev", unix.ENOENT, true},
+		{"/sys/class/block/dm-5/dm/name", unix.EIO, false},
+		{"/sys/class/block/loop0/loop/backing_file", unix.EINVAL, false},
+	} {
+		err := fmt.Errorf("read: %w", &fs.PathError{Op: "read", Path: tt.path, Err: tt.err})
+		if got := isGone(errors.Join(nil, err)); got != tt.want {
+			t.Errorf("%v: got %v", err, got)
+		}
 	}
 }
 

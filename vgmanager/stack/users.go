@@ -100,7 +100,8 @@ func (s *Search) Detained(ctx context.Context) (map[string]string, error) {
 		if !b.isDetained() || len(b.below) == 0 {
 			continue
 		}
-		detained[blocks.volumeOf(b.below[0])] = fmt.Sprintf("its Pod cannot end, because the kubelet cannot release %s: %s", b.Path(),
+		detained[blocks.volumeOf(b.below[0])] = fmt.Sprintf(
+			"its Pod cannot end, because the kubelet cannot release %s: %s", b.Path(),
 			s.Describe(ctx, number))
 	}
 	return detained, nil

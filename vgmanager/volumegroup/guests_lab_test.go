@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
 )
@@ -141,6 +142,36 @@ func TestSceneGuestsOfVolumes(t *testing.T) {
 	s.seenByLVM(loop + "p1")
 	s.nothingChanges(ours)
 	s.detach(loop)
+
+	t.Log("as long as the command of a report runs")
+	s.write(volume, 0, make([]byte, 2<<20))
+	s.write(volume, 0, image)
+	devices := device.New(s.runner)
+	devices.UseGroups(s.engine.VolumeGroups)
+	lists := 0
+	s.real.ReadOnly(func() (lvm.Devices, error) {
+		if lists++; lists == 2 {
+			s.detach(loop) // The command has ended.
+		}
+		list, err := listOf(devices)()
+		if lists == 1 {
+			loop = s.losetup(volume)
+			s.seenByLVM(loop)
+		}
+		return list, err
+	})
+	report, err := s.real.Report(t.Context())
+	s.ok(err)
+	for _, pv := range report.PVs() {
+		if strings.Contains(pv.Name, "loop") {
+			t.Errorf("the report has physical volume %s (%s)", pv.Name, pv.VGName)
+		}
+	}
+	if lists != 2 {
+		t.Fatalf("the devices were listed %d times, want before and after the command", lists)
+	}
+	s.real.ReadOnly(listOf(devices))
+	s.nothingChanges(ours)
 
 	t.Log("a copy of a physical volume")
 	s.write(volume, 0, make([]byte, 2<<20))

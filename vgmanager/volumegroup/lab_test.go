@@ -58,6 +58,14 @@ func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroup
 	return l
 }
 
+// listOf returns the list of the devices that LVM may read.
+func listOf(devices *device.Node) func() (lvm.Devices, error) {
+	return func() (lvm.Devices, error) {
+		readable, guests, err := devices.ForLVM()
+		return lvm.Devices{Readable: readable, Guests: guests}, err
+	}
+}
+
 // boot starts a new process on the node, with real LVM and real devices.
 func (l *labBench) boot() {
 	l.Helper()
@@ -82,7 +90,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return silent
 	})
 	devices.UseGroups(engine.VolumeGroups)
-	real.ExcludeGuests(devices.Guests)
+	real.ReadOnly(listOf(devices))
 	real.FlushWith(devices.Flush)
 	real.LookWith(devices.ReadPhysicalVolumes)
 	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))

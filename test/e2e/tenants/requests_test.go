@@ -23,7 +23,7 @@ var _ = Describe("A tenant's request", Ordered, ContinueOnFailure, func() {
 	within := NodeTimeout(15 * time.Minute)
 	DescribeTable("is refused, and takes no capacity from others, if it is a claim of", refusesSize,
 		Entry("8Ei", within, "8Ei", "the maximum is 4611686018427387904 (4Ei)"),
-		Entry("4Ei, the maximum", within, "4Ei", "no node has enough capacity"),
+		Entry("4Ei, the maximum", within, "4Ei", "ResourceExhausted"),
 	)
 	It("to expand a volume to 8Ei is refused, and a smaller one is fulfilled afterwards", recoversFrom8Ei, within)
 	It("with annotations of the product on a claim gets an ordinary volume", ignoresAnnotations, within)
