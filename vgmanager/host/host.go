@@ -70,12 +70,24 @@ type Error struct {
 	Err error
 }
 
-// Error returns the command, the cause and the stderr of the program.
+// longestWord is the number of bytes of a word of a command line that a message has. A message of Kubernetes is cut at
+// its end, where the cause is.
+const longestWord = 100
+
+// Error returns the command, with the beginnings of long words such as lists of devices or fields, the cause, and the
+// stderr of the program.
 func (e *Error) Error() string {
-	if e.Stderr == "" {
-		return fmt.Sprintf("%s: %v", e.Command, e.Err)
+	words := strings.Split(e.Command, " ")
+	for i, word := range words {
+		if len(word) > longestWord {
+			words[i] = strings.ToValidUTF8(word[:longestWord], "") + "…"
+		}
 	}
-	return fmt.Sprintf("%s: %v: %s", e.Command, e.Err, strings.Join(strings.Fields(e.Stderr), " "))
+	message := fmt.Sprintf("%s: %v", strings.Join(words, " "), e.Err)
+	if e.Stderr != "" {
+		message += ": " + strings.Join(strings.Fields(e.Stderr), " ")
+	}
+	return message
 }
 
 // Unwrap returns the cause.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -380,5 +381,19 @@ func TestSignal(t *testing.T) {
 		if !errors.As(err, &failure) || failure.Signal() != test.want {
 			t.Errorf("%s: got %v, want signal %v", name, err, test.want)
 		}
+	}
+}
+
+func TestAMessageHasTheCauseAfterTheBeginningOfALongList(t *testing.T) {
+	list := "filter=[" + strings.Repeat(`"a|^/dev/é$|",`, 100) + "]"
+	err := &Error{Command: "lvm lvremove --config devices{scan_lvs=0 " + list + "} vg1/a", Err: errors.New("exit status 5"),
+		Stderr: "  in\n  use"}
+	got := err.Error()
+	if !strings.HasPrefix(got, "lvm lvremove --config devices{scan_lvs=0 filter=[\"a|^/dev/") ||
+		!strings.HasSuffix(got, "… vg1/a: exit status 5: in use") || len(got) > 250 || !utf8.ValidString(got) {
+		t.Errorf("got %q", got)
+	}
+	if !strings.Contains(err.Command, list) {
+		t.Error("the log does not have the whole command")
 	}
 }
