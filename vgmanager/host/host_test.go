@@ -386,8 +386,8 @@ func TestSignal(t *testing.T) {
 
 func TestAMessageHasTheCauseAfterTheBeginningOfALongList(t *testing.T) {
 	list := "filter=[" + strings.Repeat(`"a|^/dev/é$|",`, 100) + "]"
-	err := &Error{Command: "lvm lvremove --config devices{scan_lvs=0 " + list + "} vg1/a", Err: errors.New("exit status 5"),
-		Stderr: "  in\n  use"}
+	err := &Error{Command: "lvm lvremove --config devices{scan_lvs=0 " + list + "} vg1/a",
+		Err: errors.New("exit status 5"), Stderr: "  in\n  use"}
 	got := err.Error()
 	if !strings.HasPrefix(got, "lvm lvremove --config devices{scan_lvs=0 filter=[\"a|^/dev/") ||
 		!strings.HasSuffix(got, "… vg1/a: exit status 5: in use") || len(got) > 250 || !utf8.ValidString(got) {
