@@ -39,8 +39,8 @@ type Validator struct {
 
 var _ admission.Validator[*lvmv1alpha1.LVMCluster] = &Validator{}
 
-// Setup registers the validators of LVMClusters, LVMDeviceApprovals and LVMRecoveries with the manager's webhook server,
-// for an operator in a namespace.
+// Setup registers the validators of LVMClusters, LVMDeviceApprovals and LVMRecoveries with the manager's webhook
+// server, for an operator in a namespace.
 func Setup(mgr manager.Manager, namespace string) error {
 	validator := &Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
 	approvals := &ApprovalValidator{Namespace: namespace}
