@@ -274,7 +274,7 @@ func addVolumeGroups(
 	users := stack.NewSearch(stack.New())
 	engine.UsersWith(users.Describe)
 	devices.UseGroups(engine.VolumeGroups)
-	volumes.ReadOnly(func() (lvm.Devices, error) {
+	volumes.UseDevices(func() (lvm.Devices, error) {
 		readable, guests, err := devices.ForLVM()
 		return lvm.Devices{Readable: readable, Guests: guests}, err
 	})

@@ -17,7 +17,7 @@ type Silent func(ctx context.Context) map[string][]string
 // SkipSilent makes LVM exclude devices that do not respond. One such device would block every report of the node in a
 // process that cannot be killed and holds LVM's global lock. LVM calls silent before each report. The commands after a
 // report exclude the same devices. SkipSilent never excludes a physical volume of the last report, because its volume
-// group would appear to miss it.
+// group would appear to miss it. It has an effect only with UseDevices.
 func (l *LVM) SkipSilent(silent Silent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,9 +33,9 @@ type Devices struct {
 	Guests map[string][]string
 }
 
-// ReadOnly makes every command of LVM read no devices but those that are readable. LVM calls list before each command.
+// UseDevices makes every command of LVM read no devices but those that are readable. LVM calls list before each command.
 // A device that appears afterwards is not read, because a user of a volume may have written what is on it.
-func (l *LVM) ReadOnly(list func() (Devices, error)) {
+func (l *LVM) UseDevices(list func() (Devices, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = list
@@ -223,7 +223,7 @@ func literal(path string) string {
 }
 
 // appeared returns a physical volume of a report that is on a device that is built on a logical volume, or "". The
-// device appeared after the command had got its filter, and the node has filters of its own.
+// device appeared after the command had got its filter, which the node's own filters or its devices file replace.
 func (l *LVM) appeared(report *Report) (string, error) {
 	l.mu.Lock()
 	list := l.list

@@ -68,7 +68,7 @@ func TestCommandsReadTheDevicesOfTheListAlone(t *testing.T) {
 		f := &confRunner{conf: "filter=[" + tt.filter + "]\nglobal_filter=[" + tt.global + "]\n"}
 		l := New(f)
 		l.configStamp = func() string { return "first" }
-		l.ReadOnly(disks)
+		l.UseDevices(disks)
 		want := "devices{scan_lvs=0 " + tt.want + "}"
 		for range 2 {
 			report, change := f.reportAndChange(t, l)
@@ -91,7 +91,7 @@ func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 	silent := map[string][]string{}
 	f := &confRunner{conf: plainConf}
 	l := New(f)
-	l.ReadOnly(disks)
+	l.UseDevices(disks)
 	l.SkipSilent(func(context.Context) map[string][]string { return silent })
 	silent["254:2"] = []string{"/dev/mapper/m+p", "/dev/dm-2"}
 	if report, change := f.reportAndChange(t, l); strings.Contains(report+change, "/dev/dm-2") ||
@@ -126,7 +126,7 @@ func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 		"prints another one":    {conf: plainConf + "other=1\n"},
 	} {
 		l := New(f)
-		l.ReadOnly(disks)
+		l.UseDevices(disks)
 		if _, err := l.Report(t.Context()); err == nil ||
 			strings.Contains(strings.Join(f.commands, " "), "fullreport") {
 			t.Errorf("%s: got %v after %q", name, err, f.commands)
@@ -138,7 +138,7 @@ func TestWithoutTheListOfDevicesNoCommandRuns(t *testing.T) {
 	f := &confRunner{conf: plainConf}
 	l := New(f)
 	failure := errors.New("input/output error")
-	l.ReadOnly(func() (Devices, error) { return Devices{}, failure })
+	l.UseDevices(func() (Devices, error) { return Devices{}, failure })
 	_, err := l.Report(t.Context())
 	_, _, thinErr := l.thinVolumes(t.Context(), "vg1")
 	if !errors.Is(err, failure) || !errors.Is(thinErr, failure) ||
@@ -150,7 +150,7 @@ func TestWithoutTheListOfDevicesNoCommandRuns(t *testing.T) {
 func TestAListThatIsTooLongIsNotCut(t *testing.T) {
 	f := &confRunner{conf: plainConf}
 	l := New(f)
-	l.ReadOnly(func() (Devices, error) {
+	l.UseDevices(func() (Devices, error) {
 		devices := Devices{Readable: map[string][]string{}}
 		for i := range 10_000 {
 			devices.Readable[fmt.Sprintf("8:%d", i)] = []string{fmt.Sprintf("/dev/sd%d", i)}
@@ -179,7 +179,7 @@ func TestAGuestThatAppearsMeanwhileIsNotReported(t *testing.T) {
 		f := &confRunner{conf: "filter=[\"a|x|\"]\nglobal_filter=[\"a|x|\"]\n", report: report(0)}
 		l := New(f)
 		asked := 0
-		l.ReadOnly(func() (Devices, error) {
+		l.UseDevices(func() (Devices, error) {
 			asked++
 			if asked >= tt.appearsAt && asked <= tt.last {
 				return Devices{Guests: map[string][]string{"7:0": {"/dev/loop0"}}}, nil

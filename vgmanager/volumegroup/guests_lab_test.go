@@ -115,6 +115,38 @@ func (s *scene) seenByLVM(device string) {
 	}
 }
 
+// notReadMeanwhile sets up a loop device with a guest after a command of LVM got its list of devices, and detaches it
+// when the command has ended.
+func (s *scene) notReadMeanwhile(volume string) {
+	s.Helper()
+	devices := device.New(s.runner)
+	devices.UseGroups(s.engine.VolumeGroups)
+	list := listOf(devices)
+	defer s.real.UseDevices(list)
+	lists, loop := 0, ""
+	s.real.UseDevices(func() (lvm.Devices, error) {
+		if lists++; lists == 2 {
+			s.detach(loop)
+		}
+		found, err := list()
+		if lists == 1 {
+			loop = s.losetup(volume)
+			s.seenByLVM(loop)
+		}
+		return found, err
+	})
+	report, err := s.real.Report(s.Context())
+	s.ok(err)
+	for _, pv := range report.PVs() {
+		if strings.Contains(pv.Name, "loop") {
+			s.Errorf("the report has physical volume %s (%s)", pv.Name, pv.VGName)
+		}
+	}
+	if lists != 2 {
+		s.Fatalf("the devices were listed %d times, want before and after the command", lists)
+	}
+}
+
 // TestSceneGuestsOfVolumes has a user of a volume write everything to it that the LVM of the host reads: a volume group
 // with the name and the tags of the class, the same in a partition, and a copy of a physical volume of the class. Then
 // the disk of the copy is pulled.
@@ -143,34 +175,15 @@ func TestSceneGuestsOfVolumes(t *testing.T) {
 	s.nothingChanges(ours)
 	s.detach(loop)
 
-	t.Log("as long as the command of a report runs")
 	s.write(volume, 0, make([]byte, 2<<20))
 	s.write(volume, 0, image)
-	devices := device.New(s.runner)
-	devices.UseGroups(s.engine.VolumeGroups)
-	lists := 0
-	s.real.ReadOnly(func() (lvm.Devices, error) {
-		if lists++; lists == 2 {
-			s.detach(loop) // The command has ended.
-		}
-		list, err := listOf(devices)()
-		if lists == 1 {
-			loop = s.losetup(volume)
-			s.seenByLVM(loop)
-		}
-		return list, err
-	})
-	report, err := s.real.Report(t.Context())
-	s.ok(err)
-	for _, pv := range report.PVs() {
-		if strings.Contains(pv.Name, "loop") {
-			t.Errorf("the report has physical volume %s (%s)", pv.Name, pv.VGName)
-		}
-	}
-	if lists != 2 {
-		t.Fatalf("the devices were listed %d times, want before and after the command", lists)
-	}
-	s.real.ReadOnly(listOf(devices))
+	s.notReadMeanwhile(volume)
+	const local = "/etc/lvm/lvmlocal.conf"
+	t.Cleanup(func() { s.ok(os.RemoveAll(local)) })
+	s.ok(os.WriteFile(local, []byte(`devices { filter = [ "r|^/dev/none$|", "a|.*|" ] }`), 0o600))
+	s.notReadMeanwhile(volume)
+	s.nothingChanges(ours)
+	s.ok(os.Remove(local))
 	s.nothingChanges(ours)
 
 	t.Log("a copy of a physical volume")

@@ -90,7 +90,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		return silent
 	})
 	devices.UseGroups(engine.VolumeGroups)
-	real.ReadOnly(listOf(devices))
+	real.UseDevices(listOf(devices))
 	real.FlushWith(devices.Flush)
 	real.LookWith(devices.ReadPhysicalVolumes)
 	real.PoolsWith(lvmd.PoolsOf(devicemapper.New()))

@@ -228,22 +228,28 @@ func isRemoved(ctx context.Context, handle, volume string, c content) {
 var releasing = regexp.MustCompile(
 	`\b(?:vgchange|lvchange|dmsetup|mdadm|losetup|umount) [-/a-zA-Z0-9_.=+ ]*[a-zA-Z0-9_]`)
 
-// write writes the beginning of the device of the tenant, in the Pod. The device is zeroed before. On a busy machine,
-// kubectl exec can lose the end of its standard input, so what is on the device is compared, and written again.
+// piece is the size of the parts in which content is written and compared, in bytes: kubectl exec loses the end of a
+// standard input of more than a MiB.
+const piece = 64 << 10
+
+// write writes the beginning of the device of the tenant, in the Pod. The device is zeroed before.
 func write(ctx context.Context, data []byte) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		_, err := tenant.Kubectl(ctx, bytes.NewReader(data), "exec", "-i", "-n", attacker, contentPod, "--", "dd",
-			"of="+device, "bs=1M", "conv=fsync")
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(isOnTheDevice(ctx, data)).To(BeTrue(), "what was written is on the device")
-	}).WithContext(ctx).Should(Succeed())
+	at := 0
+	for p := range slices.Chunk(data, piece) {
+		if len(bytes.Trim(p, "\x00")) > 0 {
+			_, err := tenant.Kubectl(ctx, bytes.NewReader(p), "exec", "-i", "-n", attacker, contentPod, "--", "dd",
+				"of="+device, fmt.Sprintf("bs=%d", piece), fmt.Sprintf("seek=%d", at), "conv=fsync,notrunc")
+			Expect(err).NotTo(HaveOccurred())
+		}
+		at++
+	}
+	Expect(isOnTheDevice(ctx, data)).To(BeTrue(), "what was written is on the device")
 }
 
 // isOnTheDevice reports whether the device of the tenant begins with data. It compares sums of pieces in the Pod: the
 // rest of the last one is zeros.
 func isOnTheDevice(ctx context.Context, data []byte) (bool, error) {
-	const piece = 64 << 10
 	want, pieces := "", 0
 	for p := range slices.Chunk(data, piece) {
 		padded := make([]byte, piece)
