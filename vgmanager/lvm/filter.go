@@ -33,8 +33,8 @@ type Devices struct {
 	Guests map[string][]string
 }
 
-// UseDevices makes every command of LVM read no devices but those that are readable. LVM calls list before each command.
-// A device that appears afterwards is not read, because a user of a volume may have written what is on it.
+// UseDevices makes every command of LVM read no devices but those that are readable. LVM calls list before each
+// command. A device that appears afterwards is not read, because a user of a volume may have written what is on it.
 func (l *LVM) UseDevices(list func() (Devices, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
