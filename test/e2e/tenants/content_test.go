@@ -159,7 +159,8 @@ const (
 // harmlessContent writes content to a block volume, restarts the Pod, so that the kubelet sets up the device again, and
 // removes everything.
 func harmlessContent(ctx SpecContext, c content) {
-	v := story.Volume{Namespace: attacker, Name: "disk", Class: cmp.Or(c.class, storageClass), Size: "64Mi", Block: true}
+	v := story.Volume{Namespace: attacker, Name: "disk", Class: cmp.Or(c.class, storageClass), Size: "64Mi",
+		Block: true}
 	Expect(tenant.Claim(ctx, v)).To(Succeed())
 	DeferCleanup(cleanUp, v)
 	Expect(tenant.StartPod(ctx, v, contentPod)).To(Succeed())
@@ -249,8 +250,8 @@ func write(ctx context.Context, data []byte) {
 	Expect(isOnTheDevice(ctx, data)).To(BeTrue(), "what was written is on the device")
 }
 
-// isOnTheDevice reports whether the device of the tenant begins with whole pieces of data. It compares their sums in the
-// Pod.
+// isOnTheDevice reports whether the device of the tenant begins with whole pieces of data. It compares their sums in
+// the Pod.
 func isOnTheDevice(ctx context.Context, data []byte) (bool, error) {
 	want := ""
 	for p := range slices.Chunk(data, piece) {
