@@ -234,8 +234,8 @@ var releasing = regexp.MustCompile(
 // standard input of more than a MiB.
 const piece = 64 << 10
 
-// write writes whole pieces to the beginning of the device of the tenant, in the Pod, but for pieces of zeros, which the
-// device has before.
+// write writes whole pieces to the beginning of the device of the tenant, in the Pod, but for pieces of zeros, which
+// the device has before.
 func write(ctx context.Context, data []byte) {
 	GinkgoHelper()
 	at := 0
