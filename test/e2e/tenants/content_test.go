@@ -136,7 +136,7 @@ var _ = Describe("A tenant's block volume", Label("content"), Ordered, ContinueO
 		Entry("a partition with such a volume group", within, content{seen: "PTTYPE=dos",
 			build: func(ctx context.Context) []byte { return layers.Partitioned(namedAsOurs(ctx)) }}),
 		Entry("such a volume group, encrypted by the product", within, content{seen: "TYPE=crypto_LUKS",
-			build: namedAsOurs, class: encryptedClass}),
+			build: namedAsOurs, class: encryptedClass, holder: class + "-" + guest.Volume}),
 		Entry("an encrypted device", within, content{seen: "TYPE=crypto_LUKS",
 			build: func(context.Context) []byte { return layers.LUKSHeader(2) }}),
 		Entry("a member of a RAID array that the host assembles", within, content{seen: "TYPE=linux_raid_member",
@@ -230,24 +230,26 @@ func isRemoved(ctx context.Context, handle, volume string, c content) {
 var releasing = regexp.MustCompile(
 	`\b(?:vgchange|lvchange|dmsetup|mdadm|losetup|umount) [-/a-zA-Z0-9_.=+ ]*[a-zA-Z0-9_]`)
 
-// piece is the size of the parts in which content is written and compared, in bytes: kubectl exec loses the end of a
-// standard input of more than a MiB.
-const piece = 64 << 10
+// piece is the size of the parts in which content is written and compared, in bytes: kubectl exec can lose the end of a
+// longer standard input.
+const piece = 16 << 10
 
 // write writes whole pieces to the beginning of the device of the tenant, in the Pod, but for pieces of zeros, which
 // the device has before.
 func write(ctx context.Context, data []byte) {
 	GinkgoHelper()
-	at := 0
-	for p := range slices.Chunk(data, piece) {
-		if len(bytes.Trim(p, "\x00")) > 0 {
-			_, err := tenant.Kubectl(ctx, bytes.NewReader(p), "exec", "-i", "-n", attacker, contentPod, "--", "dd",
-				"of="+device, fmt.Sprintf("bs=%d", piece), fmt.Sprintf("seek=%d", at), "conv=fsync,notrunc")
-			Expect(err).NotTo(HaveOccurred())
+	Eventually(func(g Gomega) {
+		at := 0
+		for p := range slices.Chunk(data, piece) {
+			if len(bytes.Trim(p, "\x00")) > 0 {
+				_, err := tenant.Kubectl(ctx, bytes.NewReader(p), "exec", "-i", "-n", attacker, contentPod, "--", "dd",
+					"of="+device, fmt.Sprintf("bs=%d", piece), fmt.Sprintf("seek=%d", at), "conv=fsync,notrunc")
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			at++
 		}
-		at++
-	}
-	Expect(isOnTheDevice(ctx, data)).To(BeTrue(), "what was written is on the device")
+		g.Expect(isOnTheDevice(ctx, data)).To(BeTrue(), "what was written is on the device")
+	}).WithContext(ctx).Should(Succeed())
 }
 
 // isOnTheDevice reports whether the device of the tenant begins with whole pieces of data. It compares their sums in
