@@ -72,8 +72,10 @@ type disks interface {
 	mount(ctx context.Context, source, target, fileSystem string, options []string) error
 	// setReadOnly makes a bind mount of source read-only, unless it is.
 	setReadOnly(ctx context.Context, source, target string) error
-	// unmount unmounts and removes a mount point. It succeeds if the mount point does not exist.
+	// unmount unmounts a path. It succeeds if the path does not exist or is not a mount point.
 	unmount(ctx context.Context, path string) error
+	// removeMountPoint removes a directory or file on which nothing is mounted. It succeeds if the path does not exist.
+	removeMountPoint(path string) error
 	isMountPoint(path string) (bool, error)
 	// mounted returns the device whose file system is mounted at a directory, or zero if the directory is not a mount
 	// point.

@@ -146,7 +146,12 @@ func TestUnmount(t *testing.T) {
 				}
 			}
 			programs := &fakePrograms{answers: map[string]answer{"umount": test.answer}}
-			if err := (nodeDisks{programs: programs}).unmount(t.Context(), path); (err != nil) != test.fails {
+			disks := nodeDisks{programs: programs}
+			err := disks.unmount(t.Context(), path)
+			if err == nil {
+				err = disks.removeMountPoint(path)
+			}
+			if (err != nil) != test.fails {
 				t.Errorf("got %v", err)
 			}
 			if _, err := os.Stat(path); (err == nil) != test.remains {

@@ -418,10 +418,13 @@ func TestUnstageReportsAVolumeThatStaysOpen(t *testing.T) {
 		b.wantCode(b.stageEncrypted("xfs", secretOf(present, ""), luksContext), codes.OK)
 		b.luks.errors[method] = errors.New("busy")
 		b.wantCode(b.unpublishAndUnstage(), codes.Internal, id, "busy")
+		if slices.Contains(b.host.removed, b.staging) {
+			t.Errorf("%s: without the staging path, the kubelet does not call again", method)
+		}
 		delete(b.luks.errors, method)
 		b.wantCode(b.unpublishAndUnstage(), codes.OK)
-		if b.luks.open {
-			t.Errorf("%s: the volume is open", method)
+		if b.luks.open || !slices.Contains(b.host.removed, b.staging) {
+			t.Errorf("%s: the volume is open, or its staging path remains", method)
 		}
 	}
 }

@@ -209,14 +209,16 @@ func TestLabABindMountHasItsOptions(t *testing.T) {
 		}
 		m.ok(os.WriteFile(filepath.Join(staging, "file"), nil, 0o600))
 		m.ok(m.host.unmount(t.Context(), target))
+		m.ok(m.host.removeMountPoint(target))
 		if _, err := os.Stat(target); !os.IsNotExist(err) {
 			t.Errorf("the mount point remains: %v", err)
 		}
 	}
-	// umount says of a folder that it is not mounted, and the folder is removed.
+	// umount says of a folder that it is not mounted.
 	plain := filepath.Join(t.TempDir(), "plain")
 	m.ok(os.Mkdir(plain, 0o750))
 	m.ok(m.host.unmount(t.Context(), plain))
+	m.ok(m.host.removeMountPoint(plain))
 	m.ok(m.host.unmount(t.Context(), staging))
 }
 

@@ -84,9 +84,10 @@ func (d nodeDisks) unmount(ctx context.Context, path string) error {
 	if failure := (*host.Error)(nil); errors.As(err, &failure) && strings.Contains(failure.Stderr, notMounted) {
 		err = nil
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+func (d nodeDisks) removeMountPoint(path string) error {
 	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

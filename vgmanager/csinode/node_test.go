@@ -88,6 +88,8 @@ type fakeHost struct {
 	luks   *fakeContainers
 	errors map[string]error // by name of the method
 	mounts map[string]deviceNumber
+	// removed are the paths of removeMountPoint.
+	removed []string
 	// readOnly has the mount points that refuse writes.
 	readOnly map[string]bool
 	did      []string
@@ -199,6 +201,10 @@ func (f *fakeHost) unmount(_ context.Context, path string) error {
 		}, nil)
 	}
 	return nil
+}
+func (f *fakeHost) removeMountPoint(path string) error {
+	f.removed = append(f.removed, path)
+	return f.errors["removeMountPoint"]
 }
 func (f *fakeHost) isMountPoint(path string) (bool, error) {
 	_, there := f.mounts[path]

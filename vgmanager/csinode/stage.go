@@ -316,16 +316,19 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	id, staging := request.GetVolumeId(), request.GetStagingTargetPath()
-	if err := s.unmount(ctx, id, staging, "staging_target_path", unmounting{after: s.closeVolume}); err != nil {
+	if err := s.unmount(ctx, id, staging, "staging_target_path", unmounting{after: s.endStaging}); err != nil {
 		return nil, err
-	}
-	if s.Staging != nil {
-		if err := s.Staging.Unstaged(ctx, id, staging); err != nil {
-			return nil, err
-		}
 	}
 	s.reportUnstaged(id)
 	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
+// endStaging ends what staging a volume began, except the mount.
+func (s *NodeServer) endStaging(ctx context.Context, id, staging string) error {
+	if err := s.closeVolume(ctx, id); err != nil || s.Staging == nil {
+		return err
+	}
+	return s.Staging.Unstaged(ctx, id, staging)
 }
 
 // NodeExpandVolume expands the mapped device of an encrypted volume, and the file system, to the size of the logical

@@ -36,13 +36,14 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// unmounting is what else an unmount does under the lock of the volume. Each function can be nil.
+// unmounting is what else an unmount does under the lock of the volume, before and after umount(8). Each function can be
+// nil.
 type unmounting struct {
-	before func(ctx context.Context, id, path string) error
-	after  func(ctx context.Context, id string) error
+	before, after func(ctx context.Context, id, path string) error
 }
 
-// unmount unmounts a volume from a path.
+// unmount unmounts a volume from a path. It removes the path when everything else is done: without the staging path, the
+// kubelet does not call NodeUnstageVolume again (TearDownDevice in pkg/volume/csi/csi_block.go of Kubernetes).
 func (s *NodeServer) unmount(ctx context.Context, id, path, name string, more unmounting) error {
 	if id == "" {
 		return status.Error(codes.InvalidArgument, "volume_id is required")
@@ -59,10 +60,22 @@ func (s *NodeServer) unmount(ctx context.Context, id, path, name string, more un
 			return err
 		}
 	}
-	if err := s.unmountPath(ctx, id, path); err != nil || more.after == nil {
+	if err := s.unmountPath(ctx, id, path); err != nil {
 		return err
 	}
-	return more.after(ctx, id)
+	if more.after != nil {
+		if err := more.after(ctx, id, path); err != nil {
+			return err
+		}
+	}
+	return s.removePath(id, path)
+}
+
+func (s *NodeServer) removePath(id, path string) error {
+	if err := s.disks.removeMountPoint(path); err != nil {
+		return status.Errorf(codes.Internal, "remove the mount point %s of volume %s: %v", path, id, err)
+	}
+	return nil
 }
 
 // unmountPath ends a trim of the file system at a path, and unmounts it.
@@ -96,7 +109,10 @@ func (s *NodeServer) unstageWithLastPod(ctx context.Context, id, target string) 
 		return status.Errorf(codes.Internal, "check whether the kubelet of node %s unstages volume %s: %v",
 			s.Node, id, err)
 	}
-	if err := s.unmountPath(ctx, id, staging); err != nil || s.Staging == nil {
+	if err := s.unmountPath(ctx, id, staging); err != nil {
+		return err
+	}
+	if err := s.removePath(id, staging); err != nil || s.Staging == nil {
 		return err
 	}
 	return s.Staging.Unstaged(ctx, id, staging)
