@@ -36,14 +36,14 @@ func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-// unmounting is what else an unmount does under the lock of the volume, before and after umount(8). Each function can be
-// nil.
+// unmounting is what else an unmount does under the lock of the volume, before and after umount(8). Each function can
+// be nil.
 type unmounting struct {
 	before, after func(ctx context.Context, id, path string) error
 }
 
-// unmount unmounts a volume from a path. It removes the path when everything else is done: without the staging path, the
-// kubelet does not call NodeUnstageVolume again (TearDownDevice in pkg/volume/csi/csi_block.go of Kubernetes).
+// unmount unmounts a volume from a path. It removes the path when everything else is done: without the staging path,
+// the kubelet does not call NodeUnstageVolume again (TearDownDevice in pkg/volume/csi/csi_block.go of Kubernetes).
 func (s *NodeServer) unmount(ctx context.Context, id, path, name string, more unmounting) error {
 	if id == "" {
 		return status.Error(codes.InvalidArgument, "volume_id is required")
