@@ -4,9 +4,11 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   resolve: { alias: { '@openshift-console/dynamic-plugin-sdk': resolve('host/sdk.tsx') } },
   test: {
-    environment: 'jsdom',
-    include: ['src/**/*.test.{ts,tsx}'],
-    setupFiles: ['vitest.setup.ts'],
+    // A document takes a second to make, for each file: only components and requests of the console need one.
+    projects: [
+      { extends: true, test: { name: 'functions', environment: 'node', include: ['src/**/*.test.ts'], exclude: ['src/kube/**'] } },
+      { extends: true, test: { name: 'components', environment: 'jsdom', include: ['src/**/*.test.tsx', 'src/kube/*.test.ts'], setupFiles: ['vitest.setup.ts'] } },
+    ],
     testTimeout: 120_000,
     // Several workers would only get in each other's way on two cores.
     maxWorkers: 2,

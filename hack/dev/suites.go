@@ -31,7 +31,7 @@ func consoleCommand(ctx context.Context, w *workspace, _ []string) error {
 	if err := w.build(ctx, "console", os.Stdout); err != nil {
 		return err
 	}
-	return w.steps(ctx, npm("check"), npm("test"), npm("budget"), npm("licenses"))
+	return w.steps(ctx, npm("test"), npm("budget"), npm("licenses"))
 }
 
 // earlierNamespace is the namespace of the operator on earlier versions of OpenShift.
@@ -129,7 +129,8 @@ func verifyCommand(ctx context.Context, w *workspace, _ []string) error {
 }
 
 // envCommand runs the tests that need an API server, or those that kill the operator at each of its requests to it.
-// Tests that run in parallel mostly wait for the API server, so more of them run than there are processors.
+// Tests that run in parallel mostly wait for the API server, so more of them run than there are processors. As with
+// unit tests, packages for which nothing has changed are not run again.
 func envCommand(ctx context.Context, w *workspace, flags []string) error {
 	args := envtests.Args
 	if len(flags) > 0 && flags[0] == "kills" {
@@ -139,6 +140,6 @@ func envCommand(ctx context.Context, w *workspace, flags []string) error {
 	if err != nil {
 		return err
 	}
-	test := append([]string{"go", "test", "-vet=off", "-p", "1", "-parallel", "8", "-count", "1"}, flags...)
+	test := append([]string{"go", "test", "-vet=off", "-p", "1", "-parallel", "8"}, flags...)
 	return w.steps(ctx, process{args: append(test, selected...)})
 }

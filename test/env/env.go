@@ -131,6 +131,21 @@ func Main(m *testing.M, set func(*Env), crdPaths ...string) {
 	os.Exit(code)
 }
 
+// Reads makes the files of a directory inputs of the test. Without this, `go test` would repeat its last result after a
+// change of files that only another program reads.
+func Reads(t *testing.T, directory string) {
+	t.Helper()
+	err := filepath.WalkDir(directory, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // root returns the root directory of the repository: the nearest parent of the working directory, which is the test's
 // package, with a go.mod.
 func root() (string, error) {

@@ -76,6 +76,7 @@ func shell(t *testing.T) func(commands string) string {
 	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	Reads(t, filepath.Join(repository, "config"))
 	if err := os.Symlink(filepath.Join(repository, "config"), filepath.Join(folder, "config")); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 const (
@@ -51,6 +52,7 @@ func newWorld(t *testing.T) *world {
 	if w.helmProgram == "" {
 		t.Fatal("LVMS_HELM is not set: run `make test-long ITEMS=env`, which builds helm")
 	}
+	env.Reads(t, chart)
 	server := &envtest.Environment{}
 	config, err := server.Start()
 	w.must(err)
