@@ -40,6 +40,7 @@ var actions = map[string]string{
 	v1alpha1.ReasonCreatingObjects:     wait,
 	v1alpha1.ReasonObservationFailed:   "See the kernel's log of the node, and the log of its vg-manager Pod.",
 	v1alpha1.ReasonObservationOutdated: "Check the vg-manager Pod of the node and its log.",
+	v1alpha1.ReasonNotEvaluated:        "See the state of the volume group.",
 	v1alpha1.ReasonDeviceMissing: "Attach the device again. If it is lost, run `kubectl lvms forget`, which creates " +
 		"an LVMRecovery with the action RemoveLostDevices.",
 	v1alpha1.ReasonDeviceFailing:        "Save the data and replace the device.",

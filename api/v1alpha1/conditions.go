@@ -93,6 +93,11 @@ const (
 	// What to do: see the message, the kernel's log of the node and the log of the agent, and the runbook
 	// LVMSNodeNotObserved.
 	ReasonObservationFailed = "ObservationFailed"
+	// ReasonNotEvaluated sets DevicesHealthy, VolumesHealthy, ThinPoolHealthy, RAIDHealthy to Unknown: in the present
+	// state of the volume group, for example while it is missing or being removed, the node agent does not look at what
+	// the condition is about.
+	// What to do: see the reason of the volume group in the node status.
+	ReasonNotEvaluated = "NotEvaluated"
 	// ReasonObservationOutdated sets DevicesObserved to Unknown: the agent has not observed the node for 30 minutes.
 	// The operator sets it; the agent sets the condition to True when it observes the node again. The status keeps what
 	// was observed before.

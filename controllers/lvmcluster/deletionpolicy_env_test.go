@@ -75,6 +75,14 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 		return w.api.DeleteAllOf(ctx, metadataOf(crdKind),
 			&client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
 	})
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}}
+	nodeStatus := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a",
+		Namespace: w.cluster.Namespace}}
+	for _, object := range []client.Object{group, nodeStatus} {
+		w.refusedSoon(object.GetName(), "deleted by the operator alone",
+			func() error { return w.api.Delete(ctx, object, client.DryRunAll) })
+		w.must(w.asServiceAccount("lvms-operator").Delete(ctx, object, client.DryRunAll))
+	}
 	other := metadataOf(crdKind)
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))

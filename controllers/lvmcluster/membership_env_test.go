@@ -144,7 +144,7 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	ofB := lvmv1alpha1.NodeCleanupFinalizer("b")
 	group.Finalizers = []string{ofA, ofB}
 	w.must(w.api.Update(t.Context(), group))
-	w.must(w.api.Delete(t.Context(), group))
+	w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), group))
 	release := func(want ...string) {
 		t.Helper()
 		w.must(w.release(w.spy))

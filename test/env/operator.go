@@ -24,16 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ServiceAccounts of the product.
-const (
-	operatorUser = "system:serviceaccount:" + Namespace + ":lvms-operator"
-	agentUser    = "system:serviceaccount:" + Namespace + ":vg-manager"
-)
+// agentUser is the ServiceAccount of node agents.
+const agentUser = "system:serviceaccount:" + Namespace + ":vg-manager"
 
-// AsOperator returns a configuration with exactly the permissions of config/rbac/operator_role.yaml. The rules for the
-// operator's namespace apply to the given one.
+// AsOperator returns a configuration with exactly the permissions of config/rbac/operator_role.yaml, for an operator in
+// the given namespace.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
-	return e.as(operatorUser, "operator_role.yaml", namespace, nil, cached())
+	return e.as("system:serviceaccount:"+namespace+":lvms-operator", "operator_role.yaml", namespace, nil, cached())
 }
 
 // cached returns a role to get objects that the operator reads from its cache and may only list and watch: tests have
@@ -212,7 +209,7 @@ func manifests(name, namespace string) ([]*unstructured.Unstructured, error) {
 func (e *Env) bind(role *unstructured.Unstructured, user string) error {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}
-	meta := metav1.ObjectMeta{Name: role.GetName(), Namespace: role.GetNamespace()}
+	meta := metav1.ObjectMeta{Name: role.GetName() + ":" + user, Namespace: role.GetNamespace()}
 	var binding client.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}
 	if role.GetNamespace() != "" {
 		binding = &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}

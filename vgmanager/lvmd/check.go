@@ -65,6 +65,7 @@ var (
 		"existing-volume-group": aFlag, "default": aFlag, "spare-gb": manyGB,
 		"stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
+		"no-removal":      aText,
 		"erase-on-delete": aText, "allocation": aText, "namespace-limits": {want: "a list", item: aLimit},
 	}
 

@@ -274,6 +274,33 @@ func TestRemoveLV(t *testing.T) {
 	wantCode(t, "a mounted volume", err, codes.FailedPrecondition)
 }
 
+// TestAClassThatRemovesNothing: its volume group has metadata that may be from an earlier time. A volume that the group
+// does not have is gone for its object: its claim can be deleted.
+func TestAClassThatRemovesNothing(t *testing.T) {
+	e, fake := newEngine(t)
+	ctx := t.Context()
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+	must(t, err)
+	class, _ := e.Class("thick")
+	class.NoRemoval = "the metadata may be from an earlier time"
+	must(t, e.Publish(class))
+	for range 2 {
+		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		wantCode(t, "remove", err, codes.Unavailable)
+		_, err = e.Erasure(ctx, "thick", "a", false)
+		wantCode(t, "erase", err, codes.Unavailable)
+	}
+	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "absent", DeviceClass: "thick"})
+	wantCode(t, "a volume that is not there", err, codes.NotFound)
+	if fake.Calls()["LVRemove"] != 0 {
+		t.Error("a volume was removed")
+	}
+	class.NoRemoval = ""
+	must(t, e.Publish(class))
+	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	must(t, err)
+}
+
 // TestTheEngineDoesNotActivateAPool: the reconciler of volume groups reads the metadata of a pool before it activates
 // it, and keeps the pool inactive during a repair. LVM would activate it for each of these commands.
 func TestTheEngineDoesNotActivateAPool(t *testing.T) {

@@ -170,12 +170,16 @@ func (e *Engine) withUsers(ctx context.Context, vg string, names []string, err e
 	return err
 }
 
-// removable returns an error for volumes with which lvremove --yes removes other volumes: a thin pool, and the origin
-// of a thick snapshot. It also returns an error for logical volumes of others in a volume group of an administrator.
+// removable returns an error if the class removes no volumes, and for volumes with which lvremove --yes removes other
+// volumes: a thin pool, and the origin of a thick snapshot. It also returns an error for logical volumes of others in a
+// volume group of an administrator.
 func (l classView) removable(name string) error {
 	lv := l.vg.LV(name)
 	if lv == nil {
 		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+	}
+	if why := l.class.NoRemoval; why != "" {
+		return status.Errorf(codes.Unavailable, "logical volume %s/%s is not removed: %s", l.vg.Name, name, why)
 	}
 	if !l.mayUse(lv) {
 		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s was not created for a LogicalVolume, and "+

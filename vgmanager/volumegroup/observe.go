@@ -47,8 +47,12 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return r.observeExisting(ctx, w, s, maxAge)
 	}
 	s.Unattended = r.unattended(plan.GroupOf(w, s))
-	if vg := plan.GroupOf(w, s); w.Deleting && (vg == nil || vg.MissingPVs == 0) {
+	if plan.IsRemoval(w, s) {
+		s.Owners = r.readOwners(ctx)
+	}
+	if w.Deleting && plan.IsRemoval(w, s) {
 		// A removal does not depend on devices, unless some are missing.
+		s.PoolFault = r.faults[w.Name]
 		return s, nil
 	}
 	s.ResolvePaths(w, r.Devices.Resolve)
@@ -78,7 +82,9 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 	if s.Rollback, err = r.rollback(ctx, w, s); err != nil {
 		return s, err
 	}
-	s.Owners = r.owners(ctx, w)
+	if len(w.Orphans) > 0 || w.Import != nil {
+		s.Owners = r.readOwners(ctx)
+	}
 	s.LastMounts = r.lastMounts(ctx, w, s)
 	if vg := plan.GroupOf(w, s); vg != nil {
 		absent, err := r.absent(ctx, w, vg)

@@ -17,18 +17,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
-// owners returns the objects of the cluster to which logical volumes belong, if a recovery deletes orphans or imports
-// volumes. It reads them from the API server, because the cache has only the objects of this node, and can be outdated.
-// LogicalVolumes of other nodes count too: their volume group may have been moved to this node.
-func (r *Reconciler) owners(ctx context.Context, w plan.Desired) plan.Owners {
-	if len(w.Orphans) == 0 && w.Import == nil {
-		return plan.Owners{}
-	}
-	return r.readOwners(ctx)
-}
-
 // +kubebuilder:rbac:groups=topolvm.cybozu.com,resources=logicalvolumes,verbs=list
 
+// readOwners returns the objects of the cluster to which logical volumes belong. It reads them from the API server,
+// because the cache has only the objects of this node, and can be outdated. LogicalVolumes of other nodes count too:
+// their volume group may have been moved to this node.
 func (r *Reconciler) readOwners(ctx context.Context) plan.Owners {
 	o := plan.Owners{Of: map[string]string{}, Volumes: map[string]plan.VolumeOwner{}, Names: map[string]string{}}
 	volumes := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -103,13 +96,14 @@ func addLogicalVolume(o plan.Owners, lv *topolvmv1.LogicalVolume) {
 		o.Names[lv.Name] = volume
 	}
 	owner := o.Volumes[volume]
-	owner.LogicalVolume, owner.Node = lv.Name, lv.Spec.NodeName
+	owner.LogicalVolume, owner.Node, owner.DeviceClass = lv.Name, lv.Spec.NodeName, lv.Spec.DeviceClass
+	owner.Created = lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero()
 	o.Volumes[volume] = owner
 }
 
 // removeOrphans erases and deletes orphans of an approved plan. It first reads the objects of the cluster again.
 func (r *Reconciler) removeOrphans(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
-	s.Owners = r.owners(ctx, w)
+	s.Owners = r.readOwners(ctx)
 	if problem := plan.OrphanProblem(w, s); problem != "" {
 		return errors.New(problem)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -275,4 +276,35 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 func withSelector(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
 	spec.NodeSelector = selecting("disks", "yes").NodeSelector
 	return spec
+}
+
+// TestAGroupWithVolumesOfTheClusterIsNotRemoved: metadata from an earlier time lists no volumes, and a label was
+// removed or the device class deleted. Nothing of the group is removed while the cluster has objects with volumes in
+// it.
+func TestAGroupWithVolumesOfTheClusterIsNotRemoved(t *testing.T) {
+	for name, remove := range map[string]func(*bench){
+		"the node leaves":             func(b *bench) { b.label("") },
+		"the device class is deleted": func(b *bench) { b.remove() },
+	} {
+		b := newBench(t, withSelector(thinOf(90)))
+		b.settle()
+		object := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "pvc-1"},
+			Spec: topolvmv1.LogicalVolumeSpec{NodeName: nodeName, DeviceClass: "vg1"}}
+		b.ok(b.client.Create(t.Context(), object))
+		object.Status.VolumeID = "pvc-1"
+		b.ok(b.client.Status().Update(t.Context(), object))
+		remove(b)
+		for range 3 {
+			b.settle()
+		}
+		b.wantState(v1alpha1.VGStatusDegraded, "LogicalVolume pvc-1", "is not removed")
+		calls := b.lvm.Calls()
+		if n := calls["ThinPoolRemove"] + calls["VGRemove"] + calls["PVRemove"] + calls["LVRemove"]; n != 0 {
+			t.Errorf("%s: %v", name, calls)
+		}
+		b.ok(b.client.Delete(t.Context(), object))
+		b.settle()
+		b.settle()
+		b.wantBlankDisks()
+	}
 }

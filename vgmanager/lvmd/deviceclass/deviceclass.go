@@ -16,7 +16,7 @@ import (
 const SuspendedTag = "lvms.suspended"
 
 // Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
-// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and five additional keys, which TopoLVM's lvmd ignores.
+// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and additional keys, which TopoLVM's lvmd ignores.
 type Class struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -39,6 +39,9 @@ type Class struct {
 	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
 	// accepts them. TopoLVM does not have this key.
 	Closed string `json:"closed,omitempty"`
+	// NoRemoval is the reason why no volume of the class is erased or removed. It is empty if volumes can be removed.
+	// TopoLVM does not have this key.
+	NoRemoval string `json:"no-removal,omitempty"`
 	// EraseOnDelete is what happens to the blocks of a volume before it is removed: EraseNone, EraseDiscard or
 	// EraseZero. If empty, the default of Erase applies. TopoLVM does not have this key.
 	EraseOnDelete string `json:"erase-on-delete,omitempty"`

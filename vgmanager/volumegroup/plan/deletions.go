@@ -35,7 +35,7 @@ func RemovalTimes(w Desired, s NodeState) map[string]time.Time {
 // since, and LVM can discard them.
 func Expired(w Desired, s NodeState, now time.Time) []string {
 	vg := GroupOf(w, s)
-	if vg == nil || w.Deleting || hasRecovery(w) || s.Replaced.Err != nil || deletionProblem(w, s, vg) != "" {
+	if vg == nil || w.Deleting || hasRecovery(w) || deletionProblem(w, s, vg) != "" {
 		return nil
 	}
 	var names []string

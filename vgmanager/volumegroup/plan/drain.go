@@ -30,6 +30,8 @@ type deviceRequests struct {
 	problems []Problem
 	note     string
 	waiting  bool
+	// held is why changes of extents wait, or "".
+	held string
 }
 
 // planDevices plans the requests for physical volumes of the group: cordon, drain, remove.
@@ -37,12 +39,16 @@ type deviceRequests struct {
 // pvmove drains a device atomically: until it ends, and if it is aborted or the node loses power, the data stays on
 // the device. Devices are drained one at a time. The agent resumes a started pvmove after any restart.
 func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
-	r := deviceRequests{notes: map[string]deviceNote{}}
+	r := deviceRequests{notes: map[string]deviceNote{}, held: heldBack(w, s, vg)}
 	for _, pv := range vg.PVs {
 		action := requestedAction(w, s, vg, pv)
 		next := r.one(w, s, vg, pv, action)
 		if change := r.suspension(w, s, vg, pv); change.Kind != Nothing {
 			next = change
+		}
+		if r.held != "" && !inDoubt[next.Kind] {
+			r.block(w, pv, r.held)
+			continue
 		}
 		if r.action.Kind == Nothing {
 			r.action = next

@@ -41,7 +41,8 @@ func planExisting(w Desired, s NodeState) Plan {
 		p.AffectsClass = true
 		return Plan{State: v1alpha1.VGStatusDegraded, Lost: lost, Problems: []Problem{p}}
 	}
-	p := Plan{Action: existingPublication(w, s, vg, refusal), Problems: existingProblems(w, s, vg)}
+	p := Plan{LookedAtHealth: true, Action: existingPublication(w, s, vg, refusal),
+		Problems: existingProblems(w, s, vg)}
 	switch {
 	case refusal != "":
 		p.Problems = slices.Insert(p.Problems, 0, Problem{Event: EventForeignVolumeGroup, Message: refusal})

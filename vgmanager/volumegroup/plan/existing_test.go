@@ -214,7 +214,7 @@ func TestPlanForAnExistingVolumeGroup(t *testing.T) {
 		"deleted with volumes": {spec: thick, change: deleting,
 			seen: NodeState{Report: report(withThick(data("b"), "imported", v1alpha1.VolumeUIDTagPrefix+"u1")),
 				Class: thickClass},
-			want: "Degraded", says: []string{"not removed from node n1 while volume group data has logical volumes " +
+			want: "Degraded PublishClass", says: []string{"not removed from node n1 while volume group data has logical volumes " +
 				"of it: " +
 				"imported"}},
 		"deleted with volumes, after a restart": {spec: thick, change: deleting,

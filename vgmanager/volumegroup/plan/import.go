@@ -41,13 +41,26 @@ func NewImport(r *v1alpha1.LVMRecovery) *Import {
 
 // VolumeOwner has the objects of the cluster for a logical volume. Fields of objects that do not exist are empty.
 type VolumeOwner struct {
-	// LogicalVolume is the name of the LogicalVolume, and Node is its node.
-	LogicalVolume, Node string
+	// LogicalVolume is the name of the LogicalVolume, Node is its node, and DeviceClass its device class, which is
+	// empty for the default one. Created is set if its volume was created, and the LogicalVolume is not being deleted.
+	LogicalVolume, Node, DeviceClass string
+	Created                          bool
 	// PersistentVolume is the name of the PersistentVolume, VolumeNode the node of its node affinity, and Claim its
 	// claim, as NAMESPACE/NAME.
 	PersistentVolume, VolumeNode, Claim string
 	// Earlier describes the object of TopoLVM before 0.15 to which the volume belongs, or is "".
 	Earlier string
+}
+
+// describe names the objects.
+func (o VolumeOwner) describe() string {
+	switch {
+	case o.PersistentVolume == "":
+		return "LogicalVolume " + o.LogicalVolume
+	case o.Claim == "":
+		return "PersistentVolume " + o.PersistentVolume
+	}
+	return fmt.Sprintf("PersistentVolume %s (claim %s)", o.PersistentVolume, o.Claim)
 }
 
 // snapshotPrefix is the prefix of the names of LogicalVolumes for VolumeSnapshots (external-snapshotter,

@@ -77,9 +77,8 @@ func deletionProblem(w Desired, s NodeState, vg *lvm.VG) string {
 	if problems := brokenGroup(w, s, vg); len(problems) > 0 {
 		return problems[0].Message
 	}
-	if len(s.Replaced.Volumes) > 0 {
-		return fmt.Sprintf("%s: its metadata was replaced with that of an earlier time, so its volumes are not "+
-			"deleted or imported before it was restored: %s", where, rollbackHint(w))
+	if why := doubt(w, s, vg); why != "" {
+		return why
 	}
 	if s.Owners.Err != nil {
 		return fmt.Sprintf("%s: whether its volumes belong to objects of the cluster is not known: %v", where,

@@ -25,7 +25,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -162,6 +161,8 @@ type Plan struct {
 	notes map[string]deviceNote
 	// Waiting: something happens without the agent, so the next reconcile comes soon.
 	Waiting bool
+	// LookedAtHealth: a health condition that no problem is about is True. Otherwise it is Unknown.
+	LookedAtHealth bool
 	// Lost: the volume group is missing. The status keeps its last known state.
 	Lost bool
 	// Finished: nothing of a deleted LVMVolumeGroup is left on the node.
@@ -293,7 +294,7 @@ func requires(w Desired) bool {
 func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	p := Plan{Excluded: c.excluded, notes: requests.notes,
+	p := Plan{Excluded: c.excluded, notes: requests.notes, LookedAtHealth: true,
 		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
@@ -326,10 +327,7 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	if rollsBack(w, s, vg) {
 		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
 	}
-	// While the metadata of the volume group may be too old, extents that it calls free can have data.
-	outdated := errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w)) ||
-		len(s.Replaced.Volumes) > 0
-	if !broken && !outdated {
+	if !broken {
 		due = append(due, labelsLeft(s), tagging(w, vg))
 		if len(c.wipes) > 0 {
 			due = append(due, wipeAction(c.wipes[0]))
@@ -351,11 +349,14 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
-	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !hasLostPool(w, s, vg) && !outdated {
+	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !hasLostPool(w, s, vg) {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {
 		due = append(due, orphanAction(w, s, vg), deletedAction(s, vg), checkAction(w, s, vg))
+	}
+	if heldBack(w, s, vg) != "" {
+		due = slices.DeleteFunc(due, func(a Action) bool { return !inDoubt[a.Kind] })
 	}
 	if a := firstOf(due...); a.Kind != Nothing {
 		return a
@@ -380,10 +381,9 @@ func poolName(w Desired) string { return poolOf(&w.Spec) }
 // publication publishes the class if the engine does not have it, or has a different one.
 func publication(w Desired, s NodeState, vg *lvm.VG) Action {
 	class := classOf(w, s.Class, vg.UUID)
-	if len(s.Replaced.Volumes) > 0 {
-		// New volumes could overwrite those that the metadata does not have.
-		class.Closed = fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier "+
-			"time, and space that it calls free can have data", w.Name, w.Node)
+	if why := doubt(w, s, vg); why != "" {
+		// New volumes could overwrite those that the metadata does not have, and so could the erasure of a volume.
+		class.Closed, class.NoRemoval = why, why
 	}
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return Action{}
@@ -403,11 +403,14 @@ func classOf(w Desired, present *deviceclass.Class, uuid string) deviceclass.Cla
 	class.VolumeGroup = w.Group()
 	class.ExistingVolumeGroup = w.UsesExisting()
 	class.Default = w.Spec.Default && !w.Leaving
-	class.Closed = ""
+	class.Closed, class.NoRemoval = "", ""
 	class.EraseOnDelete = string(w.Spec.EraseOnDelete)
 	class.NamespaceLimits = namespaceLimits(w.Spec.NamespaceLimits)
-	if w.Leaving {
+	switch {
+	case w.Leaving:
 		class.Closed = fmt.Sprintf("the device class no longer selects node %s", w.Node)
+	case w.Deleting:
+		class.Closed = fmt.Sprintf("device class %s is being deleted", w.Name)
 	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin

@@ -250,6 +250,7 @@ func TestStepsOfARecovery(t *testing.T) {
 		s.Class = &class
 		for _, deleting := range []bool{false, true} {
 			w.Deleting = deleting
+			class = classOf(w, nil, "vg")
 			p := New(w, s)
 			if p.Action.Kind != tt.kind || strings.Join(p.Action.Volumes, " ") != tt.volumes {
 				t.Errorf("%s (deleting: %t): got %s %v, want %s %s", name, deleting, p.Action.Kind, p.Action.Volumes,

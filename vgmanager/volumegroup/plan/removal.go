@@ -9,7 +9,7 @@ import (
 )
 
 // planRemoval removes the volume group from the node, one change after another. It never removes a group with
-// volumes.
+// volumes, and not before the API server was asked for objects whose volumes the group does not have (unaccounted).
 //
 // After a crash, the next observation shows what is left: the class in the file, the pool, the volume group. Only the
 // labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
@@ -20,6 +20,8 @@ func planRemoval(w Desired, s NodeState) Plan {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
 	switch {
+	case vg == nil && w.Deleting && vanished(s) && !recovers(w, s, nil) && unaccounted(w, s, nil) != "":
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
 	case vg == nil:
 		return planLabels(s)
 	case notOurs(w, vg) != "":
@@ -39,6 +41,10 @@ func planRemoval(w Desired, s NodeState) Plan {
 	}
 	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
+	}
+	if why := unaccounted(w, s, vg); why != "" {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: []Problem{{Event: EventInconsistentVolumes,
+			Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Message: why}}}
 	}
 	kept := keptMetadata(w, vg)
 	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
@@ -99,19 +105,25 @@ func withdrawn(s NodeState, p Plan) Plan {
 	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
 }
 
-// planWait waits until the volumes are deleted. Deletion requires the class, so planWait publishes it if necessary.
+// planWait waits until the volumes are deleted. Until then they are maintained and their health is reported as before;
+// only new ones are refused.
 func planWait(w Desired, s NodeState, vg *lvm.VG, volumes []string) Plan {
-	p := Plan{
-		State: v1alpha1.VGStatusProgressing,
-		Problems: []Problem{{Event: EventManualCleanup,
-			Message: fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
-				"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on "+
-				"the node: lvremove", w.Name, w.Node, joined(volumes))}},
+	p := planUpkeep(w, s, vg, choice{})
+	if p.State == v1alpha1.VGStatusReady {
+		p.State = v1alpha1.VGStatusProgressing
 	}
-	if s.Class == nil {
-		p.Action = publication(w, s, vg)
-	}
+	p.Problems = append(p.Problems, Problem{Event: EventManualCleanup, Message: fmt.Sprintf(
+		"volume group %s on node %s is not removed while it has logical volumes: %s; delete their "+
+			"PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots", w.Name, w.Node, joined(volumes))})
 	return p
+}
+
+// IsRemoval returns true if the volume group is to be removed and LVM lists no volume of it, so that its devices and
+// their health no longer matter.
+func IsRemoval(w Desired, s NodeState) bool {
+	vg := GroupOf(w, s)
+	return (w.Deleting || w.Leaving) && !w.UsesExisting() &&
+		(vg == nil || vg.MissingPVs == 0 && len(userVolumes(w, vg)) == 0)
 }
 
 // userVolumes returns all logical volumes except the pool and its previous metadata.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,7 +33,7 @@ func repairTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, probl
 	if w.Spec.ThinPoolConfig == nil {
 		return nil, fmt.Sprintf("device class %s has no thin pool", w.Name)
 	}
-	if problem := changeProblem(w, s, vg); problem != "" {
+	if problem := cmp.Or(changeProblem(w, s, vg), replacementDoubt(w, s)); problem != "" {
 		return nil, problem
 	}
 	name := w.Spec.ThinPoolConfig.Name

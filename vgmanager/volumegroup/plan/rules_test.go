@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,8 +32,21 @@ func TestPlanOfARemoval(t *testing.T) {
 	}{
 		"volumes are waited for": {
 			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
-			want: "Progressing", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2",
+			want: "Progressing PublishClass", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2",
 				"PersistentVolumeClaims"},
+		},
+		"volumes are waited for in a class that accepts no new ones": {
+			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-1")), Class: closedClass(thin)},
+			want: "Progressing", says: []string{"pvc-1"},
+		},
+		"a group whose disks are away, with volumes of the cluster": {
+			seen: NodeState{Report: report(), Class: thickDone, Owners: ownersOf(
+				VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true})},
+			want: "Degraded", says: []string{"is missing"},
+		},
+		"a group whose disks are away, and the API server does not answer": {
+			seen: NodeState{Report: report(), Class: thickDone, Owners: Owners{Err: errors.New("timeout")}},
+			want: "Degraded", says: []string{"is missing"},
 		},
 		"volumes can be deleted only while the class is there": {
 			spec: thin, seen: NodeState{Report: report(withPool(group("b"), "pvc-1"))},
@@ -41,7 +55,7 @@ func TestPlanOfARemoval(t *testing.T) {
 		"a volume of somebody else is waited for": {
 			seen: NodeState{Report: report(edit(group("b"),
 				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "backup", Attr: "-wi-a-----"}} })), Class: thickDone},
-			want: "Progressing", says: []string{"backup"},
+			want: "Progressing PublishClass", says: []string{"backup"},
 		},
 		"first the class": {spec: thin,
 			seen: NodeState{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},

@@ -59,7 +59,7 @@ type NodeState struct {
 	Users       Users
 	FileSystems *FileSystemRun
 	// Owners are the objects of the cluster to which logical volumes belong, while a recovery deletes orphans or
-	// imports volumes.
+	// imports volumes, and before the volume group is removed.
 	Owners Owners
 	// LastMounts is when ext4 file systems were mounted last, by the name of the logical volume, while a recovery that
 	// is not approved imports volumes.

@@ -131,11 +131,18 @@ func newConditions(w Desired, p Plan, before []metav1.Condition, now metav1.Time
 				}
 			}
 		}
+		if len(messages) == 0 && !p.LookedAtHealth {
+			c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonNotEvaluated
+			messages = append(messages, notEvaluated)
+		}
 		c.Message = text.Truncate(strings.Join(messages, "; "), maxConditionMessage)
 		conditions = append(conditions, withTransition(c, before, now))
 	}
 	return conditions
 }
+
+// notEvaluated is the message of a health condition that the plan did not look at.
+const notEvaluated = "not evaluated in the present state of the volume group, see its reason"
 
 // withTransition returns a condition with its transition time: that of the previous condition if the status is the
 // same, or now. meta.SetStatusCondition would read the clock.

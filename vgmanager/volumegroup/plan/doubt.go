@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// doubt returns why the metadata of the volume group may be from an earlier time than its data, or "". Then space that
+// the metadata calls free can have data, and the extents of a logical volume can have the data of another one. What
+// cannot be read is doubtful too.
+func doubt(w Desired, s NodeState, vg *lvm.VG) string {
+	if why := replacementDoubt(w, s); why != "" {
+		return why
+	}
+	if vg != nil && errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w)) {
+		return fmt.Sprintf("the metadata of volume group %s on node %s does not fit that of its thin pool %s: one of "+
+			"them is from an earlier time", w.Name, w.Node, poolName(w))
+	}
+	return ""
+}
+
+// replacementDoubt is the part of doubt that follows from volumes of the API which the volume group does not have.
+func replacementDoubt(w Desired, s NodeState) string {
+	switch {
+	case s.Replaced.Err != nil:
+		return fmt.Sprintf("volume group %s on node %s does not have all volumes of the device class, and it is not "+
+			"known whether its metadata was replaced with that of an earlier time: %v", w.Name, w.Node, s.Replaced.Err)
+	case len(s.Replaced.Volumes) > 0:
+		return fmt.Sprintf("the metadata of volume group %s on node %s was replaced with that of an earlier time, and "+
+			"space that it calls free can have data: %s", w.Name, w.Node, rollbackHint(w))
+	}
+	return ""
+}
+
+// inDoubt has each kind of change, and whether it is made while the metadata is in doubt. Changes are not made if they
+// take, move, overwrite or release extents, or remove a pool, a volume group or a label, and neither are changes of the
+// metadata that can wait: they would make its archive longer.
+var inDoubt = map[Kind]bool{
+	Nothing:      true,
+	DeactivateVG: false,
+	WipeDevice:   false,
+	CreateVG:     false,
+	UnhideVG:     true,
+	TagVG:        false,
+	RenameVG:     false,
+	ExtendVG:     false,
+	Activate:     true,
+	CreatePool:   false,
+	ExtendPool:   false,
+	ExtendMeta:   false,
+	SetDiscards:  false,
+	PublishClass: true,
+
+	Cordon:   false,
+	Uncordon: false,
+	// A suspended device keeps new Pods from data that may be wrong.
+	SuspendPV:  true,
+	ResumePV:   true,
+	StartMove:  false,
+	ResumeMove: false,
+	AbortMove:  false,
+	ReduceVG:   false,
+	ReduceLost: false,
+	Repair:     false,
+	// The same tables are loaded again.
+	Refresh: true,
+	Resume:  true,
+	Rebuild: false,
+
+	Unmap:            false,
+	DeactivatePool:   true,
+	RemoveUnreadable: false,
+	InspectPool:      true,
+	CloseMetadata:    true,
+	RepairPool:       false,
+	// The pool's own metadata is compared with that of the volume group before.
+	ActivatePool: true,
+	RemoveLost:   false,
+	// The volume group is missing, so there is no metadata to doubt, or the recovery ends the doubt.
+	RestoreLabel:   true,
+	VerifyLabel:    true,
+	RestoreGroup:   true,
+	RestoreEarlier: true,
+	TrimVolumes:    false,
+	CheckVolumes:   true,
+	RepairVolumes:  false,
+	RemoveOrphans:  false,
+	RemoveDeleted:  false,
+
+	WithdrawClass: true,
+	RemovePool:    false,
+	RemoveVG:      false,
+	RemovePVs:     false,
+}
+
+// heldBack returns why changes that inDoubt does not allow have to wait, or "". An approved recovery that removes lost
+// devices does not wait: the data is lost, and the metadata cannot be restored without them.
+func heldBack(w Desired, s NodeState, vg *lvm.VG) string {
+	if recovers(w, s, vg) {
+		return ""
+	}
+	return doubt(w, s, vg)
+}
+
+// unaccounted returns why the volume group must not be removed although LVM lists no volume of it, or "": objects of
+// the cluster have volumes that no volume group of the node has, or the objects are not known.
+func unaccounted(w Desired, s NodeState, vg *lvm.VG) string {
+	if why := doubt(w, s, vg); why != "" {
+		return why
+	}
+	where := fmt.Sprintf("volume group %s on node %s is not removed", w.Name, w.Node)
+	if s.Owners.Err != nil {
+		return fmt.Sprintf("%s: whether objects of the cluster have volumes in it is not known: %v", where,
+			s.Owners.Err)
+	}
+	var names []string
+	for volume, owner := range s.Owners.Volumes {
+		if mayBeIn(w, owner) && !isListed(s.Report, volume) {
+			names = append(names, owner.describe())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%s: it does not have the volumes of objects of the cluster, so its metadata may be from an "+
+		"earlier time: %s: %s; if these volumes are not needed, delete their claims", where, joined(names),
+		rollbackHint(w))
+}
+
+// mayBeIn returns true if the volume of an object was created in the volume group of the device class on this node, or
+// may have been: a PersistentVolume without LogicalVolume has no device class.
+func mayBeIn(w Desired, o VolumeOwner) bool {
+	if o.LogicalVolume == "" {
+		return o.PersistentVolume != "" && o.VolumeNode == w.Node
+	}
+	return o.Created && o.Node == w.Node && (o.DeviceClass == w.Name || o.DeviceClass == "" && w.Spec.Default)
+}
+
+// isListed returns true if a volume group of the node has the volume.
+func isListed(report *lvm.Report, volume string) bool {
+	return slices.ContainsFunc(report.VGs, func(vg lvm.VG) bool { return vg.LV(volume) != nil })
+}
