@@ -121,17 +121,17 @@ type VGReduceOptions struct {
 // It does not pass --all, which removes every empty physical volume. LVM does not ask a question that --yes could
 // answer.
 func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
-	return l.change(ctx, "remove "+o.Device+" from volume group "+o.VG, o.VG, "vgreduce", o.VG, o.Device)
+	return l.changeWhole(ctx, "remove "+o.Device+" from volume group "+o.VG, o.VG, nil, "vgreduce", o.VG, o.Device)
 }
 
 // VGReduceMissing removes the missing physical volumes from a volume group. It returns ErrNotEmpty if a logical
-// volume requires one of them; LVM may then have removed those that no volume requires. If none is missing, it is not
-// an error.
+// volume requires one of them; LVM may then have removed those that no volume requires. It returns ErrMissingPV if the
+// loss of one is not accepted (AcceptLoss). If none is missing, it is not an error.
 //
 // It does not pass --force, which removes the affected volumes or their missing parts. It does not pass
 // --mirrorsonly: LVRepair does that.
 func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
-	return l.change(ctx, "remove the missing physical volumes from volume group "+vg, vg, "vgreduce",
+	return l.changeWhole(ctx, "remove the missing physical volumes from volume group "+vg, vg, nil, "vgreduce",
 		"--removemissing", vg)
 }
 

@@ -41,12 +41,14 @@ func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 // allocatable physical volumes without an image of the volume. The kernel synchronizes them (LV.SyncPercent) while
 // the volume stays in use. If no image is missing, it is not an error. LVRepair returns ErrNoSpace and changes
 // nothing if there is no such free space, ErrInvalid if the volume is not a RAID volume, and ErrMissingPV if the
-// volume has lost more images than its level tolerates.
+// volume has lost more images than its level tolerates, or if a physical volume is missing whose loss is not accepted
+// (AcceptLoss): LVM would also replace the images on that one, and mark it as missing for good (lvconvert.c,
+// handles_missing_pvs).
 //
 // It passes --yes: LVM asks whether to replace the failed images with a full resync, and without a terminal takes
 // "no" as the answer. It does not pass --force.
 func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "repair logical volume "+fullName(vg, name), vg, "lvconvert", "--repair", "--yes",
+	return l.changeWhole(ctx, "repair logical volume "+fullName(vg, name), vg, nil, "lvconvert", "--repair", "--yes",
 		fullName(vg, name))
 }
 
@@ -67,5 +69,6 @@ func (l *LVM) LVRebuild(ctx context.Context, vg, name string, devices ...string)
 	for _, device := range devices {
 		args = append(args, "--rebuild", device)
 	}
-	return l.change(ctx, "rebuild logical volume "+fullName(vg, name), vg, append(args, fullName(vg, name))...)
+	args = append(args, fullName(vg, name))
+	return l.changeWhole(ctx, "rebuild logical volume "+fullName(vg, name), vg, nil, args...)
 }

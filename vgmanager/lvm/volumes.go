@@ -191,7 +191,7 @@ func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add B
 //
 // It does not pass --yes: LVM asks no question here.
 func (l *LVM) ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error {
-	return l.change(ctx, "change the discards of thin pool "+fullName(vg, pool), vg,
+	return l.changeWhole(ctx, "change the discards of thin pool "+fullName(vg, pool), vg, nil,
 		"lvchange", "--discards", mode, fullName(vg, pool))
 }
 
@@ -338,10 +338,12 @@ func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
 }
 
 // LVAllowActivation makes LVM activate a volume with its volume group, and on request. It does not activate it. If LVM
-// already does, it is not an error.
+// already does, it is not an error. It returns ErrMissingPV if the group misses a physical volume whose loss is not
+// accepted (AcceptLoss).
 func (l *LVM) LVAllowActivation(ctx context.Context, vg, name string) error {
-	return l.changeVolume(ctx, "allow the activation of logical volume "+fullName(vg, name), vg, nil, "lvchange",
-		"--setactivationskip", "n", fullName(vg, name))
+	return l.apply(ctx, "allow the activation of logical volume "+fullName(vg, name), command{
+		vg: vg, args: []string{"lvchange", "--setactivationskip", "n", fullName(vg, name)}, whole: true, named: true,
+	})
 }
 
 // LVTagOptions describes a change of the tags of a logical volume.

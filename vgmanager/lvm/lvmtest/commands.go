@@ -215,7 +215,7 @@ func (f *Fake) drop(g *group, path string) {
 func (f *Fake) VGReduceMissing(_ context.Context, vg string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("VGReduceMissing", vg)
+	g, err := f.changeWhole("VGReduceMissing", vg)
 	if err != nil {
 		return err
 	}

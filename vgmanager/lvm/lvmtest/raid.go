@@ -26,7 +26,7 @@ func (f *Fake) CheckRAID(context.Context) error {
 func (f *Fake) LVRepair(_ context.Context, vg, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("LVRepair", vg)
+	g, err := f.changeWhole("LVRepair", vg)
 	if err != nil {
 		return err
 	}

@@ -35,69 +35,90 @@ func replacementDoubt(w Desired, s NodeState) string {
 	return ""
 }
 
-// inDoubt has each kind of change, and whether it is made while the metadata is in doubt. Changes are not made if they
-// take, move, overwrite or release extents, or remove a pool, a volume group or a label, and neither are changes of the
-// metadata that can wait: they would make its archive longer.
-var inDoubt = map[Kind]bool{
-	Nothing:      true,
-	DeactivateVG: false,
-	WipeDevice:   false,
-	CreateVG:     false,
-	UnhideVG:     true,
-	TagVG:        false,
-	RenameVG:     false,
-	ExtendVG:     false,
-	Activate:     true,
-	CreatePool:   false,
-	ExtendPool:   false,
-	ExtendMeta:   false,
-	SetDiscards:  false,
-	PublishClass: true,
-
-	Cordon:   false,
-	Uncordon: false,
-	// A suspended device keeps new Pods from data that may be wrong.
-	SuspendPV:  true,
-	ResumePV:   true,
-	StartMove:  false,
-	ResumeMove: false,
-	AbortMove:  false,
-	ReduceVG:   false,
-	ReduceLost: false,
-	Repair:     false,
-	// The same tables are loaded again.
-	Refresh: true,
-	Resume:  true,
-	Rebuild: false,
-
-	Unmap:            false,
-	DeactivatePool:   true,
-	RemoveUnreadable: false,
-	InspectPool:      true,
-	CloseMetadata:    true,
-	RepairPool:       false,
-	// The pool's own metadata is compared with that of the volume group before.
-	ActivatePool: true,
-	RemoveLost:   false,
-	// The volume group is missing, so there is no metadata to doubt, or the recovery ends the doubt.
-	RestoreLabel:   true,
-	VerifyLabel:    true,
-	RestoreGroup:   true,
-	RestoreEarlier: true,
-	TrimVolumes:    false,
-	CheckVolumes:   true,
-	RepairVolumes:  false,
-	RemoveOrphans:  false,
-	RemoveDeleted:  false,
-
-	WithdrawClass: true,
-	RemovePool:    false,
-	RemoveVG:      false,
-	RemovePVs:     false,
+// conditions are the conditions of a volume group in which a kind of change is made.
+type conditions struct {
+	// doubtful: while the metadata is in doubt. Changes are not made if they take, move, overwrite or release extents,
+	// or remove a pool, a volume group or a label, and neither are changes of the metadata that can wait: they would
+	// make its archive longer.
+	doubtful bool
+	// incomplete: while a physical volume is missing. LVM refuses other changes, or marks the physical volume as
+	// missing for good.
+	incomplete bool
 }
 
-// heldBack returns why changes that inDoubt does not allow have to wait, or "". An approved recovery that removes lost
-// devices does not wait: the data is lost, and the metadata cannot be restored without them.
+// allowed has each kind of change.
+var allowed = map[Kind]conditions{
+	Nothing:      {doubtful: true, incomplete: true},
+	DeactivateVG: {incomplete: true},
+	WipeDevice:   {incomplete: true},
+	CreateVG:     {},
+	UnhideVG:     {doubtful: true, incomplete: true},
+	TagVG:        {},
+	RenameVG:     {},
+	// Volumes with redundancy need another device. The removal of the missing one is requested.
+	ExtendVG:     {incomplete: true},
+	Activate:     {doubtful: true, incomplete: true},
+	CreatePool:   {},
+	ExtendPool:   {},
+	ExtendMeta:   {},
+	SetDiscards:  {},
+	PublishClass: {doubtful: true, incomplete: true},
+
+	Cordon:   {},
+	Uncordon: {},
+	// A suspended device keeps new Pods from data that may be wrong.
+	SuspendPV:  {doubtful: true},
+	ResumePV:   {doubtful: true},
+	StartMove:  {},
+	ResumeMove: {incomplete: true},
+	AbortMove:  {},
+	ReduceVG:   {},
+	ReduceLost: {incomplete: true},
+	Repair:     {incomplete: true},
+	// The same tables are loaded again.
+	Refresh: {doubtful: true},
+	Resume:  {doubtful: true},
+	Rebuild: {},
+
+	Unmap:            {incomplete: true},
+	DeactivatePool:   {doubtful: true, incomplete: true},
+	RemoveUnreadable: {incomplete: true},
+	InspectPool:      {doubtful: true},
+	CloseMetadata:    {doubtful: true, incomplete: true},
+	RepairPool:       {},
+	// The pool's own metadata is compared with that of the volume group before.
+	ActivatePool: {doubtful: true},
+	RemoveLost:   {},
+	// Labels are restored in a volume group that misses devices. Metadata is restored to end the doubt.
+	RestoreLabel:   {doubtful: true, incomplete: true},
+	VerifyLabel:    {doubtful: true, incomplete: true},
+	RestoreGroup:   {doubtful: true},
+	RestoreEarlier: {doubtful: true},
+	TrimVolumes:    {},
+	CheckVolumes:   {doubtful: true},
+	RepairVolumes:  {},
+	RemoveOrphans:  {},
+	RemoveDeleted:  {},
+
+	WithdrawClass: {doubtful: true, incomplete: true},
+	RemovePool:    {},
+	RemoveVG:      {},
+	RemovePVs:     {},
+}
+
+// waits returns why a change of the volume group has to wait, or "". held is the result of heldBack.
+func (k Kind) waits(vg *lvm.VG, held string) string {
+	switch {
+	case held != "" && !allowed[k].doubtful:
+		return held
+	case vg.MissingPVs > 0 && !allowed[k].incomplete:
+		return "LVM does not change it while a device of the volume group is missing"
+	}
+	return ""
+}
+
+// heldBack returns why changes that are not made while the metadata is in doubt have to wait, or "". An approved
+// recovery that removes lost devices does not wait: the data is lost, and the metadata cannot be restored without them.
 func heldBack(w Desired, s NodeState, vg *lvm.VG) string {
 	if recovers(w, s, vg) {
 		return ""

@@ -39,7 +39,7 @@ func ownersOf(owners ...VolumeOwner) Owners {
 	return o
 }
 
-// TestEachChangeHasAnAnswerForDoubtfulMetadata fails if a kind of change is added and inDoubt does not have it.
+// TestEachChangeHasAnAnswerForDoubtfulMetadata fails if a kind of change is added and allowed does not have it.
 func TestEachChangeHasAnAnswerForDoubtfulMetadata(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "plan.go", nil, 0)
 	if err != nil {
@@ -67,8 +67,8 @@ func TestEachChangeHasAnAnswerForDoubtfulMetadata(t *testing.T) {
 		t.Fatalf("only %d kinds of changes were found in plan.go", len(kinds))
 	}
 	slices.Sort(kinds)
-	if answered := slices.Sorted(maps.Keys(inDoubt)); !slices.Equal(kinds, answered) {
-		t.Errorf("inDoubt has %s, and plan.go has %s", answered, kinds)
+	if answered := slices.Sorted(maps.Keys(allowed)); !slices.Equal(kinds, answered) {
+		t.Errorf("allowed has %s, and plan.go has %s", answered, kinds)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 		for doubt, r := range map[string]Replaced{"a failed read": {Err: errArchive},
 			"replaced": {Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}} {
 			s.Replaced = r
-			if p := New(w, s); !inDoubt[p.Action.Kind] || p.Finished {
+			if p := New(w, s); !allowed[p.Action.Kind].doubtful || p.Finished {
 				t.Errorf("%s, %s: the action is %q", name, doubt, p.Action.Kind)
 			}
 		}

@@ -30,8 +30,6 @@ type deviceRequests struct {
 	problems []Problem
 	note     string
 	waiting  bool
-	// held is why changes of extents wait, or "".
-	held string
 }
 
 // planDevices plans the requests for physical volumes of the group: cordon, drain, remove.
@@ -39,15 +37,16 @@ type deviceRequests struct {
 // pvmove drains a device atomically: until it ends, and if it is aborted or the node loses power, the data stays on
 // the device. Devices are drained one at a time. The agent resumes a started pvmove after any restart.
 func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
-	r := deviceRequests{notes: map[string]deviceNote{}, held: heldBack(w, s, vg)}
+	r := deviceRequests{notes: map[string]deviceNote{}}
+	held := heldBack(w, s, vg)
 	for _, pv := range vg.PVs {
 		action := requestedAction(w, s, vg, pv)
 		next := r.one(w, s, vg, pv, action)
 		if change := r.suspension(w, s, vg, pv); change.Kind != Nothing {
 			next = change
 		}
-		if r.held != "" && !inDoubt[next.Kind] {
-			r.block(w, pv, r.held)
+		if why := next.Kind.waits(vg, held); why != "" {
+			r.block(w, pv, why)
 			continue
 		}
 		if r.action.Kind == Nothing {
@@ -330,6 +329,11 @@ func (r *deviceRequests) replaceLost(w Desired, s NodeState, vg *lvm.VG, pv lvm.
 		r.waiting = true
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
 			message: "waiting until " + lv + " is in sync"}
+		return Action{}
+	}
+	if !allAccepted(w, s, vg) {
+		r.block(w, pv, "another device of the volume group is missing too, and LVM would mark it as missing for good: "+
+			"attach it again or, if it is lost, add a Remove request for it")
 		return Action{}
 	}
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,

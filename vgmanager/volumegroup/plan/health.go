@@ -41,18 +41,11 @@ func brokenGroup(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	return append(problems, failing(w, s, vg)...)
 }
 
-// wasThere returns true if the node had the volume group, unless the removal of all its devices was requested or
-// approved. LVM does not list a group if none of its devices can be read.
+// wasThere returns true if the node had the volume group, unless its loss was approved with an LVMRecovery. A request
+// to remove each of its devices is not an approval: it means that their data is moved first. LVM does not list a group
+// if none of its devices can be read.
 func wasThere(w Desired, s NodeState) bool {
-	if recovers(w, s, nil) {
-		return false
-	}
-	for _, pv := range s.Before.PhysicalVolumes {
-		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
-			return true
-		}
-	}
-	return s.Class != nil && len(s.Before.PhysicalVolumes) == 0
+	return !recovers(w, s, nil) && (s.Class != nil || len(s.Before.PhysicalVolumes) > 0)
 }
 
 // lostGroup reports a volume group that is missing. It is not recreated, because a new group with the same name would

@@ -355,9 +355,8 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	if !broken && !repairing {
 		due = append(due, orphanAction(w, s, vg), deletedAction(s, vg), checkAction(w, s, vg))
 	}
-	if heldBack(w, s, vg) != "" {
-		due = slices.DeleteFunc(due, func(a Action) bool { return !inDoubt[a.Kind] })
-	}
+	held := heldBack(w, s, vg)
+	due = slices.DeleteFunc(due, func(a Action) bool { return a.Kind.waits(vg, held) != "" })
 	if a := firstOf(due...); a.Kind != Nothing {
 		return a
 	}

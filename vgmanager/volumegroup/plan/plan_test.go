@@ -345,8 +345,9 @@ func TestPlan(t *testing.T) {
 			spec: dynamic, seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
 			want: "Degraded", says: []string{"volume group vg1 on node n1 is missing: none of its physical"},
 		},
-		"and somebody gave them up": {
-			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Progressing CreateVolumeGroup /dev/sdd",
+		"a request to remove its only device does not give the group up": {
+			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Degraded",
+			says: []string{"volume group vg1 on node n1 is missing", "create an LVMRecovery"},
 			seen: NodeState{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},

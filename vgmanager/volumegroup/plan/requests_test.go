@@ -317,6 +317,20 @@ func TestPlanOfRedundancy(t *testing.T) {
 			spec: lostRequest, seen: seen(edit(edit(group("b", "c", "d"), mirrored("partial", 100)), lost), "b", "d"),
 			want: "Degraded RepairVolume /dev/sdc", says: []string{"pv-c", "a (partial)"},
 		},
+		"not while another device is away that nobody gave up": {
+			spec: lostRequest, seen: seen(edit(edit(edit(group("b", "c", "d"), mirrored("partial", 100)), lost),
+				func(vg *lvm.VG) { vg.PVs[2].Missing, vg.PVs[2].Name, vg.MissingPVs = true, "[unknown]", 2 }), "b"),
+			want: "Degraded", says: []string{"pv-c", "would mark it as missing for good"},
+		},
+		"another request waits until the lost device is gone": {
+			spec: func() v1alpha1.LVMVolumeGroupSpec {
+				spec := lostRequest
+				spec.DeviceRequests = append([]v1alpha1.DeviceRequest{{Node: "n1", Device: "pv-b",
+					Action: v1alpha1.DeviceActionCordon}}, lostRequest.DeviceRequests...)
+				return spec
+			}(), seen: seen(edit(group("b", "c", "d"), lost), "b", "d"),
+			want: "Degraded ReduceVolumeGroupByLostDevices [unknown]", says: []string{"/dev/sdb", "while a device"},
+		},
 		"the lost device goes when no volume needs it": {
 			spec: lostRequest, seen: seen(edit(group("b", "c", "d"), lost), "b", "d"),
 			want: "Degraded ReduceVolumeGroupByLostDevices [unknown]", says: []string{"pv-c"},
