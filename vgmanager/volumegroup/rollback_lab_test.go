@@ -11,6 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/lane"
@@ -125,6 +129,57 @@ func (r rolledBack) nextKill(n int) int {
 	return n + 1
 }
 
+// TestSceneRolledBackMetadataHoldsChangesBack: until the metadata is restored, nothing takes, moves, overwrites or
+// releases extents, and the group stays when its node is no longer selected.
+func TestSceneRolledBackMetadataHoldsChangesBack(t *testing.T) {
+	s := newScene(t, twoDisks)
+	s.ready()
+	sums := map[string]string{"a": s.fill(s.claimed("a", 32<<20), 32<<20)}
+	old := s.saveMetadata()
+	sums["b"] = s.fill(s.claimed("b", 32<<20), 32<<20)
+	busy := busiest(s.ready())
+	newest := s.saveMetadata()
+	s.rollBack(old)
+	s.says(v1alpha1.ConditionVolumesHealthy, v1alpha1.ReasonVolumesBroken, "volumes at risk: b")
+	changes := s.output("vgs", "--noheadings", "--options", "vg_seqno", "vg1")
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID,
+			Action: v1alpha1.DeviceActionDrain}}
+	})
+	unreadable := filepath.Join(s.TempDir(), "archive")
+	for _, look := range []string{"replaced", "the archive cannot be read"} {
+		if look != "replaced" {
+			s.ok(os.Rename("/etc/lvm/archive", unreadable))
+			s.boot()
+		}
+		for range 5 {
+			s.agent.Wake()
+			_, err := s.reconcile()
+			s.ok(err)
+		}
+		s.wantUnavailable(look+": delete", s.delete("a"))
+		_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: "new", DeviceClass: "vg1",
+			SizeBytes: 4 << 20})
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("%s: create: got %v, want %s", look, err, codes.ResourceExhausted)
+		}
+	}
+	s.ok(os.Rename(unreadable, "/etc/lvm/archive"))
+	s.boot()
+	if now := s.output("vgs", "--noheadings", "--options", "vg_seqno", "vg1"); now != changes {
+		t.Errorf("the metadata was changed: it has the number %s, and had %s", now, changes)
+	}
+	s.rollBack(newest)
+	s.converge("drained", func(e v1alpha1.VGStatus) bool {
+		return stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDrained
+	})
+	for name, sum := range sums {
+		s.unchanged("/dev/vg1/"+name, sum)
+	}
+	s.ok(s.delete("a"))
+	s.discard()
+}
+
 // TestSceneEarlierMetadataIsNotAlwaysThere: the plan names what was overwritten since the rollback, and without
 // metadata that fits, nothing is changed.
 func TestSceneEarlierMetadataIsNotAlwaysThere(t *testing.T) {
@@ -148,7 +203,8 @@ func nameOverwritten(t *testing.T) {
 	s.boot()
 	s.says(v1alpha1.ConditionVolumesHealthy, v1alpha1.ReasonVolumesBroken, string(v1alpha1.RecoveryRestoreMetadata),
 		"volumes at risk: b, c")
-	s.fill(s.volume("taken", 16<<20), 16<<20)
+	s.sh("/usr/sbin/lvm", "lvcreate", "--name", "taken", "--size", "16m", "--wipesignatures", "n", "vg1")
+	s.fill("/dev/vg1/taken", 16<<20)
 	p := s.plan(v1alpha1.RecoveryRestoreMetadata).Status.Plan
 	if !slices.Equal(namesOfVolumes(p.LostVolumes), []string{"taken"}) ||
 		!slices.Equal(namesOfVolumes(p.DamagedVolumes), []string{"b"}) || p.DamagedVolumes[0].LostBytes != 16<<20 ||

@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -342,7 +344,7 @@ func (s *scene) discard() {
 	s.wantBlank(s.disks...)
 }
 
-// discardGroup deletes the volumes and the volume group with the agent.
+// discardGroup deletes the volumes with their objects, and the volume group with the agent.
 func (s *scene) discardGroup() {
 	s.Helper()
 	report, err := lvm.New(s.runner).Report(s.Context())
@@ -355,6 +357,8 @@ func (s *scene) discardGroup() {
 			}
 		}
 	}
+	s.ok(s.client.DeleteAllOf(s.Context(), &topolvmv1.LogicalVolume{}))
+	s.ok(s.client.DeleteAllOf(s.Context(), &corev1.PersistentVolume{}))
 	s.remove()
 	deadline := time.Now().Add(3 * time.Minute)
 	for !s.gone() && time.Now().Before(deadline) {

@@ -323,6 +323,10 @@ func stateOf(p Plan) v1alpha1.VGState {
 // nextAction returns the first change that is due. In a broken group it only returns changes that do not write LVM's
 // metadata, requested repairs and removals, and the extension that a requested repair requires.
 func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
+	held := heldBack(w, s, vg)
+	if closing := publication(w, s, vg); held != "" && s.Class != nil && closing.Kind != Nothing {
+		return closing // before an activation, which can take long
+	}
 	due := []Action{}
 	if rollsBack(w, s, vg) {
 		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
@@ -355,7 +359,6 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	if !broken && !repairing {
 		due = append(due, orphanAction(w, s, vg), deletedAction(s, vg), checkAction(w, s, vg))
 	}
-	held := heldBack(w, s, vg)
 	due = slices.DeleteFunc(due, func(a Action) bool { return a.Kind.waits(vg, held) != "" })
 	if a := firstOf(due...); a.Kind != Nothing {
 		return a
