@@ -146,7 +146,7 @@ func TestSceneRolledBackMetadataHoldsChangesBack(t *testing.T) {
 		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID,
 			Action: v1alpha1.DeviceActionDrain}}
 	})
-	unreadable := filepath.Join(s.TempDir(), "archive")
+	const unreadable = "/etc/lvm/archive.away"
 	for _, look := range []string{"replaced", "the archive cannot be read"} {
 		if look != "replaced" {
 			s.ok(os.Rename("/etc/lvm/archive", unreadable))

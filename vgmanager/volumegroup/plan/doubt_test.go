@@ -228,3 +228,25 @@ func TestHealthIsTrueOnlyIfItWasLookedAt(t *testing.T) {
 		t.Errorf("while it is missing: %v", got)
 	}
 }
+
+// TestDoubtIsEndedByItsRecovery: the restore of the metadata is planned whether or not it is in doubt.
+func TestDoubtIsEndedByItsRecovery(t *testing.T) {
+	w, s := rolledBackNode(poolMetadata(1, 0, 16, thinOn("a", 1)))
+	s.Rollback.Earlier = poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))
+	certain, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{})
+	if certain == nil {
+		t.Fatal(why)
+	}
+	s.Replaced = Replaced{Volumes: []string{"y"}}
+	s.PoolFault = lvm.ErrTransaction
+	if p, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{}); p == nil || p.ID != certain.ID {
+		t.Errorf("got %+v, %s", p, why)
+	}
+	w.Recovery = NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, certain)
+	if a := New(w, s).Action; a.Kind != RestoreEarlier {
+		t.Errorf("the approved plan is not carried out: %s", a.Kind)
+	}
+	if p, why, _ := NewRepairPlan(w, s, nil, metav1.Time{}); p != nil || why == "" {
+		t.Errorf("the pool is repaired while the metadata is in doubt: %+v", p)
+	}
+}

@@ -33,7 +33,7 @@ func repairTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, probl
 	if w.Spec.ThinPoolConfig == nil {
 		return nil, fmt.Sprintf("device class %s has no thin pool", w.Name)
 	}
-	if problem := cmp.Or(changeProblem(w, s, vg), replacementDoubt(w, s)); problem != "" {
+	if problem := changeProblem(w, s, vg); problem != "" {
 		return nil, problem
 	}
 	name := w.Spec.ThinPoolConfig.Name
@@ -85,7 +85,7 @@ func NewRepairPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string, preparing bool) {
 	vg := GroupOf(w, s)
 	pool, problem := repairTarget(w, s, vg)
-	if problem != "" {
+	if problem = cmp.Or(problem, replacementDoubt(w, s)); problem != "" {
 		return nil, problem, false
 	}
 	name := fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
