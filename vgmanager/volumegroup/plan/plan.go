@@ -21,6 +21,7 @@
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
 //   - suspend.go: requests to suspend devices
 //   - removal.go: the removal of the volume group
+//   - doubt.go: which changes are not made while the metadata may be from an earlier time, or a device is missing
 //   - health.go, status.go, events.go: problems, the entry in the node status, and events
 package plan
 
