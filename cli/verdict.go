@@ -202,7 +202,8 @@ func problemsOfGroup(node string, group *v1alpha1.VGStatus) []Problem {
 func conditionProblems(at Problem, group *v1alpha1.VGStatus) []Problem {
 	var problems []Problem
 	for _, c := range group.Conditions {
-		if c.Status == metav1.ConditionTrue {
+		// What was not evaluated because of another problem is not one more problem.
+		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonNotEvaluated {
 			continue
 		}
 		at.Device = ""

@@ -75,6 +75,13 @@ func TestProblems(t *testing.T) {
 			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonObservationFailed,
 				metav1.ConditionUnknown, "cannot be read")
 		}, []string{"ObservationFailed worker-1 vg1"}},
+		"a volume group that is missing": {func(o *observed) {
+			group(o).Status, group(o).Reason = v1alpha1.VGStatusDegraded, "a"
+			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing,
+				metav1.ConditionFalse, "a")
+			group(o).Conditions = append(group(o).Conditions, condition(v1alpha1.ConditionVolumesHealthy,
+				v1alpha1.ReasonNotEvaluated, metav1.ConditionUnknown, "not evaluated"))
+		}, []string{"DeviceMissing worker-1 vg1"}},
 		"a reason that no condition has": {func(o *observed) {
 			group(o).Status, group(o).Reason = v1alpha1.VGStatusFailed, "a; b"
 			group(o).Conditions[0] = condition(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicatePV,

@@ -88,6 +88,6 @@ function When({ usage, forecast }: { usage: Usage; forecast?: Forecast }) {
 const isBacked = ({ virtual, size, group }: Usage): boolean => !!group.thinPool && virtual !== undefined && size !== undefined && virtual <= size;
 
 function wrongWith({ group }: Usage): string {
-  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True').map((c) => c.message ?? c.reason ?? c.type);
+  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True' && c.reason !== 'NotEvaluated').map((c) => c.message ?? c.reason ?? c.type);
   return [group.reason, ...unhealthy].filter(Boolean).join('; ') || '–';
 }
