@@ -66,7 +66,7 @@ func TestApprovalsAreDeletedWithTheirDeviceClass(t *testing.T) {
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, "vg1"))
 	w.untilTheNextSecond()
-	w.must(w.api.Delete(t.Context(), group))
+	w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), group))
 	w.approve("vg1", "later")
 	for range 2 {
 		_, err := w.reconcile()

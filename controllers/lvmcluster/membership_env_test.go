@@ -60,7 +60,7 @@ func (w *world) report(node string, entries ...lvmv1alpha1.VGStatus) {
 // A node may have become a member a moment ago, and the cache does not have it yet.
 func TestAVolumeGroupIsLetGoOnlyByTheAPIServersAnswer(t *testing.T) {
 	w, group := newMembers(t)
-	w.must(w.api.Delete(t.Context(), group))
+	w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), group))
 	w.must(w.get(group, "vg1"))
 	cache := staleCache{w.spy, *group}
 	w.must(w.release(cache))
@@ -93,7 +93,7 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, "a"))
 	was := status.UID
-	w.must(w.api.Delete(t.Context(), status))
+	w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), status))
 	w.cluster.Labels = map[string]string{"some": "change"}
 	for range 3 {
 		_, err := w.reconcile()
@@ -204,7 +204,7 @@ func TestWithoutAnLVMClusterNothingStaysThatTellsOfNothing(t *testing.T) {
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, "a"))
 	for _, object := range []client.Object{group, status} {
-		w.must(w.api.Delete(t.Context(), object))
+		w.must(w.asServiceAccount("lvms-operator").Delete(t.Context(), object))
 	}
 	left := func() string {
 		t.Helper()
