@@ -43,8 +43,10 @@ func planRemoval(w Desired, s NodeState) Plan {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
 	}
 	if why := unaccounted(w, s, vg); why != "" {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: []Problem{{Event: EventInconsistentVolumes,
-			Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Message: why}}}
+		// The class accepts no new volumes, and claims of volumes that the group does not have can be deleted.
+		return Plan{State: v1alpha1.VGStatusDegraded, Action: publication(w, s, vg),
+			Problems: []Problem{{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
+				Reason: v1alpha1.ReasonVolumesBroken, Message: why}}}
 	}
 	kept := keptMetadata(w, vg)
 	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
