@@ -64,6 +64,9 @@ type command struct {
 	// whole: the volume group must not miss a physical volume. named: the command may get the group's devices
 	// (--devices).
 	whole, named bool
+	// incomplete: a command with whole set may run although the volume group misses physical volumes. It has a check
+	// that allows it only if it does not need them, and it does not write the metadata.
+	incomplete bool
 	// check is called, if it is set, with the volume group as it is when the command starts. It requires whole.
 	check func(*VG) error
 	// removes are the names of the logical volumes that the command removes. It requires whole.
@@ -193,7 +196,7 @@ func (l *LVM) wholeGroup(ctx context.Context, c command) (*VG, error) {
 	if vg == nil {
 		return nil, fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
 	}
-	if lost := l.missing(vg); len(lost) > 0 {
+	if lost := l.missing(vg); len(lost) > 0 && !c.incomplete {
 		return nil, fmt.Errorf(
 			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
 				"add a Remove request to the deviceRequests of the device class", c.vg,

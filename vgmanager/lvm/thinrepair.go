@@ -55,16 +55,29 @@ func checkInactive(pool string) func(*VG) error {
 	}
 }
 
+// checkReadable is checkInactive, and also returns an error if the pool needs a physical volume that is missing.
+func checkReadable(pool string) func(*VG) error {
+	return func(v *VG) error {
+		if err := checkInactive(pool)(v); err != nil {
+			return err
+		}
+		if v.Unreadable(v.LV(pool)) {
+			return fmt.Errorf("thin pool %s cannot be read: %w", fullName(v.Name, pool), ErrMissingPV)
+		}
+		return nil
+	}
+}
+
 // ThinMetadataActivate activates the metadata volume of an inactive thin pool, read-only, and returns the path of its
 // device. LVM does not activate the pool until the metadata volume is inactive again (ThinMetadataDeactivate). If it is
 // already active, it is not an error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is
-// active.
+// active, and ErrMissingPV if the pool cannot be read without a physical volume that is missing.
 //
 // It passes --yes, because LVM asks whether to activate a component of another volume.
 func (l *LVM) ThinMetadataActivate(ctx context.Context, vg, pool string) (string, error) {
 	name := pool + metadataSuffix
 	err := l.apply(ctx, "activate the metadata of thin pool "+fullName(vg, pool), command{
-		vg: vg, whole: true, check: checkInactive(pool),
+		vg: vg, whole: true, incomplete: true, check: checkReadable(pool),
 		args: []string{"lvchange", "--yes", "--activate", "y", fullName(vg, name)}})
 	return "/dev/" + fullName(vg, name), err
 }

@@ -270,18 +270,34 @@ func (v *VG) checkRemovable(uuids []string) error {
 			return fmt.Errorf("logical volume with the UUID %s in volume group %s: %w", uuid, v.Name, ErrNotFound)
 		}
 		lv := &v.LVs[at]
-		snapshot := slices.IndexFunc(v.LVs, func(o LV) bool { return o.Origin == lv.Name && !o.Attr.IsThinVolume() })
+		dependents := v.Dependents(lv)
 		switch {
 		case lv.Attr.IsThinPool():
 			return fmt.Errorf("logical volume %s is a thin pool: %w", fullName(v.Name, lv.Name), ErrInvalid)
 		case lv.Attr.Open():
 			return fmt.Errorf("logical volume %s: %w", fullName(v.Name, lv.Name), ErrInUse)
-		case snapshot >= 0:
-			return fmt.Errorf("logical volume %s has the snapshot %s: %w", fullName(v.Name, lv.Name),
-				v.LVs[snapshot].Name, ErrInvalid)
+		case len(dependents) > 0:
+			return fmt.Errorf("logical volume %s is needed by %s: %w", fullName(v.Name, lv.Name),
+				strings.Join(dependents, ", "), ErrInvalid)
 		}
 	}
 	return nil
+}
+
+// Dependents returns the names of the logical volumes that lvremove removes with a logical volume: its thick snapshots,
+// the thin volumes that read unchanged data from it (external origin), and the volumes of a thin or VDO pool
+// (lv_remove_with_dependencies in lib/metadata/lv_manip.c). A thin snapshot does not need the thin volume of its pool
+// from which it was created.
+func (v *VG) Dependents(lv *LV) []string {
+	var names []string
+	for i := range v.LVs {
+		other := &v.LVs[i]
+		isIndependent := lv.Attr.IsThinVolume() && other.Attr.IsThinVolume() && other.PoolName == lv.PoolName
+		if other.Origin == lv.Name && !isIndependent || other.PoolName == lv.Name {
+			names = append(names, other.Name)
+		}
+	}
+	return names
 }
 
 // LVRemoveInactive removes inactive logical volumes. It returns ErrNotEmpty and removes nothing if one of them is

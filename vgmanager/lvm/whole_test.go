@@ -22,7 +22,6 @@ var harmless = map[string]string{
 	"LVActivate":             "an activation does not write the metadata",
 	"LVDeactivate":           "a deactivation does not write the metadata",
 	"GroupDeactivate":        "a deactivation does not write the metadata",
-	"ThinMetadataActivate":   "an activation does not write the metadata",
 	"ThinMetadataDeactivate": "a deactivation does not write the metadata",
 	"ThinPoolActivate":       "an activation does not write the metadata",
 	"LVRefresh":              "it loads the tables of the kernel again",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -171,7 +172,7 @@ func (e *Engine) withUsers(ctx context.Context, vg string, names []string, err e
 }
 
 // removable returns an error if the class removes no volumes, and for volumes with which lvremove --yes removes other
-// volumes: a thin pool, and the origin of a thick snapshot. It also returns an error for logical volumes of others in a
+// volumes. It also returns an error for logical volumes of others in a
 // volume group of an administrator.
 func (l classView) removable(name string) error {
 	lv := l.vg.LV(name)
@@ -189,11 +190,9 @@ func (l classView) removable(name string) error {
 		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume",
 			l.vg.Name, name)
 	}
-	for i := range l.vg.LVs {
-		if other := &l.vg.LVs[i]; other.Origin == name && !other.Attr.IsThinVolume() {
-			return status.Errorf(codes.FailedPrecondition,
-				"logical volume %s/%s has the snapshot %s, which would be lost", l.vg.Name, name, other.Name)
-		}
+	if dependents := l.vg.Dependents(lv); len(dependents) > 0 {
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is needed by %s, which would be lost",
+			l.vg.Name, name, strings.Join(dependents, ", "))
 	}
 	return nil
 }

@@ -45,6 +45,28 @@ func (b *bench) mapped(vg, name string) {
 		b.devices.list[1].Number}
 }
 
+// TestTheLayerOfAnOriginIsNotADetachedDevice has a volume that is the origin of others: the kernel maps it to its layer
+// ("-real"), which is on the disk.
+func TestTheLayerOfAnOriginIsNotADetachedDevice(t *testing.T) {
+	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
+	b.settle()
+	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20}))
+	report, err := b.lvm.Report(t.Context())
+	b.ok(err)
+	vg := report.VG("vg1")
+	lv := vg.LV("a")
+	top, layer := device.NewNumber(lv.Major, lv.Minor), device.Number("253:99")
+	b.devices.below = map[device.Number][]device.Number{top: {layer},
+		layer: {b.devices.list[0].Number, b.devices.list[1].Number}}
+	if stale := b.agent.stale(vg); len(lv.PVs) == 0 || len(stale) != 0 {
+		t.Errorf("%v still use a detached device", stale)
+	}
+	b.devices.below[layer] = nil
+	if stale := b.agent.stale(vg); len(stale) != 1 {
+		t.Errorf("the layer is on no disk, and the volumes %v are stale", stale)
+	}
+}
+
 func (b *bench) requestLabels() {
 	b.Helper()
 	b.requestRecovery("labels", nodeName, "vg1", time.Hour)

@@ -166,7 +166,7 @@ func (r *Reconciler) stale(vg *lvm.VG) []string {
 			if len(lv.PVs) == 0 || lv.Major == 0 || lv.MoveSource != "" || lv.Attr.Locked() {
 				continue
 			}
-			below, err := r.Devices.Below(device.NewNumber(lv.Major, lv.Minor))
+			below, err := r.below(device.NewNumber(lv.Major, lv.Minor), layersOfLVM)
 			lost := func(uuid string) bool { return numbers[uuid] != "" && !slices.Contains(below, numbers[uuid]) }
 			top := plan.TopOf(vg, lv)
 			if err == nil && slices.ContainsFunc(lv.PVs, lost) && !slices.Contains(names, top) {
@@ -176,6 +176,26 @@ func (r *Reconciler) stale(vg *lvm.VG) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// layersOfLVM is the number of layers below a logical volume to look through: an origin has one of its own ("-real")
+// between it and its physical volumes.
+const layersOfLVM = 2
+
+// below returns the devices on which a device is built, down to a number of layers. A device below, such as a
+// partition, may have none.
+func (r *Reconciler) below(number device.Number, depth int) ([]device.Number, error) {
+	list, err := r.Devices.Below(number)
+	if err != nil || depth == 1 {
+		return list, err
+	}
+	all := slices.Clone(list)
+	for _, n := range list {
+		if deeper, err := r.below(n, depth-1); err == nil {
+			all = append(all, deeper...)
+		}
+	}
+	return all, nil
 }
 
 func (r *Reconciler) report(ctx context.Context, maxAge time.Duration) (*lvm.Report, error) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,40 @@ func TestSceneOrphansAreDeletedWithApproval(t *testing.T) {
 			deleteOrphans(t, k.spec, k.mode)
 		})
 	}
+}
+
+// TestSceneVolumesThatOthersNeedAreNotRemoved has a thin volume that reads from a volume that nothing owns: lvremove
+// would remove both, without a question.
+func TestSceneVolumesThatOthersNeedAreNotRemoved(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(50)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	s.ready()
+	s.sh("/usr/sbin/lvm", "lvcreate", "--yes", "--name", "data", "--size", "32M", "vg1")
+	sum := s.fill("/dev/vg1/data", 32<<20)
+	s.sh("/usr/sbin/lvm", "lvconvert", "--yes", "--type", "thin", "--thinpool", "vg1/pool", "--originname", "ext",
+		"vg1/data")
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "y", "vg1")
+	s.ready()
+	_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: "ext", DeviceClass: "vg1"})
+	if err == nil || !strings.Contains(err.Error(), "vg1/ext is needed by data") {
+		t.Errorf("got %v", err)
+	}
+	s.ok(s.client.Create(s.Context(), &v1alpha1.LVMRecovery{
+		ObjectMeta: metav1.ObjectMeta{Name: "lost", Namespace: namespace},
+		Spec: v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1",
+			Action: v1alpha1.RecoveryDeleteOrphans, Volumes: []string{"ext"}}}))
+	s.converge("not applicable", func(v1alpha1.VGStatus) bool {
+		status := s.recovery().Status
+		return status.Phase == v1alpha1.RecoveryNotApplicable && strings.Contains(status.Message, "needed by data")
+	})
+	s.unchanged("/dev/vg1/data", sum)
+	s.sh("/usr/sbin/lvm", "lvremove", "--yes", "vg1/data")
+	s.sh("/usr/sbin/lvm", "lvremove", "--yes", "vg1/ext")
+	s.discard()
 }
 
 func deleteOrphans(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec, mode string) {

@@ -145,15 +145,15 @@ func (r *Reconciler) recordFault(w plan.Desired, err error) {
 
 // checkBlank returns ErrPoolCheck if the kernel would write new, empty metadata when the inactive pool of a class is
 // activated, although the pool has had volumes. All volumes would be lost. LVM does not find this (thinmeta.IsBlank).
-// In a group that misses a physical volume, LVM activates a pool only if the missing one is not part of it, and the
-// metadata is not read.
+// In a group that misses a physical volume, LVM activates a pool only if the missing one is not needed for it.
 func (r *Reconciler) checkBlank(ctx context.Context, w plan.Desired, vg *lvm.VG) error {
-	if w.Spec.ThinPoolConfig == nil || vg == nil || vg.MissingPVs > 0 {
+	if w.Spec.ThinPoolConfig == nil || vg == nil {
 		return nil
 	}
 	name := w.Spec.ThinPoolConfig.Name
 	pool := vg.ThinPool(name)
-	if pool == nil || pool.TransactionID == nil || *pool.TransactionID == 0 || vg.IsPoolActive(name) {
+	if pool == nil || pool.TransactionID == nil || *pool.TransactionID == 0 || vg.IsPoolActive(name) ||
+		vg.Unreadable(vg.LV(name)) {
 		return nil
 	}
 	device, err := r.LVM.ThinMetadataActivate(ctx, w.Name, name)

@@ -267,6 +267,40 @@ func TestSceneBlankMetadataIsNotActivated(t *testing.T) {
 	s.discard()
 }
 
+// TestSceneBlankMetadataIsNotActivatedWithoutADevice is the same while a device is missing of which the pool has no
+// extent: LVM would activate the pool.
+func TestSceneBlankMetadataIsNotActivatedWithoutADevice(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	s.ready()
+	sum := s.fill(s.volume("a", 48<<20), 48<<20)
+	s.sh("/usr/sbin/lvm", "vgextend", "vg1", s.disks[1])
+	var first []byte
+	s.damageMetadata(func(_ *testing.T, blocks [][]byte) {
+		first = bytes.Clone(blocks[0])
+		clear(blocks[0])
+	})
+	s.pull(s.disks[1])
+	s.boot()
+	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
+	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolFailed)
+	s.damageMetadata(func(t *testing.T, blocks [][]byte) {
+		if !bytes.Equal(blocks[0], make([]byte, metadataBlock)) {
+			t.Error("the metadata was written")
+		}
+		copy(blocks[0], first)
+	})
+	s.boot()
+	s.converge("an active pool", func(v1alpha1.VGStatus) bool { return s.exists("a") && s.lv("a").Attr.Active() })
+	s.unchanged("/dev/vg1/a", sum)
+	rescan()
+	s.ready()
+	s.discard()
+}
+
 // wantPrediction compares a volume with what the plan says of it.
 func (s *scene) wantPrediction(p *v1alpha1.RecoveryPlan, name string, before []byte) {
 	s.Helper()

@@ -362,6 +362,24 @@ func TestBlankMetadataIsNotActivated(t *testing.T) {
 	}
 }
 
+// TestBlankMetadataIsNotActivatedWithoutADevice has a device missing of which the pool has no extent, so that LVM would
+// activate the pool.
+func TestBlankMetadataIsNotActivatedWithoutADevice(t *testing.T) {
+	b := damagedPool(t)
+	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
+	b.addDisk("/dev/sdx", 99)
+	b.ok(b.lvm.VGExtend(t.Context(), lvm.VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdx"}}))
+	b.lvm.BlankPool("vg1", "pool")
+	b.lvm.Detach("/dev/sdx")
+	for range 3 {
+		b.agent.Wake()
+		_, _ = b.reconcile()
+	}
+	if calls := b.lvm.Calls(); calls["VGActivate"] != 0 || calls["IsBlank"] != 1 {
+		t.Fatalf("got the calls %v", calls)
+	}
+}
+
 // TestMetadataThatCannotBeReadIsNotActivated: nothing is known about it.
 func TestMetadataThatCannotBeReadIsNotActivated(t *testing.T) {
 	b := damagedPool(t)

@@ -145,6 +145,10 @@ func (f *Fake) inactivePool(command, vg, pool string) (*group, *volume, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	return f.inactive(g, vg, pool)
+}
+
+func (f *Fake) inactive(g *group, vg, pool string) (*group, *volume, error) {
 	p := g.lvs[pool]
 	if p == nil || p.kind != 't' {
 		return nil, nil, fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
@@ -161,9 +165,16 @@ func (f *Fake) inactivePool(command, vg, pool string) (*group, *volume, error) {
 func (f *Fake) ThinMetadataActivate(_ context.Context, vg, pool string) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, p, err := f.inactivePool("ThinMetadataActivate", vg, pool)
+	g, err := f.changeIncomplete("ThinMetadataActivate", vg)
 	if err != nil {
 		return "", err
+	}
+	_, p, err := f.inactive(g, vg, pool)
+	if err != nil {
+		return "", err
+	}
+	if f.needsMissing(g, p) {
+		return "", fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrMissingPV)
 	}
 	p.metadata.open = true
 	return "/dev/" + vg + "/" + pool + "_tmeta", nil

@@ -103,11 +103,9 @@ func orphanProblem(w Desired, s NodeState, vg *lvm.VG, lv *lvm.LV) string {
 	if lv.PoolName != "" && !vg.IsPoolActive(lv.PoolName) {
 		return fmt.Sprintf("%s is in the thin pool %s, which is not active: repair the pool first", where, lv.PoolName)
 	}
-	for i := range vg.LVs {
-		if other := &vg.LVs[i]; other.Origin == lv.Name && !other.Attr.IsThinVolume() {
-			return fmt.Sprintf("%s has the snapshot %s, which would be lost: delete the snapshot first", where,
-				other.Name)
-		}
+	if dependents := vg.Dependents(lv); len(dependents) > 0 {
+		return fmt.Sprintf("%s is needed by %s, which would be lost: delete what needs it first", where,
+			joined(dependents))
 	}
 	return ""
 }
