@@ -135,6 +135,10 @@ func actionSentences(action v1alpha1.RecoveryAction, plan *v1alpha1.RecoveryPlan
 	if effect := deviceEffects[action]; effect != "" && len(plan.Devices) > 0 {
 		sentences = append(sentences, effect)
 	}
+	for _, d := range plan.FailingDevices {
+		sentences = append(sentences, "The device "+single(d.Name)+" is FAILING, and stays in the volume group: "+
+			"request its removal afterwards, which moves its data to other devices.")
+	}
 	if effect := repairEffects[plan.Repair]; effect != "" {
 		sentences = append(sentences, effect)
 	}

@@ -241,6 +241,13 @@ type RecoveryPlan struct {
 	// +listMapKey=uuid
 	Devices []RecoveryDevice `json:"devices"`
 
+	// failingDevices are devices that stay in the volume group although they return errors or do not answer. To move
+	// the data of such a device away, request its removal after RemoveLostDevices has ended.
+	// +optional
+	// +listType=map
+	// +listMapKey=uuid
+	FailingDevices []RecoveryDevice `json:"failingDevices,omitempty"`
+
 	// repair is how RepairThinPool repairs the pool. ClearCheckFlag: its metadata is valid, and the flag that requires
 	// a check is cleared. RebuildMetadata: the metadata is damaged, and is written again from what can be read.
 	// ExtendMetadata: the metadata is full, and is extended.

@@ -425,7 +425,20 @@ type WipedDevice struct {
 	// id is the stable identity of the device.
 	ID string `json:"id"`
 
-	// name is the name of the device at the time of the wipe.
+	// names are the other identities and the links of the device at the time of the wipe. A device with one of them is
+	// not wiped again for the device class.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Names []string `json:"names,omitempty"`
+
+	// volumeGroups are the UUIDs of the volume groups that the wipe destroyed.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	VolumeGroups []string `json:"volumeGroups,omitempty"`
+
+	// name is the path that named the device at the time of the wipe.
 	Name string `json:"name"`
 
 	// found lists the content that was on the device.
@@ -437,7 +450,7 @@ type WipedDevice struct {
 	// +optional
 	Backup string `json:"backup,omitempty"`
 
-	// time is the time of the wipe.
+	// time is the time at which the wipe began.
 	Time metav1.Time `json:"time"`
 }
 

@@ -300,6 +300,18 @@ func WipedDeviceKey(deviceClass, id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// WipedDeviceRecord is the record of a device in WipedDevicesConfigMap, as JSON.
+//
+// +kubebuilder:object:generate=false
+type WipedDeviceRecord struct {
+	DeviceClass string    `json:"deviceClass"`
+	ClassUID    string    `json:"classUID"`
+	ID          string    `json:"id"`
+	Names       []string  `json:"names,omitempty"`
+	Node        string    `json:"node"`
+	Time        time.Time `json:"time"`
+}
+
 // DeletedVolumesConfigMap is the ConfigMap, in the namespace of the product, with the volumes whose LogicalVolumes
 // were deleted while their Node did not exist.
 const DeletedVolumesConfigMap = "lvms-deleted-volumes"

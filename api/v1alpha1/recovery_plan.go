@@ -24,6 +24,9 @@ func PlanID(action RecoveryAction, node, class string, p *RecoveryPlan) string {
 	for _, d := range p.Devices {
 		add("device", d.UUID)
 	}
+	for _, d := range p.FailingDevices {
+		add("failing", d.UUID)
+	}
 	for _, list := range [][]RecoveryVolume{p.ThinPools, p.LostVolumes} {
 		for _, v := range list {
 			add("volume", v.Name, v.UUID)

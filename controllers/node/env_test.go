@@ -232,7 +232,7 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 	}
 	got := map[string]string{}
 	for key, value := range records.Data {
-		r := record{}
+		r := lvmv1alpha1.WipedDeviceRecord{}
 		if err := json.Unmarshal([]byte(value), &r); err != nil || r.ClassUID != string(group.UID) || r.Time.IsZero() ||
 			key != lvmv1alpha1.WipedDeviceKey("vg1", r.ID) {
 			t.Errorf("%s: %s, %v", key, value, err)

@@ -4,19 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"time"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
-
-// record is the information about a wipe that stays when its node no longer exists.
-type record struct {
-	DeviceClass string    `json:"deviceClass"`
-	ClassUID    string    `json:"classUID"`
-	ID          string    `json:"id"`
-	Node        string    `json:"node"`
-	Time        time.Time `json:"time"`
-}
 
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=openshift-lvm-storage,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-wiped-devices,namespace=openshift-lvm-storage,verbs=get;update;delete
@@ -44,9 +34,9 @@ func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 			continue
 		}
 		for _, wiped := range entry.WipedDevices {
-			value, err := json.Marshal(record{
-				DeviceClass: entry.Name, ClassUID: string(groups[at].UID), ID: wiped.ID, Node: status.Name,
-				Time: wiped.Time.UTC(),
+			value, err := json.Marshal(lvmv1alpha1.WipedDeviceRecord{
+				DeviceClass: entry.Name, ClassUID: string(groups[at].UID), ID: wiped.ID, Names: wiped.Names,
+				Node: status.Name, Time: wiped.Time.UTC(),
 			})
 			if err != nil {
 				return nil, err

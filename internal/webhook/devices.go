@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/bits"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -244,11 +245,8 @@ func pathsIn(class lvmv1alpha1.DeviceClass) []string {
 func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup,
 	known inventory) field.ErrorList {
 	var violations field.ErrorList
-	hasBegun := func(class string) bool {
-		return slices.ContainsFunc(begun, func(g lvmv1alpha1.LVMVolumeGroup) bool { return g.Name == class })
-	}
 	for _, s := range selections(after) {
-		if !wipes(s.selector) || !hasBegun(s.class.Name) {
+		if !wipes(s.selector) || !hasBegun(begun, s.class.Name) {
 			continue
 		}
 		for _, u := range usesOf(s) {
@@ -262,6 +260,59 @@ func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVo
 		}
 	}
 	return violations
+}
+
+// kernelName matches the names that the kernel gives block devices in the order in which it finds them.
+var kernelName = regexp.MustCompile(
+	`^/dev/((sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme[0-9]+n|mmcblk|dm-|md|loop)[0-9]+(p[0-9]+)?)$`)
+
+// wipesByLinks refuses consent to wipe a device by its kernel's name, if the device class has volume groups: after a
+// restart, the name can lead to another disk.
+func wipesByLinks(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup,
+	known inventory) field.ErrorList {
+	var violations field.ErrorList
+	allowed := map[string]bool{}
+	for _, s := range selections(before) {
+		for _, u := range usesOf(s) {
+			allowed[u.key()] = allowed[u.key()] || wipes(s.selector)
+		}
+	}
+	for _, s := range selections(after) {
+		if !wipes(s.selector) || !hasBegun(begun, s.class.Name) {
+			continue
+		}
+		for _, u := range usesOf(s) {
+			if name := path.Clean(u.path); kernelName.MatchString(name) && !allowed[u.key()] {
+				violations = append(violations, field.Invalid(u.at, u.path, "is a name of the kernel, which can lead "+
+					"to another disk after a restart, and its content would be destroyed: name the device by a link "+
+					"in /dev/disk/by-id or /dev/disk/by-path"+known.linkTo(s, name)))
+			}
+		}
+	}
+	return violations
+}
+
+// linkTo returns a link to the device that has a name on a node of a selection, as the end of a sentence, or "".
+func (i inventory) linkTo(s selection, name string) string {
+	for n := range i.nodes {
+		node := &i.nodes[n]
+		if !selectsNode(s.class.NodeSelector, node) || !selectsNode(s.node, node) {
+			continue
+		}
+		d := i.devicesOf(node.Name).at(name)
+		switch {
+		case d != nil && len(d.ByID) > 0:
+			return fmt.Sprintf("; on node %s it is /dev/disk/by-id/%s", node.Name, d.ByID[0])
+		case d != nil && len(d.ByPath) > 0:
+			return fmt.Sprintf("; on node %s it is /dev/disk/by-path/%s", node.Name, d.ByPath[0])
+		}
+	}
+	return ""
+}
+
+// hasBegun reports whether a device class has an LVMVolumeGroup. A class without one has used no device yet.
+func hasBegun(begun []lvmv1alpha1.LVMVolumeGroup, class string) bool {
+	return slices.ContainsFunc(begun, func(g lvmv1alpha1.LVMVolumeGroup) bool { return g.Name == class })
 }
 
 // withoutConsent reports whether the old spec had a path in the same device class without consent, on a node for which
@@ -293,6 +344,11 @@ func pathsOf(s *lvmv1alpha1.DeviceSelector) []string {
 	return paths
 }
 
+// kernelNames returns the paths of a selector that are names of the kernel.
+func kernelNames(s *lvmv1alpha1.DeviceSelector) []string {
+	return slices.DeleteFunc(pathsOf(s), func(p string) bool { return !kernelName.MatchString(p) })
+}
+
 // deviceWarnings returns warnings about devices for valid settings with surprising effects.
 func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) admission.Warnings {
 	var all admission.Warnings
@@ -303,6 +359,12 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 					"device class %q: all data on %s will be destroyed, once for each disk, unless the disk is in "+
 						"use",
 					s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
+		}
+		if names := kernelNames(s.selector); wipes(s.selector) && len(names) > 0 {
+			all = append(all, fmt.Sprintf("device class %q: %s can lead to another disk after a restart: once the "+
+				"volume group exists, no disk is wiped by such a name; use links in /dev/disk/by-id or "+
+				"/dev/disk/by-path",
+				s.class.Name, strings.Join(names, ", ")))
 		}
 		if groups := s.selector.WipeVolumeGroups; len(groups) > 0 {
 			all = append(all, fmt.Sprintf("device class %q: volume groups on %s will be destroyed with all their "+

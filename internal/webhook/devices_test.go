@@ -200,6 +200,32 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 	}
 }
 
+func TestNothingIsWipedByTheNameOfTheKernel(t *testing.T) {
+	forced := func(paths string) string {
+		return "[{name: a, deviceSelector: {optionalPaths: [" + paths + "], forceWipeDevicesAndDestroyAllData: true}}]"
+	}
+	tests := map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"a new path": {forced("/dev/sdc"), forced("/dev/sdc, /dev/sdb"),
+			[]string{"optionalPaths[1]: Invalid value: \"/dev/sdb\": is a name of the kernel, which can lead to another disk " +
+				"after a restart, and its content would be destroyed: name the device by a link in /dev/disk/by-id or " +
+				"/dev/disk/by-path; on node n1 it is /dev/disk/by-id/wwn-1"}},
+		"written otherwise":      {forced("/dev/sdc"), forced("/dev//sdz"), []string{"\"/dev//sdz\": is a name of the kernel"}},
+		"NVMe":                   {forced("/dev/sdc"), forced("/dev/nvme1n1p2"), []string{"is a name of the kernel"}},
+		"as it was":              {forced("/dev/sdc"), forced("/dev/sdc"), nil},
+		"a link":                 {forced("/dev/sdc"), forced("/dev/disk/by-path/pci-1"), nil},
+		"a name of the host":     {forced("/dev/sdc"), forced("/dev/mapper/mpatha"), nil},
+		"without consent":        {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
+		"a class without groups": {"[]", strings.Replace(forced("/dev/sdb"), "name: a", "name: new", 1), nil},
+	}
+	begun := []lvmv1alpha1.LVMVolumeGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}
+	for name, tt := range tests {
+		check(t, name, wipesByLinks(classesOf(t, tt.before), classesOf(t, tt.after), begun, twoNodes()), tt.want...)
+	}
+}
+
 // twoNodes returns an inventory in which n1 and n2 have the disks sda, with the operating system, and sdb. The volume
 // group a has sdc and sdd of n1.
 func twoNodes() inventory {
@@ -342,13 +368,13 @@ func TestWarningsAboutDevices(t *testing.T) {
 				"/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: contains the operating system of the node, or a part of it"}},
 		"the machine's own disk, to be wiped": {"[]",
 			"[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"all data on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},
+			[]string{"all data on /dev/sda", "/dev/sda can lead to another disk", "/dev/sda cannot be used on nodes n1, n2"}},
 		"usable on one node": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
 		"usable on no node of a class": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb]}}]",
 			[]string{"/dev/sdb cannot be used on node n2: /dev/sdb wwn:9 HasSignature: carries xfs"}},
 		"to be wiped there": {"[]", "[{name: a, " + onRack("b") +
 			", deviceSelector: {paths: [/dev/sdb], forceWipeDevicesAndDestroyAllData: true}}]",
-			[]string{"all data on /dev/sdb"}},
+			[]string{"all data on /dev/sdb", "/dev/sdb can lead to another disk after a restart"}},
 		"in the group already": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
 		"in the group of another class": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}}]",
 			[]string{"/dev/sdc cannot be used on node n1: /dev/sdc wwn:C InVolumeGroup: of volume group a"}},

@@ -393,7 +393,8 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 		t.Errorf("nothing was done yet: %v", err)
 	}
 	if want := []string{
-		`device class "vg1": all data on /dev/sda will be destroyed, once for each disk, unless the disk is in use`}; !cmp.Equal(want, heard.texts) {
+		`device class "vg1": all data on /dev/sda will be destroyed, once for each disk, unless the disk is in use`,
+		`device class "vg1": /dev/sda can lead to another disk after a restart: once the volume group exists, no disk is wiped by such a name; use links in /dev/disk/by-id or /dev/disk/by-path`}; !cmp.Equal(want, heard.texts) {
 		t.Errorf("warnings %q", heard.texts)
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: testNamespace}}
@@ -406,8 +407,13 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("message\n%v\ndoes not have\n%s", err, want)
 	}
-	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sdb"), client.DryRunAll); err != nil {
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/disk/by-id/b"), client.DryRunAll); err != nil {
 		t.Errorf("for a new device only: %v", err)
+	}
+	want = `deviceSelector.paths[0]: Invalid value: "/dev/sdb": is a name of the kernel`
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sdb"), client.DryRunAll); err == nil ||
+		!strings.Contains(err.Error(), want) {
+		t.Errorf("message\n%v\ndoes not have\n%s", err, want)
 	}
 }
 

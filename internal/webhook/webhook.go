@@ -132,6 +132,7 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes),
 		optionsKept(old, classes, present.Items), metadataKept(old, classes), sizesUsed(old, classes),
 		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known),
+		wipesByLinks(old, classes, begun.Items, known),
 		known.validateUniqueDevices(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }

@@ -47,8 +47,9 @@ type Device struct {
 	// Type is lsblk's type: disk, part, lvm, crypt, mpath, raid1, loop, rom, and so on. It is lvm for the mapped device
 	// of an encrypted volume that is open, which has the data of a logical volume.
 	Type string
-	// Size is the size in bytes.
+	// Size is the size in bytes, and SectorSize that of a logical sector. SectorSize is 0 if it is not known.
 	Size       int64
+	SectorSize int64
 	ReadOnly   bool
 	Removable  bool
 	Rotational bool
@@ -266,6 +267,7 @@ func (n *Node) addBackingFile(d *Device) {
 var columns = []string{
 	"NAME", "KNAME", "PATH", "TYPE", "SIZE", "RO", "RM", "ROTA", "MODEL", "VENDOR", "SERIAL", "WWN", "STATE",
 	"FSTYPE", "UUID", "LABEL", "PTTYPE", "PTUUID", "PARTTYPE", "PARTLABEL", "MOUNTPOINTS", "PKNAME", "MAJ:MIN", "TRAN",
+	"LOG-SEC",
 }
 
 // flag is a bool. lsblk up to 2.36 prints "1" and "0".
@@ -309,6 +311,7 @@ type rawDevice struct {
 	PartLabel   string      `json:"partlabel"`
 	Mountpoints []string    `json:"mountpoints"`
 	Number      string      `json:"maj:min"`
+	SectorSize  json.Number `json:"log-sec"`
 	Children    []rawDevice `json:"children"`
 }
 
@@ -366,6 +369,7 @@ func convert(r rawDevice) (Device, error) {
 		Transport: r.Transport, Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType,
 		PartitionLabel: r.PartLabel,
 	}
+	d.SectorSize, _ = r.SectorSize.Int64() // 0 if lsblk does not print it
 	if r.Type == "crypt" && strings.HasPrefix(r.Path, OpenVolumePrefix) {
 		d.Type = "lvm"
 	}

@@ -37,6 +37,23 @@ func (d Device) hardware() string {
 	return ""
 }
 
+// Marks returns every identity of the hardware or of the mapping, of which other devices may have the same: "wwn:...",
+// "serial:...", "dm:..." and "md:...". Content is not part of it.
+func (d Device) Marks() []string {
+	var marks []string
+	for _, m := range []struct{ kind, value string }{{"wwn:", d.WWN}, {"serial:", d.Serial},
+		{"dm:", d.properties["DM_UUID"]}, {"md:", d.properties["MD_UUID"]}} {
+		mark := m.kind + m.value
+		if d.Type == "part" && m.value != "" && m.kind != "dm:" {
+			mark = d.partition(mark)
+		}
+		if m.value != "" && strings.HasPrefix(mark, m.kind) {
+			marks = append(marks, mark)
+		}
+	}
+	return marks
+}
+
 // partition returns the identity of a partition: the identity of its disk and its number. If one of them is not
 // known, partition returns the identity of the content.
 func (d Device) partition(disk string) string {

@@ -147,6 +147,15 @@ const (
 	// What to do: to use the device again, remove the request; otherwise, remove its path from the selector.
 	// By name: no.
 	RemovalRequested Code = "RemovalRequested"
+	// PathMoved means: the path in the selector led to another device, which is still in the volume group.
+	// What to do: replace the path in the selector by links in `/dev/disk/by-id` that do not change.
+	// By name: no.
+	PathMoved Code = "PathMoved"
+	// OtherSectorSize means: the logical sectors of the device have another size than those of the other devices of the
+	// device class. LVM does not use both in one volume group.
+	// What to do: use the device in another device class.
+	// By name: no.
+	OtherSectorSize Code = "OtherSectorSize"
 	// AwaitingApproval means: the device class has `approval: Required`, and nobody has approved the device yet.
 	// What to do: review the device, and approve it with `kubectl lvms approve`.
 	// By name: no.
@@ -171,7 +180,8 @@ func Codes() []Code {
 		UnknownPV, DuplicatePV,
 		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected,
 		UsedByOtherDeviceClass,
-		NotAtCreation, TooYoung, RemovalRequested, AwaitingApproval, ChangedSinceReview, NotWiped,
+		NotAtCreation, TooYoung, RemovalRequested, PathMoved, OtherSectorSize, AwaitingApproval, ChangedSinceReview,
+		NotWiped,
 	}
 }
 

@@ -88,20 +88,26 @@ func TestSceneDiskWithContent(t *testing.T) {
 				t.Errorf("nothing was saved in %s: %v", e.WipedDevices[0].Backup, err)
 			}
 
-			// The disk is used for something else, and the agent restarts.
+			// The disk is used for something else, and the agent restarts. Then the node is installed again, and only
+			// the node status has the record.
 			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
 			s.sh("/usr/sbin/lvm", "pvremove", disk)
 			s.sh("/usr/sbin/mkfs.ext4", ext4On(disk)...)
 			s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
 			sum = s.hash(disk)
-			s.boot()
-			for range 4 {
-				s.agent.Wake()
-				_, _ = s.reconcile()
-			}
-			s.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
-			if s.hash(disk) != sum {
-				t.Error("it was wiped a second time")
+			for _, reinstalled := range []bool{false, true} {
+				if reinstalled {
+					s.loseFiles()
+				}
+				s.boot()
+				for range 4 {
+					s.agent.Wake()
+					_, _ = s.reconcile()
+				}
+				s.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
+				if s.hash(disk) != sum {
+					t.Error("it was wiped a second time")
+				}
 			}
 		})
 	}
@@ -125,12 +131,7 @@ func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 	s.ok(s.client.Delete(s.Context(), status))
 	status.ResourceVersion = ""
 	s.ok(s.client.Create(s.Context(), status))
-	// The node is reinstalled, so the agent's files are lost too.
-	files, err := os.ReadDir(s.dir)
-	s.ok(err)
-	for _, f := range files {
-		s.ok(os.RemoveAll(filepath.Join(s.dir, f.Name())))
-	}
+	s.loseFiles()
 	s.boot()
 	s.ready()
 	s.unchanged(volume, sum)
@@ -138,4 +139,14 @@ func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 		t.Errorf("%d devices were wiped", n)
 	}
 	s.discard()
+}
+
+// loseFiles deletes the agent's files, as a reinstallation of the node.
+func (s *scene) loseFiles() {
+	s.Helper()
+	files, err := os.ReadDir(s.dir)
+	s.ok(err)
+	for _, f := range files {
+		s.ok(os.RemoveAll(filepath.Join(s.dir, f.Name())))
+	}
 }

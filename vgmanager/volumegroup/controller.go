@@ -200,6 +200,9 @@ type Reconciler struct {
 	released records[release]
 	removed  removals
 	wipes    wipeRecords
+	plans    records[madePlans]
+	// made has the content of plans that was read or written, by device class.
+	made map[string]madePlans
 	// names are the last known devices of physical volumes, by UUID.
 	names map[string]string
 	// unsettled has the volume groups whose last reconcile planned a change.
@@ -235,7 +238,8 @@ type Reconciler struct {
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
-		wipes: newWipeRecords(o.StateDir), names: map[string]string{},
+		wipes: newWipeRecords(o.StateDir), names: map[string]string{}, made: map[string]madePlans{},
+		plans:     records[madePlans]{o.StateDir, "plans", "the plans of recoveries of device class"},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
 		inspections: newInspections(), trims: newRuns[plan.Trim](), erasing: map[string][]string{},
@@ -370,17 +374,21 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		}
 		recoveries = nil
 	}
-	if len(recoveries) > 0 {
-		w.Recovery = plan.ApprovedRecovery(&recoveries[0])
-		w.RestoringGroup = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreMetadata
-		w.Restoring = recoveries[0].Spec.Action == v1alpha1.RecoveryRestoreLabels
-		w.Repairing = recoveries[0].Spec.Action == v1alpha1.RecoveryRepairThinPool
-		w.FreeingSpace = recoveries[0].Spec.Action == v1alpha1.RecoveryFreePoolSpace
-		if recoveries[0].Spec.Action == v1alpha1.RecoveryDeleteOrphans {
-			w.Orphans = recoveries[0].Spec.Volumes
+	first, err := r.nextRecovery(w.Name, recoveries)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if first != nil {
+		w.Recovery = plan.ApprovedRecovery(first)
+		w.RestoringGroup = first.Spec.Action == v1alpha1.RecoveryRestoreMetadata
+		w.Restoring = first.Spec.Action == v1alpha1.RecoveryRestoreLabels
+		w.Repairing = first.Spec.Action == v1alpha1.RecoveryRepairThinPool
+		w.FreeingSpace = first.Spec.Action == v1alpha1.RecoveryFreePoolSpace
+		if first.Spec.Action == v1alpha1.RecoveryDeleteOrphans {
+			w.Orphans = first.Spec.Volumes
 		}
-		w.Import = plan.NewImport(&recoveries[0])
-		w.Check = checkOf(&recoveries[0])
+		w.Import = plan.NewImport(first)
+		w.Check = checkOf(first)
 		r.unsettled[w.Name] = true
 	}
 	before := entryOf(nodeStatus, w.Name)
@@ -392,7 +400,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	}
 	// A recovery that cannot be reported must not keep the status of the volume group from being written.
-	reported := errors.Join(r.reportRecoveries(ctx, w, recoveries, o), r.removeAbandoned(w))
+	reported := errors.Join(r.reportRecoveries(ctx, w, first, recoveries, o), r.removeAbandoned(w))
 	if o.Plan.Finished {
 		result, err := r.finish(ctx, object, nodeStatus)
 		return result, errors.Join(err, reported)

@@ -43,9 +43,9 @@ func (s *scene) guestImage(group string, tags ...string) []byte {
 }
 
 // losetup sets up a loop device as the kubelet does for a volume in block mode.
-func (s *scene) losetup(path string) string {
+func (s *scene) losetup(path string, options ...string) string {
 	s.Helper()
-	loop := strings.TrimSpace(s.output("losetup", "--find", "--show", "--partscan", path))
+	loop := strings.TrimSpace(s.output("losetup", append([]string{"--find", "--show", "--partscan", path}, options...)...))
 	s.settleUdev()
 	return loop
 }

@@ -126,9 +126,11 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 			return ctrl.Result{}, err
 		}
 	}
-	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name)); err != nil {
+	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name),
+		r.plans.forget(object.Name)); err != nil {
 		return ctrl.Result{}, err
 	}
+	delete(r.made, object.Name)
 	// If a node leaves and returns, its consent to wipe is the same, and it is valid only once.
 	if !object.DeletionTimestamp.IsZero() {
 		if err := r.wipes.forget(object.Name); err != nil {

@@ -143,3 +143,59 @@ func TestRecoveryOfAnUnknownDeviceClass(t *testing.T) {
 		t.Errorf("got %v", requests)
 	}
 }
+
+// TestAnApprovalFromABackupOfEtcdIsGivenAgain restores an LVMRecovery that was approved and not complete at the time of
+// the backup. It has ended since, or was deleted.
+func TestAnApprovalFromABackupOfEtcdIsGivenAgain(t *testing.T) {
+	for name, ends := range map[string]func(*bench, *v1alpha1.LVMRecovery){
+		"it had succeeded": func(b *bench, r *v1alpha1.LVMRecovery) {
+			b.ok(b.client.Update(b.Context(), r))
+			b.until("repair", v1alpha1.RecoverySucceeded)
+			b.ok(b.lvm.LVDeactivate(b.Context(), "vg1", "a", "pool"))
+			b.lvm.DamagePool("vg1", "pool", "a")
+		},
+		"it was deleted": func(b *bench, r *v1alpha1.LVMRecovery) {
+			b.ok(b.client.Delete(b.Context(), r))
+			b.agent.Wake()
+			_, _ = b.reconcile()
+		},
+		"the node was installed again": func(b *bench, _ *v1alpha1.LVMRecovery) {
+			b.ok(b.agent.plans.forget("vg1"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := damagedPool(t, "b")
+			b.ok(b.client.Create(b.Context(), &v1alpha1.LVMRecovery{
+				ObjectMeta: metav1.ObjectMeta{Name: "repair", Namespace: namespace, UID: "uid-repair"},
+				Spec: v1alpha1.LVMRecoverySpec{NodeName: nodeName, DeviceClassName: "vg1",
+					Action: v1alpha1.RecoveryRepairThinPool}}))
+			r := b.until("repair", v1alpha1.RecoveryAwaitingApproval)
+			r.Spec.ApprovedPlan = r.Status.Plan.ID
+			backup := r.DeepCopy()
+			backup.ResourceVersion = ""
+			ends(b, r)
+
+			repairs := b.lvm.Calls()["ThinPoolRepair"]
+			_ = b.client.Delete(b.Context(), r)
+			b.ok(b.client.Create(b.Context(), backup))
+			b.restart()
+			b.agent.now = func() time.Time { return time.Now().Add(time.Hour) }
+			var current *v1alpha1.LVMRecovery
+			for range 20 {
+				b.agent.Wake()
+				_, _ = b.reconcile()
+				current = b.recovery("repair")
+			}
+			if s := current.Status; s.Phase != v1alpha1.RecoveryAwaitingApproval ||
+				s.Plan.ID == backup.Status.Plan.ID || !strings.Contains(s.Message, "is not the current one") {
+				t.Fatalf("got %+v", s)
+			}
+			if again := b.lvm.Calls()["ThinPoolRepair"] - repairs; again != 0 {
+				t.Errorf("the pool was repaired %d times", again)
+			}
+			current.Spec.ApprovedPlan = current.Status.Plan.ID
+			b.ok(b.client.Update(b.Context(), current))
+			b.until("repair", v1alpha1.RecoverySucceeded)
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,9 +68,8 @@ func (r *Reconciler) carried(w plan.Desired,
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
 func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState, target plan.WipeTarget) error {
-	key := target.Key(s)
 	if !target.IsNamed() {
-		if err := r.notWipedElsewhere(ctx, w, key); err != nil {
+		if err := r.notWipedElsewhere(ctx, w, s, target.Device); err != nil {
 			return err
 		}
 	}
@@ -80,11 +80,9 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 	if err != nil {
 		return err
 	}
-	now := r.now()
-	record := plan.WipeRecord{
-		Class: string(w.UID), ID: key, Name: target.Path, Found: append(target.Found(), volumes...), Time: now,
-		Backup: filepath.Join(r.StateDir, "wiped", w.Name+"-"+now.UTC().Format("20060102-150405.000")),
-	}
+	record := plan.NewWipeRecord(w, s, target, r.now())
+	record.Found = append(record.Found, volumes...)
+	record.Backup = filepath.Join(r.StateDir, "wiped", w.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
 	options := device.WipeOptions{
 		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
 		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
@@ -96,7 +94,7 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 		options.Fingerprint = s.Fingerprints.Of(target.Device, target.Reasons)
 		options.Reasons = target.Reasons
 	}
-	if err := r.wipes.put(w.Name, record); err != nil {
+	if err := r.recordWipe(ctx, w, record); err != nil {
 		return err
 	}
 	if err := r.backUpGroups(ctx, target, record.Backup); err != nil {
@@ -104,7 +102,8 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 	}
 	result, reasons, err := r.Devices.Wipe(ctx, options)
 	if len(reasons) > 0 {
-		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, device.Messages(reasons))
+		return errors.Join(fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node,
+			device.Messages(reasons)), r.withdrawWipe(ctx, w, record))
 	}
 	if err != nil {
 		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)
@@ -121,8 +120,46 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 	r.emit(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
 		"device %s (%s) of node %s was wiped for device class %s, as %s: it contained %s; a backup of the overwritten "+
 			"data is in %s on the node",
-		target.Path, key, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
+		target.Path, record.ID, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
 	return nil
+}
+
+// recordWipe records a wipe that is about to start, on the node and in the node status, which a node that is installed
+// again does not lose.
+func (r *Reconciler) recordWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
+	if err := r.wipes.put(w.Name, record); err != nil {
+		return err
+	}
+	err := r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return plan.WithWipe(list, record)
+	})
+	if err != nil {
+		return fmt.Errorf("device %s of node %s was not wiped: record the wipe for device class %s: %w", record.Name,
+			w.Node, w.Name, err)
+	}
+	return nil
+}
+
+// withdrawWipe removes the record of a wipe that changed nothing from the node status.
+func (r *Reconciler) withdrawWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
+	return r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return plan.WithoutWipe(list, record)
+	})
+}
+
+// changeWiped changes the wiped devices in the node status.
+func (r *Reconciler) changeWiped(ctx context.Context, w plan.Desired,
+	change func([]v1alpha1.WipedDevice) []v1alpha1.WipedDevice) error {
+	nodeStatus, err := r.nodeStatus(ctx, r.Live)
+	if err != nil {
+		return err
+	}
+	if !hasEntry(nodeStatus, w.Name) {
+		return fmt.Errorf("node status %s has no entry of the device class", r.Node)
+	}
+	entry := entryOf(nodeStatus, w.Name)
+	entry.WipedDevices = change(entry.WipedDevices)
+	return r.replaceEntry(ctx, nodeStatus, w.Name, &entry)
 }
 
 // deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
@@ -195,9 +232,9 @@ func describeAll(signatures []device.Signature) []string {
 	return list
 }
 
-// notWipedElsewhere checks the record that outlives the Node object, because a reinstalled machine does not have the
+// notWipedElsewhere checks the records that outlive the Node object, because a reinstalled machine does not have the
 // files.
-func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, key string) error {
+func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, s plan.NodeState, d device.Device) error {
 	records := &corev1.ConfigMap{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
 	if apierrors.IsNotFound(err) {
@@ -207,16 +244,18 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, key 
 		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w",
 			v1alpha1.WipedDevicesConfigMap, err)
 	}
-	entry, ok := records.Data[v1alpha1.WipedDeviceKey(w.Name, key)]
-	if !ok {
-		return nil
+	for _, key := range slices.Sorted(maps.Keys(records.Data)) {
+		known := v1alpha1.WipedDeviceRecord{}
+		if err := json.Unmarshal([]byte(records.Data[key]), &known); err != nil {
+			return fmt.Errorf("the record %s of wiped devices (ConfigMap %s) cannot be read: %w; nothing is wiped",
+				key, v1alpha1.WipedDevicesConfigMap, err)
+		}
+		record := plan.WipeRecord{ID: known.ID, Names: known.Names}
+		if known.DeviceClass != w.Name || known.ClassUID != string(w.UID) || !record.IsOf(s, d) {
+			continue
+		}
+		return fmt.Errorf("disk %s of node %s was already wiped for device class %s before its Node was registered "+
+			"again; nothing is wiped a second time: to wipe it, run wipefs on the node", known.ID, w.Node, w.Name)
 	}
-	known := struct {
-		ClassUID string `json:"classUID"`
-	}{}
-	if err := json.Unmarshal([]byte(entry), &known); err == nil && known.ClassUID != string(w.UID) {
-		return nil
-	}
-	return fmt.Errorf("disk %s of node %s was already wiped for device class %s before its Node was registered again; "+
-		"nothing is wiped a second time: to wipe it, run wipefs on the node", key, w.Node, w.Name)
+	return nil
 }

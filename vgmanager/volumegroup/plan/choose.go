@@ -38,10 +38,11 @@ type choice struct {
 func choose(w Desired, s NodeState, vg *lvm.VG) choice {
 	c := choice{}
 	pvs := PhysicalVolumes(s.Report)
-	taken := c.named(w, s, pvs)
+	taken := c.named(w, s, vg, pvs)
 	if discovers(w.Selectors) {
 		c.discovered(w, s, pvs, vg != nil, taken)
 	}
+	c.keepSectorSize(w, s, vg)
 	slices.SortFunc(c.excluded, func(a, b v1alpha1.ExcludedDevice) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
@@ -72,7 +73,8 @@ func NumberOf(pv lvm.PV) device.Number {
 }
 
 // named applies the paths of the selectors, and returns the devices that they lead to.
-func (c *choice) named(w Desired, s NodeState, pvs map[device.Number]device.PV) map[device.Number]bool {
+func (c *choice) named(w Desired, s NodeState, vg *lvm.VG,
+	pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Paths {
 		if path.Err != nil {
@@ -84,7 +86,7 @@ func (c *choice) named(w Desired, s NodeState, pvs map[device.Number]device.PV) 
 		}
 		taken[path.Number] = true
 		if !isOwnPV(w, s, pvs[path.Number]) {
-			c.judgeNamed(w, s, pvs, path)
+			c.judgeNamed(w, s, vg, pvs, path)
 		}
 	}
 	c.keepWhole(w)
@@ -130,8 +132,11 @@ func (c *choice) keepWhole(w Desired) {
 	c.wipes = whole
 }
 
-func (c *choice) judgeNamed(w Desired, s NodeState, pvs map[device.Number]device.PV, path Path) {
+func (c *choice) judgeNamed(w Desired, s NodeState, vg *lvm.VG, pvs map[device.Number]device.PV, path Path) {
 	d, reasons := namedReasons(w, s, pvs, path)
+	if why := movedPath(w, s, vg, path, d); why != "" {
+		reasons = append(reasons, device.Reason{Code: device.PathMoved, Message: why})
+	}
 	if len(reasons) == 0 {
 		if !c.holdBack(w, s, d, path.Path, nil) {
 			c.candidates = append(c.candidates, d)
@@ -139,7 +144,7 @@ func (c *choice) judgeNamed(w Desired, s NodeState, pvs map[device.Number]device
 		return
 	}
 	if target, ok := newWipeTarget(w, s, path, d, reasons); ok {
-		refusal := wipeRefusal(w, s, target)
+		refusal := wipeRefusal(w, s, vg, target)
 		if refusal == "" {
 			if !c.holdBack(w, s, d, path.Path, reasons) {
 				c.wipes = append(c.wipes, target)

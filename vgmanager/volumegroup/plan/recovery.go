@@ -126,6 +126,7 @@ func NewRecoveryPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 				DeviceID: beforeOf(s, pv.UUID).DeviceID})
 		}
 		p.ThinPools, p.LostVolumes = recoveryVolumes(l.pools, nil), recoveryVolumes(l.volumes, objects)
+		p.FailingDevices = failingDevices(s, vg)
 	}
 	slices.SortFunc(p.Devices, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
 	slices.SortFunc(p.LostVolumes, func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) })
@@ -163,14 +164,10 @@ func recoveryProblem(w Desired, s NodeState, vg *lvm.VG) string {
 		return where + ": no device is missing"
 	}
 	for _, pv := range vg.PVs {
-		switch {
-		case pv.Missing && isAttached(pv):
+		if pv.Missing && isAttached(pv) {
 			return fmt.Sprintf("%s: device %s with physical volume %s is attached, so it is not lost: to use it again "+
 				"if its data is valid, run on the node: vgextend --restoremissing %s %s",
 				where, pv.Name, pv.UUID, w.Name, pv.Name)
-		case !pv.Missing && s.Failing[NumberOf(pv)] != nil:
-			return fmt.Sprintf("%s: device %s (physical volume %s) is failing too: %v: replace or remove it first, so "+
-				"that the plan includes what is lost with it", where, pv.Name, pv.UUID, s.Failing[NumberOf(pv)])
 		}
 	}
 	if len(vg.Moves()) > 0 {
@@ -178,6 +175,20 @@ func recoveryProblem(w Desired, s NodeState, vg *lvm.VG) string {
 			": extents are being moved from a device: cancel the Drain or Remove request of that device first"
 	}
 	return ""
+}
+
+// failingDevices returns the devices of a volume group that are attached and failing. What is lost is determined by the
+// devices that are missing: the data of a failing one can only be moved away when none is missing.
+func failingDevices(s NodeState, vg *lvm.VG) []v1alpha1.RecoveryDevice {
+	var list []v1alpha1.RecoveryDevice
+	for _, pv := range vg.PVs {
+		if !pv.Missing && s.Failing[NumberOf(pv)] != nil {
+			list = append(list, v1alpha1.RecoveryDevice{UUID: pv.UUID, Name: pv.Name,
+				DeviceID: s.Identities[NumberOf(pv)]})
+		}
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.RecoveryDevice) int { return strings.Compare(a.UUID, b.UUID) })
+	return list
 }
 
 func withoutRecovery(w Desired) Desired {

@@ -145,12 +145,26 @@ func consequence(p *v1alpha1.RecoveryPlan) string {
 	}
 	switch {
 	case p.LostVolumeCount == 0 && len(p.ThinPools) == 0:
-		return devices + ", and no volume is lost"
+		return devices + ", and no volume is lost" + failingToo(p)
 	case p.VolumeGroupUUID == "":
 		return fmt.Sprintf("the volume group is created again on other devices, and its volumes are lost: %d",
 			p.LostVolumeCount)
 	}
-	return fmt.Sprintf("%s; volumes lost: %d, volumes kept: %d", devices, p.LostVolumeCount, p.KeptVolumeCount)
+	return fmt.Sprintf("%s; volumes lost: %d, volumes kept: %d%s", devices, p.LostVolumeCount, p.KeptVolumeCount,
+		failingToo(p))
+}
+
+// failingToo describes the devices that stay although they are failing, or returns "".
+func failingToo(p *v1alpha1.RecoveryPlan) string {
+	var names []string
+	for _, d := range p.FailingDevices {
+		names = append(names, d.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; failing, and not removed: %s: request the removal of what is failing afterwards, which "+
+		"moves its data to other devices", joined(names))
 }
 
 func succeeded(w Desired, p *v1alpha1.RecoveryPlan) string {

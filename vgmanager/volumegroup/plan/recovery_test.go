@@ -136,6 +136,42 @@ func TestRecoveryPlanHasAnIDForItsLoss(t *testing.T) {
 	}
 }
 
+// TestRecoveryBesideAFailingDevice has one device missing and one failing: the loss is that of the missing one, and the
+// data of the other can be moved away afterwards.
+func TestRecoveryBesideAFailingDevice(t *testing.T) {
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+	s := NodeState{Report: report(lostPool())}
+	before, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
+	expect.Equal(t, "problem", problem, "")
+	s.Failing = map[device.Number]error{disk("b").Number: errors.New("I/O error")}
+	p, problem := NewRecoveryPlan(w, s, nil, metav1.Time{})
+	if problem != "" || len(p.FailingDevices) != 1 || p.FailingDevices[0].UUID != "pv-b" || p.ID == before.ID {
+		t.Fatalf("got %+v, %q", p, problem)
+	}
+	if !slices.Equal(namesOfPlan(p), namesOfPlan(before)) {
+		t.Errorf("lost are %v, want %v", namesOfPlan(p), namesOfPlan(before))
+	}
+	if says := consequence(p); !strings.Contains(says, "failing, and not removed: /dev/sdb") {
+		t.Errorf("it says %s", says)
+	}
+	w.Recovery = &Recovery{Action: v1alpha1.RecoveryRemoveLostDevices, Devices: []string{"pv-c"}, Pools: []string{"p"},
+		Volumes: []string{"v1", "v2"}}
+	if kind := New(w, s).Action.Kind; kind != DeactivatePool && kind != RemoveUnreadable {
+		t.Errorf("the approved recovery does %q", kind)
+	}
+}
+
+func namesOfPlan(p *v1alpha1.RecoveryPlan) []string {
+	var names []string
+	for _, v := range slices.Concat(p.ThinPools, p.LostVolumes) {
+		names = append(names, v.Name)
+	}
+	for _, d := range p.Devices {
+		names = append(names, d.UUID)
+	}
+	return names
+}
+
 func TestRecoveryIsRefused(t *testing.T) {
 	label := disk("c")
 	label.Signature, label.UUID = device.SignatureLVM, "pv-c"
@@ -152,8 +188,6 @@ func TestRecoveryIsRefused(t *testing.T) {
 			"not known: no answer"},
 		"the device is attached again": {NodeState{Report: report(edit(lostPool(),
 			func(vg *lvm.VG) { vg.PVs[1].Name = "/dev/sdc" }))}, "vgextend --restoremissing vg1 /dev/sdc"},
-		"the other device is failing": {NodeState{Report: report(lostPool()),
-			Failing: map[device.Number]error{disk("b").Number: errors.New("I/O error")}}, "is failing too"},
 		"extents are being moved": {NodeState{Report: report(edit(lostPool(), func(vg *lvm.VG) {
 			vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", MoveSource: "pv-b"})
 		}))}, "are being moved"},

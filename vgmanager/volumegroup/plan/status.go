@@ -250,19 +250,18 @@ func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 	return status
 }
 
-// pathOf returns the path by which a physical volume was selected. It returns the previous path while that path leads
-// to the physical volume, and if no path leads to it. Otherwise it returns the first path that does.
+// pathOf returns the path by which a physical volume was selected. It returns the previous path while that is a path of
+// the selectors, wherever it leads (movedPath), and if no path leads to the physical volume. Otherwise it returns the
+// first path that does.
 func pathOf(s NodeState, pv lvm.PV, before string) string {
 	number := NumberOf(pv)
 	found := ""
 	for _, p := range s.Paths {
-		if p.Err == nil && p.Number == number {
-			if p.Path == before {
-				return before
-			}
-			if found == "" {
-				found = p.Path
-			}
+		if p.Path == before {
+			return before
+		}
+		if p.Err == nil && p.Number == number && found == "" {
+			found = p.Path
 		}
 	}
 	if found == "" {

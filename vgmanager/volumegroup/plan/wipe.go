@@ -4,34 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
-
-// WipeRecord records on the node the wipe of one disk for one device class. It is written before the wipe starts.
-type WipeRecord struct {
-	// Class is the UID of the LVMVolumeGroup with the consent.
-	Class string `json:"class"`
-	// ID is the identity of the disk.
-	ID string `json:"id"`
-	// Name, Found and Backup are information for users.
-	Name   string    `json:"name"`
-	Found  []string  `json:"found,omitempty"`
-	Backup string    `json:"backup,omitempty"`
-	Time   time.Time `json:"time"`
-	// Approved is the fingerprint for which the wipe was approved, and Blank the one that the wipe leaves. They are
-	// empty if the device class requires no approval.
-	Approved string `json:"approved,omitempty"`
-	Blank    string `json:"blank,omitempty"`
-	// Done: the disk was wiped. If it is false, the agent crashed during the wipe. A retry may wipe only the
-	// signatures in the record.
-	Done bool `json:"done"`
-}
 
 // WipeTarget is a device to wipe.
 type WipeTarget struct {
@@ -117,26 +94,6 @@ func wipeAction(t WipeTarget) Action {
 	return Action{Kind: WipeDevice, Wipe: t}
 }
 
-// Key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
-// without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
-func (t WipeTarget) Key(s NodeState) string {
-	if id := s.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
-		return id
-	}
-	return "path:" + t.Path
-}
-
-// IsOf returns true if the record is for a device.
-func (r WipeRecord) IsOf(s NodeState, d device.Device) bool {
-	if r.ID == s.Identities[d.Number] {
-		return true
-	}
-	path, byPath := strings.CutPrefix(r.ID, "path:")
-	return byPath && slices.ContainsFunc(s.Paths, func(p Path) bool {
-		return p.Err == nil && p.Path == path && p.Number == d.Number
-	})
-}
-
 // Found returns the sorted reasons against the device, for wipe records.
 func (t WipeTarget) Found() []string {
 	var found []string
@@ -148,7 +105,7 @@ func (t WipeTarget) Found() []string {
 }
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
-func wipeRefusal(w Desired, s NodeState, target WipeTarget) string {
+func wipeRefusal(w Desired, s NodeState, vg *lvm.VG, target WipeTarget) string {
 	for _, g := range target.Groups {
 		if why := destructionRefusal(w, s, g); why != "" {
 			return why
@@ -157,23 +114,13 @@ func wipeRefusal(w Desired, s NodeState, target WipeTarget) string {
 	if why := protectedOn(w, s, target); why != "" {
 		return why
 	}
-	if target.named {
-		return "" // A UUID stands for this content only, so it is not the content of an earlier consent.
+	if why := alreadyWiped(w, s, target); why != "" {
+		return why
 	}
-	if w.WipedBefore {
-		return "an earlier version already wiped devices of this device class on this node; nothing is wiped a " +
-			"second time"
-	}
-	key := target.Key(s)
-	for _, record := range s.Wiped {
-		if record.ID != key || record.Class != string(w.UID) {
-			continue
-		}
-		if record.Done || !isSubset(target.Found(), record.Found) {
-			return fmt.Sprintf("this disk (%s) was already wiped for the device class on %s, and its present content "+
-				"is newer; nothing is wiped a second time",
-				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
-		}
+	if byKernelName(target) && hasMembers(s, vg) && !target.named {
+		return fmt.Sprintf("a name of the kernel can lead to another disk after each start, and the volume group "+
+			"exists already: name the disk by a link in /dev/disk/by-id or /dev/disk/by-path instead of %s",
+			target.Path)
 	}
 	return ""
 }
@@ -271,17 +218,4 @@ func isOfProduct(tags []string) bool {
 
 func isSubset(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(e string) bool { return !slices.Contains(of, e) })
-}
-
-// wipedDevices returns the records for the status.
-func wipedDevices(w Desired, s NodeState) []v1alpha1.WipedDevice {
-	var list []v1alpha1.WipedDevice
-	for _, record := range s.Wiped {
-		if record.Done && record.Class == string(w.UID) {
-			list = append(list, v1alpha1.WipedDevice{ID: record.ID, Name: record.Name, Found: record.Found,
-				Backup: record.Backup, Time: metav1.NewTime(record.Time.Truncate(time.Second))})
-		}
-	}
-	slices.SortFunc(list, func(a, b v1alpha1.WipedDevice) int { return strings.Compare(a.ID, b.ID) })
-	return list
 }

@@ -296,8 +296,10 @@ export interface components {
                             found?: string[];
                             id: string;
                             name: string;
+                            names?: string[];
                             /** Format: date-time */
                             time: string;
+                            volumeGroups?: string[];
                         }[];
                     }[];
                 }[];
@@ -505,8 +507,10 @@ export interface components {
                         found?: string[];
                         id: string;
                         name: string;
+                        names?: string[];
                         /** Format: date-time */
                         time: string;
+                        volumeGroups?: string[];
                     }[];
                 }[];
             };
@@ -595,6 +599,11 @@ export interface components {
                     }[];
                     /** Format: int64 */
                     extensibleBytes?: number;
+                    failingDevices?: {
+                        deviceID?: string;
+                        name?: string;
+                        uuid: string;
+                    }[];
                     id: string;
                     importedVolumes?: {
                         /** Format: int64 */

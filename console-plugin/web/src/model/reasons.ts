@@ -35,6 +35,8 @@ const words: Record<string, Message> = {
   NotAtCreation: msg('appeared after the volume group was created'),
   TooYoung: msg('appeared less than a minute ago'),
   RemovalRequested: msg('is marked for removal'),
+  OtherSectorSize: msg('has another sector size than the other devices'),
+  PathMoved: msg('is not the device to which its path led before'),
   AwaitingApproval: msg('awaits approval'),
   ChangedSinceReview: msg('has changed since it was approved'),
   NotWiped: msg('is selected for wiping, but has not been wiped'),

@@ -27,6 +27,11 @@ export function PlanTables({ plan, done }: { plan: RecoveryPlan; done: boolean }
         columns={[{ key: 'name', title: t('Device'), width: 12, lines: 2 }, { key: 'id', title: t('Identity'), width: 16, lines: 2 }, { key: 'uuid', title: t('Physical volume UUID'), lines: 2 }]} cells={(d) => [d.name ?? '–', d.deviceID ?? '–', d.uuid]}
       />
       <Section
+        id="plan-failing" title={t('Failing devices')} rows={plan.failingDevices} rowKey={(d) => d.uuid}
+        columns={[{ key: 'name', title: t('Device'), width: 12, lines: 2 }, { key: 'id', title: t('Identity'), width: 16, lines: 2 }, { key: 'uuid', title: t('Physical volume UUID'), lines: 2 }]} cells={(d) => [d.name ?? '–', d.deviceID ?? '–', d.uuid]}
+        note={t('These devices stay in the volume group. Request their removal afterwards, which moves their data to other devices.')}
+      />
+      <Section
         id="plan-pools" title={t('Thin pools')} rows={plan.thinPools} rowKey={keyOf} columns={[{ ...name, title: t('Thin pool') }, bytes, { key: 'used', title: t('Used'), width: 8 }]}
         cells={(v) => [v.name, size(v.size), size(v.allocatedBytes)]}
       />
