@@ -132,6 +132,10 @@ const (
 	// ReasonDeviceFailing sets DevicesHealthy to False: a device returns errors or does not answer.
 	// What to do: save the data and replace the device; see the runbook LVMSDeviceFailing.
 	ReasonDeviceFailing = "DeviceFailing"
+	// ReasonDeviceShrunk sets DevicesHealthy to False: a device is smaller than its physical volume, so data at its end
+	// cannot be read. The volume group is not changed until the device has its former size.
+	// What to do: make the device as large as it was; if it cannot be, save the data and replace the device.
+	ReasonDeviceShrunk = "DeviceShrunk"
 	// ReasonDuplicatePV sets DevicesHealthy to False: two devices have the same physical volume, for example
 	// cloned disks.
 	// What to do: detach the copy that the message names.

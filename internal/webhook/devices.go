@@ -267,7 +267,7 @@ var kernelName = regexp.MustCompile(
 	`^/dev/((sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme[0-9]+n|mmcblk|dm-|md|loop)[0-9]+(p[0-9]+)?)$`)
 
 // wipesByLinks refuses consent to wipe a device by its kernel's name, if the device class has volume groups: after a
-// restart, the name can lead to another disk.
+// restart, the name can lead to another disk. An approval (LVMDeviceApproval) is for one disk, whatever its name.
 func wipesByLinks(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup,
 	known inventory) field.ErrorList {
 	var violations field.ErrorList
@@ -278,7 +278,7 @@ func wipesByLinks(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.L
 		}
 	}
 	for _, s := range selections(after) {
-		if !wipes(s.selector) || !hasBegun(begun, s.class.Name) {
+		if !wipes(s.selector) || !hasBegun(begun, s.class.Name) || s.class.Approval == lvmv1alpha1.ApprovalRequired {
 			continue
 		}
 		for _, u := range usesOf(s) {
@@ -360,7 +360,8 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 						"use",
 					s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
 		}
-		if names := kernelNames(s.selector); wipes(s.selector) && len(names) > 0 {
+		names := kernelNames(s.selector)
+		if wipes(s.selector) && len(names) > 0 && s.class.Approval != lvmv1alpha1.ApprovalRequired {
 			all = append(all, fmt.Sprintf("device class %q: %s can lead to another disk after a restart: once the "+
 				"volume group exists, no disk is wiped by such a name; use links in /dev/disk/by-id or "+
 				"/dev/disk/by-path",

@@ -57,7 +57,7 @@ func (r *Reconciler) nextChange(ctx context.Context, w plan.Desired, before v1al
 		p = plan.New(w, seen)
 	}
 	if p.Action.Kind == plan.PublishClass {
-		if err := r.act(ctx, w, seen, p.Action); err != nil {
+		if err := r.try(ctx, w, seen, p.Action); err != nil {
 			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}}
 		}
 		published := p.Action.Class
@@ -69,7 +69,7 @@ func (r *Reconciler) nextChange(ctx context.Context, w plan.Desired, before v1al
 	if p.Action.Kind == plan.Nothing {
 		return outcome{Outcome: plan.Outcome{Node: seen, Plan: p}}
 	}
-	err = r.act(ctx, w, seen, p.Action)
+	err = r.try(ctx, w, seen, p.Action)
 	if waits := (*erasing)(nil); errors.As(err, &waits) {
 		// An erasure can take hours. Meanwhile, the other actions are performed.
 		seen.Erasing, seen.ErasingWaits = r.erasing[w.Name], waits.text
@@ -77,8 +77,19 @@ func (r *Reconciler) nextChange(ctx context.Context, w plan.Desired, before v1al
 		if p.Action.Kind == plan.Nothing {
 			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p}}
 		}
-		err = r.act(ctx, w, seen, p.Action)
+		err = r.try(ctx, w, seen, p.Action)
 	}
 	r.changed()
 	return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}, acted: err == nil}
+}
+
+// try performs an action, and records whether it failed: the next reconcile then tries the others first.
+func (r *Reconciler) try(ctx context.Context, w plan.Desired, seen plan.NodeState, a plan.Action) error {
+	err := r.act(ctx, w, seen, a)
+	failure := err
+	if waits := (*erasing)(nil); errors.As(err, &waits) {
+		failure = nil
+	}
+	r.failures[w.Name] = plan.WithFailure(r.failures[w.Name], a, failure)
+	return err
 }

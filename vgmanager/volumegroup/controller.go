@@ -212,6 +212,8 @@ type Reconciler struct {
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
 	attempts  attempts
+	// failures are the changes that failed at their last attempt, by device class.
+	failures map[string][]plan.Failure
 	// faults has why LVM did not activate thin pools, by volume group. inspections has what is known about the metadata
 	// of thin pools.
 	faults      map[string]error
@@ -241,7 +243,8 @@ func New(o Options) *Reconciler {
 		wipes: newWipeRecords(o.StateDir), names: map[string]string{}, made: map[string]madePlans{},
 		plans:     records[madePlans]{o.StateDir, "plans", "the plans of recoveries of device class"},
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
-		attempts: attempts{}, faults: map[string]error{}, verified: map[string][]string{},
+		attempts: attempts{}, failures: map[string][]plan.Failure{}, faults: map[string]error{},
+		verified:    map[string][]string{},
 		inspections: newInspections(), trims: newRuns[plan.Trim](), erasing: map[string][]string{},
 		checks: newRuns[plan.FileSystemRun](), replacements: map[string]replacement{},
 		memberships: map[string]membership{}, now: time.Now, pause: time.Sleep, wake: newWaker(),

@@ -382,3 +382,31 @@ func TestReconcileSetsTheDiscardsOfAPool(t *testing.T) {
 		t.Errorf("got the discards %q after %d calls", pool.Discards, b.lvm.Calls()["ThinPoolSetDiscards"]-before)
 	}
 }
+
+// TestAChangeThatFailsDoesNotStarveTheOthers has a device that LVM does not add, and a request for another one.
+func TestAChangeThatFailsDoesNotStarveTheOthers(t *testing.T) {
+	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{
+		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
+	b.settle()
+	b.lvm.Fail("VGExtend", errors.New("no space for metadata"))
+	b.changeSpec(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.DeviceSelector.Paths = append(spec.DeviceSelector.Paths, "/dev/sdc")
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: "/dev/sdb",
+			Action: v1alpha1.DeviceActionCordon}}
+	})
+	said := false
+	for range 6 {
+		b.agent.Wake()
+		_, err := b.reconcile()
+		said = said || err != nil && strings.Contains(err.Error(), "no space for metadata")
+	}
+	entry := b.wantState(v1alpha1.VGStatusDegraded, "no space for metadata")
+	if len(entry.PhysicalVolumes) != 1 || entry.PhysicalVolumes[0].State != v1alpha1.PhysicalVolumeCordoned || !said {
+		t.Errorf("reported %t, got %+v", said, entry.PhysicalVolumes)
+	}
+	b.lvm.Fail("VGExtend", nil)
+	b.settle()
+	if entry = b.wantState(v1alpha1.VGStatusReady); len(entry.PhysicalVolumes) != 2 {
+		t.Errorf("got %+v", entry.PhysicalVolumes)
+	}
+}

@@ -131,6 +131,7 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		return ctrl.Result{}, err
 	}
 	delete(r.made, object.Name)
+	delete(r.failures, object.Name)
 	// If a node leaves and returns, its consent to wipe is the same, and it is valid only once.
 	if !object.DeletionTimestamp.IsZero() {
 		if err := r.wipes.forget(object.Name); err != nil {

@@ -20,7 +20,8 @@ import (
 // so that no rule gets an empty list instead of data that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha1.VGStatus,
 	maxAge time.Duration) (plan.NodeState, error) {
-	s := plan.NodeState{Names: r.names, Before: before, Trim: r.trimOf(w), Erasing: r.erasing[w.Name]}
+	s := plan.NodeState{Names: r.names, Before: before, Trim: r.trimOf(w), Erasing: r.erasing[w.Name],
+		Failures: r.failures[w.Name]}
 	if s.Trim.HasEnded() {
 		maxAge = 0 // what was freed is only in a report from after the end
 	}

@@ -5,6 +5,7 @@ package volumegroup
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -102,4 +103,43 @@ func TestSceneDiskOfAnotherSectorSize(t *testing.T) {
 		t.Errorf("devices %v, wiped %v", e.Devices, e.WipedDevices)
 	}
 	s.discard()
+}
+
+// TestSceneDeviceChangesItsSize has a device that is made larger and then smaller under its physical volume, like a
+// virtual disk or a LUN.
+func TestSceneDeviceChangesItsSize(t *testing.T) {
+	image := filepath.Join(t.TempDir(), "disk")
+	loop := ""
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		s.ok(os.WriteFile(image, nil, 0o600))
+		s.ok(os.Truncate(image, 160<<20))
+		loop = s.losetup(image)
+		s.lead(loop)
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(link)}
+	})
+	defer s.detach(loop)
+	resize := func(size int64) {
+		s.ok(os.Truncate(image, size))
+		s.sh("/usr/sbin/losetup", "--set-capacity", loop)
+		s.settleUdev()
+	}
+	s.ready()
+	sum := s.fill(s.volume("a", 16<<20), 16<<20)
+	resize(320 << 20)
+	e := s.converge("a note", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) && strings.Contains(e.PhysicalVolumes[0].Message, "pvresize "+loop)
+	})
+	s.sh("/usr/sbin/lvm", "pvresize", loop)
+	grown := s.converge("the new size", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) && e.PhysicalVolumes[0].Message == ""
+	})
+	if grown.Size.Cmp(*e.Size) <= 0 {
+		t.Errorf("the size is %s, and was %s", grown.Size, e.Size)
+	}
+	resize(160 << 20)
+	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceShrunk, "as large as it was", "a")
+	resize(320 << 20)
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+	s.discardGroup()
 }

@@ -44,6 +44,8 @@ type conditions struct {
 	// incomplete: while a physical volume is missing. LVM refuses other changes, or marks the physical volume as
 	// missing for good.
 	incomplete bool
+	// first: the changes after it need it, so they wait if it fails (nextOf).
+	first bool
 }
 
 // allowed has each kind of change.
@@ -53,12 +55,12 @@ var allowed = map[Kind]conditions{
 	WipeDevice:   {incomplete: true},
 	CreateVG:     {},
 	UnhideVG:     {doubtful: true, incomplete: true},
-	TagVG:        {},
+	TagVG:        {first: true},
 	RenameVG:     {},
 	// Volumes with redundancy need another device. The removal of the missing one is requested.
 	ExtendVG:     {incomplete: true},
 	Activate:     {doubtful: true, incomplete: true},
-	CreatePool:   {},
+	CreatePool:   {first: true},
 	ExtendPool:   {},
 	ExtendMeta:   {},
 	SetDiscards:  {},
@@ -84,7 +86,7 @@ var allowed = map[Kind]conditions{
 	DeactivatePool:   {doubtful: true, incomplete: true},
 	RemoveUnreadable: {incomplete: true},
 	InspectPool:      {doubtful: true},
-	CloseMetadata:    {doubtful: true, incomplete: true},
+	CloseMetadata:    {doubtful: true, incomplete: true, first: true},
 	RepairPool:       {},
 	// The pool's own metadata is compared with that of the volume group before.
 	ActivatePool: {doubtful: true},

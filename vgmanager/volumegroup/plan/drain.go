@@ -24,8 +24,8 @@ type deviceNote struct {
 
 // deviceRequests is the plan for single devices of the group.
 type deviceRequests struct {
-	// action is the next change of any device.
-	action   Action
+	// actions are the next changes of the devices.
+	actions  []Action
 	notes    map[string]deviceNote
 	problems []Problem
 	note     string
@@ -49,11 +49,10 @@ func planDevices(w Desired, s NodeState, vg *lvm.VG) deviceRequests {
 			r.block(w, pv, why)
 			continue
 		}
-		if r.action.Kind == Nothing {
-			r.action = next
-		}
+		r.actions = append(r.actions, next)
 	}
 	r.noteUnusable(w, vg)
+	r.noteGrown(s, vg)
 	return r
 }
 

@@ -38,7 +38,7 @@ func brokenGroup(w Desired, s NodeState, vg *lvm.VG) []Problem {
 				uuid, w.Name, w.Node, d.Name), vg.VolumesOn(uuid)))
 		}
 	}
-	return append(problems, failing(w, s, vg)...)
+	return slices.Concat(problems, failing(w, s, vg), shrunk(w, s, vg))
 }
 
 // wasThere returns true if the node had the volume group, unless its loss was approved with an LVMRecovery. A request

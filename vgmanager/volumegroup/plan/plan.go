@@ -260,7 +260,7 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		p.Action = Action{Kind: Unmap, Volumes: s.Mapped}
 	case len(c.wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
-		p.Action = wipeAction(c.wipes[0])
+		p.Action = nextOf(s, wipeActions(c.wipes))
 	case len(c.problems) > 0:
 	case len(c.unapproved) > 0 && (len(c.candidates) == 0 || startProblem(w, s, len(c.candidates)) != ""):
 		p.State = v1alpha1.VGStatusProgressing
@@ -301,7 +301,9 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
 		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
 		raidProblems(w, vg), unknownHealth(w, s))
-	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
+	due := dueActions(w, s, vg, c, requests, len(broken) > 0)
+	p.Action = nextOf(s, due)
+	p.Problems = append(p.Problems, failures(s, due, p.Action)...)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
 		p.Note = requests.note
@@ -321,22 +323,20 @@ func stateOf(p Plan) v1alpha1.VGState {
 	return v1alpha1.VGStatusReady
 }
 
-// nextAction returns the first change that is due. In a broken group it only returns changes that do not write LVM's
-// metadata, requested repairs and removals, and the extension that a requested repair requires.
-func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
+// dueActions returns the changes that are due, in their order. In a broken group it only returns changes that do not
+// write LVM's metadata, requested repairs and removals, and the extension that a requested repair requires.
+func dueActions(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceRequests, broken bool) []Action {
 	held := heldBack(w, s, vg)
 	if closing := publication(w, s, vg); held != "" && s.Class != nil && closing.Kind != Nothing {
-		return closing // before an activation, which can take long
+		return []Action{closing} // before an activation, which can take long
 	}
 	due := []Action{}
 	if rollsBack(w, s, vg) {
-		return firstOf(componentLeft(w, s, vg), rollbackAction(w, s, vg))
+		return []Action{componentLeft(w, s, vg), rollbackAction(w, s, vg)}
 	}
 	if !broken {
 		due = append(due, labelsLeft(s), tagging(w, vg))
-		if len(c.wipes) > 0 {
-			due = append(due, wipeAction(c.wipes[0]))
-		}
+		due = append(due, wipeActions(c.wipes)...)
 		if len(c.candidates) > 0 {
 			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 		}
@@ -353,29 +353,18 @@ func nextAction(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 	case HasInactive(vg) && !s.Attempts[poolName(w)].Waiting:
 		due = append(due, Action{Kind: Activate})
 	}
-	due = append(due, requests.action, refresh(s, vg))
+	due = append(append(due, requests.actions...), refresh(s, vg))
 	if w.Spec.ThinPoolConfig != nil && !broken && !repairing && !hasLostPool(w, s, vg) {
 		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg), trimAction(w, s, vg))
 	}
 	if !broken && !repairing {
 		due = append(due, orphanAction(w, s, vg), deletedAction(s, vg), checkAction(w, s, vg))
 	}
-	due = slices.DeleteFunc(due, func(a Action) bool { return a.Kind.waits(vg, held) != "" })
-	if a := firstOf(due...); a.Kind != Nothing {
-		return a
-	}
+	due = slices.DeleteFunc(due, func(a Action) bool { return a.Kind == Nothing || a.Kind.waits(vg, held) != "" })
 	if w.Spec.ThinPoolConfig != nil && vg.ThinPool(w.Spec.ThinPoolConfig.Name) == nil {
-		return Action{}
+		return due
 	}
-	return publication(w, s, vg)
-}
-
-// firstOf returns the first action that is not empty.
-func firstOf(due ...Action) Action {
-	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
-		return due[at]
-	}
-	return Action{}
+	return append(due, publication(w, s, vg))
 }
 
 // poolName returns the name of the thin pool of a device class, or "".

@@ -95,7 +95,7 @@ func vanished(s NodeState) bool {
 func planRecovery(w Desired, s NodeState, vg *lvm.VG) Plan {
 	requests := planDevices(w, s, vg)
 	return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(brokenGroup(w, s, vg), requests.problems...),
-		Action: requests.action, notes: requests.notes, Waiting: true}
+		Action: nextOf(s, requests.actions), notes: requests.notes, Waiting: true}
 }
 
 // withdrawn withdraws the class before any other change, so that no volume is created in a group that is being

@@ -96,6 +96,8 @@ type NodeState struct {
 	Names map[string]string
 	// Before is the last status.
 	Before v1alpha1.VGStatus
+	// Failures are the changes that failed at their last attempt, the latest one last.
+	Failures []Failure
 }
 
 // Attempt describes the attempts to refresh, resume or rebuild a volume.

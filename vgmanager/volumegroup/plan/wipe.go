@@ -84,6 +84,15 @@ func (t WipeTarget) destroys(uuid string) bool {
 	return slices.ContainsFunc(t.Groups, func(g PresentGroup) bool { return g.UUID == uuid })
 }
 
+// wipeActions returns the next step of each wipe.
+func wipeActions(targets []WipeTarget) []Action {
+	var list []Action
+	for _, t := range targets {
+		list = append(list, wipeAction(t))
+	}
+	return list
+}
+
 // wipeAction returns the next step of a wipe: logical volumes are deactivated first.
 func wipeAction(t WipeTarget) Action {
 	for _, g := range t.Groups {
@@ -117,7 +126,7 @@ func wipeRefusal(w Desired, s NodeState, vg *lvm.VG, target WipeTarget) string {
 	if why := alreadyWiped(w, s, target); why != "" {
 		return why
 	}
-	if byKernelName(target) && hasMembers(s, vg) && !target.named {
+	if byKernelName(target) && hasMembers(s, vg) && !target.named && !w.requiresApproval() {
 		return fmt.Sprintf("a name of the kernel can lead to another disk after each start, and the volume group "+
 			"exists already: name the disk by a link in /dev/disk/by-id or /dev/disk/by-path instead of %s",
 			target.Path)

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -241,6 +242,13 @@ func TestAKernelNameStandsForADiskOnlyBeforeTheGroupExists(t *testing.T) {
 	checkPlan(t, "no volume group", New(w, look()), "Progressing WipeDevice", nil)
 	checkPlan(t, "a volume group", New(w, look(group("b"))), "Degraded PublishClass",
 		[]string{"a name of the kernel"})
+	w.Spec.Approval = v1alpha1.ApprovalRequired // an approval is for one disk, whatever its name
+	for _, e := range New(w, look(group("b"))).Excluded {
+		if text := strings.Join(e.Reasons, " "); strings.Contains(text, "a name of the kernel") ||
+			!strings.Contains(text, string(device.AwaitingApproval)) {
+			t.Errorf("with approval: %s", text)
+		}
+	}
 }
 
 // TestARestoredGroupIsNotDestroyedAgain has a volume group that was destroyed by mistake, and restored from the backup.
