@@ -48,6 +48,8 @@ var actions = map[string]string{
 	v1alpha1.ReasonDuplicatePV:          "Detach the copy that the message names.",
 	v1alpha1.ReasonDuplicateVolumeGroup: "",
 	v1alpha1.ReasonVolumesBroken:        "",
+	v1alpha1.ReasonMetadataReplaced: "Run `kubectl lvms restore-metadata`, which searches later metadata, or, if the " +
+		"present metadata is right, `kubectl lvms accept-metadata`.",
 	v1alpha1.ReasonVolumesSuspended: "Wait a minute; if it lasts, find the process that works on the volumes, or run " +
 		"`dmsetup resume` on the node.",
 	v1alpha1.ReasonThinPoolFailed:        "",

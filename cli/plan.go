@@ -31,6 +31,8 @@ func risk(action v1alpha1.RecoveryAction, plan *v1alpha1.RecoveryPlan) string {
 	switch {
 	case action == v1alpha1.RecoveryDeleteOrphans:
 		return "logical volumes are deleted"
+	case action == v1alpha1.RecoveryAcceptMetadata:
+		return "what only later metadata of the volume group has is lost"
 	case action == v1alpha1.RecoveryCheckFileSystems:
 		return "the repair of a file system can remove damaged files"
 	case plan.Repair == v1alpha1.RepairRebuild:

@@ -91,6 +91,7 @@ var recoveryCommandNames = map[v1alpha1.RecoveryAction]string{
 	v1alpha1.RecoveryDeleteOrphans:     "orphans delete",
 	v1alpha1.RecoveryImportVolumes:     "import",
 	v1alpha1.RecoveryCheckFileSystems:  "check",
+	v1alpha1.RecoveryAcceptMetadata:    "accept-metadata",
 }
 
 // maxCommandVolumes is the maximum number of volumes in a command that a message names.
@@ -138,6 +139,11 @@ var recoveryEffects = map[v1alpha1.RecoveryAction][]string{
 		"The metadata of a deleted volume group, or metadata that matches the volumes, is restored from LVM's " +
 			"archive on the node. No Pod can use volumes of the group meanwhile.",
 		"The plan names the file in the archive, and lists the volumes that it does not have."},
+	v1alpha1.RecoveryAcceptMetadata: {
+		"The present metadata of the volume group is used, although the node has seen a later change. No volume is " +
+			"changed.",
+		"What only the later metadata has is lost, because its space is used for new volumes. To search the later " +
+			"metadata instead: kubectl lvms restore-metadata."},
 	v1alpha1.RecoveryFreePoolSpace: {
 		"The mounted file systems of the thin pool are trimmed, so that the pool gets back the blocks of deleted " +
 			"files. No data is lost, and Pods continue to use the volumes. It can take hours."},

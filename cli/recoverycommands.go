@@ -37,7 +37,7 @@ type recoveryCommand struct {
 // recoveryCommands returns the commands whose recovery is for a whole device class on a node, and those for volumes.
 func (e *environment) recoveryCommands() []*cobra.Command {
 	return []*cobra.Command{e.repairCommand(), e.forgetCommand(), e.restoreLabelsCommand(), e.restoreMetadataCommand(),
-		e.trimCommand(), e.importCommand(), e.checkCommand()}
+		e.acceptMetadataCommand(), e.trimCommand(), e.importCommand(), e.checkCommand()}
 }
 
 func (e *environment) recoveryCommand(c recoveryCommand) *cobra.Command {
@@ -140,6 +140,18 @@ func (e *environment) restoreMetadataCommand() *cobra.Command {
 earlier time, from LVM's archive on the node. No Pod can use volumes of the group meanwhile.`,
 		example: `  # Restore a volume group after vgremove
   kubectl lvms restore-metadata --node worker-1 --class vg1`,
+	})
+}
+
+func (e *environment) acceptMetadataCommand() *cobra.Command {
+	return e.recoveryCommand(recoveryCommand{
+		use: "accept-metadata", action: v1alpha1.RecoveryAcceptMetadata,
+		short: "Use the present metadata of a volume group although the node has seen a later change",
+		long: `Use the present metadata of a volume group from now on, although the node has seen a later change, for
+example after vgcfgrestore. Until then, no volume of it is created, moved, erased or removed, because space that the
+metadata calls free can have data. No volume is changed.`,
+		example: `  # After you have checked the volumes of the group
+  kubectl lvms accept-metadata --node worker-1 --class vg1`,
 	})
 }
 

@@ -150,6 +150,11 @@ const (
 	// What to do: see the message and the kernel's log of the node; restore volumes that cannot be read from a backup.
 	// If the message says that the metadata was replaced, create an LVMRecovery with `action: RestoreMetadata`.
 	ReasonVolumesBroken = "VolumesBroken"
+	// ReasonMetadataReplaced sets VolumesHealthy to False: the devices have earlier metadata of the volume group than
+	// the node has seen, for example after `vgcfgrestore`. No volume is created, moved, erased or removed.
+	// What to do: create an LVMRecovery with `action: RestoreMetadata`, which searches later metadata, or, if the
+	// present metadata is right, one with `action: AcceptMetadata`.
+	ReasonMetadataReplaced = "MetadataReplaced"
 	// ReasonVolumesSuspended sets VolumesHealthy to False: I/O to logical volumes is suspended, and processes
 	// that use them wait.
 	// What to do: nothing, if it ends within a minute: the node agent resumes volumes that a killed LVM command left

@@ -19,6 +19,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.existingVolumeGroup) == has(oldSelf.existingVolumeGroup)",message="existingVolumeGroup cannot be added to or removed from an existing device class, because its volumes are in another volume group: create a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || (!has(self.deviceSelector) && (!has(self.deviceSelectors) || self.deviceSelectors.size() == 0) && !has(self.deviceDiscoveryPolicy) && !has(self.raidConfig) && (!has(self.deviceRequests) || self.deviceRequests.size() == 0) && (!has(self.adopt) || self.adopt.size() == 0) && (!has(self.adoptClusters) || self.adoptClusters.size() == 0) && !has(self.deletedVolumeRetention))",message="deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup: the volume group and its devices are not changed"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroup) || !has(self.thinPoolConfig) || (!has(self.thinPoolConfig.autoExtend) && !has(self.thinPoolConfig.chunkSize) && !has(self.thinPoolConfig.metadataSize) && !has(self.thinPoolConfig.stripes) && self.thinPoolConfig.metadataSizeCalculationPolicy != 'Static')",message="autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup: the thin pool must exist and is not changed"
+// +kubebuilder:validation:XValidation:rule="!has(self.deviceResizePolicy) || !has(self.existingVolumeGroup)",message="deviceResizePolicy cannot be set together with existingVolumeGroup: the volume group is not changed: use pvresize on the nodes"
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || !has(self.existingVolumeGroup)",message="approval cannot be set together with existingVolumeGroup: no device is added to the volume group"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || has(self.existingVolumeGroup)",message="existingVolumeGroupConfig requires existingVolumeGroup"
 // +kubebuilder:validation:XValidation:rule="!has(self.existingVolumeGroupConfig) || !has(self.thinPoolConfig) || (!has(self.existingVolumeGroupConfig.allocation) && !has(self.existingVolumeGroupConfig.stripes) && (!has(self.existingVolumeGroupConfig.lvcreateOptions) || self.existingVolumeGroupConfig.lvcreateOptions.size() == 0))",message="allocation, stripes and lvcreateOptions of existingVolumeGroupConfig cannot be set together with thinPoolConfig: the blocks of thin volumes are where the thin pool has them"
@@ -164,6 +165,12 @@ type DeviceClass struct {
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
+	// deviceResizePolicy is what the node agent does when a device of the volume group becomes larger, for example a
+	// virtual disk or a LUN: Manual, the default, names the command pvresize in the node status; Automatic runs it.
+	// The thin pool then follows with its sizePercent. It can be changed at any time.
+	// +optional
+	DeviceResizePolicy DeviceResizePolicy `json:"deviceResizePolicy,omitempty"`
+
 	// namespaceLimits limit the total size of the volumes that the claims of a namespace have in this device class on
 	// each node, so that one namespace cannot use all of it. The node agent refuses a new volume, a snapshot, a clone
 	// or an expansion that exceeds the limit. Existing volumes are not affected. A namespace without an entry is not
@@ -181,6 +188,16 @@ type DeviceClass struct {
 	// +optional
 	Trim *TrimConfig `json:"trim,omitempty"`
 }
+
+// DeviceResizePolicy is what happens when a device becomes larger.
+// +kubebuilder:validation:Enum=Manual;Automatic
+type DeviceResizePolicy string
+
+// The policies for devices that become larger.
+const (
+	DeviceResizeManual    DeviceResizePolicy = "Manual"
+	DeviceResizeAutomatic DeviceResizePolicy = "Automatic"
+)
 
 // EraseMethod is what happens to the blocks of a logical volume before it is removed.
 //

@@ -63,6 +63,9 @@ const (
 	// RecoveryCheckFileSystems checks the file systems of the volumes in volumes, which no Pod uses, and repairs those
 	// with errors (e2fsck, xfs_repair).
 	RecoveryCheckFileSystems RecoveryAction = "CheckFileSystems"
+	// RecoveryAcceptMetadata uses the present metadata of the volume group, although the node has seen a later change.
+	// No volume is changed.
+	RecoveryAcceptMetadata RecoveryAction = "AcceptMetadata"
 )
 
 // LVMRecoverySpec is the requested action.
@@ -93,8 +96,9 @@ type LVMRecoverySpec struct {
 	// of the group meanwhile. DeleteOrphans deletes the logical volumes in volumes, which no object of the cluster
 	// refers to. ImportVolumes creates the LogicalVolume, PersistentVolume and PersistentVolumeClaim of logical volumes
 	// that have none, and moves those of volumes whose disks came from another node; no volume is changed.
-	// CheckFileSystems checks and repairs the file systems of the volumes in volumes, which no Pod uses.
-	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans;ImportVolumes;CheckFileSystems
+	// CheckFileSystems checks and repairs the file systems of the volumes in volumes, which no Pod uses. AcceptMetadata
+	// uses the present metadata of a volume group of which the node has seen a later change; no volume is changed.
+	// +kubebuilder:validation:Enum=RemoveLostDevices;RepairThinPool;RestoreLabels;RestoreMetadata;FreePoolSpace;DeleteOrphans;ImportVolumes;CheckFileSystems;AcceptMetadata
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="action cannot be changed: create another LVMRecovery"
 	Action RecoveryAction `json:"action"`
 

@@ -119,6 +119,10 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	EraseOnDelete EraseMethod `json:"eraseOnDelete,omitempty"`
 
+	// deviceResizePolicy is what the node agent does when a device of the volume group becomes larger.
+	// +optional
+	DeviceResizePolicy DeviceResizePolicy `json:"deviceResizePolicy,omitempty"`
+
 	// namespaceLimits limit the total size of the volumes that the claims of a namespace have on each node.
 	// +optional
 	// +listType=map

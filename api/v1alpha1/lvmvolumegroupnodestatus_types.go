@@ -303,6 +303,12 @@ type VGStatus struct {
 	// +optional
 	UUID string `json:"uuid,omitempty"`
 
+	// seqno is the highest change of the metadata of the volume group that was seen on the node, or a recent one. LVM
+	// counts the changes. If the devices have a lower one, earlier metadata was restored.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Seqno int64 `json:"seqno,omitempty"`
+
 	// conditions describe the health of the volume group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or
 	// RAIDHealthy. Each message names node, device class, device, and the volumes at risk.
 	// +optional
@@ -395,6 +401,11 @@ type PhysicalVolumeStatus struct {
 	// path is the path in the deviceSelector that selected the device.
 	// +optional
 	Path string `json:"path,omitempty"`
+
+	// requestedAs is the name in deviceRequests by which the device is requested. The request stays in force if the
+	// name or the identity of the device changes, and means no other device that gets this name.
+	// +optional
+	RequestedAs string `json:"requestedAs,omitempty"`
 
 	// size is the size that the volume group can use on the device.
 	// +optional

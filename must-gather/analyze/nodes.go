@@ -49,6 +49,7 @@ func nodesNotReady(f *Facts) []Finding {
 // endangering are the reasons of conditions for lost or unavailable data.
 var endangering = sets.New(v1alpha1.ReasonDeviceMissing, v1alpha1.ReasonDeviceFailing, v1alpha1.ReasonDeviceShrunk,
 	v1alpha1.ReasonDuplicatePV, v1alpha1.ReasonDuplicateVolumeGroup, v1alpha1.ReasonVolumesBroken,
+	v1alpha1.ReasonMetadataReplaced,
 	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly,
 	v1alpha1.ReasonThinPoolNeedsCheck,
 	v1alpha1.ReasonThinPoolOutOfData, v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonRAIDFailed)

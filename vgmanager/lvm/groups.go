@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
 // VGCreateOptions describes a new volume group.
@@ -19,10 +23,18 @@ type VGCreateOptions struct {
 //
 // It does not pass -y or --force: LVM asks before it wipes a signature, and takes "no" as the answer without a
 // terminal. This protects data that was written after the caller checked the device.
+//
+// The group has no autoactivation (lvmautoactivation(7)), so that another host that sees its devices does not activate
+// its volumes at boot. LVM before 2.03.12 does not know this property and rejects the option before it reads a device.
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
+	object := "create volume group " + o.Name
 	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
 	args = append(append(args, o.Name), o.Devices...)
-	return l.change(ctx, "create volume group "+o.Name, o.Name, args...)
+	err := l.change(ctx, object, o.Name, append(slices.Clone(args), "--setautoactivation", "n")...)
+	if e := (*host.Error)(nil); errors.As(err, &e) && strings.Contains(e.Stderr, "unrecognized option") {
+		return l.change(ctx, object, o.Name, args...)
+	}
+	return err
 }
 
 // VGExtendOptions describes an extension of a volume group.
@@ -39,6 +51,17 @@ type VGExtendOptions struct {
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
 	return l.changeWhole(ctx, "extend volume group "+o.Name, o.Name, nil,
 		append([]string{"vgextend", o.Name}, o.Devices...)...)
+}
+
+// PVResizeOptions describes a device that became larger.
+type PVResizeOptions struct {
+	VG, Device string
+}
+
+// PVResize makes a physical volume as large as its device (pvresize(8)). LVM reads the size of the device in the same
+// command. It refuses a device that is too small for the extents in use, and a group that misses a physical volume.
+func (l *LVM) PVResize(ctx context.Context, o PVResizeOptions) error {
+	return l.change(ctx, "resize physical volume "+o.Device+" of volume group "+o.VG, o.VG, "pvresize", o.Device)
 }
 
 // VGRemove removes a volume group without logical volumes. It returns ErrNotEmpty if there are logical volumes, and

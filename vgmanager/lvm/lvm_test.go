@@ -34,7 +34,7 @@ func (r *runner) Run(ctx context.Context, name string, args ...string) ([]byte, 
 }
 
 // wholeGroup is a report of vg1, without missing physical volumes.
-const wholeGroup = `{"report": [{"vg": [{"vg_name":"vg1", "vg_uuid":"u", "vg_size":"0", "vg_free":"0", "vg_extent_size":"4194304", ` +
+const wholeGroup = `{"report": [{"vg": [{"vg_name":"vg1", "vg_uuid":"u", "vg_seqno":"7", "vg_size":"0", "vg_free":"0", "vg_extent_size":"4194304", ` +
 	`"vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0"}], "pv": [], "lv": [], "seg": [], "pvseg": []}]}`
 
 // changes returns the commands that are not reports.
@@ -65,12 +65,15 @@ func reporting(t *testing.T, name string) *runner {
 func TestCommands(t *testing.T) {
 	ctx := t.Context()
 	tests := map[string]func(*LVM) error{
-		"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc": func(l *LVM) error {
+		"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc --setautoactivation n": func(l *LVM) error {
 			return l.VGCreate(ctx, VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"},
 				Tags: []string{"lvms"}})
 		},
 		"vgextend vg1 /dev/sdd": func(l *LVM) error {
 			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
+		},
+		"pvresize /dev/sdb": func(l *LVM) error {
+			return l.PVResize(ctx, PVResizeOptions{VG: "vg1", Device: "/dev/sdb"})
 		},
 		"vgremove vg1":                func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
 		"vgchange --activate y vg1":   func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
@@ -395,6 +398,26 @@ func TestRenameToANameThatIsTaken(t *testing.T) {
 		err := New(r).VGRename(t.Context(), "uuid", test.to)
 		if !errors.Is(err, test.want) || test.readErr != nil && !errors.Is(err, unread) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
+		}
+	}
+}
+
+// TestVGCreateWithAnEarlierLVM: LVM before 2.03.12 does not know the option, and rejects it before it reads a device.
+func TestVGCreateWithAnEarlierLVM(t *testing.T) {
+	for stderr, want := range map[string]int{
+		"lvm: unrecognized option '--setautoactivation'\n  Error during parsing of command line.": 2,
+		"Device /dev/sdb excluded by a filter.":                                                   1,
+	} {
+		r := &runner{}
+		r.answer = func(_ context.Context, args []string) ([]byte, error) {
+			if slices.Contains(args, "--setautoactivation") {
+				return nil, &host.Error{Command: "lvm vgcreate", Stderr: stderr}
+			}
+			return nil, nil
+		}
+		err := New(r).VGCreate(t.Context(), VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb"}})
+		if calls := len(r.changes()); calls != want || (err == nil) != (want == 2) {
+			t.Errorf("%s: %d commands: %v", stderr, calls, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // columns are the columns of each subreport. chunk_size, zero, segtype, stripes, transaction_id and discards are
 // columns of segments: LVM rejects them in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
-	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
+	{"vg", "vg_name,vg_uuid,vg_seqno,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
 		"pv_allocatable,pv_tags"},
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
@@ -225,6 +225,7 @@ func decodeVG(r row) VG {
 	return VG{
 		Name:       r.required("vg_name"),
 		UUID:       r.required("vg_uuid"),
+		Seqno:      uint64(r.number("vg_seqno")),
 		Size:       r.size("vg_size"),
 		Free:       r.size("vg_free"),
 		ExtentSize: r.size("vg_extent_size"),

@@ -68,7 +68,7 @@ func seeVolumes(t *testing.T, report *Report) {
 	if !vg.HasTag("lvms") || report.VG("other").HasTag("lvms") || report.VG("nosuch") != nil {
 		t.Error("tags or names are mixed up")
 	}
-	want := VG{Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-",
+	want := VG{Seqno: 7, Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-",
 		Tags: []string{"lvms"}, Name: "vg1"}
 	got := *vg
 	got.UUID = ""

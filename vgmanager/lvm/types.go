@@ -91,8 +91,10 @@ func PVNames(pvs []PV) []string {
 
 // VG is a volume group with its physical and logical volumes.
 type VG struct {
-	Name       string
-	UUID       string
+	Name string
+	UUID string
+	// Seqno counts the changes of the metadata. LVM never decreases it, unless earlier metadata is restored.
+	Seqno      uint64
 	Size       Bytes
 	Free       Bytes
 	ExtentSize Bytes

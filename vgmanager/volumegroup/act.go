@@ -90,6 +90,8 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.Cordon:
 		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false,
 			AddTag: plan.CordonTag})
+	case plan.ResizePV:
+		return r.LVM.PVResize(ctx, lvm.PVResizeOptions{VG: w.Name, Device: a.PVs[0].Name})
 	case plan.Uncordon:
 		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true,
 			RemoveTag: plan.CordonTag})
@@ -122,9 +124,16 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.VerifyLabel:
 		return r.verifyLabel(ctx, w, s, a.Label)
 	case plan.RestoreGroup:
-		return r.LVM.GroupRestore(ctx, lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+		err := r.LVM.GroupRestore(ctx,
+			lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+		if err != nil {
+			return err
+		}
+		return r.sequences.restart(w.Name, s.Archive.UUID)
 	case plan.RestoreEarlier:
 		return r.startRestore(ctx, w, s)
+	case plan.AcceptMetadata:
+		return r.sequences.accept(w.Name, plan.GroupOf(w, s))
 	case plan.TrimVolumes:
 		r.startTrim(ctx, w, s, a)
 		return nil

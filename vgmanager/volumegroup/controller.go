@@ -35,6 +35,7 @@ type Reports interface {
 // Groups changes volume groups.
 type Groups interface {
 	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
+	PVResize(ctx context.Context, o lvm.PVResizeOptions) error
 	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
 	VGRename(ctx context.Context, uuid, name string) error
@@ -200,9 +201,9 @@ type Reconciler struct {
 	released records[release]
 	removed  removals
 	wipes    wipeRecords
-	plans    records[madePlans]
-	// made has the content of plans that was read or written, by device class.
-	made map[string]madePlans
+	plans    recoveryPlans
+	// sequences has the highest change of each volume group that was seen.
+	sequences sequences
 	// names are the last known devices of physical volumes, by UUID.
 	names map[string]string
 	// unsettled has the volume groups whose last reconcile planned a change.
@@ -240,8 +241,8 @@ type Reconciler struct {
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
-		wipes: newWipeRecords(o.StateDir), names: map[string]string{}, made: map[string]madePlans{},
-		plans:     records[madePlans]{o.StateDir, "plans", "the plans of recoveries of device class"},
+		wipes: newWipeRecords(o.StateDir), sequences: newSequences(o.StateDir), names: map[string]string{},
+		plans:     newRecoveryPlans(o.StateDir),
 		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
 		attempts: attempts{}, failures: map[string][]plan.Failure{}, faults: map[string]error{},
 		verified:    map[string][]string{},
@@ -377,12 +378,12 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 		}
 		recoveries = nil
 	}
-	first, err := r.nextRecovery(w.Name, recoveries)
+	first, approved, err := r.plans.next(ctx, w.Name, recoveries)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if first != nil {
-		w.Recovery = plan.ApprovedRecovery(first)
+		w.Recovery = approved
 		w.RestoringGroup = first.Spec.Action == v1alpha1.RecoveryRestoreMetadata
 		w.Restoring = first.Spec.Action == v1alpha1.RecoveryRestoreLabels
 		w.Repairing = first.Spec.Action == v1alpha1.RecoveryRepairThinPool

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // ofTier returns a device class that selects devices by the label tier, and uses those that are labeled later.
@@ -126,7 +127,7 @@ func TestADeletedNodeStatusIsNotANodeWithoutLabels(t *testing.T) {
 	w, err := b.agent.wanted(t.Context(), b.object())
 	b.ok(err)
 	for _, age := range []time.Duration{0, maxAge} {
-		if _, err := b.agent.labeled(t.Context(), w, age); err == nil {
+		if err := b.agent.labeled(t.Context(), w, &plan.NodeState{}, age); err == nil {
 			t.Errorf("%s: the labels are not known", age)
 		}
 	}

@@ -127,10 +127,9 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		}
 	}
 	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name),
-		r.plans.forget(object.Name)); err != nil {
+		r.plans.forget(object.Name), r.sequences.forget(object.Name)); err != nil {
 		return ctrl.Result{}, err
 	}
-	delete(r.made, object.Name)
 	delete(r.failures, object.Name)
 	// If a node leaves and returns, its consent to wipe is the same, and it is valid only once.
 	if !object.DeletionTimestamp.IsZero() {

@@ -48,6 +48,9 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return r.observeExisting(ctx, w, s, maxAge)
 	}
 	s.Unattended = r.unattended(plan.GroupOf(w, s))
+	if s.Seen = r.sequences.of(ctx, w.Name, plan.GroupOf(w, s), before); maxAge > 0 && plan.WentBack(w, s) {
+		return r.observe(ctx, w, before, 0) // a report from before the last change is not earlier metadata
+	}
 	if plan.IsRemoval(w, s) {
 		s.Owners = r.readOwners(ctx)
 	}
@@ -57,7 +60,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Desired, before v1alpha
 		return s, nil
 	}
 	s.ResolvePaths(w, r.Devices.Resolve)
-	if s.Devices, err = r.labeled(ctx, w, maxAge); err != nil {
+	if err = r.labeled(ctx, w, &s, maxAge); err != nil {
 		return s, err
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
@@ -215,10 +218,11 @@ func (r *Reconciler) list(ctx context.Context, maxAge time.Duration) ([]device.D
 
 // labeled lists the devices, with their labels if these decide which devices are used. An observation that can lead to
 // a change reads the labels from the API server, because the label of a device may just have been removed.
-func (r *Reconciler) labeled(ctx context.Context, w plan.Desired, maxAge time.Duration) ([]device.Device, error) {
+func (r *Reconciler) labeled(ctx context.Context, w plan.Desired, s *plan.NodeState, maxAge time.Duration) error {
 	devices, err := r.list(ctx, maxAge)
 	if err != nil || !plan.NeedsLabels(w) {
-		return devices, err
+		s.Devices = devices
+		return err
 	}
 	from := client.Reader(r.Client)
 	if maxAge <= sameLook {
@@ -226,13 +230,15 @@ func (r *Reconciler) labeled(ctx context.Context, w plan.Desired, maxAge time.Du
 	}
 	nodeStatus, err := r.nodeStatus(ctx, from)
 	if err != nil {
-		return nil, fmt.Errorf("the labels of devices are not known, so no device is selected: %w", err)
+		return fmt.Errorf("the labels of devices are not known, so no device is selected: %w", err)
 	}
 	if nodeStatus.Name == "" {
-		return nil, fmt.Errorf("the labels of devices are not known, so no device is selected: node status %s was "+
+		return fmt.Errorf("the labels of devices are not known, so no device is selected: node status %s was "+
 			"deleted, and the operator recreates it without labels: set them again with kubectl lvms label", r.Node)
 	}
-	return plan.WithLabels(devices, nodeStatus.Spec.DeviceLabels), nil
+	s.Devices = plan.WithLabels(devices, nodeStatus.Spec.DeviceLabels)
+	s.UnmatchedLabels = plan.UnmatchedLabels(devices, nodeStatus.Spec.DeviceLabels)
+	return nil
 }
 
 // probe reads the devices that a plan uses. It reads them in parallel, so that one that does not respond does not

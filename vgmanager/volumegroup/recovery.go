@@ -3,14 +3,12 @@ package volumegroup
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -43,65 +41,8 @@ func (r *Reconciler) recoveries(ctx context.Context, class string) ([]v1alpha1.L
 	return open, nil
 }
 
-// madePlans has the last plans that this node made for the LVMRecoveries of a device class that have not ended, by the
-// UID of the LVMRecovery.
-type madePlans map[types.UID][]string
-
-// maxMadePlans is the number of plans to remember for each LVMRecovery: after a conflict, an earlier one is current.
-const maxMadePlans = 8
-
-// nextRecovery returns the LVMRecovery that is carried out, or nil. It omits a plan that this node did not make, or
-// made for a recovery that has ended or was deleted since: the plan is from a backup of etcd, and what it allows was
-// approved for another state of the node.
-func (r *Reconciler) nextRecovery(class string, open []v1alpha1.LVMRecovery) (*v1alpha1.LVMRecovery, error) {
-	if _, known := r.made[class]; !known {
-		made, err := r.plans.read(class)
-		if err != nil {
-			return nil, err
-		}
-		r.made[class] = made
-	}
-	kept := maps.Clone(r.made[class])
-	maps.DeleteFunc(kept, func(uid types.UID, _ []string) bool {
-		return !slices.ContainsFunc(open, func(o v1alpha1.LVMRecovery) bool { return o.UID == uid })
-	})
-	if len(kept) != len(r.made[class]) {
-		if err := r.setMade(class, kept); err != nil {
-			return nil, err
-		}
-	}
-	if len(open) == 0 {
-		return nil, nil
-	}
-	first := open[0].DeepCopy()
-	if p := first.Status.Plan; p != nil && !slices.Contains(kept[first.UID], p.ID) {
-		first.Status.Plan, first.Status.StartTime = nil, nil
-	}
-	return first, nil
-}
-
-func (r *Reconciler) setMade(class string, made madePlans) error {
-	if err := r.plans.write(class, made); err != nil {
-		return err
-	}
-	r.made[class] = made
-	return nil
-}
-
-// recordPlan records a plan before it is reported. Only then it can be approved.
-func (r *Reconciler) recordPlan(class string, recovery *v1alpha1.LVMRecovery, p *v1alpha1.RecoveryPlan) error {
-	if p == nil || slices.Contains(r.made[class][recovery.UID], p.ID) {
-		return nil
-	}
-	made := madePlans{}
-	maps.Copy(made, r.made[class])
-	ids := append(slices.Clone(made[recovery.UID]), p.ID)
-	made[recovery.UID] = ids[max(0, len(ids)-maxMadePlans):]
-	return r.setMade(class, made)
-}
-
 // reportRecoveries writes the status of the LVMRecoveries of a device class. Only the first one is carried out
-// (nextRecovery).
+// (recoveryPlans.next).
 func (r *Reconciler) reportRecoveries(ctx context.Context, w plan.Desired, first *v1alpha1.LVMRecovery,
 	open []v1alpha1.LVMRecovery, o outcome) error {
 	now := metav1.NewTime(r.now())
@@ -125,7 +66,7 @@ func (r *Reconciler) reportRecoveries(ctx context.Context, w plan.Desired, first
 				status = o.RecoveryStatus(w, withClaims, nil, now)
 			}
 		}
-		if err := r.recordPlan(w.Name, recovery, status.Plan); err != nil {
+		if err := r.plans.add(w.Name, recovery.UID, status.Plan); err != nil {
 			return err
 		}
 		if err := r.writeRecovery(ctx, recovery, status); err != nil {

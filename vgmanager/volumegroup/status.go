@@ -32,6 +32,7 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 		before = entryOf(status, w.Name)
 		after = o.Entry(w, before, metav1.NewTime(r.now()))
 		r.addOrphans(&after, removalTimes(w, before, o))
+		after = withoutSmallSteps(before, after)
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})
 	return before, after, err

@@ -156,6 +156,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 
 		DeletedVolumeRetention:    class.DeletedVolumeRetention,
 		EraseOnDelete:             class.EraseOnDelete,
+		DeviceResizePolicy:        class.DeviceResizePolicy,
 		NamespaceLimits:           class.NamespaceLimits,
 		ExistingVolumeGroupConfig: class.ExistingVolumeGroupConfig,
 		Trim:                      class.Trim,

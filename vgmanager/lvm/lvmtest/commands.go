@@ -290,6 +290,29 @@ func (f *Fake) VGRemove(_ context.Context, name string) error {
 	return nil
 }
 
+// PVResize implements lvm.LVM.
+func (f *Fake) PVResize(_ context.Context, o lvm.PVResizeOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("PVResize", o.Device); err != nil {
+		return err
+	}
+	d := f.disks[o.Device]
+	if d == nil || d.detached || d.group != o.VG {
+		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotFound)
+	}
+	d.size, d.grown = d.size+d.grown, 0
+	f.groups[o.VG].changes++
+	return nil
+}
+
+// Grow makes a disk larger by this size. Its physical volume stays.
+func (f *Fake) Grow(path string, by lvm.Bytes) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disks[path].grown += by
+}
+
 // PVRemove implements lvm.LVM.
 func (f *Fake) PVRemove(_ context.Context, path string) error {
 	f.mu.Lock()

@@ -20,6 +20,7 @@ type LVM interface {
 	Report(ctx context.Context) (*lvm.Report, error)
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
 	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
+	PVResize(ctx context.Context, o lvm.PVResizeOptions) error
 	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
 	VGRemove(ctx context.Context, name string) error
 	VGActivate(ctx context.Context, name string) error
@@ -216,6 +217,11 @@ func contractGroups(t *testing.T, b Bench) {
 		t.Errorf("got the physical volume %+v", vg.PVs[0])
 	}
 	want(t, l.PVRemove(ctx, b.Disks[0]), lvm.ErrNotEmpty)
+	ok(t, l.PVResize(ctx, lvm.PVResizeOptions{VG: contractGroup, Device: b.Disks[0]}))
+	if _, again := look(t, b); again.Size != vg.Size {
+		t.Errorf("a device of the same size changed the size of its group from %d to %d", vg.Size, again.Size)
+	}
+	want(t, l.PVResize(ctx, lvm.PVResizeOptions{VG: contractGroup, Device: "/dev/nosuch"}), lvm.ErrNotFound)
 }
 
 func contractLabels(t *testing.T, b Bench) {

@@ -38,6 +38,7 @@ type Fake struct {
 
 type disk struct {
 	size         lvm.Bytes
+	grown        lvm.Bytes // since the physical volume was created
 	major, minor uint32
 	signature    string
 	uuid         string // of the physical volume, or empty

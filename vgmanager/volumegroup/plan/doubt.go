@@ -12,8 +12,10 @@ import (
 // the metadata calls free can have data, and the extents of a logical volume can have the data of another one. What
 // cannot be read is doubtful too.
 func doubt(w Desired, s NodeState, vg *lvm.VG) string {
-	if why := replacementDoubt(w, s); why != "" {
-		return why
+	for _, why := range []string{replacementDoubt(w, s), seenDoubt(w, s, vg)} {
+		if why != "" {
+			return why
+		}
 	}
 	if vg != nil && errors.Is(s.PoolFault, lvm.ErrTransaction) && !vg.IsPoolActive(poolName(w)) {
 		return fmt.Sprintf("the metadata of volume group %s on node %s does not fit that of its thin pool %s: one of "+
@@ -59,6 +61,7 @@ var allowed = map[Kind]conditions{
 	RenameVG:     {},
 	// Volumes with redundancy need another device. The removal of the missing one is requested.
 	ExtendVG:     {incomplete: true},
+	ResizePV:     {},
 	Activate:     {doubtful: true, incomplete: true},
 	CreatePool:   {first: true},
 	ExtendPool:   {},
@@ -97,6 +100,7 @@ var allowed = map[Kind]conditions{
 	RestoreGroup:   {doubtful: true},
 	RestoreEarlier: {doubtful: true},
 	TrimVolumes:    {},
+	AcceptMetadata: {doubtful: true},
 	CheckVolumes:   {doubtful: true},
 	RepairVolumes:  {},
 	RemoveOrphans:  {},

@@ -111,14 +111,24 @@ func TestDoubtfulMetadataHoldsChangesBack(t *testing.T) {
 		if p := New(w, s); p.Action.Kind != test.kind {
 			t.Errorf("%s: without doubt, the action is %q, want %q (%v)", name, p.Action.Kind, test.kind, p.Problems)
 		}
-		for doubt, r := range map[string]Replaced{"a failed read": {Err: errArchive},
-			"replaced": {Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}} {
-			s.Replaced = r
+		for doubt, change := range doubts {
+			s := NodeState{Report: report(edit(test.group, func(vg *lvm.VG) { vg.Seqno = 7 }))}
+			change(&s)
 			if p := New(w, s); !allowed[p.Action.Kind].doubtful || p.Finished {
 				t.Errorf("%s, %s: the action is %q", name, doubt, p.Action.Kind)
 			}
 		}
 	}
+}
+
+// doubts are the ways in which the metadata of a volume group, change 7, is in doubt.
+var doubts = map[string]func(*NodeState){
+	"a failed read": func(s *NodeState) { s.Replaced = Replaced{Err: errArchive} },
+	"replaced": func(s *NodeState) {
+		s.Replaced = Replaced{Volumes: []string{"lost"}, File: "/etc/lvm/archive/vg1_1.vg"}
+	},
+	"a later change was seen":      func(s *NodeState) { s.Seen = Seen{Seqno: 8} },
+	"what was seen cannot be read": func(s *NodeState) { s.Seen = Seen{Err: errArchive} },
 }
 
 func TestDoubtfulMetadataClosesTheClass(t *testing.T) {

@@ -85,17 +85,29 @@ func deviceRequest(w Desired, s NodeState, d device.Device, uuid string) v1alpha
 }
 
 // isMeant returns true if a name, identity, link or UUID identifies a device. A missing device is identified by the
-// last status.
+// last status, and so is one whose name or identity has changed. A name that means a physical volume of the group means
+// no other device later: kernel names change at a restart, and identities with an update of the operating system.
 func isMeant(s NodeState, name string, d device.Device, uuid string) bool {
 	if uuid != "" && name == uuid {
 		return true
 	}
-	if d.Name != "" {
-		id := s.Identities[d.Number]
-		return id != "" && name == id || slices.Contains(namesOfDevice(d), path.Clean(name)) || wasTakenOut(s, name, d)
+	if owner := requestedPV(s, name); owner != "" {
+		return owner == uuid
+	}
+	if d.Name != "" && (hasName(s, d, name) || wasTakenOut(s, name, d)) {
+		return true
 	}
 	before := beforeOf(s, uuid)
-	return uuid != "" && before.UUID == uuid && (name == before.DeviceID || name == before.Path) && name != ""
+	meant := uuid != "" && before.UUID == uuid && name != "" && (name == before.DeviceID || name == before.Path)
+	return meant && (d.Name == "" || !slices.ContainsFunc(s.Devices, func(o device.Device) bool {
+		return hasName(s, o, name)
+	}))
+}
+
+// hasName returns true if a device has a name, link or identity now.
+func hasName(s NodeState, d device.Device, name string) bool {
+	id := s.Identities[d.Number]
+	return id != "" && name == id || slices.Contains(namesOfDevice(d), path.Clean(name))
 }
 
 // namesOfDevice returns all paths of a device.

@@ -7,6 +7,8 @@
 // New is the entry point. Each subject has a file:
 //
 //   - desired.go, state.go: the arguments: desired state and observation
+//   - doubt.go, seen.go: whether the metadata is current, and which changes wait while it is in doubt
+//   - unmatched.go: requests, labels and approvals whose device has another identity now
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
 //   - approval.go: which devices are approved for a device class that requires it
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
@@ -26,6 +28,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -87,6 +90,8 @@ const (
 	RestoreEarlier   Kind = "RestoreEarlierMetadata"
 	TrimVolumes      Kind = "TrimVolumes"
 	CheckVolumes     Kind = "CheckFileSystems"
+	AcceptMetadata   Kind = "AcceptMetadata"
+	ResizePV         Kind = "ResizePhysicalVolume"
 	RepairVolumes    Kind = "RepairFileSystems"
 	RemoveOrphans    Kind = "RemoveOrphans"
 	RemoveDeleted    Kind = "RemoveDeletedVolumes"
@@ -299,14 +304,14 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
-		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
+		replacedProblems(w, s, vg), seenProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
 		raidProblems(w, vg), unknownHealth(w, s))
 	due := dueActions(w, s, vg, c, requests, len(broken) > 0)
 	p.Action = nextOf(s, due)
 	p.Problems = append(p.Problems, failures(s, due, p.Action)...)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = requests.note
+		p.Note = cmp.Or(requests.note, unmatched(w, s, vg))
 	}
 	return p
 }
@@ -340,12 +345,13 @@ func dueActions(w Desired, s NodeState, vg *lvm.VG, c choice, requests deviceReq
 		if len(c.candidates) > 0 {
 			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 		}
+		due = append(due, resizeActions(w, s, vg)...)
 	} else if w.Spec.RAIDConfig != nil && len(c.candidates) > 0 && !hasDuplicates(s, vg) && allAccepted(w, s, vg) {
 		// A group that lost a device requires a new one before it can be repaired. LVM extends the group and
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
-	due = append(due, labelAction(w, s, vg), componentLeft(w, s, vg), resume(s, vg))
+	due = append(due, acceptAction(w, s), labelAction(w, s, vg), componentLeft(w, s, vg), resume(s, vg))
 	repairing := repairs(w, s, vg)
 	switch {
 	case repairing:

@@ -30,6 +30,9 @@ type Recovery struct {
 	WholeGroup bool
 	// Replaces: the metadata of a volume group that exists is replaced.
 	Replaces bool
+	// Unattended: the approval was given while no agent ran on the node, or before the agent was restarted. A lost
+	// device can have returned meanwhile.
+	Unattended bool
 }
 
 // NewRecovery returns the recovery that an approved plan allows.
@@ -227,12 +230,29 @@ func recovers(w Desired, s NodeState, vg *lvm.VG) bool {
 	if w.Recovery == nil || w.Recovery.Action != v1alpha1.RecoveryRemoveLostDevices || recoveryProblem(w, s, vg) != "" {
 		return false
 	}
+	if w.Recovery.Unattended && !w.Recovery.hasBegun(vg) {
+		return false
+	}
 	if vg != nil {
 		return w.Recovery.allows(lossOf(vg))
 	}
 	return !slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return !slices.Contains(w.Recovery.Devices, pv.UUID)
 	})
+}
+
+// hasBegun returns true if a part of what the plan removes is gone: only an approved recovery removes it.
+func (r *Recovery) hasBegun(vg *lvm.VG) bool {
+	if vg == nil {
+		return false
+	}
+	there := func(uuid string) bool {
+		is := func(lv lvm.LV) bool { return lv.UUID == uuid }
+		return slices.ContainsFunc(vg.LVs, is) ||
+			slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return pv.UUID == uuid })
+	}
+	return !r.WholeGroup && slices.ContainsFunc(slices.Concat(r.Pools, r.Volumes, r.Devices),
+		func(uuid string) bool { return !there(uuid) })
 }
 
 // recoverVolumes returns the next step of an approved recovery, or an empty step if no unreadable volume is left. The

@@ -41,6 +41,8 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 		return withCondition(o.labelStatus(w, r, volumes, status, now), r.Generation, now)
 	case v1alpha1.RecoveryRestoreMetadata:
 		return withCondition(o.metadataStatus(w, r, volumes, status, now), r.Generation, now)
+	case v1alpha1.RecoveryAcceptMetadata:
+		return withCondition(o.acceptStatus(w, r, status, now), r.Generation, now)
 	case v1alpha1.RecoveryImportVolumes:
 		return withCondition(o.importStatus(w, r, status, now), r.Generation, now)
 	case v1alpha1.RecoveryDeleteOrphans:
@@ -55,6 +57,9 @@ func (o Outcome) RecoveryStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1
 	case w.Recovery != nil && recovers(w, o.Node, vg):
 		setRunning(&status, o.progress(vg), now)
 	default:
+		if w.Recovery != nil && w.Recovery.Unattended {
+			status.Plan = nil // another ID
+		}
 		w.Recovery = nil
 		renewPlan(&status, r.Spec.ApprovedPlan, now, func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
 			return NewRecoveryPlan(w, o.Node, volumes, created)

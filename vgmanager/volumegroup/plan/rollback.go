@@ -57,7 +57,7 @@ func NeedsEarlierMetadata(w Desired, s NodeState) bool {
 	case problem != "":
 		return false
 	case pool == nil:
-		return len(s.Rollback.Absent) > 0
+		return len(s.Rollback.Absent) > 0 || wentBack(s, vg)
 	}
 	i := s.Inspection
 	return i != nil && !i.Running && i.Metadata != nil && !i.Metadata.SuperblockLost && mismatch(pool, i.Metadata) != ""
@@ -75,6 +75,8 @@ func FitsRollback(w Desired, s NodeState) func(*lvm.Metadata) string {
 			return "another UUID of the volume group"
 		case len(m.MissingPVs) > 0 || !samePVs(vg, m):
 			return "other physical volumes"
+		case pool == nil && wentBack(s, vg) && m.Seqno <= vg.Seqno:
+			return fmt.Sprintf("change %d, which is not later than the present one", m.Seqno)
 		case pool == nil:
 			return absentVolumes(s, m)
 		}
@@ -226,7 +228,7 @@ func NewRollbackPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 // rollbackProblem returns why the metadata does not have to be restored, or what must happen before that is known.
 func rollbackProblem(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool) (problem string, preparing bool) {
 	if pool == nil {
-		if len(s.Rollback.Absent) == 0 {
+		if len(s.Rollback.Absent) == 0 && !wentBack(s, vg) {
 			return fmt.Sprintf("volume group %s on node %s exists, and has all volumes of the device class", w.Name,
 				w.Node), false
 		}
@@ -235,7 +237,8 @@ func rollbackProblem(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool) (pr
 	name := fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
 	if works(pool) {
 		return name + " is active, and the kernel reports no problem, so its volume group exists and its metadata is " +
-			"not restored; if it was replaced while the pool was active, drain and restart the node first", false
+			"not restored; if it was replaced while the pool was active, drain and restart the node first" +
+			otherwiseAccept(w, s, vg), false
 	}
 	if open := openVolumes(pointers(vg.LVs)); len(open) > 0 {
 		return fmt.Sprintf("volume group %s on node %s: volumes are in use: %s: delete the Pods that use them", w.Name,
@@ -250,7 +253,7 @@ func rollbackProblem(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool) (pr
 			"is not known: " + repairHint(w), false
 	case mismatch(pool, m) == "":
 		return fmt.Sprintf("%s: its metadata and that of the volume group both have the transaction ID %d: if the "+
-			"pool cannot be activated, %s", name, m.TransactionID, repairHint(w)), false
+			"pool cannot be activated, %s", name, m.TransactionID, repairHint(w)) + otherwiseAccept(w, s, vg), false
 	}
 	return "", false
 }
@@ -262,6 +265,10 @@ func noEarlierMetadata(w Desired, s NodeState, pool *lvm.ThinPool) string {
 		found = "found: " + strings.Join(shorten(s.Rollback.Rejected), "; ")
 	}
 	files := fmt.Sprintf("in %s and %s of the node", lvm.BackupDir, lvm.ArchiveDir)
+	if pool == nil && len(s.Rollback.Absent) == 0 {
+		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, %s",
+			w.Name, w.Node, files, found, acceptHint(w))
+	}
 	if pool == nil {
 		return fmt.Sprintf("volume group %s on node %s does not have the volumes %s of the device class, and no "+
 			"metadata %s has all of them (%s): delete the claims of volumes that cannot be restored", w.Name, w.Node,
@@ -396,7 +403,7 @@ func isRestored(w Desired, s NodeState) bool {
 	case problem != "":
 		return false
 	case pool == nil:
-		return len(s.Rollback.Absent) == 0
+		return len(s.Rollback.Absent) == 0 && !wentBack(s, vg)
 	case works(pool):
 		return true
 	default:

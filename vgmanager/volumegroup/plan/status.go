@@ -171,9 +171,9 @@ func unknownConditions(before []metav1.Condition, generation int64, err error, n
 }
 
 func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
-	entry.UUID = vg.UUID
+	entry.UUID, entry.Seqno = vg.UUID, int64(o.Node.Seen.Seqno)
 	entry.Devices = pvNames(o.Node, vg.PVs)
-	entry.PhysicalVolumes = physicalVolumes(o, vg)
+	entry.PhysicalVolumes = physicalVolumes(w, o, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
 	if w.Spec.RAIDConfig != nil {
 		entry.RAIDStatus = newRAIDStatus(o.Node, vg)
@@ -217,10 +217,12 @@ func pvNames(s NodeState, pvs []lvm.PV) []string {
 }
 
 // physicalVolumes returns the physical volumes of the group for the status.
-func physicalVolumes(o Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
+func physicalVolumes(w Desired, o Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 	var list []v1alpha1.PhysicalVolumeStatus
 	for _, pv := range vg.PVs {
-		list = append(list, physicalVolume(o, pv))
+		status := physicalVolume(o, pv)
+		status.RequestedAs = requestedAs(w, o.Node, pv)
+		list = append(list, status)
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })
 	return list

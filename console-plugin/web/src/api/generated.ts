@@ -24,6 +24,8 @@ export interface components {
                             suspend?: boolean;
                             suspendReason?: string;
                         }[];
+                        /** @enum {string} */
+                        deviceResizePolicy?: "Manual" | "Automatic";
                         deviceSelector?: {
                             forceWipeDevicesAndDestroyAllData?: boolean;
                             labels?: {
@@ -253,6 +255,7 @@ export interface components {
                             movedPercent?: number;
                             name?: string;
                             path?: string;
+                            requestedAs?: string;
                             size?: number | string;
                             state: string;
                             suspended?: boolean;
@@ -275,6 +278,8 @@ export interface components {
                             status: string;
                         };
                         reason?: string;
+                        /** Format: int64 */
+                        seqno?: number;
                         size?: number | string;
                         status?: string;
                         thinPool?: {
@@ -464,6 +469,7 @@ export interface components {
                         movedPercent?: number;
                         name?: string;
                         path?: string;
+                        requestedAs?: string;
                         size?: number | string;
                         state: string;
                         suspended?: boolean;
@@ -486,6 +492,8 @@ export interface components {
                         status: string;
                     };
                     reason?: string;
+                    /** Format: int64 */
+                    seqno?: number;
                     size?: number | string;
                     status?: string;
                     thinPool?: {
@@ -518,7 +526,7 @@ export interface components {
         LVMRecovery: {
             spec: {
                 /** @enum {string} */
-                action: "RemoveLostDevices" | "RepairThinPool" | "RestoreLabels" | "RestoreMetadata" | "FreePoolSpace" | "DeleteOrphans" | "ImportVolumes" | "CheckFileSystems";
+                action: "RemoveLostDevices" | "RepairThinPool" | "RestoreLabels" | "RestoreMetadata" | "FreePoolSpace" | "DeleteOrphans" | "ImportVolumes" | "CheckFileSystems" | "AcceptMetadata";
                 approvedPlan?: string;
                 claims?: {
                     name: string;

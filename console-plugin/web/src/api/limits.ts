@@ -105,6 +105,13 @@ export const specSchema: Schema = {
                 },
                 "maxItems": 64
               },
+              "deviceResizePolicy": {
+                "type": "string",
+                "enum": [
+                  "Manual",
+                  "Automatic"
+                ]
+              },
               "deviceSelector": {
                 "type": "object",
                 "properties": {

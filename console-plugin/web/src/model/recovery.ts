@@ -15,6 +15,7 @@ export const actions: Record<RecoveryAction, Message> = {
   FreePoolSpace: msg('Trims the mounted file systems of the thin pool, so that the pool gets back the blocks of deleted files.'),
   DeleteOrphans: msg('Deletes logical volumes that no object of the cluster refers to.'),
   ImportVolumes: msg('Creates the PersistentVolumes and claims of logical volumes that have none. No volume is changed.'),
+  AcceptMetadata: msg('Uses the present metadata of the volume group, although the node has seen a later change. No volume is changed.'),
   CheckFileSystems: msg('Checks the file systems of volumes that no Pod uses, and repairs those with errors.'),
 };
 export const actionNames = Object.keys(actions) as RecoveryAction[];
@@ -63,6 +64,7 @@ function forMissing(message: string): RecoveryAction | undefined {
 function forReason(reason: string, message: string): RecoveryAction | undefined {
   if (reason === 'ThinPoolFailed' && message.includes('action: RestoreMetadata')) return 'RestoreMetadata';
   if (reason === 'ThinPoolFailed' && message.includes('vgcfgrestore')) return undefined;
+  if (reason === 'MetadataReplaced') return message.includes('action: RestoreMetadata') ? 'RestoreMetadata' : 'AcceptMetadata';
   return Object.hasOwn(byReason, reason) ? byReason[reason] : undefined;
 }
 

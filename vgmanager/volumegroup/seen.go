@@ -1,0 +1,93 @@
+package volumegroup
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
+)
+
+// sequence is the highest change of a volume group that was seen.
+type sequence struct {
+	UUID  string `json:"uuid"`
+	Seqno uint64 `json:"seqno"`
+}
+
+// sequences remember the highest change of the volume group of each device class, in a file on the node. The node
+// status has it too, for a node whose files were lost.
+type sequences struct {
+	records records[sequence]
+	// seen has the content of the files that were read or written, by device class.
+	seen map[string]sequence
+}
+
+func newSequences(dir string) sequences {
+	return sequences{records[sequence]{dir, "seqno", "the changes of volume group"}, map[string]sequence{}}
+}
+
+// of returns the highest change that was seen of a volume group, and remembers the present one if it is higher. before
+// is the entry of the node status. If a later change cannot be written to the file, this process still remembers it.
+func (q sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1alpha1.VGStatus) plan.Seen {
+	if vg == nil {
+		return plan.Seen{}
+	}
+	last, known := q.seen[class]
+	if !known {
+		var err error
+		if last, err = q.records.read(class); err != nil {
+			return plan.Seen{Err: err}
+		}
+	}
+	if last.UUID != vg.UUID {
+		last = sequence{UUID: vg.UUID}
+		if before.UUID == vg.UUID {
+			last.Seqno = uint64(max(before.Seqno, 0))
+		}
+	}
+	if present := (sequence{vg.UUID, max(last.Seqno, vg.Seqno)}); present != q.seen[class] {
+		q.seen[class] = present
+		if err := q.records.write(class, present); err != nil {
+			log.FromContext(ctx).Error(err, "cannot record the changes of a volume group", "deviceClass", class)
+		}
+	}
+	return plan.Seen{Seqno: q.seen[class].Seqno}
+}
+
+// accept forgets later changes than the present one.
+func (q sequences) accept(class string, vg *lvm.VG) error {
+	present := sequence{vg.UUID, vg.Seqno}
+	if err := q.records.write(class, present); err != nil {
+		return err
+	}
+	q.seen[class] = present
+	return nil
+}
+
+// restart forgets the changes of a volume group after its metadata was restored with an approval.
+func (q sequences) restart(class, uuid string) error { return q.accept(class, &lvm.VG{UUID: uuid}) }
+
+// forget removes the record of a device class.
+func (q sequences) forget(class string) error {
+	delete(q.seen, class)
+	return q.records.forget(class)
+}
+
+// statusSteps is by how many changes the node status can be behind, so that a new volume does not cost an update of the
+// status. The file on the node is exact.
+const statusSteps = 100
+
+// withoutSmallSteps returns the new entry, or the previous one if only the number of changes differs, by little.
+func withoutSmallSteps(before, after v1alpha1.VGStatus) v1alpha1.VGStatus {
+	if before.UUID != after.UUID || after.Seqno <= before.Seqno || after.Seqno-before.Seqno >= statusSteps {
+		return after
+	}
+	same := after
+	if same.Seqno = before.Seqno; equality.Semantic.DeepEqual(before, same) {
+		return same
+	}
+	return after
+}
