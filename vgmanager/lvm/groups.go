@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // VGCreateOptions describes a new volume group.
@@ -11,6 +12,9 @@ type VGCreateOptions struct {
 	Name    string
 	Devices []string
 	Tags    []string
+	// MetadataSize is the size of the metadata area of devices that are not physical volumes yet. LVM rounds it up to
+	// the start of the data. 0: LVM chooses, 1020 KiB by default.
+	MetadataSize Bytes
 }
 
 // VGCreate creates a volume group on blank devices. If a device has a signature, VGCreate returns ErrSignature and
@@ -20,15 +24,25 @@ type VGCreateOptions struct {
 // It does not pass -y or --force: LVM asks before it wipes a signature, and takes "no" as the answer without a
 // terminal. This protects data that was written after the caller checked the device.
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
-	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
+	args := slices.Concat([]string{"vgcreate"}, metadataArguments(o.MetadataSize), tagArguments(o.Tags))
 	args = append(append(args, o.Name), o.Devices...)
 	return l.change(ctx, "create volume group "+o.Name, o.Name, args...)
+}
+
+// metadataArguments returns the option for the size of a metadata area.
+func metadataArguments(size Bytes) []string {
+	if size == 0 {
+		return nil
+	}
+	return []string{"--metadatasize", bytesArgument(size)}
 }
 
 // VGExtendOptions describes an extension of a volume group.
 type VGExtendOptions struct {
 	Name    string
 	Devices []string
+	// MetadataSize is as in VGCreateOptions.
+	MetadataSize Bytes
 }
 
 // VGExtend adds blank devices to a volume group. It rejects devices as VGCreate does. It returns ErrMissingPV if the
@@ -38,7 +52,7 @@ type VGExtendOptions struct {
 // It does not pass -y or --force, see VGCreate.
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
 	return l.changeWhole(ctx, "extend volume group "+o.Name, o.Name, nil,
-		append([]string{"vgextend", o.Name}, o.Devices...)...)
+		slices.Concat([]string{"vgextend"}, metadataArguments(o.MetadataSize), []string{o.Name}, o.Devices)...)
 }
 
 // VGRemove removes a volume group without logical volumes. It returns ErrNotEmpty if there are logical volumes, and

@@ -101,7 +101,9 @@ type VG struct {
 	Attr VGAttr
 	// MissingPVs is the number of its physical volumes that are on no device.
 	MissingPVs int
-	PVs        []PV
+	// MetadataArea is the space for LVM's metadata of the group.
+	MetadataArea MetadataArea
+	PVs          []PV
 	// LVs are the visible logical volumes, thin pools included.
 	LVs []LV
 	// Hidden are the internal logical volumes: images of RAID volumes, data and metadata of pools, running moves.

@@ -300,7 +300,7 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
 		replacedProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
-		raidProblems(w, vg), unknownHealth(w, s))
+		raidProblems(w, vg), metadataAreaProblems(w, vg), unknownHealth(w, s))
 	due := dueActions(w, s, vg, c, requests, len(broken) > 0)
 	p.Action = nextOf(s, due)
 	p.Problems = append(p.Problems, failures(s, due, p.Action)...)

@@ -228,6 +228,10 @@ export interface components {
                             reasons: string[];
                         }[];
                         free?: number | string;
+                        metadataArea?: {
+                            free: number | string;
+                            size: number | string;
+                        };
                         name: string;
                         node: string;
                         /** Format: int64 */
@@ -440,6 +444,10 @@ export interface components {
                         reasons: string[];
                     }[];
                     free?: number | string;
+                    metadataArea?: {
+                        free: number | string;
+                        size: number | string;
+                    };
                     name: string;
                     /** Format: int64 */
                     observedGeneration?: number;
