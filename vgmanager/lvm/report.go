@@ -204,6 +204,7 @@ func decodeReport(out []byte) (*Report, error) {
 		for _, cells := range part.LV {
 			addVolume(&vg, rows(cells))
 		}
+		joinCaches(&vg)
 		ids := newIndex(&vg)
 		for _, cells := range part.Seg {
 			ids.addSegment(rows(cells))

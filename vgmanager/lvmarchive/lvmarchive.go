@@ -54,10 +54,10 @@ func (p *Pruner) Start(ctx context.Context) error {
 	for {
 		removed, err := p.Pass(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "cannot prune LVM's archive", "directory", p.Dir)
+			log.FromContext(ctx).Error(err, "cannot prune LVM's archive", "name", p.Dir)
 		}
 		if removed > 0 {
-			log.FromContext(ctx).Info("removed old files from LVM's archive", "directory", p.Dir, "files", removed)
+			log.FromContext(ctx).Info("removed old files from LVM's archive", "name", p.Dir, "dropped", removed)
 		}
 		select {
 		case <-ctx.Done():
