@@ -46,3 +46,18 @@ func (v *VG) CachedVolumes() []string {
 	}
 	return names
 }
+
+// WritecachesOn returns the names of the volumes whose writecache has extents on a physical volume. LVM does not move
+// them (tools/pvmove.c), in contrast to those of a cache.
+func (v *VG) WritecachesOn(pvUUID string) []string {
+	f := newFamily(v)
+	var names []string
+	for i := range v.Hidden {
+		part := &v.Hidden[i]
+		parent := f.byName[part.Parent]
+		if part.Attr.IsCache() && slices.Contains(part.PVs, pvUUID) && parent != nil && parent.SegType == "writecache" {
+			names = append(names, f.top(part).Name)
+		}
+	}
+	return names
+}

@@ -229,6 +229,9 @@ func (a LVAttr) IsThinPool() bool { return a.at(0) == 't' }
 // IsThinVolume returns true for a volume or snapshot in a thin pool.
 func (a LVAttr) IsThinVolume() bool { return a.at(0) == 'V' }
 
+// IsCache returns true for a cache, for the hidden volume that has it, and for a volume with a cache.
+func (a LVAttr) IsCache() bool { return a.at(0) == 'C' }
+
 // ReadOnly returns true if the volume is read-only according to the metadata.
 func (a LVAttr) ReadOnly() bool { return a.at(1) == 'r' }
 

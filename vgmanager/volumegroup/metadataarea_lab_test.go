@@ -37,7 +37,7 @@ func (s *scene) create(name string) error {
 }
 
 // uuidName returns a name as long as that of a volume of a claim.
-func uuidName(name string) string { return fmt.Sprintf("%036s", name) }
+func uuidName(name string) string { return strings.Repeat("0", 36-len(name)) + name }
 
 // smallArea makes a physical volume with a metadata area of 60 KiB: the data starts at 64 KiB.
 func (s *scene) smallArea(disk string) {

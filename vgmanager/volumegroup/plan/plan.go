@@ -19,6 +19,7 @@
 //   - pool.go, stripes.go, raid.go: size and problems of the thin pool, with and without stripes, and of volumes with
 //     redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
+//   - metadataarea.go, cached.go: the space for LVM's metadata, and caches that an administrator attached
 //   - suspend.go: requests to suspend devices
 //   - removal.go: the removal of the volume group
 //   - doubt.go: which changes are not made while the metadata may be from an earlier time, or a device is missing
@@ -26,6 +27,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -306,7 +308,7 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	p.Problems = append(p.Problems, failures(s, due, p.Action)...)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = requests.note
+		p.Note = cmp.Or(requests.note, cacheNote(vg))
 	}
 	return p
 }
