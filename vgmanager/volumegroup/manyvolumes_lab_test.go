@@ -13,25 +13,29 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// manyVolumes is how many thin volumes TestSceneManyVolumesOnASmallArea has. Every second one is a snapshot of the one
+// manyVolumes is how many thin volumes TestLimitManyVolumesOnASmallArea has. Every second one is a snapshot of the one
 // before. LVM would need half an hour in the lab to create them, so they are written to the metadata (vgcfgrestore),
 // and created in the thin pool with messages.
 const manyVolumes = 1500
 
-// TestSceneManyVolumesOnASmallArea has 1,500 volumes and snapshots in one group, on a metadata area for about as many.
+// TestLimitManyVolumesOnASmallArea has 1,500 volumes and snapshots in one group, on a metadata area for about as many.
 // The next ones are created until the device class accepts no more. Volumes and snapshots can be deleted then, and the
 // device class accepts volumes again.
-func TestSceneManyVolumesOnASmallArea(t *testing.T) {
+func TestLimitManyVolumesOnASmallArea(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
-		s.sh("/usr/sbin/lvm", "pvcreate", "--metadatasize", "2100k", "--dataalignment", "64k", s.disks[0])
+		s.sh("/usr/sbin/lvm", "pvcreate", "--metadatasize", "2000k", "--dataalignment", "64k", s.disks[0])
 		spec := thinOf(60)
 		spec.Default, spec.DeviceSelector = true, byPath(s.disks[0])
 		spec.ThinPoolConfig.OverprovisionRatio = 100
+		size := resource.MustParse("12Mi")
+		spec.ThinPoolConfig.MetadataSizeCalculationPolicy = v1alpha1.SizeCalculationStatic
+		spec.ThinPoolConfig.MetadataSize = &size
 		return spec
 	})
 	s.ready()

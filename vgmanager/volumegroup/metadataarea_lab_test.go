@@ -53,9 +53,9 @@ func (s *scene) metadataArea() lvm.MetadataArea {
 	return report.VG("vg1").MetadataArea
 }
 
-// TestSceneMetadataAreaIsFull creates volumes in a group with a small metadata area, until the device class accepts no
+// TestLimitMetadataAreaIsFull creates volumes in a group with a small metadata area, until the device class accepts no
 // more. All of them can still be deleted, also with tags that are written before, and the class accepts volumes again.
-func TestSceneMetadataAreaIsFull(t *testing.T) {
+func TestLimitMetadataAreaIsFull(t *testing.T) {
 	for _, name := range lane.Cases("thick", "thin") {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
@@ -117,9 +117,9 @@ func TestSceneMetadataAreaIsFull(t *testing.T) {
 	}
 }
 
-// TestSceneLargeMetadataArea: a device that is added to a group with a large area gets as much, and LVM's default
+// TestLimitLargeMetadataArea: a device that is added to a group with a large area gets as much, and LVM's default
 // otherwise.
-func TestSceneLargeMetadataArea(t *testing.T) {
+func TestLimitLargeMetadataArea(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		s.sh("/usr/sbin/lvm", "pvcreate", "--metadatasize", "4m", s.disks[0])
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
@@ -133,13 +133,13 @@ func TestSceneLargeMetadataArea(t *testing.T) {
 	s.discard()
 }
 
-// archives is how many files TestSceneManyArchives writes. LVM advises to prune an archive with more than 8192.
+// archives is how many files TestLimitManyArchives writes. LVM advises to prune an archive with more than 8192.
 const archives = 9000
 
-// TestSceneManyArchives has an archive so large that LVM prints advice on stdout, also in the middle of a report. The
+// TestLimitManyArchives has an archive so large that LVM prints advice on stdout, also in the middle of a report. The
 // group is still observed, and volumes are created and deleted. Then the archive is bounded, but not the one of another
 // group, and a recovery finds what it needs.
-func TestSceneManyArchives(t *testing.T) {
+func TestLimitManyArchives(t *testing.T) {
 	s := newScene(t, twoDisks)
 	before := s.ready()
 	sum := s.fill(s.claimed("a", 32<<20), 32<<20)
