@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// cached is what LVM 2.03.16 reports of a thick volume to which an administrator attached a cache (lvconvert --type cache
-// --cachevol), on two physical volumes, and of an ordinary one.
+// cached is what LVM 2.03.16 reports of a thick volume to which an administrator attached a cache (lvconvert --type
+// cache --cachevol), on two physical volumes, and of an ordinary one.
 const cached = `  {
       "report": [
           {

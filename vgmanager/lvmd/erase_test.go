@@ -202,8 +202,8 @@ func TestTheProgressIsATag(t *testing.T) {
 	wantCode(t, "of a volume that does not exist", e.Erased(t.Context(), "thick", "b", 0), codes.NotFound)
 }
 
-// TestACachedVolumeIsNotErased: zeros could be in the cache only, while the old data stays on the devices below. A class
-// that does not erase removes the volume with its cache.
+// TestACachedVolumeIsNotErased: zeros could be in the cache only, while the old data stays on the devices below. A
+// class that does not erase removes the volume with its cache.
 func TestACachedVolumeIsNotErased(t *testing.T) {
 	for method, want := range map[string]codes.Code{deviceclass.EraseZero: codes.FailedPrecondition,
 		deviceclass.EraseDiscard: codes.FailedPrecondition, deviceclass.EraseNone: codes.OK} {

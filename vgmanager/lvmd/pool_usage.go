@@ -95,8 +95,8 @@ func (l classView) refusal() string {
 			l.vg.Name, l.vg.MissingPVs)
 	}
 	if l.vg.MetadataArea.IsFull() {
-		return fmt.Sprintf("LVM's metadata area of volume group %s is nearly full, and what is left is for the removal "+
-			"of volumes: delete volumes or snapshots that are not needed", l.vg.Name)
+		return fmt.Sprintf("LVM's metadata area of volume group %s is nearly full, and what is left is for the "+
+			"removal of volumes: delete volumes or snapshots that are not needed", l.vg.Name)
 	}
 	if l.pool == nil {
 		return ""

@@ -12,8 +12,8 @@ func cacheNote(vg *lvm.VG) string {
 	if len(cached) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("logical volumes have a cache that was attached on the node: %s: it is removed with its volume, "+
-		"and must be detached before (lvconvert --splitcache) if the device class erases volumes", joined(cached))
+	return fmt.Sprintf("logical volumes have a cache that was attached on the node: %s: it is removed with its "+
+		"volume, and must be detached before (lvconvert --splitcache) if the device class erases volumes", joined(cached))
 }
 
 // unmovableCache returns why the extents on a physical volume cannot be moved because of a writecache, or "".

@@ -75,9 +75,12 @@ func TestMetadataAreaIsFull(t *testing.T) {
 		if len(tt.says) > 0 && p.Problems[0].Reason != v1alpha1.ReasonMetadataAreaFull {
 			t.Errorf("%s: got %+v", name, p.Problems)
 		}
-		if status := metadataAreaStatus(&vg); (status == nil) != (tt.area.Size == 0) ||
-			status != nil && (status.Size.Value() != int64(tt.area.Size) || status.Free.Value() != int64(tt.area.Free)) {
-			t.Errorf("%s: got %+v", name, status)
+		got := lvm.MetadataArea{}
+		if status := metadataAreaStatus(&vg); status != nil {
+			got = lvm.MetadataArea{Size: lvm.Bytes(status.Size.Value()), Free: lvm.Bytes(status.Free.Value())}
+		}
+		if got != tt.area {
+			t.Errorf("%s: got %+v, want %+v", name, got, tt.area)
 		}
 	}
 }
