@@ -13,7 +13,8 @@ func cacheNote(vg *lvm.VG) string {
 		return ""
 	}
 	return fmt.Sprintf("logical volumes have a cache that was attached on the node: %s: it is removed with its "+
-		"volume, and must be detached before (lvconvert --splitcache) if the device class erases volumes", joined(cached))
+		"volume, and must be detached before (lvconvert --splitcache) if the device class erases volumes",
+		joined(cached))
 }
 
 // unmovableCache returns why the extents on a physical volume cannot be moved because of a writecache, or "".
