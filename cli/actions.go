@@ -44,6 +44,7 @@ var actions = map[string]string{
 	v1alpha1.ReasonDeviceMissing: "Attach the device again. If it is lost, run `kubectl lvms forget`, which creates " +
 		"an LVMRecovery with the action RemoveLostDevices.",
 	v1alpha1.ReasonDeviceFailing:        "Save the data and replace the device.",
+	v1alpha1.ReasonMetadataAreaFull:     "Delete volumes or snapshots, or use another device class.",
 	v1alpha1.ReasonDeviceShrunk:         "Make the device as large as it was, or save the data and replace it.",
 	v1alpha1.ReasonDuplicatePV:          "Detach the copy that the message names.",
 	v1alpha1.ReasonDuplicateVolumeGroup: "",

@@ -89,6 +89,7 @@ func healthyNode(namespace string) *v1alpha1.LVMVolumeGroupNodeStatus {
 				Conditions: []metav1.Condition{
 					condition(v1alpha1.ConditionDevicesHealthy, "DevicesHealthy", metav1.ConditionTrue, "")},
 				Devices: []string{"/dev/sdb"}, Size: quantity("100Gi"), Free: quantity("10Gi"),
+				MetadataArea: &v1alpha1.MetadataAreaStatus{Size: resource.MustParse("16Mi"), Free: resource.MustParse("6Mi")},
 				PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb", DeviceID: "wwn:0x2",
 					State: v1alpha1.PhysicalVolumeReady}},
 				ThinPool: &v1alpha1.ThinPoolStatus{Name: "thin-pool", Size: resource.MustParse("90Gi"),

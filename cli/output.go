@@ -158,7 +158,7 @@ func waitingTable(waiting WaitingList) *metav1.Table {
 
 func classTable(classes ClassList) *metav1.Table {
 	table := newTable([]string{"Class", "Node", "State", "Size", "Free", "Pool data", "Pool metadata"},
-		[]string{"Volume group", "Devices", "Pool size", "Pool free", "Provisioned", "Reason"})
+		[]string{"Volume group", "Devices", "Pool size", "Pool free", "Provisioned", "LVM metadata", "Reason"})
 	for i := range classes.Items {
 		c := &classes.Items[i]
 		state := cmp.Or(c.Status, v1alpha1.VGStatusProgressing)
@@ -170,9 +170,18 @@ func classTable(classes ClassList) *metav1.Table {
 		}
 		cells = append(cells, pool[:2]...)
 		cells = append(cells, c.Group(), fmt.Sprint(len(c.Devices)))
-		addRow(table, append(append(cells, pool[2:]...), single(c.Reason))...)
+		addRow(table, append(append(cells, pool[2:]...), areaUsed(c.MetadataArea), single(c.Reason))...)
 	}
 	return table
+}
+
+// areaUsed returns how full LVM's metadata area is, or "" if that is not known. LVM can use half of it.
+func areaUsed(area *v1alpha1.MetadataAreaStatus) string {
+	if area == nil || area.Size.Value() <= 0 {
+		return ""
+	}
+	half := area.Size.Value() / 2
+	return percent(int32(100 * max(0, half-area.Free.Value()) / half))
 }
 
 func volumeTable(volumes VolumeList) *metav1.Table {

@@ -136,6 +136,11 @@ const (
 	// cannot be read. The volume group is not changed until the device has its former size.
 	// What to do: make the device as large as it was; if it cannot be, save the data and replace the device.
 	ReasonDeviceShrunk = "DeviceShrunk"
+	// ReasonMetadataAreaFull sets DevicesHealthy to False: little space is left for LVM's metadata of the volume group.
+	// The device class accepts no new volumes, snapshots and expansions on the node, so that volumes can be deleted.
+	// What to do: delete volumes or snapshots that are not needed, or create volumes in another device class; see the
+	// runbook LVMSVolumeGroupMetadataFull.
+	ReasonMetadataAreaFull = "MetadataAreaFull"
 	// ReasonDuplicatePV sets DevicesHealthy to False: two devices have the same physical volume, for example
 	// cloned disks.
 	// What to do: detach the copy that the message names.

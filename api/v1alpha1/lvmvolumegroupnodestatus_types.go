@@ -358,6 +358,11 @@ type VGStatus struct {
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
+	// metadataArea is the space for LVM's metadata of the volume group. If little is left, the device class accepts no
+	// new volumes, snapshots and expansions, so that volumes can still be deleted.
+	// +optional
+	MetadataArea *MetadataAreaStatus `json:"metadataArea,omitempty"`
+
 	// thinPool is the state of the thin pool of a thin device class.
 	// +optional
 	ThinPool *ThinPoolStatus `json:"thinPool,omitempty"`
@@ -365,6 +370,17 @@ type VGStatus struct {
 	// raidStatus is the state of redundancy of a device class with raidConfig.
 	// +optional
 	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
+}
+
+// MetadataAreaStatus is the space for LVM's metadata of a volume group. It is not the metadata of a thin pool.
+type MetadataAreaStatus struct {
+	// size is the size of the smallest metadata area of the physical volumes (vg_mda_size). LVM can use at most half
+	// of it. The size of an area cannot be changed.
+	Size resource.Quantity `json:"size"`
+
+	// free is how much LVM's metadata of the volume group can grow (vg_mda_free). A volume takes about 600 bytes, and
+	// one with redundancy up to 2500.
+	Free resource.Quantity `json:"free"`
 }
 
 // Group returns the name of the volume group.

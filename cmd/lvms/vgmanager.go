@@ -48,6 +48,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmarchive"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
@@ -154,6 +155,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	if err := addVolumes(ctx, mgr, nodeName, cluster.ID, parts, local, fileSystems, o.layout); err != nil {
+		return err
+	}
+	if err := addArchivePruner(mgr, parts.engine); err != nil {
 		return err
 	}
 	if err := addTrimmer(mgr, nodeName, namespace, parts.engine, fileSystems, o.layout); err != nil {
@@ -416,6 +420,21 @@ func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engin
 		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	return errors.Join(metrics.Registry.Register(trimmer), mgr.Add(trimmer))
+}
+
+// addArchivePruner adds what bounds LVM's archive of the volume groups of device classes, without those that an
+// administrator created. A published class has the name of its volume group.
+func addArchivePruner(mgr ctrl.Manager, engine *lvmd.Engine) error {
+	return mgr.Add(&lvmarchive.Pruner{Dir: lvm.ArchiveDir, Now: time.Now, Groups: func() []lvmarchive.Group {
+		var groups []lvmarchive.Group
+		for _, name := range engine.VolumeGroups() {
+			class, published := engine.Class(name)
+			if published && !class.ExistingVolumeGroup && class.VolumeGroup == name && class.VolumeGroupUUID != "" {
+				groups = append(groups, lvmarchive.Group{Name: name, UUID: class.VolumeGroupUUID})
+			}
+		}
+		return groups
+	}})
 }
 
 // csiEndpoint returns the path of csiSocket on the node, which the kubelet uses.

@@ -37,6 +37,9 @@ const (
 	highest  = "0.95"
 )
 
+// metadataArea is the recorded usage of LVM's metadata area, as a ratio.
+const metadataArea = "lvms:volumegroup_metadata:ratio"
+
 var spaces = []space{
 	{
 		series: "lvms:thinpool_data:ratio", word: "ThinPoolData", what: "thin pool data",
@@ -146,12 +149,24 @@ func capacity() Group {
 			"(topolvm_thinpool_size_bytes > 0)"},
 		{"lvms:volumegroup_used:ratio", "1 - max " + byClass + "(lvms_volume_group_free_bytes) / max " + byClass +
 			"(topolvm_volumegroup_size_bytes > 0)\nunless " + onClass + "topolvm_thinpool_size_bytes"},
+		// LVM can use half of a metadata area.
+		{metadataArea, "1 - 2 * min " + byClass + "(lvms_volume_group_metadata_free_bytes) / min " + byClass +
+			"(lvms_volume_group_metadata_size_bytes > 0)"},
 	}}
 	for _, s := range spaces {
 		g.Records = append(g.Records, s.levels())
 		g.Alerts = append(g.Alerts, s.alerts()...)
 	}
 	g.Alerts = append(g.Alerts, Alert{
+		Name: "LVMSVolumeGroupMetadataFull", Severity: Warning, For: 10 * time.Minute,
+		Expr: "max_over_time(" + metadataArea + window + ") >= " + near,
+		Summary: "The LVM metadata area of the volume group of device class {{ $labels.device_class }} on node " +
+			"{{ $labels.node }} is at least 75% full.",
+		Description: "LVM's metadata area of the volume group of device class {{ $labels.device_class }} on node " +
+			"{{ $labels.node }} is {{ $value | humanizePercentage }} full. Before it is full, the device class accepts " +
+			"no new volumes, snapshots and expansions on the node. Delete volumes or snapshots that are not needed. See " +
+			"the runbook.",
+	}, Alert{
 		Name: "LVMSThinPoolOvercommitRisk", Severity: Info, For: time.Hour,
 		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass +
 			"(lvms:thinpool_data:ratio >= 0.5) unless " + onClass +

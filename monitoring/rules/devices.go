@@ -92,7 +92,8 @@ func devices() Group {
 			Expr: "max " + byClass + `(lvms_volume_group_state{state="Degraded"}) == 1` + "\nunless " + onClass + "(" +
 				missing + " > 0 or " + failing + " > 0 or " + raid + " > 0 or " + syncing + ")" +
 				"\nunless " + onClass + "(max_over_time(lvms:thinpool_data:level" + window +
-				") > 0 or max_over_time(lvms:thinpool_metadata:level" + window + ") > 0)",
+				") > 0 or max_over_time(lvms:thinpool_metadata:level" + window + ") > 0)" +
+				"\nunless " + onClass + "(max_over_time(" + metadataArea + window + ") >= " + near + ")",
 			Summary: "The volume group of " + where + " is degraded.",
 			Description: "The volume group of " + where + " serves its volumes, but needs attention. The status " +
 				"of the LVMCluster has the reason and what to do.",

@@ -253,6 +253,12 @@ func TestAPoolFills(t *testing.T) {
 		"written at once, to the half": {thin("10x60 10+4x10 50xEND", "10xEND", "200xEND"),
 			map[time.Duration][]string{
 				80 * minute: {"LVMSThinPoolDataFillingUpInHours pending"}, 100 * minute: nil, 130 * minute: nil}},
+		"LVM's metadata area": {well(map[string]string{
+			`lvms_volume_group_metadata_size_bytes{` + class + `}`:    "1044480xEND",
+			`lvms_volume_group_metadata_free_bytes{` + class + `}`:    "400000x9 130000xEND",
+			`lvms_volume_group_state{` + class + `,state="Degraded"}`: "0x30 1xEND",
+		}), map[time.Duration][]string{9 * minute: nil, 15 * minute: {"LVMSVolumeGroupMetadataFull pending"},
+			25 * minute: {"LVMSVolumeGroupMetadataFull"}, 60 * minute: {"LVMSVolumeGroupMetadataFull"}}},
 		"promised much, and filling": {thin("80xEND", "10xEND", "500xEND"),
 			map[time.Duration][]string{2 * time.Hour: {dataNear}}},
 	} {

@@ -58,6 +58,7 @@ var runbooks = map[string]string{
 	v1alpha1.ReasonDeviceMissing: "LVMSDeviceMissing", v1alpha1.ReasonDeviceFailing: "LVMSDeviceFailing",
 	v1alpha1.ReasonThinPoolOutOfData:     "LVMSThinPoolDataFull",
 	v1alpha1.ReasonThinPoolOutOfMetadata: "LVMSThinPoolMetadataFull",
+	v1alpha1.ReasonMetadataAreaFull:      "LVMSVolumeGroupMetadataFull",
 	v1alpha1.ReasonRAIDFailed:            "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
 }
 

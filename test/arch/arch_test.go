@@ -43,6 +43,8 @@ var rules = []rule{
 	{folder: "vgmanager/host", never: kubernetes, starts: []string{"os/exec"}},
 	{folder: "vgmanager/lvm", ours: []string{"internal/bounded", "vgmanager/host", "vgmanager/lvm/ondisk"},
 		never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/lvmarchive", ours: []string{"vgmanager/lvm"},
+		never: []string{module + "api", module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/host/lvmsource", ours: []string{"vgmanager/host"},
 		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/lvm/ondisk", never: append([]string{module}, kubernetes...)},

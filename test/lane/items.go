@@ -215,7 +215,7 @@ const agentPkg = "vgmanager/volumegroup"
 
 // agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
 var agentPaths = []string{"vgmanager/volumegroup", "vgmanager/lvm", "vgmanager/device", "vgmanager/health",
-	"vgmanager/host", "vgmanager/erase", "vgmanager/jobs", "vgmanager/stack"}
+	"vgmanager/host", "vgmanager/erase", "vgmanager/jobs", "vgmanager/stack", "vgmanager/lvmarchive"}
 
 const (
 	deviceScenes = "Device|Disk|Drain"
@@ -250,6 +250,7 @@ var bareSuites = []suite{
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", each: true, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "vgmanager/logicalvolume"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
+	{name: "limits", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestLimit"},
 	{name: "engine", minutes: 9, pkg: "vgmanager/lvmd", disks: "1G",
 		run:   "^Test(AVolumeGrowsByWhat|AVolumeOfTheTold|Filling|Extending|Lab[A-Z])",
 		paths: []string{"vgmanager/lvm"}},

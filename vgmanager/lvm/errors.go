@@ -21,6 +21,9 @@ var (
 	ErrPathExists = errors.New("/dev already has a file or directory with this name")
 	// ErrNoSpace: the volume group or the thin pool does not have enough free space.
 	ErrNoSpace = errors.New("not enough free space")
+	// ErrMetadataFull: the text metadata of the volume group does not fit into its metadata area (MetadataArea).
+	ErrMetadataFull = errors.New("LVM's metadata area of the volume group is full: delete volumes or snapshots that " +
+		"are not needed; its size cannot be changed")
 	// ErrInUse: a device is open, because it is mounted or a process uses it.
 	ErrInUse = errors.New("in use")
 	// ErrNotEmpty: the object to remove still contains volumes or physical volumes, or belongs to a volume group.
@@ -71,6 +74,10 @@ var patterns = []struct {
 	text *regexp.Regexp
 	err  error
 }{
+	// VG vg1 14339 metadata on /dev/sda (521537 bytes) exceeds maximum metadata size (521472 bytes)
+	// VG vg1 14339 metadata on /dev/sda (521537 bytes) too large for circular buffer (1043968 bytes with 521300 used)
+	{regexp.MustCompile(`metadata on .* (exceeds maximum metadata size|too large for circular buffer)`),
+		ErrMetadataFull},
 	// Volume group "vg1" not found, is inconsistent or has PVs missing.
 	// Cannot change VG vg1 while PVs are missing.
 	// Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.

@@ -29,6 +29,8 @@ var recordedErrors = []struct {
 		"Thin pool vg1-pool-tpool (254:2) transaction_id is 5, while expected 3.", ErrTransaction},
 	{"vgchange -ay after a repair that lost volumes",
 		"device-mapper: reload ioctl on  (254:4) failed: No data available", ErrNoData},
+	{"lvcreate with a full metadata area", "VG vg1 217 metadata on /dev/ubdb (63199 bytes) exceeds maximum metadata " +
+		"size (62720 bytes)\n  Failed to write VG vg1.", ErrMetadataFull},
 	{"vgs nosuch", "Volume group \"nosuch\" not found\n  Cannot process volume group nosuch", ErrNotFound},
 	{"lvremove -y vg1/nosuch", `Failed to find logical volume "vg1/nosuch"`, ErrNotFound},
 	{"lvextend --size 4194304b vg1/nosuch", "Logical volume nosuch not found in volume group vg1.", ErrNotFound},

@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -166,7 +165,7 @@ func decodeThinVolumes(out []byte) (map[string]ThinVolume, map[string]uint64, er
 			} `json:"lv"`
 		} `json:"report"`
 	}
-	if err := json.Unmarshal(out, &reports); err != nil {
+	if err := decodeJSON(out, &reports); err != nil {
 		return nil, nil, err
 	}
 	if len(reports.Report) == 0 {

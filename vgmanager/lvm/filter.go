@@ -178,7 +178,10 @@ func (l *LVM) ownFilters(ctx context.Context) (filters, error) {
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(string(out)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		name, value, assigned := strings.Cut(strings.TrimSpace(line), "=")
+		if !assigned {
+			continue // advice (decodeJSON)
+		}
 		values[name] = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
 	}
 	own = filters{values["filter"], values["global_filter"]}

@@ -15,6 +15,9 @@ type VGCreateOptions struct {
 	Name    string
 	Devices []string
 	Tags    []string
+	// MetadataSize is the size of the metadata area of devices that are not physical volumes yet. LVM rounds it up to
+	// the start of the data. 0: LVM chooses, 1020 KiB by default.
+	MetadataSize Bytes
 }
 
 // VGCreate creates a volume group on blank devices. If a device has a signature, VGCreate returns ErrSignature and
@@ -28,7 +31,7 @@ type VGCreateOptions struct {
 // its volumes at boot. LVM before 2.03.12 does not know this property and rejects the option before it reads a device.
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
 	object := "create volume group " + o.Name
-	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
+	args := slices.Concat([]string{"vgcreate"}, metadataArguments(o.MetadataSize), tagArguments(o.Tags))
 	args = append(append(args, o.Name), o.Devices...)
 	err := l.change(ctx, object, o.Name, append(slices.Clone(args), "--setautoactivation", "n")...)
 	if e := (*host.Error)(nil); errors.As(err, &e) && strings.Contains(e.Stderr, "unrecognized option") {
@@ -37,10 +40,20 @@ func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
 	return err
 }
 
+// metadataArguments returns the option for the size of a metadata area.
+func metadataArguments(size Bytes) []string {
+	if size == 0 {
+		return nil
+	}
+	return []string{"--metadatasize", bytesArgument(size)}
+}
+
 // VGExtendOptions describes an extension of a volume group.
 type VGExtendOptions struct {
 	Name    string
 	Devices []string
+	// MetadataSize is as in VGCreateOptions.
+	MetadataSize Bytes
 }
 
 // VGExtend adds blank devices to a volume group. It rejects devices as VGCreate does. It returns ErrMissingPV if the
@@ -50,7 +63,7 @@ type VGExtendOptions struct {
 // It does not pass -y or --force, see VGCreate.
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
 	return l.changeWhole(ctx, "extend volume group "+o.Name, o.Name, nil,
-		append([]string{"vgextend", o.Name}, o.Devices...)...)
+		slices.Concat([]string{"vgextend"}, metadataArguments(o.MetadataSize), []string{o.Name}, o.Devices)...)
 }
 
 // PVResizeOptions describes a device that became larger.

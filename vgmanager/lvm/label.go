@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -96,8 +95,8 @@ func lacksDevices(err error) bool {
 
 func decodeLabels(out []byte) ([]LabeledPV, error) {
 	raw := rawReport{}
-	if err := json.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("report of LVM is not the expected JSON: %w", err)
+	if err := decodeJSON(out, &raw); err != nil {
+		return nil, err
 	}
 	if raw.Report == nil {
 		return nil, errors.New(`report of LVM has no "report"`)

@@ -290,7 +290,7 @@ func largeReport(n int) []byte {
 			`"discards":""}`, id)
 	}
 	return fmt.Appendf(nil,
-		`{"report":[{"vg":[{"vg_name":"vg1", "vg_uuid":"Q", "vg_seqno":"7", "vg_size":"830472192", "vg_free":"381681664", "vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"lvms", "vg_missing_pv_count":"0"}],"pv":[],"lv":[%s],"seg":[%s]}]}`, lvs.String(), segs.String())
+		`{"report":[{"vg":[{"vg_name":"vg1", "vg_uuid":"Q", "vg_seqno":"7", "vg_size":"830472192", "vg_free":"381681664", "vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"lvms", "vg_missing_pv_count":"0", "vg_mda_size":"1044480", "vg_mda_free":"518144"}],"pv":[],"lv":[%s],"seg":[%s]}]}`, lvs.String(), segs.String())
 }
 
 func BenchmarkDecode10000Volumes(b *testing.B) {

@@ -35,7 +35,7 @@ func (r *runner) Run(ctx context.Context, name string, args ...string) ([]byte, 
 
 // wholeGroup is a report of vg1, without missing physical volumes.
 const wholeGroup = `{"report": [{"vg": [{"vg_name":"vg1", "vg_uuid":"u", "vg_seqno":"7", "vg_size":"0", "vg_free":"0", "vg_extent_size":"4194304", ` +
-	`"vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0"}], "pv": [], "lv": [], "seg": [], "pvseg": []}]}`
+	`"vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0", "vg_mda_size":"1044480", "vg_mda_free":"518144"}], "pv": [], "lv": [], "seg": [], "pvseg": []}]}`
 
 // changes returns the commands that are not reports.
 func (r *runner) changes() []string {

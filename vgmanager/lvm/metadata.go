@@ -23,8 +23,9 @@ const BackupDir = "/etc/lvm/backup/"
 // (backup/archive_dir in lvm.conf(5)).
 const ArchiveDir = "/etc/lvm/archive/"
 
-// maxArchives is the maximum number of files that ReadArchive reads.
-const maxArchives = 20
+// MaxArchives is the maximum number of files in LVM's archive that are searched for earlier metadata of a volume group.
+// The node agent keeps no more files of a group of its own (vgmanager/lvmarchive), so they are all of them.
+const MaxArchives = 130
 
 // Metadata is what LVM's text metadata says about a volume group (lib/format_text/import_vsn1.c).
 type Metadata struct {
@@ -84,7 +85,7 @@ func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", object, err)
 	}
-	for _, name := range archivesOf(vg, strings.Fields(string(out)), maxArchives) {
+	for _, name := range newestOf(vg, strings.Fields(string(out))) {
 		m, err := l.readMetadata(ctx, ArchiveDir+name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", object, err)
@@ -93,13 +94,19 @@ func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, erro
 			return m, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: none of the newest %d files in %s has the UUID %s: %w", object, maxArchives, ArchiveDir,
+	return nil, fmt.Errorf("%s: none of the newest %d files in %s has the UUID %s: %w", object, MaxArchives, ArchiveDir,
 		uuid, ErrNotFound)
 }
 
-// archivesOf returns the newest archives of a volume group, at most limit, the newest first. LVM counts them:
-// NAME_NUMBER-RANDOM.vg.
-func archivesOf(vg string, files []string, limit int) []string {
+// newestOf returns the archives of a volume group that are searched, the newest first.
+func newestOf(vg string, files []string) []string {
+	names := ArchivesOf(vg, files)
+	return names[:min(len(names), MaxArchives)]
+}
+
+// ArchivesOf returns those of the names of files that are archives of a volume group, the newest first. LVM counts
+// them: NAME_NUMBER-RANDOM.vg. So a group vg1_x has no file that is one of vg1.
+func ArchivesOf(vg string, files []string) []string {
 	type archive struct {
 		number uint64
 		name   string
@@ -118,7 +125,7 @@ func archivesOf(vg string, files []string, limit int) []string {
 		return cmp.Or(cmp.Compare(b.number, a.number), strings.Compare(b.name, a.name))
 	})
 	var names []string
-	for _, a := range found[:min(len(found), limit)] {
+	for _, a := range found {
 		names = append(names, a.name)
 	}
 	return names

@@ -118,14 +118,14 @@ func TestArchivesOf(t *testing.T) {
 	files := []string{"vg1_00009-7.vg", "vg1_00010-5.vg", "vg1_x_00011-1.vg", "vg1_00012-1.vg.tmp", "vg10_00013-1.vg",
 		"vg1_00014.vg", "vg1_a-1.vg", "vg1_100000-3.vg", ".lvm_node1_1"}
 	want := []string{"vg1_100000-3.vg", "vg1_00010-5.vg", "vg1_00009-7.vg"}
-	if diff := cmp.Diff(want, archivesOf("vg1", files, maxArchives)); diff != "" {
+	if diff := cmp.Diff(want, newestOf("vg1", files)); diff != "" {
 		t.Error(diff)
 	}
 	var many []string
-	for i := range 3 * maxArchives {
+	for i := range 3 * MaxArchives {
 		many = append(many, fmt.Sprintf("vg1_%05d-1.vg", i))
 	}
-	if got := archivesOf("vg1", many, maxArchives); len(got) != maxArchives || got[0] != "vg1_00059-1.vg" {
+	if got := newestOf("vg1", many); len(got) != MaxArchives || got[0] != "vg1_00389-1.vg" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -147,6 +147,14 @@ func archive(files map[string]string) *runner {
 	}}
 }
 
+// withChurn adds archives of another volume group, with higher numbers.
+func withChurn(files map[string]string, vg, text string) map[string]string {
+	for i := range 2 * MaxArchives {
+		files[fmt.Sprintf("%s_%05d-%d.vg", vg, 100+i, i)] = text
+	}
+	return files
+}
+
 func TestReadArchive(t *testing.T) {
 	const uuid = "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI"
 	older := strings.Replace(backup, "seqno = 10", "seqno = 9", 1)
@@ -158,6 +166,7 @@ func TestReadArchive(t *testing.T) {
 	}{
 		"the newest":                  {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": backup}, 10, ""},
 		"not of another group":        {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": other}, 9, ""},
+		"after churn in vg1_x":        {withChurn(map[string]string{"vg1_00001-1.vg": backup}, "vg1_x", other), 10, ""},
 		"none":                        {map[string]string{"vg1_00002-1.vg": other}, 0, "not found"},
 		"an older one is not used":    {map[string]string{"vg1_00001-1.vg": older, "vg1_00002-1.vg": "x"}, 0, "vg1_00002-1.vg: the text is not"},
 		"an archive without any file": {nil, 0, "not found"},

@@ -14,7 +14,8 @@ import (
 // columns are the columns of each subreport. chunk_size, zero, segtype, stripes, transaction_id and discards are
 // columns of segments: LVM rejects them in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
-	{"vg", "vg_name,vg_uuid,vg_seqno,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
+	{"vg", "vg_name,vg_uuid,vg_seqno,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count," +
+		"vg_mda_size,vg_mda_free"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
 		"pv_allocatable,pv_tags"},
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
@@ -180,8 +181,8 @@ type rawReport struct {
 // decodeReport decodes the output of a successful fullreport.
 func decodeReport(out []byte) (*Report, error) {
 	raw := rawReport{}
-	if err := json.Unmarshal(out, &raw); err != nil {
-		return nil, fmt.Errorf("report of LVM is not the expected JSON: %w", err)
+	if err := decodeJSON(out, &raw); err != nil {
+		return nil, err
 	}
 	if raw.Report == nil {
 		return nil, errors.New(`report of LVM has no "report"`)
@@ -203,6 +204,7 @@ func decodeReport(out []byte) (*Report, error) {
 		for _, cells := range part.LV {
 			addVolume(&vg, rows(cells))
 		}
+		joinCaches(&vg)
 		ids := newIndex(&vg)
 		for _, cells := range part.Seg {
 			ids.addSegment(rows(cells))
@@ -232,6 +234,8 @@ func decodeVG(r row) VG {
 		Tags:       r.list("vg_tags"),
 		Attr:       VGAttr(r.attr("vg_attr", 6)),
 		MissingPVs: int(missing),
+
+		MetadataArea: MetadataArea{Size: r.size("vg_mda_size"), Free: r.size("vg_mda_free")},
 	}
 }
 

@@ -72,6 +72,7 @@ func seeVolumes(t *testing.T, report *Report) {
 		Tags: []string{"lvms"}, Name: "vg1"}
 	got := *vg
 	got.UUID = ""
+	got.MetadataArea = MetadataArea{}
 	got.PVs = nil
 	got.LVs = nil
 	got.Hidden = nil

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// maxSearched is the maximum number of files in LVM's archive that FindMetadata reads.
-const maxSearched = 100
-
 // ReadMetadata returns the current metadata of the volume group on a device.
 func (l *LVM) ReadMetadata(ctx context.Context, device string) (*Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -78,7 +75,7 @@ func (l *LVM) earlierFiles(ctx context.Context, vg string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range archivesOf(vg, strings.Fields(string(archives)), maxSearched) {
+	for _, name := range newestOf(vg, strings.Fields(string(archives))) {
 		files = append(files, ArchiveDir+name)
 	}
 	return files, nil

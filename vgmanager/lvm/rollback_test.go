@@ -199,6 +199,8 @@ func TestFindMetadata(t *testing.T) {
 			[]uint64{8, 9}, 9, nil, ""},
 		"the newest archive that fits": {map[string]string{BackupDir + "vg1": of(3), ArchiveDir + "vg1_00002-1.vg": of(8),
 			ArchiveDir + "vg1_00003-1.vg": of(9), ArchiveDir + "vg1_00001-1.vg": of(7)}, []uint64{7, 8}, 8, nil, ""},
+		"after churn in vg1_x": {withChurn(map[string]string{BackupDir + "vg1": of(3), ArchiveDir + "vg1_00002-1.vg": of(8)},
+			ArchiveDir+"vg1_x", of(8)), []uint64{8}, 8, nil, ""},
 		"no backup": {map[string]string{BackupDir + "vg10": "x", ArchiveDir + "vg1_00002-1.vg": of(8)}, []uint64{8}, 8, nil,
 			""},
 		"none fits": {map[string]string{BackupDir + "vg1": of(3), ArchiveDir + "vg1_00002-1.vg": of(3)}, nil, 0,

@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -116,7 +115,7 @@ func decodeDeviceIDs(out []byte, pool string) (map[string]uint64, error) {
 			} `json:"lv"`
 		} `json:"report"`
 	}
-	if err := json.Unmarshal(out, &reports); err != nil {
+	if err := decodeJSON(out, &reports); err != nil {
 		return nil, err
 	}
 	if len(reports.Report) == 0 {

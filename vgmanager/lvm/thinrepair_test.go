@@ -8,7 +8,7 @@ import (
 
 func TestThinPoolRestore(t *testing.T) {
 	const pool = `{"report": [{"vg": [{"vg_name":"vg1", "vg_uuid":"u", "vg_seqno":"7", "vg_size":"0", "vg_free":"0", ` +
-		`"vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0"}], "pv": [], ` +
+		`"vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0", "vg_mda_size":"1044480", "vg_mda_free":"518144"}], "pv": [], ` +
 		`"lv": [{"lv_name":"pool", "lv_uuid":"p", "lv_path":"", "lv_size":"0", "lv_attr":"twi---tz--", "lv_tags":"", ` +
 		`"lv_kernel_major":"-1", "lv_kernel_minor":"-1", "pool_lv":"", "origin":"", "data_percent":"", ` +
 		`"metadata_percent":"", "lv_metadata_size":"4194304", "lv_health_status":"", "lv_check_needed":"", ` +

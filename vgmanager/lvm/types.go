@@ -103,7 +103,9 @@ type VG struct {
 	Attr VGAttr
 	// MissingPVs is the number of its physical volumes that are on no device.
 	MissingPVs int
-	PVs        []PV
+	// MetadataArea is the space for LVM's metadata of the group.
+	MetadataArea MetadataArea
+	PVs          []PV
 	// LVs are the visible logical volumes, thin pools included.
 	LVs []LV
 	// Hidden are the internal logical volumes: images of RAID volumes, data and metadata of pools, running moves.
@@ -228,6 +230,9 @@ func (a LVAttr) IsThinPool() bool { return a.at(0) == 't' }
 
 // IsThinVolume returns true for a volume or snapshot in a thin pool.
 func (a LVAttr) IsThinVolume() bool { return a.at(0) == 'V' }
+
+// IsCache returns true for a cache, for the hidden volume that has it, and for a volume with a cache.
+func (a LVAttr) IsCache() bool { return a.at(0) == 'C' }
 
 // ReadOnly returns true if the volume is read-only according to the metadata.
 func (a LVAttr) ReadOnly() bool { return a.at(1) == 'r' }

@@ -40,6 +40,7 @@ func newThin(o ThinOptions) effect {
 		if vg.ThinPool(o.Pool) == nil || len(o.Options) > 0 {
 			return false
 		}
+		vg.MetadataArea = vg.MetadataArea.withVolume(o.Tags)
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: o.VirtualSize.RoundUp(vg.ExtentSize),
 			Attr: "Vwi-a-tz--",
@@ -63,6 +64,7 @@ func newSnapshot(o SnapshotOptions) effect {
 		if o.Inactive {
 			attr = attr[:4] + "-" + attr[5:9] + "k"
 		}
+		vg.MetadataArea = vg.MetadataArea.withVolume(o.Tags)
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: source.Size, Attr: attr,
 			Tags: sorted(o.Tags), PoolName: source.PoolName, Origin: o.Source, SegType: "thin", Created: time.Now(),
@@ -86,6 +88,7 @@ func newThick(o ThickOptions) effect {
 		if pv.Free > 0 {
 			pv.FreeAreas = []Bytes{pv.Free}
 		}
+		vg.MetadataArea = vg.MetadataArea.withVolume(o.Tags)
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags),
 			SegType: "linear", Stripes: 1, PVs: []string{pv.UUID}, Created: time.Now(),

@@ -20,6 +20,7 @@ var codeTable = []struct {
 	{lvm.ErrNotFound, codes.NotFound},
 	{lvm.ErrExists, codes.AlreadyExists},
 	{lvm.ErrNoSpace, codes.ResourceExhausted},
+	{lvm.ErrMetadataFull, codes.ResourceExhausted},
 	{lvm.ErrInUse, codes.FailedPrecondition},
 	{lvm.ErrNotEmpty, codes.FailedPrecondition},
 	{lvm.ErrMissingPV, codes.Unavailable},

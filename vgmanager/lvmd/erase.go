@@ -60,6 +60,13 @@ func (e *Engine) erasureIn(ctx context.Context, l classView, name string, runnin
 	if method == deviceclass.EraseNone || unused || isPending(lv) || isThickSnapshot(lv) || l.isLost(name) {
 		return nil, nil
 	}
+	if lv.IsCached() {
+		// What is written can be in the cache only, which is removed with the volume.
+		return nil, status.Errorf(codes.FailedPrecondition, "logical volume %[1]s/%[2]s has a cache (%[3]s) and "+
+			"cannot be erased before its removal: detach the cache on the node: lvconvert --splitcache %[1]s/%[2]s; "+
+			"the logical volume of the cache stays and has data of the volume: erase and remove it too", l.vg.Name,
+			name, lv.SegType)
+	}
 	found := &Erasure{VolumeGroup: l.vg.Name, Name: name, Path: lv.Path, Size: int64(lv.Size),
 		Discard: method == deviceclass.EraseDiscard}
 	if err := found.parse(lv.Tags); err != nil {

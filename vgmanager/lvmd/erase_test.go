@@ -201,3 +201,20 @@ func TestTheProgressIsATag(t *testing.T) {
 	}
 	wantCode(t, "of a volume that does not exist", e.Erased(t.Context(), "thick", "b", 0), codes.NotFound)
 }
+
+// TestACachedVolumeIsNotErased: zeros could be in the cache only, while the old data stays on the devices below. A
+// class that does not erase removes the volume with its cache.
+func TestACachedVolumeIsNotErased(t *testing.T) {
+	for method, want := range map[string]codes.Code{deviceclass.EraseZero: codes.FailedPrecondition,
+		deviceclass.EraseDiscard: codes.FailedPrecondition, deviceclass.EraseNone: codes.OK} {
+		e, fake, _ := engineToErase(t, method)
+		fake.Edit("thick", "a", func(lv *lvm.LV) { lv.SegType = "writecache" })
+		for range 2 {
+			found, err := e.Erasure(t.Context(), "thick", "a", false)
+			wantCode(t, method, err, want)
+			if want != codes.OK && !strings.Contains(err.Error(), "lvconvert --splitcache thick/a") || found != nil {
+				t.Errorf("%s: got %+v, %v", method, found, err)
+			}
+		}
+	}
+}

@@ -94,6 +94,10 @@ func (l classView) refusal() string {
 		return fmt.Sprintf("volume group %s is missing %d of its physical volumes: attach or replace the device",
 			l.vg.Name, l.vg.MissingPVs)
 	}
+	if l.vg.MetadataArea.IsFull() {
+		return fmt.Sprintf("LVM's metadata area of volume group %s is nearly full, and what is left is for the "+
+			"removal of volumes: delete volumes or snapshots that are not needed", l.vg.Name)
+	}
 	if l.pool == nil {
 		return ""
 	}

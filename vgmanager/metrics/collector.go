@@ -29,6 +29,10 @@ var (
 			"Degraded, Failed).", "node", "device_class", "state")
 	free = metric.NewGauge("lvms_volume_group_free_bytes",
 		"Free space of the volume group before redundancy, in bytes.", "node", "device_class")
+	areaSize = metric.NewGauge("lvms_volume_group_metadata_size_bytes",
+		"Size of LVM's metadata area of the volume group, in bytes. LVM can use half of it.", "node", "device_class")
+	areaFree = metric.NewGauge("lvms_volume_group_metadata_free_bytes",
+		"How much LVM's metadata of the volume group can grow, in bytes.", "node", "device_class")
 	missing = metric.NewGauge("lvms_volume_group_missing_devices",
 		"Number of devices of the volume group that are missing.", "node", "device_class")
 	failing = metric.NewGauge("lvms_volume_group_failing_devices",
@@ -62,8 +66,8 @@ var (
 )
 
 // Families are all metrics of the Collector.
-var Families = []metric.Family{observed, groupState, free, missing, failing, virtual, metadataSize, raidHealth,
-	raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
+var Families = []metric.Family{observed, groupState, free, areaSize, areaFree, missing, failing, virtual, metadataSize,
+	raidHealth, raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
 
 // states are the states for which a volume group has a series. A removed volume group has none.
 var states = []v1alpha1.VGState{v1alpha1.VGStatusProgressing, v1alpha1.VGStatusReady, v1alpha1.VGStatusDegraded,
@@ -121,6 +125,10 @@ func (c *Collector) collectGroup(to chan<- prometheus.Metric, group *v1alpha1.VG
 	failing.Send(to, float64(count[v1alpha1.PhysicalVolumeFailing]), c.node, group.Name)
 	if group.Free != nil {
 		free.Send(to, float64(group.Free.Value()), c.node, group.Name)
+	}
+	if area := group.MetadataArea; area != nil {
+		areaSize.Send(to, float64(area.Size.Value()), c.node, group.Name)
+		areaFree.Send(to, float64(area.Free.Value()), c.node, group.Name)
 	}
 	if pool := group.ThinPool; pool != nil {
 		metadataSize.Send(to, float64(pool.MetadataSize.Value()), c.node, group.Name)

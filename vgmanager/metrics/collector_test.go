@@ -80,6 +80,8 @@ func TestThinClass(t *testing.T) {
 			{State: v1alpha1.PhysicalVolumeMissing}, {State: v1alpha1.PhysicalVolumeFailing},
 			{State: v1alpha1.PhysicalVolumeFailing}},
 		Free: ptr.To(resource.MustParse("1Gi")),
+		MetadataArea: &v1alpha1.MetadataAreaStatus{Size: resource.MustParse("1020Ki"),
+			Free: resource.MustParse("506Ki")},
 		ThinPool: &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("3Gi")),
 			MetadataSize: resource.MustParse("1Mi")},
 	}, {Name: "gone", Status: v1alpha1.VGStatusRemoved}}}, nil)
@@ -90,6 +92,8 @@ func TestThinClass(t *testing.T) {
 		"lvms_unmanaged_volume_group_devices{node=node1} 0",
 		"lvms_volume_group_failing_devices{device_class=vg1,node=node1} 2",
 		"lvms_volume_group_free_bytes{device_class=vg1,node=node1} 1.073741824e+09",
+		"lvms_volume_group_metadata_free_bytes{device_class=vg1,node=node1} 518144",
+		"lvms_volume_group_metadata_size_bytes{device_class=vg1,node=node1} 1.04448e+06",
 		"lvms_volume_group_missing_devices{device_class=vg1,node=node1} 1",
 		"lvms_volume_group_state{device_class=vg1,node=node1,state=Degraded} 1",
 		"lvms_volume_group_state{device_class=vg1,node=node1,state=Failed} 0",

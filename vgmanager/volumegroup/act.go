@@ -187,7 +187,8 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 		}
 	}
 	err := r.LVM.VGCreate(ctx,
-		lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w)})
+		lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w),
+			MetadataSize: plan.MetadataSize(a.Devices, nil)})
 	return pathExists(w, err)
 }
 
@@ -208,7 +209,8 @@ func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
-	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices)})
+	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices),
+		MetadataSize: plan.MetadataSize(a.Devices, plan.GroupOf(w, s))})
 }
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume

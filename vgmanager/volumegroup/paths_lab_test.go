@@ -129,7 +129,7 @@ func TestSceneDeviceChangesItsSize(t *testing.T) {
 	e := s.converge("a note", func(e v1alpha1.VGStatus) bool {
 		return isReady(e) && strings.Contains(e.PhysicalVolumes[0].Message, "pvresize "+loop)
 	})
-	s.sh("/usr/sbin/lvm", "pvresize", loop)
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceResizePolicy = v1alpha1.DeviceResizeAutomatic })
 	grown := s.converge("the new size", func(e v1alpha1.VGStatus) bool {
 		return isReady(e) && e.PhysicalVolumes[0].Message == ""
 	})

@@ -180,6 +180,39 @@ func TestSceneRolledBackMetadataHoldsChangesBack(t *testing.T) {
 	s.discard()
 }
 
+// TestSceneMetadataWentBack restores metadata from before changes of which no object of the cluster knows. The node has
+// seen them. It also says that no other host activates the group at boot.
+func TestSceneMetadataWentBack(t *testing.T) {
+	s := newScene(t, twoDisks)
+	s.ready()
+	sum := s.fill(s.claimed("a", 32<<20), 32<<20)
+	old := s.saveMetadata()
+	for _, name := range []string{"x", "y"} {
+		s.volume(name, 8<<20)
+	}
+	s.ready()
+	s.rollBack(old)
+	s.loseFiles()
+	s.boot()
+	s.says(v1alpha1.ConditionVolumesHealthy, v1alpha1.ReasonMetadataReplaced, string(v1alpha1.RecoveryAcceptMetadata))
+	s.wantUnavailable("delete", s.delete("a"))
+	rec := s.plan(v1alpha1.RecoveryAcceptMetadata)
+	s.approve(rec.Status.Plan.ID)
+	s.ready()
+	s.boot()
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "ay", "vg1")
+	if out := strings.TrimSpace(s.output("lvs", "--noheadings", "--options", "lv_active", "vg1/a")); out != "" {
+		t.Errorf("another host activates the volume at boot: %s", out)
+	}
+	s.ready()
+	s.unchanged("/dev/vg1/a", sum)
+	s.ok(s.delete("a"))
+	s.discard()
+}
+
 // TestSceneEarlierMetadataIsNotAlwaysThere: the plan names what was overwritten since the rollback, and without
 // metadata that fits, nothing is changed.
 func TestSceneEarlierMetadataIsNotAlwaysThere(t *testing.T) {

@@ -23,6 +23,8 @@ func (f *Fake) VGCreate(_ context.Context, o lvm.VGCreateOptions) error {
 		return err
 	}
 	g := &group{uuid: f.newUUID(), tags: slices.Clone(o.Tags), lvs: map[string]*volume{}}
+	g.area = lvm.MetadataArea{Size: o.MetadataSize}
+	g.area.Free = g.area.Limit()
 	f.groups[o.Name] = g
 	f.join(g, o.Name, o.Devices)
 	return nil

@@ -62,6 +62,7 @@ type group struct {
 	moves []*move
 	// changes counts the changes of logical volumes.
 	changes uint64
+	area    lvm.MetadataArea
 }
 
 type volume struct {
@@ -174,6 +175,13 @@ func (f *Fake) Edit(vg, lv string, edit func(*lvm.LV)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	edit(&f.groups[vg].lvs[lv].LV)
+}
+
+// SetMetadataArea sets the metadata area of a volume group, which has a size only if it was given at creation.
+func (f *Fake) SetMetadataArea(vg string, area lvm.MetadataArea) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].area = area
 }
 
 // Untag removes all tags of a volume group.

@@ -10,7 +10,8 @@ import (
 
 func (f *Fake) reportVG(name string) lvm.VG {
 	g := f.groups[name]
-	vg := lvm.VG{Name: name, UUID: g.uuid, Seqno: g.changes + 1, ExtentSize: ExtentSize, Tags: slices.Clone(g.tags), Attr: "wz--n-"}
+	vg := lvm.VG{Name: name, UUID: g.uuid, Seqno: g.changes + 1, ExtentSize: ExtentSize, Tags: slices.Clone(g.tags),
+		Attr: "wz--n-", MetadataArea: g.area}
 	for _, path := range g.disks {
 		pv := f.reportPV(path)
 		vg.Size += pv.Size

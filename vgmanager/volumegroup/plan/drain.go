@@ -253,6 +253,10 @@ func (r *deviceRequests) follow(s NodeState, pv lvm.PV, move *lvm.Move) Action {
 
 func (r *deviceRequests) startMove(w Desired, vg *lvm.VG, pv lvm.PV) Action {
 	least, why := v1alpha1.MinimumDevices(nil, w.Spec.ThinPoolConfig, w.Spec.ThickConfig)
+	if why := unmovableCache(vg, pv); why != "" {
+		r.block(w, pv, why)
+		return Action{}
+	}
 	switch free := vg.FreeOn(pv.UUID); {
 	case least > 1 && len(vg.PVs)-1 < least:
 		r.block(w, pv, fmt.Sprintf("%s requires at least %d devices, and only %d would have data: add a device to the "+

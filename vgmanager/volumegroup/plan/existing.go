@@ -302,6 +302,7 @@ func existingProblems(w Desired, s NodeState, vg *lvm.VG) []Problem {
 	problems = append(problems, existingBroken(w, vg, volumes)...)
 	problems = append(problems, existingHeld(w, affected(heldVolumes(s, vg)))...)
 	problems = append(problems, existingPool(w, s, vg)...)
+	problems = append(problems, metadataAreaProblems(w, vg)...)
 	return append(problems, unknownHealth(w, s)...)
 }
 

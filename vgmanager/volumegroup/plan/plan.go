@@ -21,6 +21,7 @@
 //   - pool.go, stripes.go, raid.go: size and problems of the thin pool, with and without stripes, and of volumes with
 //     redundancy
 //   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
+//   - metadataarea.go, cached.go: the space for LVM's metadata, and caches that an administrator attached
 //   - suspend.go: requests to suspend devices
 //   - removal.go: the removal of the volume group
 //   - doubt.go: which changes are not made while the metadata may be from an earlier time, or a device is missing
@@ -304,14 +305,14 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
 		Doubtful: c.doubtful}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
-		replacedProblems(w, s, vg), seenProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg), thickProblems(w, vg),
-		raidProblems(w, vg), unknownHealth(w, s))
+		replacedProblems(w, s, vg), seenProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg),
+		thickProblems(w, vg), raidProblems(w, vg), metadataAreaProblems(w, vg), unknownHealth(w, s))
 	due := dueActions(w, s, vg, c, requests, len(broken) > 0)
 	p.Action = nextOf(s, due)
 	p.Problems = append(p.Problems, failures(s, due, p.Action)...)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = cmp.Or(requests.note, unmatched(w, s, vg))
+		p.Note = cmp.Or(requests.note, unmatched(w, s, vg), cacheNote(vg))
 	}
 	return p
 }

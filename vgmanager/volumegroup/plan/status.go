@@ -175,6 +175,7 @@ func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
 	entry.Devices = pvNames(o.Node, vg.PVs)
 	entry.PhysicalVolumes = physicalVolumes(w, o, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
+	entry.MetadataArea = metadataAreaStatus(vg)
 	if w.Spec.RAIDConfig != nil {
 		entry.RAIDStatus = newRAIDStatus(o.Node, vg)
 	}

@@ -230,6 +230,10 @@ export interface components {
                             reasons: string[];
                         }[];
                         free?: number | string;
+                        metadataArea?: {
+                            free: number | string;
+                            size: number | string;
+                        };
                         name: string;
                         node: string;
                         /** Format: int64 */
@@ -445,6 +449,10 @@ export interface components {
                         reasons: string[];
                     }[];
                     free?: number | string;
+                    metadataArea?: {
+                        free: number | string;
+                        size: number | string;
+                    };
                     name: string;
                     /** Format: int64 */
                     observedGeneration?: number;

@@ -20,6 +20,7 @@ export const summaries: Record<string, string> = {
   LVMSVolumeGroupFillingUpInHours: 'The volume group of device class {{ $labels.device_class }} on node {{ $labels.node }} is predicted to be full within 4 hours.',
   VolumeGroupUsageAtThresholdNearFull: 'The volume group of device class {{ $labels.device_class }} on node {{ $labels.node }} is at least 75% full.',
   LVMSVolumeGroupFillingUpInDays: 'The volume group of device class {{ $labels.device_class }} on node {{ $labels.node }} is predicted to be full within 4 days.',
+  LVMSVolumeGroupMetadataFull: 'The LVM metadata area of the volume group of device class {{ $labels.device_class }} on node {{ $labels.node }} is at least 75% full.',
   LVMSThinPoolOvercommitRisk: 'The thin pool of device class {{ $labels.device_class }} on node {{ $labels.node }} is overcommitted, and at least half full.',
   LVMSDeviceMissing: 'A device of device class {{ $labels.device_class }} on node {{ $labels.node }} is missing.',
   LVMSDeviceFailing: 'A device of device class {{ $labels.device_class }} on node {{ $labels.node }} is failing.',
