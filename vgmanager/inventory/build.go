@@ -24,6 +24,9 @@ import (
 type Input struct {
 	Devices []device.Device
 	Report  *lvm.Report
+	// Node is the name of the node. Clusters are the identities of its cluster, also former ones.
+	Node     string
+	Clusters []string
 	// Classes are the device classes of the node, with their observations.
 	Classes []plan.ClassState
 	// Probed are the devices that were read, with the reasons found.
@@ -115,7 +118,8 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 	for i := range reasons {
 		if reasons[i].Code == device.InVolumeGroup && !d.OSDisk {
 			pv := b.pvs[d.Number]
-			reasons[i].Message += plan.Ways(b.Classes, pv, b.group(pv.GroupUUID))
+			group := b.group(pv.GroupUUID)
+			reasons[i].Message += plan.Ways(b.Classes, pv, group) + plan.ActiveOfOthers(group, b.Node, b.Clusters...)
 		}
 	}
 	if err := b.Failing[d.Number]; err != nil {
