@@ -317,7 +317,9 @@ func bare(d *v1alpha1.DeviceStatus) {
 	d.ByPath = nil
 	d.Holders = nil
 	d.Vendor = ""
-	d.WWN = ""
+	if d.ID != "" {
+		d.WWN = "" // devices that share a WWN have no ID
+	}
 	d.Serial = ""
 	d.Fingerprint = ""
 	for i := range d.Reasons {
@@ -360,7 +362,7 @@ func rank(d v1alpha1.DeviceStatus) int {
 		return 1
 	case d.State == v1alpha1.DeviceAvailable || d.State == v1alpha1.DeviceUnknown:
 		return 2
-	case d.Type == "disk" || d.Type == "mpath":
+	case !plan.OmittedFirst(&d):
 		return 3
 	}
 	return 4
