@@ -96,8 +96,8 @@ func omitsDisks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus) bool {
 	return status.DevicesOmitted > 0 && !slices.ContainsFunc(status.Devices, first)
 }
 
-// disksBelow returns the disks with a WWN that a device is, or is built on: that of a partition, the paths of a multipath
-// device, and the members of an array.
+// disksBelow returns the disks with a WWN that a device is, or is built on: that of a partition, the paths of a
+// multipath device, and the members of an array.
 func disksBelow(devices []device.Device, d device.Device) []wwn.Disk {
 	var disks []wwn.Disk
 	below := []device.Device{d}
@@ -145,8 +145,8 @@ func CheckPeers(w Desired, s NodeState, devices ...device.Device) error {
 			continue
 		}
 		if s.Peers == nil || !s.Peers.lists(disksBelow(s.Devices, d)) {
-			return fmt.Errorf("device %s of node %s is not used yet: it was not compared with the disks of other nodes "+
-				"in this reconcile; the next one compares it", d.Name, w.Node)
+			return fmt.Errorf("device %s of node %s is not used yet: it was not compared with the disks of other "+
+				"nodes in this reconcile; the next one compares it", d.Name, w.Node)
 		}
 		if reasons := sharedWith(s, d); len(reasons) > 0 {
 			return fmt.Errorf("device %s of node %s is not used: it %s", d.Name, w.Node, device.Messages(reasons))
@@ -202,9 +202,9 @@ func describePeers(name string, seen []peerDisk) string {
 	}
 	slices.Sort(places)
 	slices.Sort(stale)
-	message := fmt.Sprintf("is also attached to other nodes, which list a disk with the same WWN %s: %s. Two nodes that "+
-		"use one disk destroy its data, so none takes it: present the disk to one node only (zoning, LUN masking); if "+
-		"these are different disks with the same WWN, give each its own", name, joined(places))
+	message := fmt.Sprintf("is also attached to other nodes, which list a disk with the same WWN %s: %s. Two nodes "+
+		"that use one disk destroy its data, so none takes it: present the disk to one node only (zoning, LUN "+
+		"masking); if these are different disks with the same WWN, give each its own", name, joined(places))
 	if len(stale) > 0 {
 		message += fmt.Sprintf(". %s: if the disk was moved here and that machine never returns with it, delete its "+
 			"Node object", joined(slices.Compact(stale)))

@@ -215,8 +215,8 @@ func TestTwoNodesNeverTakeOneDisk(t *testing.T) {
 	}
 }
 
-// race runs the steps of two nodes in an order, and returns how many of them take the disk. A node lists the disk in its
-// step list, and otherwise reads its own status, reads the others, and acts.
+// race runs the steps of two nodes in an order, and returns how many of them take the disk. A node lists the disk in
+// its step list, and otherwise reads its own status, reads the others, and acts.
 func race(t *testing.T, order []int, list [2]int) int {
 	t.Helper()
 	statuses := [2]*v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("n0"), nodeStatus("n1")}

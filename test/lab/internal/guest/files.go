@@ -23,8 +23,8 @@ func lvmLocal(flavor spec.Flavor) string {
 	return text + "}\n"
 }
 
-// udevRules give plain and shared disks a serial number and stable links, from a file that the agent writes before the disk
-// appears.
+// udevRules give plain and shared disks a serial number and stable links, from a file that the agent writes before the
+// disk appears.
 const udevRules = `SUBSYSTEM=="block", KERNEL=="ubd[b-p]", IMPORT{file}="/run/lab/ubd/%k"
 SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_SERIAL}=="?*", SYMLINK+="disk/by-id/lab-$env{ID_SERIAL}"
 SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_WWN}=="?*", SYMLINK+="disk/by-id/wwn-$env{ID_WWN}"
