@@ -172,7 +172,7 @@ func validateDisks(disks []DiskSpec) error {
 		}
 	}
 	if plain > spec.MaxDisks {
-		errs = append(errs, fmt.Errorf("%d plain disks, shared ones included: a node can have %d", plain, spec.MaxDisks))
+		errs = append(errs, fmt.Errorf("%d plain disks, with shared ones: a node can have %d", plain, spec.MaxDisks))
 	}
 	return errors.Join(errs...)
 }
