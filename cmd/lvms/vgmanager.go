@@ -56,6 +56,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 const (
@@ -309,6 +310,9 @@ func addVolumeGroups(
 		Checker:     csinode.NewChecker(nodeName, fileSystems.locks, local, engine.TagsOf),
 		StateDir:    stateDir,
 		IsBlank:     thinmeta.IsBlank,
+		Peers: func(ctx context.Context, attached []device.Device) (*plan.Peers, error) {
+			return volumegroup.ReadPeers(ctx, mgr.GetAPIReader(), namespace, nodeName, time.Now, attached)
+		},
 		Inspect: func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error) {
 			return thinmeta.Inspect(ctx, runner, pool)
 		},

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// size is the number of objects on a page.
+// size is the number of objects on a page, unless an option limits it (client.Limit).
 const size = 500
 
 // Each reads all objects of the kind of an empty list, and calls each for every page.
@@ -28,8 +28,8 @@ func Until[L client.ObjectList](ctx context.Context, reader client.Reader, empty
 		if !ok {
 			return fmt.Errorf("DeepCopyObject of %T returns another type", empty)
 		}
-		if err := reader.List(ctx, page, append(options[:len(options):len(options)], client.Limit(size),
-			client.Continue(next))...); err != nil {
+		all := append([]client.ListOption{client.Limit(size)}, options...)
+		if err := reader.List(ctx, page, append(all, client.Continue(next))...); err != nil {
 			return fmt.Errorf("list %T: %w", page, err)
 		}
 		if next = page.GetContinue(); done(page) || next == "" {

@@ -54,3 +54,22 @@ func TestEach(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAnOptionLimitsThePages: large objects are read on smaller pages.
+func TestAnOptionLimitsThePages(t *testing.T) {
+	server := &limited{}
+	err := Each(t.Context(), server, &corev1.ConfigMapList{}, func(*corev1.ConfigMapList) {}, client.Limit(20))
+	if err != nil || server.limit != 20 {
+		t.Errorf("got pages of %d, %v", server.limit, err)
+	}
+}
+
+type limited struct {
+	client.Reader
+	limit int64
+}
+
+func (l *limited) List(_ context.Context, _ client.ObjectList, options ...client.ListOption) error {
+	l.limit = (&client.ListOptions{}).ApplyOptions(options).Limit
+	return nil
+}

@@ -29,8 +29,8 @@ func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
 		d := &devices[i]
 		kept[i] = lvmv1alpha1.DeviceStatus{
 			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath,
-			VolumeGroup: d.VolumeGroup, VolumeGroupUUID: d.VolumeGroupUUID, PVUUID: d.PVUUID, State: d.State,
-			Reasons: d.Reasons,
+			WWN: d.WWN, Serial: d.Serial, Transport: d.Transport, VolumeGroup: d.VolumeGroup,
+			VolumeGroupUUID: d.VolumeGroupUUID, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
 		}
 	}
 	return kept

@@ -75,7 +75,10 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 	classes := cluster.Spec.Storage.DeviceClasses
 	violations = append(violations, sizesUsed(nil, classes)...)
 	violations = append(violations, known.validateUniqueDevices(nil, classes)...)
-	return append(warnings(cluster.Spec), deviceWarnings(nil, classes, known)...), refuse(cluster, violations)
+	shared, attached := known.sharedDisks(nil, classes)
+	violations = append(violations, shared...)
+	return slices.Concat(warnings(cluster.Spec), deviceWarnings(nil, classes, known), attached),
+		refuse(cluster, violations)
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=list
@@ -129,12 +132,14 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	}
 	old := before.Spec.Storage.DeviceClasses
 	classes := after.Spec.Storage.DeviceClasses
+	shared, attached := known.sharedDisks(old, classes)
 	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes),
 		optionsKept(old, classes, present.Items), metadataKept(old, classes), sizesUsed(old, classes),
 		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known),
 		wipesByLinks(old, classes, begun.Items, known),
-		known.validateUniqueDevices(old, classes))
-	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
+		known.validateUniqueDevices(old, classes), shared)
+	return slices.Concat(warnings(after.Spec), deviceWarnings(old, classes, known), attached),
+		refuse(after, violations)
 }
 
 // ValidateDelete allows every deletion. The deletion then waits until no volume exists, and the status shows what it

@@ -89,8 +89,8 @@ var rules = []rule{
 	// random numbers; TestThePlannerHasNoClock restricts the package time. vgmanager/lvm and vgmanager/device are for
 	// their types. They run programs and so depend on os/exec, but only with a context.
 	{folder: "vgmanager/volumegroup/plan",
-		ours: []string{"api", "internal/taint", "internal/text", "vgmanager/fsck", "vgmanager/lvm", "vgmanager/device",
-			"vgmanager/lvmd/deviceclass", "vgmanager/thinmeta"},
+		ours: []string{"api", "internal/taint", "internal/text", "internal/wwn", "vgmanager/fsck", "vgmanager/lvm",
+			"vgmanager/device", "vgmanager/lvmd/deviceclass", "vgmanager/thinmeta"},
 		never: append([]string{module + "controllers", module + "internal/csi"}, clients...),
 		standard: []string{"cmp", "crypto/sha256", "encoding/hex", "errors", "fmt", "maps", "math", "path", "reflect",
 			"slices", "strings", "time"}},
@@ -194,10 +194,11 @@ var rules = []rule{
 		never: []string{module + "api"}},
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/snapshotref", ours: []string{"internal/paging"}, never: []string{module + "api"}},
-	{folder: "internal/webhook", ours: []string{"api", "internal/csi/service", "internal/paging"},
+	{folder: "internal/webhook", ours: []string{"api", "internal/csi/service", "internal/paging", "internal/wwn"},
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/upkeep", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/version", never: kubernetes},
+	{folder: "internal/wwn", never: append([]string{module}, kubernetes...), standard: []string{"strings"}},
 	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards",
 		"monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
 	// What reads the state, what applies operands and what computes the status are independent of the reconciler that

@@ -227,6 +227,8 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 			removeDisk(ctx, "node1", "occupied")
 		}, NodeTimeout(20*time.Minute))
 
+		It("does not use a disk that two nodes see, and reports the other node", leavesASharedDiskAlone,
+			NodeTimeout(24*time.Minute))
 		It("keeps other volumes intact if a pool is full, reports what to do, and continues after the pool is extended",
 			survivesAFullPool, NodeTimeout(32*time.Minute))
 		It("keeps the data of a Pod when its node reboots", func(ctx SpecContext) {

@@ -19,10 +19,12 @@ type Disk struct {
 	Device string
 	// Serial is its serial number, as shown by udev and lsblk on the node.
 	Serial string
+	// WWN is the WWN of a shared disk, as shown by udev and lsblk.
+	WWN string
 }
 
 func diskOf(d spec.Disk) Disk {
-	return Disk{Name: d.Name, Kind: Kind(d.Kind), Size: d.Size, Device: d.Device, Serial: d.Serial}
+	return Disk{Name: d.Name, Kind: Kind(d.Kind), Size: d.Size, Device: d.Device, Serial: d.Serial, WWN: d.WWN()}
 }
 
 // Disks returns the node's data disks.

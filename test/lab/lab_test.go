@@ -118,6 +118,42 @@ func TestANodeIsReinstalledAndItsDiskIsMoved(t *testing.T) {
 	t.Run("moved to another lab", func(t *testing.T) { testDiskOfAnotherLab(t, b) })
 }
 
+// TestADiskThatTwoNodesSee: what one node writes, the other reads, and both have the same WWN.
+func TestADiskThatTwoNodesSee(t *testing.T) {
+	l := up(t, Options{Name: "shared", Bare: true, Nodes: 2, Disks: []DiskSpec{{Size: GiB, Kind: Shared}}})
+	a := l.Nodes()[0]
+	b := l.Nodes()[1]
+	disks, err := a.Disks(testContext(t))
+	if err != nil || len(disks) != 1 {
+		t.Fatalf("got %v, %v", disks, err)
+	}
+	link := "/dev/disk/by-id/wwn-" + disks[0].WWN
+	for _, n := range l.Nodes() {
+		if got := n.sh(t, "lsblk -dno WWN $(realpath "+link+")"); got != disks[0].WWN {
+			t.Errorf("%s sees the WWN %q, want %q", n.Name(), got, disks[0].WWN)
+		}
+	}
+	a.sh(t, "echo data >"+link+" && sync")
+	if got := b.sh(t, "head -c 4 "+link); got != "data" {
+		t.Errorf("the other node reads %q", got)
+	}
+	again := DiskSpec{Name: disks[0].Name, Kind: Shared, Size: GiB}
+	ctx := testContext(t)
+	if _, err := b.GrowDisk(ctx, again.Name, 2*GiB); err == nil {
+		t.Error("a shared disk has grown")
+	}
+	if err := b.RemoveDisk(ctx, again.Name); err != nil {
+		t.Fatal(err)
+	}
+	added, err := b.AddDisk(ctx, again)
+	if err != nil || added.WWN != disks[0].WWN {
+		t.Fatalf("got %+v, %v", added, err)
+	}
+	if got := b.sh(t, "udevadm settle && head -c 4 "+link); got != "data" {
+		t.Errorf("the node reads %q after the disk was added again", got)
+	}
+}
+
 func testReinstall(t *testing.T, n *Node) {
 	ctx := testContext(t)
 	if err := n.Reinstall(ctx); err != nil {

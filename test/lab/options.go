@@ -167,12 +167,12 @@ func validateDisks(disks []DiskSpec) error {
 			errs = append(errs, fmt.Errorf("two disks are called %q", d.Name))
 		}
 		names[d.Name] = true
-		if d.Kind == Plain {
+		if d.Kind == Plain || d.Kind == Shared {
 			plain++
 		}
 	}
 	if plain > spec.MaxDisks {
-		errs = append(errs, fmt.Errorf("%d plain disks: a node can have %d", plain, spec.MaxDisks))
+		errs = append(errs, fmt.Errorf("%d plain disks, with shared ones: a node can have %d", plain, spec.MaxDisks))
 	}
 	return errors.Join(errs...)
 }

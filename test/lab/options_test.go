@@ -26,6 +26,7 @@ func TestOptionsComplete(t *testing.T) {
 		"relative state":    {Options{State: "x"}, ""},
 		"comma in state":    {Options{State: "/a,b"}, "path"},
 		"space in state":    {Options{State: "/a b"}, "path"},
+		"a shared disk":     {Options{Nodes: 2, Disks: []DiskSpec{{Kind: Shared, Size: GiB}}}, ""},
 		"disk kind":         {Options{Disks: []DiskSpec{{Kind: "tape", Size: GiB}}}, "tape"},
 		"disk size":         {Options{Disks: []DiskSpec{{Size: 1}}}, "multiple of 1 MiB"},
 		"disk without size": {Options{Disks: []DiskSpec{{}}}, "multiple of 1 MiB"},

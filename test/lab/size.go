@@ -20,6 +20,9 @@ const (
 	// that was not flushed is lost in a power cut. Its device name may change after a restart. It uses space on the
 	// node's root disk.
 	SCSI Kind = spec.KindSCSI
+	// Shared is a plain disk that several nodes see, like a LUN: all nodes that have a shared disk of one name have the
+	// same one, with a WWN and a by-id link for it. It cannot grow, and its content stays until the lab is removed.
+	Shared Kind = spec.KindShared
 )
 
 // DiskSpec describes a data disk to create.
@@ -79,8 +82,8 @@ func (d DiskSpec) validate() error {
 	switch {
 	case !validName.MatchString(d.Name):
 		return fmt.Errorf("disk %q: a name has to be like disk-1", d.Name)
-	case d.Kind != Plain && d.Kind != SCSI:
-		return fmt.Errorf("disk %s: kind %q is neither %s nor %s", d.Name, d.Kind, Plain, SCSI)
+	case d.Kind != Plain && d.Kind != SCSI && d.Kind != Shared:
+		return fmt.Errorf("disk %s: kind %q is neither %s nor %s nor %s", d.Name, d.Kind, Plain, SCSI, Shared)
 	case d.Size <= 0 || d.Size > maxDiskSize || d.Size%MiB != 0:
 		return fmt.Errorf("disk %s: size %d is no multiple of 1 MiB up to 16 TiB", d.Name, d.Size)
 	}

@@ -27,6 +27,7 @@ func TestParseDisks(t *testing.T) {
 		"8G":           {{Size: 8 * GiB}},
 		"8G,scsi:300M": {{Size: 8 * GiB}, {Kind: SCSI, Size: 300 * MiB}},
 		"plain:1G,1G":  {{Kind: Plain, Size: GiB}, {Size: GiB}},
+		"shared:1G":    {{Kind: Shared, Size: GiB}},
 		"other:1G":     {{Kind: "other", Size: GiB}}, // refused by validate, with a better error
 	} {
 		got, err := ParseDisks(text)

@@ -43,8 +43,8 @@ var parts = []part{
 	{
 		name:    "disks",
 		label:   "disks",
-		minutes: 8,
-		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device"},
+		minutes: 10,
+		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device", "internal/wwn"},
 	},
 	{name: "nodes", label: "nodes", minutes: 8,
 		paths: []string{

@@ -156,6 +156,10 @@ const (
 	// What to do: use the device in another device class.
 	// By name: no.
 	OtherSectorSize Code = "OtherSectorSize"
+	// SharedWithNode means: another node lists a disk with the same WWN, so both would use one disk. Neither takes it.
+	// What to do: present the disk to one node only; if the other node no longer exists, delete its Node object.
+	// By name: no.
+	SharedWithNode Code = "SharedWithNode"
 	// AwaitingApproval means: the device class has `approval: Required`, and nobody has approved the device yet.
 	// What to do: review the device, and approve it with `kubectl lvms approve`.
 	// By name: no.
@@ -180,7 +184,8 @@ func Codes() []Code {
 		UnknownPV, DuplicatePV,
 		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected,
 		UsedByOtherDeviceClass,
-		NotAtCreation, TooYoung, RemovalRequested, PathMoved, OtherSectorSize, AwaitingApproval, ChangedSinceReview,
+		NotAtCreation, TooYoung, RemovalRequested, PathMoved, OtherSectorSize, SharedWithNode, AwaitingApproval,
+		ChangedSinceReview,
 		NotWiped,
 	}
 }

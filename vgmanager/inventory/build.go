@@ -24,6 +24,9 @@ import (
 type Input struct {
 	Devices []device.Device
 	Report  *lvm.Report
+	// Node is the name of the node. Clusters are the identities of its cluster, also former ones.
+	Node     string
+	Clusters []string
 	// Classes are the device classes of the node, with their observations.
 	Classes []plan.ClassState
 	// Probed are the devices that were read, with the reasons found.
@@ -115,7 +118,8 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 	for i := range reasons {
 		if reasons[i].Code == device.InVolumeGroup && !d.OSDisk {
 			pv := b.pvs[d.Number]
-			reasons[i].Message += plan.Ways(b.Classes, pv, b.group(pv.GroupUUID))
+			group := b.group(pv.GroupUUID)
+			reasons[i].Message += plan.Ways(b.Classes, pv, group) + plan.ActiveOfOthers(group, b.Node, b.Clusters...)
 		}
 	}
 	if err := b.Failing[d.Number]; err != nil {
@@ -313,7 +317,9 @@ func bare(d *v1alpha1.DeviceStatus) {
 	d.ByPath = nil
 	d.Holders = nil
 	d.Vendor = ""
-	d.WWN = ""
+	if d.ID != "" {
+		d.WWN = "" // devices that share a WWN have no ID
+	}
 	d.Serial = ""
 	d.Fingerprint = ""
 	for i := range d.Reasons {
@@ -356,7 +362,7 @@ func rank(d v1alpha1.DeviceStatus) int {
 		return 1
 	case d.State == v1alpha1.DeviceAvailable || d.State == v1alpha1.DeviceUnknown:
 		return 2
-	case d.Type == "disk" || d.Type == "mpath":
+	case !plan.OmittedFirst(&d):
 		return 3
 	}
 	return 4

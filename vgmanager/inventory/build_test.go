@@ -205,6 +205,36 @@ func TestListHasItsLimit(t *testing.T) {
 	}
 }
 
+// TestALongListHasTheDisksThatOtherNodesCompare: disks with one WWN have no ID, and a part is omitted before a disk.
+func TestALongListHasTheDisksThatOtherNodesCompare(t *testing.T) {
+	in := Input{Report: &lvm.Report{}, Now: noon}
+	for i := range 3000 {
+		d := device.Device{Name: fmt.Sprintf("/dev/sd%04d", i), Number: device.NewNumber(65, uint32(i)), Type: "part",
+			Size: 4 << 40, WWN: fmt.Sprintf("0x5000c500%08x", i), Mountpoints: []string{"/data"}}
+		d.KernelName = d.Name
+		if i%100 == 0 {
+			d.Type = "disk"
+		}
+		if i == 100 || i == 200 {
+			d.WWN = "0x5000c50000000000"
+		}
+		in.Devices = append(in.Devices, d)
+	}
+	list, omitted := Build(in)
+	disks, doubles := 0, 0
+	for i := range list {
+		if list[i].Type == "disk" {
+			disks++
+		}
+		if list[i].WWN == "0x5000c50000000000" && list[i].ID == "" {
+			doubles++
+		}
+	}
+	if omitted == 0 || disks != 30 || doubles != 3 {
+		t.Errorf("%d are omitted, %d disks are listed, %d of them with one WWN", omitted, disks, doubles)
+	}
+}
+
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
 	w := plan.Desired{Name: "vg1", Node: "n1",

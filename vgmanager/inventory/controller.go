@@ -239,7 +239,8 @@ func (r *Reconciler) observe(ctx context.Context, labels []v1alpha1.DeviceLabels
 	}
 	failing := r.Health.Failing()
 	return Input{
-		Devices: devices, Report: report, Classes: classes, Labels: labels, Failing: failing, Now: r.now(),
+		Devices: devices, Report: report, Node: r.Node, Clusters: []string{r.Cluster, r.FormerCluster},
+		Classes: classes, Labels: labels, Failing: failing, Now: r.now(),
 		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
 	}, nil
 }

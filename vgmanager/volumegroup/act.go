@@ -40,7 +40,7 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	case plan.WipeDevice:
 		return r.wipe(ctx, w, s, a.Wipe)
 	case plan.DeactivateVG:
-		return r.deactivateGroup(ctx, w, a)
+		return r.deactivateGroup(ctx, w, s, a)
 	case plan.CreateVG:
 		return r.createVG(ctx, w, s, a)
 	case plan.UnhideVG:
@@ -165,6 +165,9 @@ func (r *Reconciler) reload(ctx context.Context, w plan.Desired, a plan.Action) 
 // prepare checks new devices of the volume group again, right before LVM writes to them.
 func (r *Reconciler) prepare(ctx context.Context, w plan.Desired, s plan.NodeState, devices []device.Device) error {
 	if err := plan.CheckProbed(w, s, devices); err != nil {
+		return err
+	}
+	if err := plan.CheckPeers(w, s, devices...); err != nil {
 		return err
 	}
 	if err := r.confirmApproved(ctx, w, s, devices...); err != nil {

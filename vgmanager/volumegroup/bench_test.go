@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 const (
@@ -207,8 +208,17 @@ func (b *bench) options(l LVM, d Devices) Options {
 		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
 		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
 		Inspect: b.lvm.Inspect, Salvage: b.lvm.Salvage, IsBlank: b.lvm.IsBlank,
-		FileSystems: b.files, Checker: b.checker, Eraser: b.eraser,
+		FileSystems: b.files, Checker: b.checker, Eraser: b.eraser, Peers: alone,
 	}
+}
+
+// alone is what ReadPeers returns on the only node of a cluster, after the inventory listed its devices.
+func alone(_ context.Context, devices []device.Device) (*plan.Peers, error) {
+	own := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	for _, d := range devices {
+		own.Status.Devices = append(own.Status.Devices, v1alpha1.DeviceStatus{WWN: d.WWN, ID: d.Identity()})
+	}
+	return plan.NewPeers(devices, own), nil
 }
 
 func (b *bench) reconcile() (ctrl.Result, error) {

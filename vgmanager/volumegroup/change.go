@@ -56,6 +56,14 @@ func (r *Reconciler) nextChange(ctx context.Context, w plan.Desired, before v1al
 		r.probe(ctx, &seen, unread)
 		p = plan.New(w, seen)
 	}
+	if plan.NeedsPeers(seen, p.Action) {
+		if seen.Peers, err = r.Peers(ctx, seen.Devices); err != nil {
+			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}}
+		}
+		if p = plan.New(w, seen); p.AwaitsListing {
+			r.changed() // the list of devices is then written soon
+		}
+	}
 	if p.Action.Kind == plan.PublishClass {
 		if err := r.try(ctx, w, seen, p.Action); err != nil {
 			return outcome{Outcome: plan.Outcome{Node: seen, Plan: p, Err: err}}

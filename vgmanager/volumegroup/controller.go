@@ -187,6 +187,9 @@ type Options struct {
 	FileSystems FileSystems
 	// Checker checks and repairs the file systems that are not mounted.
 	Checker Checker
+	// Peers reads what the node statuses list about the devices of this node, as ReadPeers does. It is called right
+	// before devices are taken.
+	Peers func(ctx context.Context, devices []device.Device) (*plan.Peers, error)
 	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.

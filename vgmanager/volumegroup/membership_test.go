@@ -221,6 +221,12 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 	changed.Spec.DeviceLabels[0].Labels["tier"] = "slow"
 	copied := status(nodeName, "a")
 	copied.Spec.NodeStatus = []v1alpha1.VGSummary{{Name: "a"}}
+	listing := status(nodeName, "a")
+	listing.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/sdb", WWN: lun}}
+	renamed := listing.DeepCopy()
+	renamed.Status.Devices[0].Name = "/dev/sdc"
+	missing := listing.DeepCopy()
+	missing.Status.Devices[0].State = v1alpha1.DeviceMissing
 	passes := b.agent.nodeStatusChanged().Update
 	for name, tc := range map[string]struct {
 		before, after client.Object
@@ -235,6 +241,9 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 		"a device is labeled":      {status(nodeName, "a"), labeled, true},
 		"a label is changed":       {labeled, changed, true},
 		"the labels are removed":   {labeled, status(nodeName, "a"), true},
+		"a disk is listed":         {status(nodeName, "a"), listing, true},
+		"a disk is missing":        {listing, missing, true},
+		"a disk has another name":  {listing, renamed, false},
 		"the operator's copy only": {status(nodeName, "a"), copied, false},
 	} {
 		if got := passes(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {

@@ -120,8 +120,8 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// nodeStatusChanged accepts the creation of the node status of this node, and changes of its memberships and of the
-// labels of devices.
+// nodeStatusChanged accepts the creation of the node status of this node, and changes of its memberships, of the labels
+// of devices, and of the disks that it lists, for which new devices wait.
 func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
@@ -130,6 +130,7 @@ func (r *Reconciler) nodeStatusChanged() predicate.Predicate {
 			after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
 			return wasStatus && isStatus && after.Name == r.Node &&
 				(!slices.Equal(classesOf(before), classesOf(after)) ||
+					!slices.Equal(listedDisks(before), listedDisks(after)) ||
 					!equality.Semantic.DeepEqual(before.Spec.DeviceLabels, after.Spec.DeviceLabels))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -73,6 +73,9 @@ func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState,
 			return err
 		}
 	}
+	if err := plan.CheckPeers(w, s, target.Device); err != nil {
+		return err
+	}
 	if err := r.confirmApproved(ctx, w, s, target.Device); err != nil {
 		return err
 	}
@@ -163,7 +166,10 @@ func (r *Reconciler) changeWiped(ctx context.Context, w plan.Desired,
 }
 
 // deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
-func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, a plan.Action) error {
+func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+	if err := plan.CheckPeers(w, s, a.Wipe.Device); err != nil {
+		return err
+	}
 	if _, err := r.checkGroups(ctx, w, a.Wipe); err != nil {
 		return err
 	}

@@ -27,8 +27,10 @@ type choice struct {
 	problems []Problem
 	// blocked is the number of devices that are excluded only because of their content or because of another class.
 	blocked int
-	// waiting: a device will reach minimumAge.
+	// waiting: a device will reach minimumAge, or be in the node status.
 	waiting bool
+	// unlisted are devices that are not in the node status of this node yet.
+	unlisted []string
 	// unapproved are the devices that would be used or wiped if they were approved. doubtful are those of them that
 	// seem to have changed since they were approved, and were not read.
 	unapproved, doubtful []device.Device
@@ -42,6 +44,7 @@ func choose(w Desired, s NodeState, vg *lvm.VG) choice {
 	if discovers(w.Selectors) {
 		c.discovered(w, s, pvs, vg != nil, taken)
 	}
+	c.awaitListing(s)
 	c.keepSectorSize(w, s, vg)
 	slices.SortFunc(c.excluded, func(a, b v1alpha1.ExcludedDevice) int { return strings.Compare(a.Name, b.Name) })
 	return c
@@ -156,7 +159,7 @@ func (c *choice) judgeNamed(w Desired, s NodeState, vg *lvm.VG, pvs map[device.N
 		reasons = withWays(w, s, d, reasons)
 	}
 	c.exclude(path.Path, withApproval(w, s, d, reasons, false))
-	if onlyContent(reasons) {
+	if onlyContent(reasons) || isShared(reasons) {
 		c.blocked++
 	}
 	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
@@ -177,7 +180,7 @@ func namedReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, path 
 		reasons = append(reasons, device.Reason{Code: device.NotSelected,
 			Message: lack + ", so the deviceSelector that names it does not match"})
 	}
-	reasons = append(reasons, conflicts(w, s, d, true)...)
+	reasons = append(append(reasons, conflicts(w, s, d, true)...), sharedWith(s, d)...)
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "has a Remove request (deviceRequests): remove the request to use the device again, or " +
@@ -275,7 +278,7 @@ func (c *choice) discovered(w Desired, s NodeState, pvs map[device.Number]device
 		default:
 			c.exclude(d.Name, withApproval(w, s, d, reasons, false))
 			c.waiting = c.waiting || allOf(reasons, device.TooYoung)
-			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) {
+			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) || isShared(reasons) {
 				c.blocked++
 			}
 			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, s, d) != "" {
@@ -302,7 +305,7 @@ func discoveredReasons(w Desired, s NodeState, pvs map[device.Number]device.PV, 
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "has a Remove request (deviceRequests): remove the request to use the device again"})
 	}
-	reasons = append(reasons, conflicts(w, s, d, false)...)
+	reasons = append(append(reasons, conflicts(w, s, d, false)...), sharedWith(s, d)...)
 	if len(reasons) > 0 {
 		return reasons, true
 	}
@@ -390,6 +393,11 @@ var content = []device.Code{
 	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV,
 	device.LUKSLocked,
 	device.CephBlueStore, device.NotWiped,
+}
+
+// isShared returns true if a device is not used because another node may see it.
+func isShared(reasons []device.Reason) bool {
+	return slices.ContainsFunc(reasons, func(r device.Reason) bool { return r.Code == device.SharedWithNode })
 }
 
 // onlyContent returns true if all reasons are about the content of a device.

@@ -64,16 +64,49 @@ func notOurs(w Desired, vg *lvm.VG) string {
 		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, not to this "+
 			"cluster (%s), so it is not changed. Detach its disks or rename the device class; or, if no other cluster "+
 			"uses the disks, to use the group here with its volumes, add to the device class: "+
-			"adopt: [{node: %s, volumeGroupUUID: %s}], or, for all nodes that it was on: adoptClusters: [%s]; %s",
-			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, cluster, wipeHint(w, vg.UUID))
+			"adopt: [{node: %s, volumeGroupUUID: %s}], or, for all nodes that it was on: adoptClusters: [%s]; %s%s",
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster, w.Node, vg.UUID, cluster, wipeHint(w, vg.UUID),
+			activeHere(w.Node, vg))
 	case node != "" && node != w.Node && !adopted(w, vg):
 		return fmt.Sprintf(
 			"VGMoved: volume group %s (%s) was moved to node %s from node %s with its disks, so it is not changed. "+
 				"Attach the disks to %s again; or, to use the group here with its volumes, add to the device "+
-				"class: adopt: [{node: %s, volumeGroupUUID: %s}]; %s",
-			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID, wipeHint(w, vg.UUID))
+				"class: adopt: [{node: %s, volumeGroupUUID: %s}]; %s%s",
+			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID, wipeHint(w, vg.UUID), activeHere(w.Node, vg))
 	}
 	return ""
+}
+
+// ActiveOfOthers returns what to do about the active logical volumes of a volume group on a node, as the end of a
+// message. It returns "" if none is active, or if no tag says that the group belongs to another node or to a cluster
+// that is not one of these.
+func ActiveOfOthers(vg *lvm.VG, node string, clusters ...string) string {
+	if vg == nil || !vg.HasTag(v1alpha1.OwnerTag) {
+		return ""
+	}
+	owner := tagValue(vg, v1alpha1.NodeTagPrefix)
+	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
+	if (owner == "" || owner == node) && (cluster == "" || slices.Contains(clusters, cluster)) {
+		return ""
+	}
+	return activeHere(node, vg)
+}
+
+// activeHere is the part of ActiveOfOthers about the logical volumes. Hosts activate the volume groups that they find
+// when they start.
+func activeHere(node string, vg *lvm.VG) string {
+	var active []string
+	for i := range vg.LVs {
+		if vg.LVs[i].Attr.Active() {
+			active = append(active, vg.LVs[i].Name)
+		}
+	}
+	if len(active) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(". Logical volumes of it are active on node %s: %s. If another node sees the same disks, both "+
+		"can write to them and destroy the data: unless something uses them here, run on node %s: vgchange -an %s",
+		node, joined(active), node, vg.Name)
 }
 
 // sharerOf returns the name of another device class of this node that uses an existing volume group with this name, or

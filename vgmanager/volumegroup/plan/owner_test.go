@@ -86,3 +86,37 @@ func TestTheTagOfAnEarlierVersionIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+// TestActiveVolumesOfAnotherNodeAreReported: the host has activated a group that belongs to another node or cluster.
+func TestActiveVolumesOfAnotherNodeAreReported(t *testing.T) {
+	const says = "Logical volumes of it are active on node n1: data. If another node sees the same disks, both can " +
+		"write to them and destroy the data: unless something uses them here, run on node n1: vgchange -an vg1"
+	for name, test := range map[string]struct {
+		tags []string
+		attr lvm.LVAttr
+		want string
+	}{
+		"of another node":        {[]string{"lvms", "lvms.cluster=c1", "lvms.node=n7"}, "-wi-a-----", "VGMoved"},
+		"of another cluster":     {[]string{"lvms", "lvms.cluster=c2", "lvms.node=n1"}, "-wi-a-----", "OtherClusterVG"},
+		"inactive":               {[]string{"lvms", "lvms.cluster=c1", "lvms.node=n7"}, "-wi-------", "VGMoved"},
+		"of this node":           {[]string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}, "-wi-a-----", ""},
+		"of an earlier identity": {[]string{"lvms", "lvms.cluster=ns", "lvms.node=n1"}, "-wi-a-----", ""},
+		"of nobody":              {nil, "-wi-a-----", `without the tag "lvms"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vg := edit(group("b"), func(vg *lvm.VG) {
+				vg.Tags, vg.LVs = test.tags, []lvm.LV{{Name: "data", Attr: test.attr}, {Name: "off", Attr: "-wi-------"}}
+			})
+			w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+			w.FormerCluster = "ns"
+			text := strings.Join(New(w, NodeState{Report: report(vg), Devices: []device.Device{}}).messages(), "; ")
+			active := strings.HasPrefix(test.want, "VGMoved") && test.attr.Active() || test.want == "OtherClusterVG"
+			if !strings.Contains(text, test.want) || strings.Contains(text, says) != active {
+				t.Errorf("the problem is %q", text)
+			}
+			if got := ActiveOfOthers(&vg, "n1", "c1", "ns"); strings.Contains(got, says) != active || got != "" && !active {
+				t.Errorf("the list of devices says %q", got)
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@
 //   - doubt.go, seen.go: whether the metadata is current, and which changes wait while it is in doubt
 //   - unmatched.go: requests, labels and approvals whose device has another identity now
 //   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
+//   - peers.go: which devices other nodes see as well
 //   - approval.go: which devices are approved for a device class that requires it
 //   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
 //   - destroy.go: volume groups that are destroyed with consent
@@ -170,6 +171,8 @@ type Plan struct {
 	Waiting bool
 	// LookedAtHealth: a health condition that no problem is about is True. Otherwise it is Unknown.
 	LookedAtHealth bool
+	// AwaitsListing: new devices are not in the node status yet.
+	AwaitsListing bool
 	// Lost: the volume group is missing. The status keeps its last known state.
 	Lost bool
 	// Finished: nothing of a deleted LVMVolumeGroup is left on the node.
@@ -250,7 +253,7 @@ func New(w Desired, s NodeState) Plan {
 // planCreation is the plan for a node without the volume group.
 func planCreation(w Desired, s NodeState, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting,
-		Doubtful: c.doubtful}
+		Doubtful: c.doubtful, AwaitsListing: len(c.unlisted) > 0}
 	switch {
 	case w.Taint != "":
 		return Plan{State: v1alpha1.VGStatusReady, Excluded: c.excluded, Note: fmt.Sprintf(
@@ -264,6 +267,9 @@ func planCreation(w Desired, s NodeState, c choice) Plan {
 		// The removal of all devices of the previous group was requested or approved. LVM does not create a group
 		// while its volumes are mapped.
 		p.Action = Action{Kind: Unmap, Volumes: s.Mapped}
+	case len(c.unlisted) > 0:
+		// A group gets all its devices when it is created: policy Static adds none later.
+		p.State, p.Note = v1alpha1.VGStatusProgressing, waitForListing(w, c)
 	case len(c.wipes) > 0:
 		p.State = v1alpha1.VGStatusProgressing
 		p.Action = nextOf(s, wipeActions(c.wipes))
@@ -303,7 +309,7 @@ func planUpkeep(w Desired, s NodeState, vg *lvm.VG, c choice) Plan {
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, notes: requests.notes, LookedAtHealth: true,
 		Waiting:  c.waiting || requests.waiting || s.ErasingWaits != "",
-		Doubtful: c.doubtful}
+		Doubtful: c.doubtful, AwaitsListing: len(c.unlisted) > 0}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg),
 		replacedProblems(w, s, vg), seenProblems(w, s, vg), poolProblems(w, s, vg), stripesProblems(w, vg),
 		thickProblems(w, vg), raidProblems(w, vg), metadataAreaProblems(w, vg), unknownHealth(w, s))

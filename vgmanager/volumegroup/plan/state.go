@@ -21,6 +21,8 @@ type NodeState struct {
 	Paths []Path
 	// OtherPaths are the resolved paths of the other device classes.
 	OtherPaths map[string][]Path
+	// Peers is what the other nodes list, or nil if that was not read. It is read right before devices are taken.
+	Peers *Peers
 	// Probed has the devices that were read in this observation, with the reasons found.
 	Probed map[device.Number][]device.Reason
 	// Watched is how long this agent has observed a device, for devices that udev does not know.

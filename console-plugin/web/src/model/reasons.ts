@@ -37,6 +37,7 @@ const words: Record<string, Message> = {
   RemovalRequested: msg('is marked for removal'),
   OtherSectorSize: msg('has another sector size than the other devices'),
   PathMoved: msg('is not the device to which its path led before'),
+  SharedWithNode: msg('is also attached to another node'),
   AwaitingApproval: msg('awaits approval'),
   ChangedSinceReview: msg('has changed since it was approved'),
   NotWiped: msg('is selected for wiping, but has not been wiped'),

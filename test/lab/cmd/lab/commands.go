@@ -57,7 +57,8 @@ func (f *flags) open() (*lab.Lab, error) {
 func (f *flags) addTo(cmd *cobra.Command) {
 	o := &f.options
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "number of nodes")
-	cmd.Flags().StringVar(&f.disks, "disks", "", "data disks of every node, for example 8G,8G,scsi:1G")
+	cmd.Flags().StringVar(&f.disks, "disks", "", "data disks of every node, for example 8G,8G,scsi:1G; "+
+		"all nodes see the same disk shared:1G")
 	cmd.Flags().StringVar(&o.Flavor, "flavor", lab.DefaultFlavor, "host flavor of the nodes (lab flavors lists them)")
 	cmd.Flags().IntVar(&o.MemoryMB, "memory", 2048, "memory of a node in MB")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")

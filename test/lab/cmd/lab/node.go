@@ -47,7 +47,7 @@ func (f *flags) onNode(do func(ctx context.Context, n *lab.Node, args []string) 
 func disk(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "disk", Short: "Add and change a node's disks"}
 	cmd.AddCommand(
-		&cobra.Command{Use: "add NODE DISK [scsi:]SIZE", Args: cobra.ExactArgs(3),
+		&cobra.Command{Use: "add NODE DISK [scsi:|shared:]SIZE", Args: cobra.ExactArgs(3),
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
 				disks, err := lab.ParseDisks(args[1])
 				if err != nil || len(disks) != 1 {

@@ -74,7 +74,7 @@ func (m *machine) do(req wire.Request) (string, error) {
 		go m.powerOff()
 		return "", nil
 	case wire.OpUbdAdd:
-		return "", writeUbdSerial(d.Device, d.Serial)
+		return "", writeUbdIdentity(d.Device, d.Serial, d.WWN)
 	case wire.OpSettle:
 		dev := "/sys/class/block/" + d.Device
 		return "", errors.Join(waitFor(udevLimit, d.Device, func() bool { return exists(dev) }), settle(dev))

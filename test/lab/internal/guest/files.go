@@ -23,10 +23,11 @@ func lvmLocal(flavor spec.Flavor) string {
 	return text + "}\n"
 }
 
-// udevRules give plain disks a serial number and a stable link, from a file that the agent writes before the disk
-// appears.
+// udevRules give plain and shared disks a serial number and stable links, from a file that the agent writes before the
+// disk appears.
 const udevRules = `SUBSYSTEM=="block", KERNEL=="ubd[b-p]", IMPORT{file}="/run/lab/ubd/%k"
 SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_SERIAL}=="?*", SYMLINK+="disk/by-id/lab-$env{ID_SERIAL}"
+SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_WWN}=="?*", SYMLINK+="disk/by-id/wwn-$env{ID_WWN}"
 `
 
 func (m *machine) writeFiles() error {
@@ -51,8 +52,8 @@ func (m *machine) writeFiles() error {
 		}
 	}
 	for _, d := range m.Node.Disks {
-		if d.Kind == spec.KindPlain {
-			if err := writeUbdSerial("ubd"+d.Letter, d.Serial); err != nil {
+		if d.IsFile() {
+			if err := writeUbdIdentity("ubd"+d.Letter, d.Serial, d.WWN()); err != nil {
 				return err
 			}
 		}
@@ -68,8 +69,17 @@ func (m *machine) writeFiles() error {
 	return nil
 }
 
-func writeUbdSerial(device, serial string) error {
-	return writeFile("/run/lab/ubd/"+device, "ID_SERIAL="+serial+"\nID_SERIAL_SHORT="+serial+"\n")
+func writeUbdIdentity(device, serial, wwn string) error {
+	return writeFile("/run/lab/ubd/"+device, ubdIdentity(serial, wwn))
+}
+
+// ubdIdentity returns the properties of a disk in udev, as 60-persistent-storage.rules sets them for other disks.
+func ubdIdentity(serial, wwn string) string {
+	text := "ID_SERIAL=" + serial + "\nID_SERIAL_SHORT=" + serial + "\n"
+	if wwn == "" {
+		return text
+	}
+	return text + "ID_WWN=" + wwn + "\nID_WWN_WITH_EXTENSION=" + wwn + "\n"
 }
 
 // writeFile replaces a file. It replaces a symbolic link and does not follow it. It does not write if the content is

@@ -41,6 +41,9 @@ const (
 const (
 	// KindPlain is a file of the machine, seen as /dev/ubdX. It can be added, and removed when it is not in use.
 	KindPlain = "plain"
+	// KindShared is a plain disk that several nodes see: each node that has a disk of this kind and name has the same
+	// one. It has a WWN.
+	KindShared = "shared"
 	// KindSCSI is a SCSI disk /dev/sdX with vendor, model, serial and WWN. It can be pulled, made to fail, and expanded
 	// in use.
 	KindSCSI = "scsi"
@@ -58,6 +61,18 @@ type Disk struct {
 	Device string `json:"device,omitempty"`
 	// Serial is the serial number that udev reports. For a SCSI disk the kernel reports the same one.
 	Serial string `json:"serial,omitempty"`
+}
+
+// IsFile returns true for a disk that is a file of the machine, seen as /dev/ubdX.
+func (d Disk) IsFile() bool { return d.Kind == KindPlain || d.Kind == KindShared }
+
+// WWN is the World Wide Name of a shared disk in udev: an NAA identifier with the digits of the serial number. A plain
+// disk has none, and that of a SCSI disk is from the kernel.
+func (d Disk) WWN() string {
+	if d.Kind != KindShared || d.Serial == "" {
+		return ""
+	}
+	return "0x5" + d.Serial[1:]
 }
 
 // Node is one machine of a lab.

@@ -44,6 +44,8 @@ func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest
 		return d, n.removeDisk(ctx, d)
 	case verb == spec.DiskTake:
 		return d, n.takeDisk(ctx, d, req.File)
+	case verb == spec.DiskGrow && d.Kind == spec.KindShared:
+		err = fmt.Errorf("disk %s is shared, and cannot grow", name)
 	case verb == spec.DiskGrow:
 		d, err = n.growDisk(ctx, d, req.Size)
 	case d.Kind != spec.KindSCSI:
@@ -79,17 +81,17 @@ func (n *node) addDisk(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return d, n.plug(ctx, d)
 }
 
-// addFile creates the file of a plain disk.
+// addFile creates the file of a plain or shared disk. Another node may already have the file of a shared one.
 func (n *node) addFile(d spec.Disk) error {
 	d.Serial = n.serial(d)
-	if err := n.keepPlain(d); err != nil {
+	if err := n.keepFile(d); err != nil {
 		return err
 	}
-	return sparse(n.diskFile(d.Name), d.Size)
+	return sparse(n.diskFile(d), d.Size)
 }
 
-// keepPlain records a plain disk with the first free letter; b follows the root disk.
-func (n *node) keepPlain(d spec.Disk) error {
+// keepFile records a plain or shared disk with the first free letter; b follows the root disk.
+func (n *node) keepFile(d spec.Disk) error {
 	for letter := 'b'; letter <= 'p'; letter++ {
 		l := string(letter)
 		if slices.ContainsFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Letter == l }) {
@@ -103,21 +105,21 @@ func (n *node) keepPlain(d spec.Disk) error {
 	return fmt.Errorf("node %s has %d plain disks, and cannot have more", n.spec.Name, spec.MaxDisks)
 }
 
-// plug attaches a plain disk to a running node.
+// plug attaches a plain or shared disk to a running node.
 func (n *node) plug(ctx context.Context, d spec.Disk) error {
-	args := wire.DiskArgs{Device: "ubd" + d.Letter, Serial: d.Serial}
+	args := wire.DiskArgs{Device: "ubd" + d.Letter, Serial: d.Serial, WWN: d.WWN()}
 	if _, err := n.call(ctx, wire.Request{Op: wire.OpUbdAdd, Disk: args}); err != nil {
 		return err
 	}
 	if _, err := uml.Console(spec.RunDir, n.spec.Name,
-		fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name))); err != nil {
+		"config "+uml.DiskArg(d.Letter, d.Kind == spec.KindShared, n.diskFile(d))); err != nil {
 		return err
 	}
 	_, err := n.call(ctx, wire.Request{Op: wire.OpSettle, Disk: args})
 	return err
 }
 
-// unplug detaches a plain disk. udev may have it open for a moment after its last user has closed it.
+// unplug detaches a plain or shared disk. udev may have it open for a moment after its last user has closed it.
 func (n *node) unplug(ctx context.Context, d spec.Disk) error {
 	begin := time.Now()
 	for {
@@ -186,7 +188,7 @@ func (n *node) removeDisk(ctx context.Context, d spec.Disk) error {
 	}
 	n.forget(d)
 	if d.Kind == spec.KindPlain {
-		return os.Remove(n.diskFile(d.Name))
+		return os.Remove(n.diskFile(d))
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func (n *node) takeDisk(ctx context.Context, d spec.Disk, file string) error {
 	}
 	// If the file cannot be moved, for example to another file system, a running node misses the disk until it
 	// restarts.
-	if err := os.Rename(n.diskFile(d.Name), file); err != nil {
+	if err := os.Rename(n.diskFile(d), file); err != nil {
 		return fmt.Errorf("take out disk %s: %w", d.Name, err)
 	}
 	n.forget(d)
@@ -226,11 +228,11 @@ func (n *node) insertDisk(ctx context.Context, d spec.Disk, file string) (spec.D
 	if d.Serial == "" {
 		d.Serial = n.serial(d)
 	}
-	if err := n.keepPlain(d); err != nil {
+	if err := n.keepFile(d); err != nil {
 		return d, err
 	}
 	d = n.spec.Disks[len(n.spec.Disks)-1]
-	if err := os.Rename(file, n.diskFile(d.Name)); err != nil {
+	if err := os.Rename(file, n.diskFile(d)); err != nil {
 		n.forget(d)
 		return d, fmt.Errorf("insert disk %s: %w", d.Name, err)
 	}
@@ -254,7 +256,7 @@ func (n *node) growDisk(ctx context.Context, d spec.Disk, size int64) (spec.Disk
 		return d, err
 	}
 	d.Size = size
-	if err := sparse(n.diskFile(d.Name), size); err != nil {
+	if err := sparse(n.diskFile(d), size); err != nil {
 		return d, err
 	}
 	return d, n.plug(ctx, d)
@@ -281,6 +283,10 @@ func (n *node) forget(d spec.Disk) {
 // serial returns a disk's serial number. It is hexadecimal, because the kernel derives the WWN of a SCSI disk from its
 // digits.
 func (n *node) serial(d spec.Disk) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{n.lab.Name, n.spec.Name, d.Name}, "/")))
+	owner := n.spec.Name
+	if d.Kind == spec.KindShared {
+		owner = spec.KindShared
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{n.lab.Name, owner, d.Name}, "/")))
 	return fmt.Sprintf("%x", sum[:8])
 }

@@ -82,7 +82,13 @@ func (n *node) dir() string { return filepath.Join(n.lab.State, spec.NodeDir(n.s
 
 func (n *node) rootDiskFile() string { return filepath.Join(n.dir(), "root.img") }
 
-func (n *node) diskFile(name string) string { return filepath.Join(n.dir(), "disk-"+name+".img") }
+// diskFile is the file of a plain or shared disk.
+func (n *node) diskFile(d spec.Disk) string {
+	if d.Kind == spec.KindShared {
+		return filepath.Join(n.lab.State, "shared-"+d.Name+".img")
+	}
+	return filepath.Join(n.dir(), "disk-"+d.Name+".img")
+}
 
 // prepareAndStart creates the certificates and disks of a new node, and boots it.
 func (n *node) prepareAndStart(ctx context.Context) error {
@@ -100,7 +106,7 @@ func (n *node) prepareAndStart(ctx context.Context) error {
 	disks := n.spec.Disks
 	n.spec.Disks = nil
 	for _, d := range disks {
-		if d.Kind == spec.KindPlain {
+		if d.IsFile() {
 			if err := n.addFile(d); err != nil {
 				return err
 			}
@@ -165,7 +171,7 @@ func (n *node) boot(ctx context.Context) error {
 	_ = os.RemoveAll(filepath.Join(spec.RunDir, n.spec.Name))
 	machine := uml.Machine{
 		Name: n.spec.Name, Dir: spec.RunDir + "/", MemoryMB: n.lab.MemoryMB, Tap: tapName(n.spec), Init: n.lab.Binary,
-		Disks: n.diskFiles(), Env: []string{spec.GuestEnv + "=" + file},
+		Disks: n.diskFiles(), Shared: n.sharedDisks(), Env: []string{spec.GuestEnv + "=" + file},
 	}
 	env := []string{"TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)}
 	args := slices.Concat([]string{"-c", n.cpu(), "/usr/bin/env"}, n.kernelEnv(),
@@ -220,11 +226,20 @@ func (n *node) cpu() string {
 func (n *node) diskFiles() map[string]string {
 	files := map[string]string{"a": n.rootDiskFile()}
 	for _, d := range n.spec.Disks {
-		if d.Kind == spec.KindPlain {
-			files[d.Letter] = n.diskFile(d.Name)
+		if d.IsFile() {
+			files[d.Letter] = n.diskFile(d)
 		}
 	}
 	return files
+}
+
+// sharedDisks returns the letters of the shared disks.
+func (n *node) sharedDisks() map[string]bool {
+	letters := map[string]bool{}
+	for _, d := range n.spec.Disks {
+		letters[d.Letter] = d.Kind == spec.KindShared
+	}
+	return letters
 }
 
 // call sends the node's agent a request other than running a command.
@@ -326,7 +341,7 @@ func (n *node) reinstall(ctx context.Context) error {
 		if d.Name != n.lab.Flavor.HostVG {
 			continue
 		}
-		if err := errors.Join(os.Remove(n.diskFile(d.Name)), sparse(n.diskFile(d.Name), d.Size)); err != nil {
+		if err := errors.Join(os.Remove(n.diskFile(d)), sparse(n.diskFile(d), d.Size)); err != nil {
 			return err
 		}
 	}

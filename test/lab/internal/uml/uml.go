@@ -23,6 +23,7 @@ type Machine struct {
 	MemoryMB int
 	Tap      string
 	Disks    map[string]string // letter to file; "a" is the root disk
+	Shared   map[string]bool   // letters of disks that other machines also have open, so that they are not locked
 	Init     string
 	Env      []string // for the first process
 }
@@ -42,10 +43,18 @@ func (m Machine) Args() []string {
 	}
 	for letter := 'a'; letter <= 'p'; letter++ {
 		if file, ok := m.Disks[string(letter)]; ok {
-			args = append(args, fmt.Sprintf("ubd%c=%s", letter, file))
+			args = append(args, DiskArg(string(letter), m.Shared[string(letter)], file))
 		}
 	}
 	return append(args, m.Env...)
+}
+
+// DiskArg returns the argument for a disk, also for the management console ("config").
+func DiskArg(letter string, shared bool, file string) string {
+	if shared {
+		letter += "c"
+	}
+	return fmt.Sprintf("ubd%s=%s", letter, file)
 }
 
 // hidden lists the folders that a node has its own versions of, so that it does not see those of the machine.

@@ -13,11 +13,12 @@ import (
 func TestArgs(t *testing.T) {
 	m := Machine{
 		Name: "node1", Dir: "run/", MemoryMB: 512, Tap: "tap1", Init: "/lab",
-		Disks: map[string]string{"c": "/d/c", "a": "/d/root", "b": "/d/b"}, Env: []string{"K=V"},
+		Disks: map[string]string{"c": "/d/c", "a": "/d/root", "b": "/d/b", "d": "/d/d"}, Env: []string{"K=V"},
+		Shared: map[string]bool{"d": true},
 	}
 	line := strings.Join(m.Args(), " ")
 	for _, want := range []string{"mem=512M", "init=/lab", "ifname=tap1,", "umid=node1 uml_dir=run/",
-		"ubda=/d/root ubdb=/d/b ubdc=/d/c K=V"} {
+		"ubda=/d/root ubdb=/d/b ubdc=/d/c ubddc=/d/d K=V"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
 		}

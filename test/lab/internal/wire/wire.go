@@ -57,6 +57,7 @@ type DiskArgs struct {
 	Name   string `json:"name,omitempty"`
 	Device string `json:"device,omitempty"`
 	Serial string `json:"serial,omitempty"`
+	WWN    string `json:"wwn,omitempty"`
 	Size   int64  `json:"size,omitempty"`
 }
 
