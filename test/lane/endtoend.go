@@ -37,7 +37,7 @@ var parts = []part{
 		name:    "sharing",
 		label:   "sharing",
 		minutes: 8,
-		paths: []string{"internal/csi", "internal/webhook", "internal/webhookserver", "vgmanager/capacity",
+		paths: []string{"internal/csi", "internal/deletionwebhook", "internal/webhook", "internal/webhookserver", "vgmanager/capacity",
 			"internal/bounded"},
 	},
 	{
