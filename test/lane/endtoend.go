@@ -37,8 +37,8 @@ var parts = []part{
 		name:    "sharing",
 		label:   "sharing",
 		minutes: 8,
-		paths: []string{"internal/csi", "internal/deletionwebhook", "internal/webhook", "internal/webhookserver", "vgmanager/capacity",
-			"internal/bounded"},
+		paths: []string{"internal/csi", "internal/deletionwebhook", "internal/webhook", "internal/webhookserver",
+			"vgmanager/capacity", "internal/bounded"},
 	},
 	{
 		name:    "disks",

@@ -239,8 +239,10 @@ export interface components {
                             /** Format: date-time */
                             created?: string;
                             /** @enum {string} */
-                            kind: "LogicalVolume" | "Object" | "Unclaimed";
+                            kind: "LogicalVolume" | "Object" | "Unclaimed" | "OtherNode";
                             name: string;
+                            object?: string;
+                            objectNode?: string;
                             /** Format: date-time */
                             removalTime?: string;
                             size?: number | string;
@@ -450,8 +452,10 @@ export interface components {
                         /** Format: date-time */
                         created?: string;
                         /** @enum {string} */
-                        kind: "LogicalVolume" | "Object" | "Unclaimed";
+                        kind: "LogicalVolume" | "Object" | "Unclaimed" | "OtherNode";
                         name: string;
+                        object?: string;
+                        objectNode?: string;
                         /** Format: date-time */
                         removalTime?: string;
                         size?: number | string;
