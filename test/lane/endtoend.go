@@ -37,8 +37,8 @@ var parts = []part{
 		name:    "sharing",
 		label:   "sharing",
 		minutes: 8,
-		paths: []string{"internal/csi", "internal/deletionwebhook", "internal/webhook", "internal/webhookserver",
-			"vgmanager/capacity", "internal/bounded"},
+		paths: []string{"internal/csi", "internal/webhook", "internal/webhookserver", "vgmanager/capacity",
+			"internal/bounded"},
 	},
 	{
 		name:    "disks",
@@ -46,7 +46,7 @@ var parts = []part{
 		minutes: 8,
 		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device"},
 	},
-	{name: "nodes", label: "nodes", minutes: 8,
+	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
 			"controllers/lvmcluster",
 			"controllers/node",
@@ -54,6 +54,7 @@ var parts = []part{
 			"controllers/statuscopy",
 			"internal/apply",
 			"internal/condition",
+			"internal/deletionwebhook",
 			"internal/nodemarks",
 			"internal/taint",
 		}},
