@@ -98,8 +98,11 @@ var actions = map[string]string{
 var orphanActions = map[v1alpha1.OrphanKind]string{
 	v1alpha1.OrphanLogicalVolume: "If you need the data, run `kubectl lvms import`; otherwise, run " +
 		"`kubectl lvms orphans delete`.",
-	v1alpha1.OrphanObject: "Attach the disks with the volume again, or restore the data from a backup to a new claim " +
-		"and delete the old one.",
+	v1alpha1.OrphanObject: "If another node has the volume, which is then an orphan of the kind OtherNode there, " +
+		"import it on that node. Otherwise, attach the disks with the volume again, or restore the data from a " +
+		"backup to a new claim and delete the old one.",
+	v1alpha1.OrphanOtherNode: "Do not delete the claim. Run `kubectl lvms import`, which moves the objects to this node " +
+		"and changes no data.",
 	v1alpha1.OrphanUnclaimed: "If you need the data, create an LVMRecovery with the action ImportVolumes; otherwise, " +
 		"delete the LogicalVolume, and its data: kubectl delete logicalvolume NAME.",
 }

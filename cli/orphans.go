@@ -18,7 +18,8 @@ func (e *environment) orphansCommand() *cobra.Command {
 		Use:   "orphans",
 		Short: "List the volumes that nothing refers to",
 		Long: `List the logical volumes without an object (LogicalVolume), the objects without a logical volume
-(Object), and the volumes that nothing claims (Unclaimed). docs/how-to/orphans.md says what to do about each.
+(Object), the volumes that nothing claims (Unclaimed), and the volumes whose object names another node, which
+lacks them (OtherNode). docs/how-to/orphans.md says what to do about each.
 
 To keep the data of a logical volume, use import. To delete it, use orphans delete.`,
 		Example: `  # List the orphans of a node
@@ -98,11 +99,12 @@ func newOrphans(nodes []v1alpha1.LVMVolumeGroupNodeStatus, node, class string) O
 }
 
 func orphanTable(orphans OrphanList) *metav1.Table {
-	table := newTable([]string{"Node", "Class", "Kind", "Name", "Size", "Claim"}, []string{"Created", "Removed at"})
+	table := newTable([]string{"Node", "Class", "Kind", "Name", "Size", "Claim"},
+		[]string{"Created", "Removed at", "Object", "Object node"})
 	for i := range orphans.Items {
 		o := &orphans.Items[i]
 		addRow(table, o.Node, o.DeviceClass, string(o.Kind), o.Name, sizeOf(o.Size), o.Claim, timeText(o.Created),
-			timeText(o.RemovalTime))
+			timeText(o.RemovalTime), o.Object, o.ObjectNode)
 	}
 	return table
 }

@@ -317,6 +317,9 @@ func orphanMessage(orphan v1alpha1.OrphanStatus) string {
 		return "The LogicalVolume object has no logical volume."
 	case v1alpha1.OrphanUnclaimed:
 		return "No PersistentVolume, snapshot or claim refers to the volume."
+	case v1alpha1.OrphanOtherNode:
+		return fmt.Sprintf("LogicalVolume %s names node %s, which does not have the volume: the data is here.",
+			orphan.Object, orphan.ObjectNode)
 	}
 	return "The volume is an orphan of the kind " + string(orphan.Kind) + "."
 }

@@ -111,6 +111,10 @@ func TestProblems(t *testing.T) {
 			group(o).Orphans = []v1alpha1.OrphanStatus{{Kind: v1alpha1.OrphanUnclaimed, Name: "pvc-7"}}
 			group(o).OrphanCount = 40
 		}, []string{"OrphanUnclaimed worker-1 vg1 pvc-7", "Orphan worker-1 vg1"}},
+		"a volume whose object names another node": {func(o *observed) {
+			group(o).Orphans = []v1alpha1.OrphanStatus{{Kind: v1alpha1.OrphanOtherNode, Name: "vg1/a", Object: "pvc-7",
+				ObjectNode: "worker-2"}}
+		}, []string{"OrphanOtherNode worker-1 vg1 vg1/a"}},
 		"a recovery without a plan": {func(o *observed) { recovery(o, "") },
 			[]string{"NotPlanned worker-2 vg1 LVMRecovery storage/lost-disk"}},
 		"a recovery that cannot help": {func(o *observed) { recovery(o, v1alpha1.RecoveryNotApplicable) },

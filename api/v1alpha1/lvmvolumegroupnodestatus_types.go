@@ -235,25 +235,28 @@ const (
 )
 
 // OrphanKind is the kind of an orphan.
-// +kubebuilder:validation:Enum=LogicalVolume;Object;Unclaimed
+// +kubebuilder:validation:Enum=LogicalVolume;Object;Unclaimed;OtherNode
 type OrphanKind string
 
 // The kinds of orphans. LogicalVolume: LVM has it, and no object asks for it. Object: a LogicalVolume object says that
 // it was made, and LVM does not have it. Unclaimed: both are there, and no PersistentVolume, no snapshot and no claim
-// knows them.
+// knows them. OtherNode: LVM has it on this node, and its LogicalVolume object names another node, which does not have
+// it; for example after etcd was restored from a backup that is older than a VolumeMove.
 const (
 	OrphanLogicalVolume OrphanKind = "LogicalVolume"
 	OrphanObject        OrphanKind = "Object"
 	OrphanUnclaimed     OrphanKind = "Unclaimed"
+	OrphanOtherNode     OrphanKind = "OtherNode"
 )
 
 // MaxOrphans is how many orphans of a device class stand in the status.
 const MaxOrphans = 32
 
-// OrphanStatus is a logical volume without an object, an object without a logical volume, or a volume that nothing
-// claims.
+// OrphanStatus is a logical volume without an object or with an object that names another node, an object without a
+// logical volume, or a volume that nothing claims.
 type OrphanStatus struct {
-	// kind is LogicalVolume or Object if only that exists, or Unclaimed if both exist and nothing claims them.
+	// kind is LogicalVolume or Object if only that exists, Unclaimed if both exist and nothing claims them, or
+	// OtherNode if the object names a node that does not have the logical volume.
 	Kind OrphanKind `json:"kind"`
 
 	// name is the name of the logical volume or of the object.
@@ -270,6 +273,14 @@ type OrphanStatus struct {
 	// claim is the claim that it was created for, as NAMESPACE/NAME, if known.
 	// +optional
 	Claim string `json:"claim,omitempty"`
+
+	// object is the LogicalVolume object of an orphan of the kind OtherNode.
+	// +optional
+	Object string `json:"object,omitempty"`
+
+	// objectNode is the node that this object names. It does not have the logical volume.
+	// +optional
+	ObjectNode string `json:"objectNode,omitempty"`
 
 	// removalTime is when the node agent removes the logical volume, if deletedVolumeRetention is set and the object
 	// was deleted while the Node did not exist.

@@ -198,7 +198,7 @@ const (
 	// volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"
 	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its
-	// data.
+	// data, although something may refer to it.
 	AllowDeletionAnnotation = "lvm.topolvm.io/allow-deletion"
 	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"

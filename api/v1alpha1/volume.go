@@ -1,10 +1,20 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // IsDriver reports whether a CSI driver has its volumes in the volume groups of this product: this driver, or that of
 // TopoLVM before 0.15. The volume handle is the name of the logical volume in both.
 func IsDriver(name string) bool { return name == DriverName || name == EarlierDriverName }
+
+// MissingVolume returns what ConditionAnnotation of a LogicalVolume says if its node does not have its logical volume.
+// The agent of the node writes it; the operator and the agents of other nodes compare it.
+func MissingVolume(node, volume string) string {
+	return fmt.Sprintf("node %s has no logical volume %s", node, volume)
+}
 
 // NodeOfVolume returns the node in the node affinity of a PersistentVolume of this driver, or "".
 func NodeOfVolume(pv *corev1.PersistentVolume) string { return nodeInAffinity(pv, TopologyNodeKey) }

@@ -21,6 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
+	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/podwebhook"
@@ -37,11 +38,17 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 	if err != nil {
 		return err
 	}
+	deletions := deletionwebhook.NewRegistration(deletionwebhook.Options{Client: direct, Namespace: namespace,
+		Certificate: o.webhookCert})
+	if err := mgr.Add(deletions); err != nil {
+		return err
+	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		lvmcluster.Options{Namespace: namespace, Rights: o.watch, UpgradeGate: gate,
 			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
-				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID}})
+				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID,
+				DeletionWebhook: deletions}})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -72,6 +79,10 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	if err := webhook.Setup(mgr, namespace); err != nil {
+		return err
+	}
+	validator := &deletionwebhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace}
+	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := o.addPodWebhook(mgr); err != nil {

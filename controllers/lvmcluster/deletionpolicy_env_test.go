@@ -8,14 +8,17 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
+	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -55,9 +58,10 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	remove := w.volume("data", "vg1")
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-data"}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}}
-	w.refusedSoon("LogicalVolume", "would destroy the data",
-		func() error { return w.api.Delete(ctx, lv, client.DryRunAll) })
-	w.refusedSoon("all LogicalVolumes", "would destroy the data", func() error {
+	// No operator serves the webhook here, so it is not known whether something refers to the LogicalVolume.
+	const unserved = `failed calling webhook "logicalvolume-deletion.lvm.topolvm.io"`
+	w.refusedSoon("LogicalVolume", unserved, func() error { return w.api.Delete(ctx, lv, client.DryRunAll) })
+	w.refusedSoon("all LogicalVolumes", unserved, func() error {
 		return w.api.DeleteAllOf(ctx, &topolvmv1.LogicalVolume{},
 			&client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
 	})
@@ -87,19 +91,17 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))
 	// The operator deletes LogicalVolumes for CSI calls. Anybody may delete those without data and those with an
-	// annotation that allows it.
+	// annotation that allows it, also while no operator answers.
 	w.must(w.asServiceAccount("lvms-operator").Delete(ctx, lv, client.DryRunAll))
 	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
 	w.must(w.api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}}))
-	for _, annotation := range []string{lvmv1alpha1.UnclaimedAnnotation, lvmv1alpha1.AllowDeletionAnnotation} {
-		w.annotate(lv, annotation, "true")
-		w.must(w.api.Delete(ctx, lv, client.DryRunAll))
-		w.annotate(lv, annotation, "")
-	}
+	w.annotate(lv, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	w.must(w.api.Delete(ctx, lv, client.DryRunAll))
+	w.annotate(lv, lvmv1alpha1.AllowDeletionAnnotation, "")
 	remove()
 
-	// The policies are deleted with the LVMCluster.
+	// The webhook and the policies are deleted with the LVMCluster.
 	w.must(w.api.Delete(ctx, w.cluster))
 	_, err = w.reconcile()
 	w.must(err)
@@ -108,6 +110,10 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	for range 2 {
 		_, err = w.reconcile()
 		w.must(err)
+	}
+	if err := w.api.Get(ctx, client.ObjectKey{Name: deletionwebhook.ConfigurationName},
+		&admissionv1.ValidatingWebhookConfiguration{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the webhook is left: %v", err)
 	}
 	w.allowedSoon("the LVMCluster is gone, and its namespace cannot be deleted",
 		func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })

@@ -40,7 +40,7 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	})
 	w.must(err)
 	w.must(New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		testOptions(w.cluster.Namespace)).SetupWithManager(mgr))
+		w.options()).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -241,8 +241,7 @@ func TestDeletionNamesRetainedVolumesAndTheirCommands(t *testing.T) {
 	persistent, logical := w.retainedVolume("kept", "vg1")
 	w.must(w.api.Delete(w.Context(), w.cluster))
 
-	const ofLogical = "kubectl annotate logicalvolume pvc-kept lvm.topolvm.io/allow-deletion=true && kubectl delete " +
-		"logicalvolume pvc-kept`: 1 volume: "
+	const ofLogical = "kubectl delete logicalvolume pvc-kept`: 1 volume: "
 	var want []string
 	expect := func(message string) {
 		t.Helper()
@@ -390,8 +389,8 @@ func TestRemovalOfADeviceClassNamesRetainedVolumesAndTheirCommands(t *testing.T)
 		t.Errorf("events before everything was read: %q", got)
 	}
 	w.spy.Fail = nil
-	commands := "kubectl annotate logicalvolume " + logical.Name + " lvm.topolvm.io/allow-deletion=true && kubectl " +
-		"delete logicalvolume " + logical.Name + "`: 1 volume: LogicalVolume " + logical.Name + " on node a"
+	commands := "kubectl delete logicalvolume " + logical.Name + "`: 1 volume: LogicalVolume " + logical.Name +
+		" on node a"
 	expect(beginCleanup + "kubectl delete volumesnapshotcontent snapcontent && " + commands +
 		" with VolumeSnapshotContent snapcontent")
 

@@ -79,7 +79,7 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w.must(err)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, w.cluster.Namespace)
 	w.must(err)
-	options := testOptions(w.cluster.Namespace)
+	options := w.options()
 	options.Rights = rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
 	w.controller = New(w.spy, w.spy, w.notes, options)
 	w.settle()

@@ -4,6 +4,7 @@ package lvmcluster
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,6 +35,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
+	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
@@ -50,14 +53,6 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
-}
-
-// testOptions returns the options of the controller on OpenShift.
-func testOptions(namespace string) Options {
-	return Options{Namespace: namespace, Options: operand.Options{
-		Image:    "quay.example/lvms:v5.1.0",
-		Platform: platform.Platform{Kind: platform.OpenShift, SCC: true, Snapshots: true, GroupSnapshots: true},
-	}}
 }
 
 func TestMain(m *testing.M) {
@@ -104,7 +99,7 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w.must(err)
 	w.spy, err = env.NewSpy(config)
 	w.must(err)
-	w.controller = New(w.spy, w.spy, w.notes, testOptions(w.cluster.Namespace))
+	w.controller = New(w.spy, w.spy, w.notes, w.options())
 	for _, name := range []string{"a", "b"} {
 		node := fixture.Node(name, map[string]string{"kubernetes.io/hostname": name})
 		status := node.Status
@@ -117,6 +112,36 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w.make(w.cluster)
 	t.Cleanup(w.clean)
 	return w
+}
+
+// options returns the options of the controller on OpenShift.
+func (w *world) options() Options {
+	namespace := w.cluster.Namespace
+	return Options{Namespace: namespace, Options: operand.Options{
+		Image:    "quay.example/lvms:v5.1.0",
+		Platform: platform.Platform{Kind: platform.OpenShift, SCC: true, Snapshots: true, GroupSnapshots: true},
+		DeletionWebhook: deletionwebhook.NewRegistration(deletionwebhook.Options{Client: w.spy, Namespace: namespace,
+			Certificate: newServing(w.T, namespace)}),
+	}}
+}
+
+// serving is the certificate of a webhook server.
+type serving struct{ certificate tls.Certificate }
+
+func (s serving) Current() (*tls.Certificate, error) { return &s.certificate, nil }
+
+// newServing returns a certificate for a Service in the namespace. Nothing serves it.
+func newServing(t *testing.T, namespace string) serving {
+	t.Helper()
+	pair, err := pki.SelfSigned(pki.ServerRequest(time.Now(), time.Hour, pki.ServiceNames(namespace, "webhook")...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := pair.TLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving{certificate}
 }
 
 // account returns the UID of the agents' ServiceAccount.
@@ -244,14 +269,11 @@ func ofPolicies(verb string) []string {
 	return append(writes, ofDeletionPolicies(verb)...)
 }
 
-// ofDeletionPolicies returns the writes of the policies that refuse deletion. They are first.
+// ofDeletionPolicies returns the writes of the webhook and the policy that refuse deletion.
 func ofDeletionPolicies(verb string) []string {
-	var writes []string
-	for _, of := range []string{"logicalvolume", "installation"} {
-		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion",
-			verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
-	}
-	return writes
+	return []string{verb + " ValidatingWebhookConfiguration lvms-logicalvolume-deletion",
+		verb + " ValidatingAdmissionPolicy lvms-installation-deletion",
+		verb + " ValidatingAdmissionPolicyBinding lvms-installation-deletion"}
 }
 
 func (w *world) condition(conditionType string) string {
@@ -274,6 +296,7 @@ func (w *world) clean() {
 	}
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
+		&admissionv1.ValidatingWebhookConfiguration{},
 		&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{},
 		&storagev1.CSINode{}, &corev1.Node{}, &snapshotv1.VolumeSnapshotClass{},
 		&groupsnapshotv1.VolumeGroupSnapshotClass{}, metadataOf(sccKind),

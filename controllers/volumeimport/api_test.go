@@ -655,13 +655,23 @@ func readyNode(name string, ready corev1.ConditionStatus) *corev1.Node {
 
 // TestObjectsStayWithANodeThatHasTheVolume: the other node is ready, and has the disks or a Pod with the claim.
 func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
-	status := func(w *world, state v1alpha1.PhysicalVolumeState) {
+	ofGroup := func(w *world, class, uuid string, state v1alpha1.PhysicalVolumeState) {
 		s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: w.name + "-old",
 			Namespace: env.Namespace}}
 		w.create(s)
-		s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", UUID: "uuid-1", Status: v1alpha1.VGStatusReady,
+		s.Status.NodeStatus = []v1alpha1.VGStatus{{Name: class, UUID: uuid, Status: v1alpha1.VGStatusReady,
 			PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv1", Name: "/dev/sdb", State: state}}}}
 		w.must(w.api.Status().Update(w.Context(), s))
+	}
+	status := func(w *world, state v1alpha1.PhysicalVolumeState) { ofGroup(w, "vg1", "uuid-1", state) }
+	// The other node has a volume group of its own, and its agent reports a condition of the volume.
+	says := func(condition string) func(w *world) {
+		return func(w *world) {
+			ofGroup(w, "vg0", "uuid-0", v1alpha1.PhysicalVolumeReady)
+			lv := w.logicalVolume(w.name + "-data")
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.ConditionAnnotation, condition)
+			w.must(w.api.Update(w.Context(), lv))
+		}
 	}
 	pod := func(w *world) {
 		w.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: w.name}})
@@ -677,7 +687,14 @@ func TestObjectsStayWithANodeThatHasTheVolume(t *testing.T) {
 	}{
 		"hasdisks": {corev1.ConditionTrue, func(w *world) { status(w, v1alpha1.PhysicalVolumeReady) },
 			"node hasdisks-old is ready and reports that it has devices of volume group vg1 (uuid-1) too"},
-		"lostdisks":   {corev1.ConditionTrue, func(w *world) { status(w, v1alpha1.PhysicalVolumeMissing) }, ""},
+		"lostdisks": {corev1.ConditionTrue, func(w *world) { status(w, v1alpha1.PhysicalVolumeMissing) }, ""},
+		"hasvolume": {corev1.ConditionTrue, func(w *world) { ofGroup(w, "vg0", "uuid-0", v1alpha1.PhysicalVolumeReady) },
+			"node hasvolume-old is ready and has volume group vg0 (uuid-0), and its node agent does not report that it " +
+				"lacks the logical volume"},
+		"hasbroken":   {corev1.ConditionTrue, says("a disk is missing"), "does not report that it lacks"},
+		"lacksvolume": {corev1.ConditionTrue, says("node lacksvolume-old has no logical volume lacksvolume-lv-data"), ""},
+		"otherclass": {corev1.ConditionTrue, func(w *world) { ofGroup(w, "vg9", "uuid-9", v1alpha1.PhysicalVolumeReady) },
+			""},
 		"haspod":      {corev1.ConditionTrue, pod, "Pod haspod/db on node haspod-old uses claim haspod/data: delete the Pod"},
 		"deaddisks":   {corev1.ConditionUnknown, func(w *world) { status(w, v1alpha1.PhysicalVolumeReady) }, ""},
 		"deadwithpod": {corev1.ConditionUnknown, pod, ""},

@@ -25,9 +25,9 @@ type job struct {
 	node, class, group string
 	// forEarlier is true if the LogicalVolumes are for PersistentVolumes of the earlier driver.
 	forEarlier bool
-	// safe has the nodes that no longer have the volume group. pods are the Pods of each namespace.
-	safe map[string]bool
-	pods map[string][]corev1.Pod
+	// groups are the volume groups of each node. pods are the Pods of each namespace.
+	groups map[string][]v1alpha1.VGStatus
+	pods   map[string][]corev1.Pod
 }
 
 // volume performs the next steps for a volume. It returns nil if all its objects are on the node.

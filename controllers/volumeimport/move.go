@@ -65,7 +65,7 @@ func (j *job) prepare(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolv
 	case exists && !pv.DeletionTimestamp.IsZero():
 		return blocked("volume %s: PersistentVolume %s is being deleted", v.Name, pv.Name)
 	}
-	if err := j.left(ctx, v, pv.Spec.ClaimRef); err != nil {
+	if err := j.left(ctx, v, lv, pv.Spec.ClaimRef); err != nil {
 		return err
 	}
 	before := lv.DeepCopy()
@@ -97,14 +97,15 @@ func isOn(pv *corev1.PersistentVolume, node string) bool { return v1alpha1.NodeO
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
 
-// left returns an error unless the other node has neither the volume group nor a running Pod with the claim. A node
-// that is not ready cannot say so; that its disks are on this node is then what the administrator has approved.
-func (j *job) left(ctx context.Context, v v1alpha1.RecoveryVolume, claim *corev1.ObjectReference) error {
+// left returns an error unless the other node has neither the volume nor a running Pod with the claim. A node that is
+// not ready cannot say so; that its disks are on this node is then what the administrator has approved.
+func (j *job) left(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolvmv1.LogicalVolume,
+	claim *corev1.ObjectReference) error {
 	ready, err := j.isReady(ctx, v.FromNode)
 	if !ready || err != nil {
 		return err
 	}
-	if err := j.withoutGroup(ctx, v); err != nil {
+	if err := j.withoutVolume(ctx, v, lv); err != nil {
 		return err
 	}
 	if claim == nil {
@@ -138,17 +139,16 @@ func (j *job) isReady(ctx context.Context, name string) (bool, error) {
 	}), nil
 }
 
-// withoutGroup returns an error if the agent of a node reports that the node has devices of the volume group.
-func (j *job) withoutGroup(ctx context.Context, v v1alpha1.RecoveryVolume) error {
-	if j.safe[v.FromNode] {
-		return nil
+// withoutVolume returns an error if the agent of the other node reports that the node has devices of the volume group.
+// If the node has another volume group for the device class, which can have a logical volume of the same name, its
+// agent must report that it lacks that one: after a restore of etcd from before a VolumeMove, only this shows which
+// node has the data.
+func (j *job) withoutVolume(ctx context.Context, v v1alpha1.RecoveryVolume, lv *topolvmv1.LogicalVolume) error {
+	groups, err := j.groupsOf(ctx, v.FromNode)
+	if err != nil {
+		return err
 	}
-	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: v.FromNode}, status)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read LVMVolumeGroupNodeStatus %s: %w", v.FromNode, err)
-	}
-	for _, group := range status.Status.NodeStatus {
+	for _, group := range groups {
 		present := slices.ContainsFunc(group.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 			return pv.State != v1alpha1.PhysicalVolumeMissing
 		})
@@ -156,12 +156,33 @@ func (j *job) withoutGroup(ctx context.Context, v v1alpha1.RecoveryVolume) error
 			return blocked("volume %s: node %s is ready and reports that it has devices of volume group %s (%s) too: "+
 				"detach them from one of the nodes", v.Name, v.FromNode, group.Name, j.group)
 		}
+		isOther := group.UUID != j.group && present && (lv.Spec.DeviceClass == "" || group.Name == lv.Spec.DeviceClass)
+		reported := lv.Annotations[v1alpha1.ConditionAnnotation]
+		if isOther && lv.Spec.NodeName == v.FromNode && reported != v1alpha1.MissingVolume(v.FromNode, v.Name) {
+			return blocked("volume %s: node %s is ready and has volume group %s (%s), and its node agent does not "+
+				"report that it lacks the logical volume (annotation %s of LogicalVolume %s): the objects stay with "+
+				"that node. Wait a minute; if it has the logical volume, find out which of the two has the data",
+				v.Name, v.FromNode, group.Name, group.UUID, v1alpha1.ConditionAnnotation, lv.Name)
+		}
 	}
-	if j.safe == nil {
-		j.safe = map[string]bool{}
-	}
-	j.safe[v.FromNode] = true
 	return nil
+}
+
+// groupsOf returns the volume groups that the agent of a node reports. It reads them once for all volumes.
+func (j *job) groupsOf(ctx context.Context, node string) ([]v1alpha1.VGStatus, error) {
+	if groups, known := j.groups[node]; known {
+		return groups, nil
+	}
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	err := j.live.Get(ctx, client.ObjectKey{Namespace: j.namespace, Name: node}, status)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read LVMVolumeGroupNodeStatus %s: %w", node, err)
+	}
+	if j.groups == nil {
+		j.groups = map[string][]v1alpha1.VGStatus{}
+	}
+	j.groups[node] = status.Status.NodeStatus
+	return status.Status.NodeStatus, nil
 }
 
 // podsIn returns the Pods of a namespace. It reads them once for all volumes.

@@ -44,6 +44,16 @@ type fixed struct {
 
 func (f *fixed) Current() (*tls.Certificate, error) { return f.certificate, f.err }
 
+// issue returns a self-signed certificate for a server.
+func issue(t *testing.T, now time.Time, hosts ...string) *tls.Certificate {
+	t.Helper()
+	pair, err := pki.SelfSigned(pki.ServerRequest(now, 24*time.Hour, hosts...))
+	must(t, err)
+	certificate, err := pair.TLS()
+	must(t, err)
+	return &certificate
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

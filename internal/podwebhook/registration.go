@@ -138,7 +138,7 @@ func (r *Registration) configuration(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	service, err := serviceOf(certificate, r.options.Namespace)
+	service, err := servingcert.ServiceOf(certificate, r.options.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (r *Registration) configuration(ctx context.Context,
 	return applyadmissionv1.MutatingWebhookConfiguration(ConfigurationName).
 		WithLabels(map[string]string{"app.kubernetes.io/part-of": "lvms"}).
 		WithOwnerReferences(owner).
-		WithWebhooks(webhook(r.options.Namespace, service, trusted(certificate, before, r.now()))), nil
+		WithWebhooks(webhook(r.options.Namespace, service, servingcert.Trusted(certificate, before, r.now()))), nil
 }
 
 // bundle returns the certificates that the API server trusts now, or nil if the webhook is not registered.

@@ -242,6 +242,10 @@ var _ = Describe("LVM Storage with device classes", Ordered, func() {
 			NodeTimeout(20*time.Minute))
 		It("keeps the volumes of a node that a device class no longer selects", leavesANode,
 			NodeTimeout(20*time.Minute))
+		It("refuses to delete a volume group and a LogicalVolume that are in use", refusesDeletions,
+			NodeTimeout(20*time.Minute))
+		It("keeps a volume group with old metadata when its node is no longer selected, until it is restored",
+			leavesWithOldMetadata, NodeTimeout(32*time.Minute))
 		It("serves the volumes of a Node that was deleted and returns with its disks", comesBack,
 			NodeTimeout(32*time.Minute))
 	})

@@ -74,6 +74,12 @@ func (e *Env) ServeAdmission(setup func(ctrl.Manager) error) (stop func() error,
 	if err != nil {
 		return nil, err
 	}
+	return e.Serve(configuration, setup)
+}
+
+// Serve registers the webhooks of a configuration, and serves them as setup says until stop is called.
+func (e *Env) Serve(configuration *admissionv1.ValidatingWebhookConfiguration,
+	setup func(ctrl.Manager) error) (stop func() error, err error) {
 	options := &envtest.WebhookInstallOptions{
 		ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{configuration}}
 	if err := options.Install(e.Config); err != nil {

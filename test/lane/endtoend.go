@@ -46,7 +46,7 @@ var parts = []part{
 		minutes: 10,
 		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device", "internal/wwn"},
 	},
-	{name: "nodes", label: "nodes", minutes: 8,
+	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
 			"controllers/lvmcluster",
 			"controllers/node",
@@ -54,6 +54,7 @@ var parts = []part{
 			"controllers/statuscopy",
 			"internal/apply",
 			"internal/condition",
+			"internal/deletionwebhook",
 			"internal/nodemarks",
 			"internal/taint",
 		}},

@@ -47,8 +47,8 @@ type Auditor struct {
 	// since is when an orphan was first found. told has the orphans with an event. Only audit uses them.
 	since map[string]time.Time
 	told  map[string]bool
-	// others are the logical volumes of objects of other nodes, with the time of the last lookup.
-	others map[string]time.Time
+	// others are the lookups of logical volumes that objects of other nodes have.
+	others map[string]lookup
 
 	mu          sync.Mutex
 	orphans     map[string][]v1alpha1.OrphanStatus // by device class
@@ -85,7 +85,7 @@ type AuditorOptions struct {
 func NewAuditor(o AuditorOptions) *Auditor {
 	a := &Auditor{
 		AuditorOptions: o, now: time.Now, notices: make(chan struct{}, 1),
-		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]time.Time{},
+		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]lookup{},
 		orphans: map[string][]v1alpha1.OrphanStatus{},
 	}
 	o.States.Subscribe(a.Wake)
@@ -172,7 +172,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 	}
 	objects := slices.DeleteFunc(list.Items,
 		func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
-	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
+	found := a.lookUpOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
 	measureErr := a.measure(ctx, volumes, objects)
 	a.reportOrphans(ctx, found, objects)

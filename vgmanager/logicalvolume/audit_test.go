@@ -54,6 +54,19 @@ func said(r *events.FakeRecorder) []string {
 	}
 }
 
+// wantEvents checks that there is one event with each text, in this order.
+func wantEvents(t *testing.T, events []string, texts ...string) {
+	t.Helper()
+	if len(events) != len(texts) {
+		t.Fatalf("got %q", events)
+	}
+	for i, text := range texts {
+		if !strings.Contains(events[i], text) {
+			t.Errorf("got %q, want %q", events[i], text)
+		}
+	}
+}
+
 func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()
@@ -94,21 +107,29 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	events := said(recorder)
-	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") ||
-		!strings.Contains(events[1], "created for ns/old") || !strings.Contains(events[1], "action: DeleteOrphans, volumes: [byhand]}") {
-		t.Errorf("got %q", events)
+	if len(events) != 1 || !strings.Contains(events[0], "OrphanLogicalVolume") {
+		t.Errorf("another node may have the volume, got %q", events)
 	}
-	if n := testutil.CollectAndCount(a); n != 8 {
-		t.Errorf("%d series, want four for each class, and none for volumes where nobody asked for them", n)
+	*now = now.Add(missingTime - settleTime)
+	for range 2 {
+		w.must(a.audit(t.Context()))
+	}
+	events = append(said(recorder), events...)
+	wantEvents(t, events, "LogicalVolumeMissing", "action: DeleteOrphans, volumes: [byhand]}")
+	wantEvents(t, events, "Restore the data", "created for ns/old")
+	if n := testutil.CollectAndCount(a); n != 10 {
+		t.Errorf("%d series, want five for each class, and none for volumes where nobody asked for them", n)
 	}
 	want := `
-# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes without a PersistentVolume, a snapshot or a claim (kind=Unclaimed).
+# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), of volumes without a PersistentVolume, a snapshot or a claim (kind=Unclaimed), and of logical volumes whose object names another node, which lacks them (kind=OtherNode).
 # TYPE lvms_orphan_logical_volumes gauge
 lvms_orphan_logical_volumes{device_class="thick",kind="LogicalVolume",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thick",kind="Object",node="node1"} 0
+lvms_orphan_logical_volumes{device_class="thick",kind="OtherNode",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thick",kind="Unclaimed",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thin",kind="LogicalVolume",node="node1"} 1
 lvms_orphan_logical_volumes{device_class="thin",kind="Object",node="node1"} 1
+lvms_orphan_logical_volumes{device_class="thin",kind="OtherNode",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 `
 	if err := testutil.CollectAndCompare(a, strings.NewReader(want), "lvms_orphan_logical_volumes"); err != nil {
@@ -248,6 +269,189 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	*now = now.Add(othersAge)
 	if got := settle(); len(got) != 3 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// movedWorld is node1 with the logical volume of LogicalVolume "moved", which names node2.
+type movedWorld struct {
+	*world
+	a        *Auditor
+	recorder *events.FakeRecorder
+	now      *time.Time
+}
+
+func newMovedWorld(t *testing.T, tags ...string) *movedWorld {
+	t.Helper()
+	w := newWorld(t)
+	a, recorder, now := w.auditor()
+	elsewhere := thin(8)
+	elsewhere.NodeName = "node2"
+	w.ask("moved", elsewhere)
+	lv := w.get("moved")
+	lv.Status.VolumeID = "id-moved"
+	w.must(w.api.Status().Update(t.Context(), lv))
+	w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "id-moved",
+		VirtualSize: lvm.Bytes(4 * mib), Tags: append(tags, v1alpha1.VolumeNameTagPrefix+"moved", "lvms.pvc=ns/moved")}))
+	return &movedWorld{world: w, a: a, recorder: recorder, now: now}
+}
+
+// change changes the object.
+func (w *movedWorld) change(change func(*topolvmv1.LogicalVolume)) {
+	w.Helper()
+	lv := w.get("moved")
+	if lv.Annotations == nil {
+		lv.Annotations = map[string]string{}
+	}
+	change(lv)
+	w.must(w.api.Update(w.Context(), lv))
+}
+
+// nodeLacksIt is what the auditor of node2 writes if it lacks the volume.
+func nodeLacksIt(lv *topolvmv1.LogicalVolume) {
+	lv.Annotations[v1alpha1.ConditionAnnotation] = "node node2 has no logical volume id-moved"
+}
+
+// audits lets the time pass in which an orphan is reported, and returns the orphans.
+func (w *movedWorld) audits() []string {
+	w.Helper()
+	for range 6 {
+		w.must(w.a.audit(w.Context()))
+		*w.now = w.now.Add(settleTime)
+	}
+	var got []string
+	for _, o := range w.a.Orphans("thin") {
+		got = append(got, fmt.Sprintf("%s %s %s on %s", o.Kind, o.Name, o.Object, o.ObjectNode))
+	}
+	return got
+}
+
+const onNode1 = "OtherNode thin/id-moved moved on node2"
+
+// After etcd was restored from a backup that is older than a VolumeMove, the object names the node on which the volume
+// was before.
+func TestAVolumeWhoseObjectNamesANodeWithoutItIsReported(t *testing.T) {
+	w := newMovedWorld(t)
+	if got := w.audits(); len(got) != 0 || len(said(w.recorder)) != 0 {
+		t.Fatalf("the other node has not said that it lacks the volume: got %q", got)
+	}
+	w.change(nodeLacksIt)
+	*w.now = w.now.Add(othersAge)
+	for range 2 { // The second time, nothing new is said.
+		if got := w.audits(); !slices.Equal(got, []string{onNode1}) {
+			t.Fatalf("got %q", got)
+		}
+	}
+	const want = "Warning VolumeOnOtherNode node node2 does not have the logical volume of this object: the data is on " +
+		"node node1, logical volume thin/id-moved: do not delete the claim; create an LVMRecovery {nodeName: node1, " +
+		"deviceClassName: thin, action: ImportVolumes, volumes: [id-moved]}, which moves the objects to that node and " +
+		"changes no data"
+	if got := said(w.recorder); !slices.Equal(got, []string{want}) {
+		t.Errorf("got the events %q", got)
+	}
+
+	// A read that fails shows neither that it is an orphan without an object nor that it is none.
+	live := w.a.Live
+	w.a.Live = unreadable{live}
+	*w.now = w.now.Add(othersAge)
+	if got := w.audits(); !slices.Equal(got, []string{onNode1}) || len(said(w.recorder)) != 0 {
+		t.Errorf("after a failed read: got %q", got)
+	}
+	w.a.Live = live
+	w.see("nothing is removed", "thin/id-moved 4")
+
+	// The import moves the object to this node.
+	w.change(func(lv *topolvmv1.LogicalVolume) { lv.Spec.NodeName = "node1" })
+	if got := w.audits(); len(got) != 0 {
+		t.Errorf("after the import: got %q", got)
+	}
+}
+
+// TestACopyOfAMoveIsNotReported has the states of a VolumeMove in which two nodes have a logical volume of the name.
+func TestACopyOfAMoveIsNotReported(t *testing.T) {
+	annotated := func(key, value string) func(*topolvmv1.LogicalVolume) {
+		return func(lv *topolvmv1.LogicalVolume) {
+			nodeLacksIt(lv)
+			lv.Annotations[key] = value
+		}
+	}
+	for name, test := range map[string]struct {
+		tags   []string
+		change func(*topolvmv1.LogicalVolume)
+		want   []string
+	}{
+		"no move":                                {change: nodeLacksIt, want: []string{onNode1}},
+		"the earlier copy, which the move keeps": {tags: []string{v1alpha1.FencedTagPrefix + "uid"}, change: nodeLacksIt},
+		"a copy that does not have all data":     {tags: []string{v1alpha1.CopyingTag}, change: nodeLacksIt},
+		"a target between two rounds":            {tags: []string{v1alpha1.BaseTagPrefix + "move-1"}, change: nodeLacksIt},
+		"a target during a round":                {tags: []string{v1alpha1.CopyOfTagPrefix + "move-1"}, change: nodeLacksIt},
+		"it is switched to the other node":       {change: annotated(v1alpha1.AdoptAnnotation, "uid")},
+		"its PersistentVolume is recreated":      {change: annotated(v1alpha1.MovedVolumeAnnotation, "{}")},
+		"it is fenced for a move":                {change: annotated(v1alpha1.FenceAnnotation, "uid")},
+		"the other node has it":                  {change: func(*topolvmv1.LogicalVolume) {}},
+		"something else is wrong with it":        {change: annotated(v1alpha1.ConditionAnnotation, "a disk is missing")},
+		"the report is about a node before":      {change: annotated(v1alpha1.ConditionAnnotation, "node node1 has no logical volume id-moved")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newMovedWorld(t, test.tags...)
+			w.change(test.change)
+			if got := w.audits(); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			w.see("nothing is removed", "thin/id-moved 4")
+		})
+	}
+}
+
+// The target of a move has the name of the volume, and an object on its node.
+func TestTheTargetOfAMoveIsNotReported(t *testing.T) {
+	w := newMovedWorld(t)
+	w.change(nodeLacksIt)
+	target := thin(8)
+	w.ask("move-1", target)
+	lv := w.get("move-1")
+	lv.Annotations[v1alpha1.MoveVolumeAnnotation] = "id-moved"
+	w.must(w.api.Update(t.Context(), lv))
+	if got := w.audits(); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The event of the object says where the data is, instead of that it must be restored.
+func TestTheEventOfAMissingVolumeNamesTheNodeThatHasIt(t *testing.T) {
+	w := newWorld(t)
+	a, recorder, now := w.auditor()
+	for _, name := range []string{"a", "b"} {
+		w.ask(name, thin(8))
+		w.must(w.run(w.agent(), name))
+		w.must(w.lvm.LVRemove(t.Context(), "thin", w.get(name).Status.VolumeID))
+	}
+	w.must(w.api.Create(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{
+		ObjectMeta: metav1.ObjectMeta{Name: "node2", Namespace: "ns"},
+		Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: []v1alpha1.VGStatus{{Name: "vg2",
+			Orphans: []v1alpha1.OrphanStatus{
+				{Kind: v1alpha1.OrphanOtherNode, Name: "vg2/id-a", Object: "a", ObjectNode: "node1"},
+				{Kind: v1alpha1.OrphanOtherNode, Name: "vg2/id-b", Object: "b", ObjectNode: "node3"}}}}}}))
+	audits := func() []string {
+		for range 12 {
+			w.must(a.audit(t.Context()))
+			*now = now.Add(settleTime)
+		}
+		return said(recorder)
+	}
+	live := a.Live
+	a.Live = unreadable{live}
+	if got := audits(); len(got) != 0 {
+		t.Errorf("the nodes could not be read: got %q", got)
+	}
+	a.Live = live
+	got := audits()
+	wantEvents(t, got, "it was removed manually, or its disks were replaced. Restore",
+		"the data is on node node2, logical volume vg2/id-a: do not delete the claim")
+	if strings.Contains(got[0], "node2") || strings.Contains(got[1], "estore") {
+		t.Errorf("got %q", got)
+	}
+	if got := audits(); len(got) != 0 {
+		t.Errorf("said again: %q", got)
 	}
 }
 

@@ -101,12 +101,18 @@ func conditions(volumes []lvmd.VolumeState, classes map[string]error,
 		case problem != nil:
 			wrong[lv.Name] = status.Convert(problem).Message()
 		case !there:
-			wrong[lv.Name] = fmt.Sprintf("node %s has no logical volume %s", lv.Spec.NodeName, lv.Status.VolumeID)
+			wrong[lv.Name] = v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 		case state.Condition != "":
 			wrong[lv.Name] = state.Condition
 		}
 	}
 	return wrong
+}
+
+// isMissing returns true if the agent of an object's node reports that the node does not have its logical volume.
+func isMissing(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Status.VolumeID != "" &&
+		lv.Annotations[v1alpha1.ConditionAnnotation] == v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
 }
 
 // suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the

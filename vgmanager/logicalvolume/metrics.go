@@ -12,8 +12,9 @@ const maxFailedReads = 3
 
 var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without "+
-		"a logical volume (kind=Object), and of volumes without a PersistentVolume, a snapshot or a claim "+
-		"(kind=Unclaimed).",
+		"a logical volume (kind=Object), of volumes without a PersistentVolume, a snapshot or a claim "+
+		"(kind=Unclaimed), and of logical volumes whose object names another node, which lacks them "+
+		"(kind=OtherNode).",
 	"node", "device_class", "kind")
 
 // Families are all metrics of the Auditor.
@@ -42,7 +43,7 @@ func (a *Auditor) collectAudited(to chan<- prometheus.Metric) (volumes []volumeM
 	}
 	for class, orphans := range a.orphans {
 		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0,
-			v1alpha1.OrphanUnclaimed: 0}
+			v1alpha1.OrphanUnclaimed: 0, v1alpha1.OrphanOtherNode: 0}
 		for _, o := range orphans {
 			count[o.Kind]++
 		}

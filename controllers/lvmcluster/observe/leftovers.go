@@ -93,10 +93,7 @@ func (l Leftovers) commands() []string {
 			name("VOLUMESNAPSHOTCONTENT", all.SnapshotContents...))
 	}
 	if all.LogicalVolume != "" {
-		logical := name("LOGICALVOLUME", all.LogicalVolume)
-		commands = append(commands,
-			fmt.Sprintf("kubectl annotate logicalvolume %s %s=true", logical, lvmv1alpha1.AllowDeletionAnnotation),
-			"kubectl delete logicalvolume "+logical)
+		commands = append(commands, "kubectl delete logicalvolume "+name("LOGICALVOLUME", all.LogicalVolume))
 	}
 	return commands
 }

@@ -89,8 +89,7 @@ const (
 		"then run, for the objects of each volume, `"
 	deletePV      = "kubectl delete persistentvolume "
 	deleteContent = "kubectl delete volumesnapshotcontent "
-	annotate      = "kubectl annotate logicalvolume "
-	deleteLV      = " lvm.topolvm.io/allow-deletion=true && kubectl delete logicalvolume "
+	deleteLV      = "kubectl delete logicalvolume "
 )
 
 func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
@@ -120,25 +119,22 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 		"nothing": {},
 		"a LogicalVolume whose claim and PersistentVolume were deleted": {
 			objects: []client.Object{logicalVolumeOf("pvc-1"), claimOf("2")},
-			want:    begin + annotate + "pvc-1" + deleteLV + "pvc-1`: 1 volume: LogicalVolume pvc-1 on node n1"},
+			want:    begin + deleteLV + "pvc-1`: 1 volume: LogicalVolume pvc-1 on node n1"},
 		"a retained PersistentVolume whose claim was deleted": {
 			objects: []client.Object{logicalVolumeOf("pvc-1"), persistentVolumeOf("pvc-1", retain,
 				corev1.VolumeReleased)},
-			want: begin + deletePV + "pvc-1 && " + annotate + "pvc-1" + deleteLV +
-				"pvc-1`: 1 volume: LogicalVolume and PersistentVolume pvc-1 on node n1"},
+			want: begin + deletePV + "pvc-1 && " + deleteLV + "pvc-1`: 1 volume: LogicalVolume and PersistentVolume pvc-1 on node n1"},
 		"a retained PersistentVolume without a LogicalVolume": {
 			objects: []client.Object{persistentVolumeOf("pvc-1", retain, corev1.VolumeAvailable)},
 			want:    begin + deletePV + "pvc-1`: 1 volume: PersistentVolume pvc-1"},
 		"both kinds": {
 			objects: []client.Object{logicalVolumeOf("pvc-2"), logicalVolumeOf("pvc-1"),
 				persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased)},
-			want: begin + deletePV + "PERSISTENTVOLUME && " + annotate + "LOGICALVOLUME" + deleteLV +
-				"LOGICALVOLUME`: 2 volumes: LogicalVolume and PersistentVolume pvc-1 on node n1, " +
+			want: begin + deletePV + "PERSISTENTVOLUME && " + deleteLV + "LOGICALVOLUME`: 2 volumes: LogicalVolume and PersistentVolume pvc-1 on node n1, " +
 				"LogicalVolume pvc-2 on node n1"},
 		"a retained PersistentVolume of another name": {
 			objects: []client.Object{logicalVolumeOf("pvc-1"), imported},
-			want: begin + deletePV + "imported && " + annotate + "pvc-1" + deleteLV +
-				"pvc-1`: 1 volume: LogicalVolume pvc-1 on node n1 with PersistentVolume imported"},
+			want:    begin + deletePV + "imported && " + deleteLV + "pvc-1`: 1 volume: LogicalVolume pvc-1 on node n1 with PersistentVolume imported"},
 		"a retained PersistentVolume that is bound": {
 			objects: []client.Object{logicalVolumeOf("pvc-1"), persistentVolumeOf("pvc-1", retain,
 				corev1.VolumeBound)}},
@@ -151,8 +147,7 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 		"a LogicalVolume that is being created": {objects: []client.Object{pending}},
 		"a snapshot that was deleted": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("2", "id-of-another", "")},
-			want: begin + annotate + "snapshot-1" + deleteLV +
-				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1"},
+			want:    begin + deleteLV + "snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1"},
 		"a snapshot": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), contentOf("2", "id-snapshot-1", "")}},
 		"a snapshot that was created manually": {snapshots: true,
@@ -163,24 +158,20 @@ func TestLeftoversAreVolumesThatNothingDeletes(t *testing.T) {
 		"a retained snapshot": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"),
 				snapshotOf("2")},
-			want: begin + deleteContent + "c1 && " + annotate + "snapshot-1" + deleteLV +
-				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
+			want: begin + deleteContent + "c1 && " + deleteLV + "snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
 		"a retained snapshot that was created manually": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), manual},
-			want: begin + deleteContent + "c1 && " + annotate + "snapshot-1" + deleteLV +
-				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
+			want:    begin + deleteContent + "c1 && " + deleteLV + "snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1"},
 		"a retained snapshot of two objects, and a retained PersistentVolume": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), logicalVolumeOf("pvc-1"),
 				persistentVolumeOf("pvc-1", retain, corev1.VolumeReleased),
 				retainedContent("c2", "1", "id-snapshot-1"), retainedContent("c1", "3", "id-snapshot-1")},
-			want: begin + deletePV + "PERSISTENTVOLUME && " + deleteContent + "VOLUMESNAPSHOTCONTENT && " + annotate +
-				"LOGICALVOLUME" + deleteLV + "LOGICALVOLUME`: 2 volumes: LogicalVolume and PersistentVolume pvc-1 " +
+			want: begin + deletePV + "PERSISTENTVOLUME && " + deleteContent + "VOLUMESNAPSHOTCONTENT && " + deleteLV + "LOGICALVOLUME`: 2 volumes: LogicalVolume and PersistentVolume pvc-1 " +
 				"on node n1, LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1 and c2"},
 		"a retained snapshot of two objects, alone": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c2", "1", "id-snapshot-1"),
 				retainedContent("c1", "3", "id-snapshot-1")},
-			want: begin + deleteContent + "c1 c2 && " + annotate + "snapshot-1" + deleteLV +
-				"snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1 and c2"},
+			want: begin + deleteContent + "c1 c2 && " + deleteLV + "snapshot-1`: 1 volume: LogicalVolume snapshot-1 on node n1 with VolumeSnapshotContent c1 and c2"},
 		"a snapshot with the deletion policy Retain": {snapshots: true,
 			objects: []client.Object{logicalVolumeOf("snapshot-1"), retainedContent("c1", "1", "id-snapshot-1"),
 				snapshotOf("1")}},
@@ -250,8 +241,7 @@ func TestLeftoversOfOneDeviceClass(t *testing.T) {
 		persistentVolumeOf("pvc-2", retain, corev1.VolumeReleased))
 	for class, want := range map[string]string{
 		"vg1": "",
-		"vg2": begin + deletePV + "pvc-2 && " + annotate + "pvc-2" + deleteLV +
-			"pvc-2`: 1 volume: LogicalVolume and PersistentVolume pvc-2 on node n1",
+		"vg2": begin + deletePV + "pvc-2 && " + deleteLV + "pvc-2`: 1 volume: LogicalVolume and PersistentVolume pvc-2 on node n1",
 	} {
 		t.Run(class, func(t *testing.T) {
 			users, err := UsersOf(t.Context(), live,

@@ -21,10 +21,17 @@ var (
 	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
-// admissionPolicies keeps the policies that refuse deletions that would destroy volumes, which exist as long as the
-// LVMCluster, and those of the installation. OLM does not install such objects, and they contain the operator's
-// namespace.
+// admissionPolicies keeps the policies and the webhook that refuse deletions that would destroy volumes, which exist as
+// long as the LVMCluster, and the policies of the installation. OLM does not install such objects, and they contain the
+// operator's namespace.
 type admissionPolicies struct{}
+
+// DeletionWebhook registers the webhook that refuses to delete LogicalVolumes to which something refers. No admission
+// policy can look that up.
+type DeletionWebhook interface {
+	Ensure(ctx context.Context) error
+	Remove(ctx context.Context) error
+}
 
 //go:embed deletionpolicies.yaml
 var deletionPolicyFile []byte
@@ -35,11 +42,11 @@ const suggestedNamespace = "openshift-lvm-storage"
 // GetName names the manager.
 func (admissionPolicies) GetName() string { return "admissionPolicies" }
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-logicalvolume-deletion;lvms-installation-deletion,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-installation-deletion,verbs=get;create;patch;delete
 
 // EnsureCreated applies the policies and their bindings.
 func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	errs := []error{r.keepInstallationPolicies(ctx, cluster.Namespace)}
+	errs := []error{r.keepInstallationPolicies(ctx, cluster.Namespace), r.Options.DeletionWebhook.Ensure(ctx)}
 	objects, err := newDeletionPolicies(cluster)
 	if err != nil {
 		return err
@@ -50,15 +57,15 @@ func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluste
 	return errors.Join(errs...)
 }
 
-// EnsureDeleted deletes the bindings and the policies that refuse the deletion of CRDs and of the namespace. The API
-// server needs a moment to notice, and must not refuse users who wait for the LVMCluster and then delete the CRDs: the
-// step is as early as possible.
+// EnsureDeleted deletes the webhook, and the bindings and policies that refuse the deletion of CRDs and of the
+// namespace. The API server needs a moment to notice, and must not refuse users who wait for the LVMCluster and then
+// delete the CRDs: the step is as early as possible.
 func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	objects, err := newDeletionPolicies(cluster)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{r.Options.DeletionWebhook.Remove(ctx)}
 	for _, object := range objects {
 		metadata := metadataOf(object.GroupVersionKind())
 		metadata.ObjectMeta = metav1.ObjectMeta{Name: object.GetName()}

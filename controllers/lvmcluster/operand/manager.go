@@ -57,6 +57,8 @@ type Options struct {
 	ClusterID string
 	// Identity is the identity of the cluster, declared or not. The node agents read it when they start.
 	Identity string
+	// DeletionWebhook registers the webhook for deletions of LogicalVolumes.
+	DeletionWebhook DeletionWebhook
 }
 
 // Managers returns the managers in the order of creation.

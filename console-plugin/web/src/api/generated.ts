@@ -245,8 +245,10 @@ export interface components {
                             /** Format: date-time */
                             created?: string;
                             /** @enum {string} */
-                            kind: "LogicalVolume" | "Object" | "Unclaimed";
+                            kind: "LogicalVolume" | "Object" | "Unclaimed" | "OtherNode";
                             name: string;
+                            object?: string;
+                            objectNode?: string;
                             /** Format: date-time */
                             removalTime?: string;
                             size?: number | string;
@@ -463,8 +465,10 @@ export interface components {
                         /** Format: date-time */
                         created?: string;
                         /** @enum {string} */
-                        kind: "LogicalVolume" | "Object" | "Unclaimed";
+                        kind: "LogicalVolume" | "Object" | "Unclaimed" | "OtherNode";
                         name: string;
+                        object?: string;
+                        objectNode?: string;
                         /** Format: date-time */
                         removalTime?: string;
                         size?: number | string;

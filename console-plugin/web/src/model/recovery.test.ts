@@ -66,8 +66,14 @@ describe('what the status suggests', () => {
     const orphans = [{ kind: 'LogicalVolume' as const, name: 'vg1/x', size: '1Gi', claim: 'shop/data' }, { kind: 'Object' as const, name: 'y' }, { kind: 'Unclaimed' as const, name: 'z' }];
     expect(suggestionsOf(status({ orphans }), 'vg1').map((s) => [s.action, s.count])).toEqual([['ImportVolumes', 1], ['DeleteOrphans', 1]]);
     expect(suggested({ orphans: orphans.slice(1) })).toEqual([]);
-    expect(orphansOf({ name: 'vg1', orphans })).toEqual([{ name: 'x', size: 2 ** 30, claim: 'shop/data' }]);
-    expect(orphansOf(undefined)).toEqual([]);
+    expect(orphansOf({ name: 'vg1', orphans }, 'DeleteOrphans')).toEqual([{ name: 'x', size: 2 ** 30, claim: 'shop/data' }]);
+    expect(orphansOf(undefined, 'DeleteOrphans')).toEqual([]);
+  });
+  it('a volume whose object names another node is imported, and never deleted', () => {
+    const orphans = [{ kind: 'OtherNode' as const, name: 'vg1/x', size: '1Gi', claim: 'shop/data', object: 'pvc-1', objectNode: 'b' }];
+    expect(suggestionsOf(status({ orphans }), 'vg1').map((s) => [s.action, s.count])).toEqual([['ImportVolumes', 1]]);
+    expect(orphansOf({ name: 'vg1', orphans }, 'ImportVolumes')).toEqual([{ name: 'x', size: 2 ** 30, claim: 'shop/data' }]);
+    expect(orphansOf({ name: 'vg1', orphans }, 'DeleteOrphans')).toEqual([]);
   });
 });
 

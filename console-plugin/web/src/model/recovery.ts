@@ -93,11 +93,11 @@ function ofConditions(node: string, group: VGStatus): Suggestion[] {
 }
 
 function ofOrphans(node: string, group: VGStatus): Suggestion[] {
-  const orphans = orphansOf(group);
-  if (orphans.length === 0) return [];
-  const common = { node, cause: 'Orphans', count: orphans.length };
   // What keeps the data is first.
-  return [{ ...common, action: 'ImportVolumes' }, { ...common, action: 'DeleteOrphans' }];
+  return (['ImportVolumes', 'DeleteOrphans'] as const).flatMap((action): Suggestion[] => {
+    const count = orphansOf(group, action).length;
+    return count ? [{ node, cause: 'Orphans', count, action }] : [];
+  });
 }
 
 /** Suggestions for which there is no recovery that has not ended. */
@@ -276,9 +276,12 @@ export interface Candidate {
   problem?: string;
 }
 
-/** The logical volumes of a group that no object refers to, without the name of the group. */
-export const orphansOf = (group: VGStatus | undefined): Candidate[] =>
-  (group?.orphans ?? []).filter((o) => o.kind === 'LogicalVolume').map((o) => ({ name: shortName(o.name, group?.name ?? ''), size: bytesOf(o.size), claim: o.claim }));
+/**
+ * The logical volumes of a group that no object refers to, without the name of the group. Those whose object names a node
+ * that lacks them can only be imported.
+ */
+export const orphansOf = (group: VGStatus | undefined, action: RecoveryAction | undefined): Candidate[] =>
+  (group?.orphans ?? []).filter((o) => o.kind === 'LogicalVolume' || (o.kind === 'OtherNode' && action === 'ImportVolumes')).map((o) => ({ name: shortName(o.name, group?.name ?? ''), size: bytesOf(o.size), claim: o.claim }));
 
 /** The volumes of a node whose file systems can be checked, those with a problem first. */
 export const checkable = (volumes: Volume[], node: string, words: (m: Message) => string): Candidate[] =>

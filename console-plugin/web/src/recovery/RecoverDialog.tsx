@@ -105,7 +105,7 @@ function Volumes(props: VolumesProps) {
   const { draft, statuses, name } = props;
   if (draft.action === 'CheckFileSystems') return <Checkable {...props} />;
   const group = statuses.find((s) => s.metadata.name === draft.node)?.status?.nodeStatus?.find((g) => g.name === name);
-  return <Picker {...props} candidates={orphansOf(group)} known={group !== undefined} />;
+  return <Picker {...props} candidates={orphansOf(group, draft.action)} known={group !== undefined} />;
 }
 
 function Checkable(props: VolumesProps) {

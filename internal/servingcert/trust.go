@@ -1,4 +1,4 @@
-package podwebhook
+package servingcert
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/pki"
 )
 
-// serviceOf returns the name of the Service that a serving certificate is for. The installer names the Service: OLM
+// ServiceOf returns the name of the Service that a serving certificate is for. The installer names the Service: OLM
 // gives it another name than the manifests do.
-func serviceOf(certificate *tls.Certificate, namespace string) (string, error) {
+func ServiceOf(certificate *tls.Certificate, namespace string) (string, error) {
 	leaf, err := leafOf(certificate)
 	if err != nil {
 		return "", err
@@ -39,9 +39,9 @@ func leafOf(certificate *tls.Certificate) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
-// trusted returns the bundle of the webhook: the serving certificate itself, because the authority that issued it is
+// Trusted returns the bundle of the webhook: the serving certificate itself, because the authority that issued it is
 // not always known, and the last one from the bundle before, which another replica may still serve.
-func trusted(certificate *tls.Certificate, before []byte, now time.Time) []byte {
+func Trusted(certificate *tls.Certificate, before []byte, now time.Time) []byte {
 	current := certificate.Certificate[0]
 	bundle := pki.Encode(pki.BlockCertificate, current)
 	for rest := before; ; {

@@ -1,4 +1,4 @@
-package podwebhook
+package servingcert
 
 import (
 	"bytes"
@@ -40,13 +40,13 @@ func TestTheServiceIsThatOfTheCertificate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			certificate := issue(t, time.Now(), test.hosts...)
 			certificate.Leaf = nil
-			service, err := serviceOf(certificate, "ns")
+			service, err := ServiceOf(certificate, "ns")
 			if service != test.service || (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("got %q, %v", service, err)
 			}
 		})
 	}
-	if _, err := serviceOf(&tls.Certificate{Certificate: [][]byte{{1}}}, "ns"); err == nil {
+	if _, err := ServiceOf(&tls.Certificate{Certificate: [][]byte{{1}}}, "ns"); err == nil {
 		t.Error("a broken certificate has a Service")
 	}
 }
@@ -67,7 +67,7 @@ func TestTheBundleVerifiesACertificateOfAnUnknownAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(trusted(&certificate, nil, now)) {
+	if !roots.AppendCertsFromPEM(Trusted(&certificate, nil, now)) {
 		t.Fatal("the bundle has no certificate")
 	}
 	if _, err := certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: "a.ns.svc"}); err != nil {
@@ -104,7 +104,7 @@ func TestTheBundleKeepsOneCertificateOfBefore(t *testing.T) {
 		"not PEM": {[]byte("x"), encoded(third), now},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := trusted(third, test.before, test.now); !bytes.Equal(got, test.want) {
+			if got := Trusted(third, test.before, test.now); !bytes.Equal(got, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
