@@ -160,12 +160,12 @@ func capacity() Group {
 	g.Alerts = append(g.Alerts, Alert{
 		Name: "LVMSVolumeGroupMetadataFull", Severity: Warning, For: 10 * time.Minute,
 		Expr: "max_over_time(" + metadataArea + window + ") >= " + near,
-		Summary: "The LVM metadata area of the volume group of device class {{ $labels.device_class }} on node " +
-			"{{ $labels.node }} is at least 75% full.",
-		Description: "LVM's metadata area of the volume group of device class {{ $labels.device_class }} on node " +
-			"{{ $labels.node }} is {{ $value | humanizePercentage }} full. Before it is full, the device class accepts " +
-			"no new volumes, snapshots and expansions on the node. Delete volumes or snapshots that are not needed. See " +
-			"the runbook.",
+		Summary: "The LVM metadata area of the volume group of device class {{ $labels.device_class }} " +
+			"on node {{ $labels.node }} is at least 75% full.",
+		Description: "LVM's metadata area of the volume group of device class {{ $labels.device_class }} " +
+			"on node {{ $labels.node }} is {{ $value | humanizePercentage }} full. Before it is full, the device " +
+			"class accepts no new volumes, snapshots and expansions on the node. Delete volumes or snapshots that " +
+			"are not needed. See the runbook.",
 	}, Alert{
 		Name: "LVMSThinPoolOvercommitRisk", Severity: Info, For: time.Hour,
 		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass +
