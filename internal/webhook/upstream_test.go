@@ -242,6 +242,7 @@ var acceptedOnlyByUpstream = func() map[string]string {
 		class + ".thinPoolConfig: rule: stripeSize requires stripes":                              ownField,
 		class + ": rule: deviceSelector, deviceSelectors, deviceDiscoveryPolicy, raidConfig, deviceRequests, adopt, adoptClusters and deletedVolumeRetention cannot be set together with existingVolumeGroup": ownField,
 		class + ": rule: autoExtend, chunkSize, metadataSize, stripes and metadataSizeCalculationPolicy Static cannot be set together with existingVolumeGroup":                                               ownField,
+		class + ": rule: deviceResizePolicy cannot be set together with existingVolumeGroup":                                                                                                                  ownField,
 		class + ": rule: approval cannot be set together with existingVolumeGroup":                                                                                                                            ownField,
 		class + ": rule: existingVolumeGroupConfig requires existingVolumeGroup":                                                                                                                              ownField,
 		class + ": rule: thickConfig cannot be set together with thinPoolConfig, raidConfig or existingVolumeGroup":                                                                                           ownField,

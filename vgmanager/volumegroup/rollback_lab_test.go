@@ -192,10 +192,12 @@ func TestSceneMetadataWentBack(t *testing.T) {
 	}
 	s.ready()
 	s.rollBack(old)
-	s.loseFiles()
 	s.boot()
 	s.says(v1alpha1.ConditionVolumesHealthy, v1alpha1.ReasonMetadataReplaced, string(v1alpha1.RecoveryAcceptMetadata))
 	s.wantUnavailable("delete", s.delete("a"))
+	s.loseFiles()
+	s.boot()
+	s.says(v1alpha1.ConditionVolumesHealthy, v1alpha1.ReasonMetadataReplaced, string(v1alpha1.RecoveryAcceptMetadata))
 	rec := s.plan(v1alpha1.RecoveryAcceptMetadata)
 	s.approve(rec.Status.Plan.ID)
 	s.ready()

@@ -51,8 +51,8 @@ func metadataAreaProblems(w Desired, vg *lvm.VG) []Problem {
 	return []Problem{deviceProblem(v1alpha1.ReasonMetadataAreaFull, fmt.Sprintf(
 		"LVM's metadata area of volume group %s on node %s has %d KiB left of %d KiB, which are kept so that volumes "+
 			"can be deleted: no new volume, snapshot or expansion is accepted. Delete volumes or snapshots that are "+
-			"not needed. The size of the area cannot be changed: for more volumes, replace the devices with others of at "+
-			"least 1Gi, which get a larger one, or create another device class",
+			"not needed. The size of the area cannot be changed: for more volumes, replace the devices with others of "+
+			"at least 1Gi, which get a larger one, or create another device class",
 		w.Group(), w.Node, area.Free>>10, area.Limit()>>10), nil)}
 }
 

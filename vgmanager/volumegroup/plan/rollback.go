@@ -266,8 +266,8 @@ func noEarlierMetadata(w Desired, s NodeState, pool *lvm.ThinPool) string {
 	}
 	files := fmt.Sprintf("in %s and %s of the node", lvm.BackupDir, lvm.ArchiveDir)
 	if pool == nil && len(s.Rollback.Absent) == 0 {
-		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, %s",
-			w.Name, w.Node, files, found, acceptHint(w))
+		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, "+
+			"%s", w.Name, w.Node, files, found, acceptHint(w))
 	}
 	if pool == nil {
 		return fmt.Sprintf("volume group %s on node %s does not have the volumes %s of the device class, and no "+

@@ -127,6 +127,6 @@ func (o Outcome) acceptStatus(w Desired, r *v1alpha1.LVMRecovery, status v1alpha
 
 // acceptConsequence describes the plan.
 func acceptConsequence(p *v1alpha1.RecoveryPlan) string {
-	return fmt.Sprintf("the metadata on %s, is used as it is; volumes of it: %d; what only later metadata has is lost, "+
-		"because its space is used for new volumes", p.MetadataSource, p.KeptVolumeCount)
+	return fmt.Sprintf("the metadata on %s, is used as it is; volumes of it: %d; what only later metadata has is "+
+		"lost, because its space is used for new volumes", p.MetadataSource, p.KeptVolumeCount)
 }

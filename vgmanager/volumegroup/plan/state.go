@@ -79,8 +79,8 @@ type NodeState struct {
 	Absent []string
 	// Replaced is what is known about metadata of the volume group that was replaced with that of an earlier time.
 	Replaced Replaced
-	// UnmatchedLabels are the identities to which an administrator gave labels and which no device has, if labels decide
-	// which devices the device class uses.
+	// UnmatchedLabels are the identities to which an administrator gave labels and which no device has. It is empty if
+	// labels do not decide which devices the device class uses.
 	UnmatchedLabels []string
 	// Seen is the highest change of the volume group's metadata that was seen on this node.
 	Seen Seen

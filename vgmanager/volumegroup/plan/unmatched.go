@@ -67,8 +67,8 @@ func unmatched(w Desired, s NodeState, vg *lvm.VG) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no attached device of node %s is meant by %s: if the identity of a device has changed, use its "+
-		"present one; otherwise delete them", w.Node, joined(names))
+	return fmt.Sprintf("no attached device of node %s is meant by %s: if the identity of a device has changed, use "+
+		"its present one; otherwise delete them", w.Node, joined(names))
 }
 
 // isMatched returns true if the name in a request means a physical volume or another device.
