@@ -522,6 +522,7 @@ func contractView(t *testing.T, b Bench) {
 func essence(vg *lvm.VG) lvm.VG {
 	e := *vg
 	e.MetadataArea = lvm.MetadataArea{} // An effect estimates it.
+	e.Seqno = 0                         // What is kept after a change has that of the last report.
 	e.LVs = slices.Clone(vg.LVs)
 	for i := range e.LVs {
 		lv := &e.LVs[i]
