@@ -206,7 +206,7 @@ type Reconciler struct {
 	wipes    wipeRecords
 	plans    recoveryPlans
 	// sequences has the highest change of each volume group that was seen.
-	sequences sequences
+	sequences *sequences
 	// names are the last known devices of physical volumes, by UUID.
 	names map[string]string
 	// unsettled has the volume groups whose last reconcile planned a change.

@@ -2,6 +2,7 @@ package volumegroup
 
 import (
 	"context"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -21,20 +22,25 @@ type sequence struct {
 // status has it too, for a node whose files were lost.
 type sequences struct {
 	records records[sequence]
+	// mu guards seen and the files: metadata is restored in the background.
+	mu sync.Mutex
 	// seen has the content of the files that were read or written, by device class.
 	seen map[string]sequence
 }
 
-func newSequences(dir string) sequences {
-	return sequences{records[sequence]{dir, "seqno", "the changes of volume group"}, map[string]sequence{}}
+func newSequences(dir string) *sequences {
+	return &sequences{records: records[sequence]{dir, "seqno", "the changes of volume group"},
+		seen: map[string]sequence{}}
 }
 
 // of returns the highest change that was seen of a volume group, and remembers the present one if it is higher. before
 // is the entry of the node status. If a later change cannot be written to the file, this process still remembers it.
-func (q sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1alpha1.VGStatus) plan.Seen {
+func (q *sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1alpha1.VGStatus) plan.Seen {
 	if vg == nil {
 		return plan.Seen{}
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	last, known := q.seen[class]
 	if !known {
 		var err error
@@ -58,7 +64,9 @@ func (q sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1al
 }
 
 // accept forgets later changes than the present one.
-func (q sequences) accept(class string, vg *lvm.VG) error {
+func (q *sequences) accept(class string, vg *lvm.VG) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	present := sequence{vg.UUID, vg.Seqno}
 	if err := q.records.write(class, present); err != nil {
 		return err
@@ -68,10 +76,12 @@ func (q sequences) accept(class string, vg *lvm.VG) error {
 }
 
 // restart forgets the changes of a volume group after its metadata was restored with an approval.
-func (q sequences) restart(class, uuid string) error { return q.accept(class, &lvm.VG{UUID: uuid}) }
+func (q *sequences) restart(class, uuid string) error { return q.accept(class, &lvm.VG{UUID: uuid}) }
 
 // forget removes the record of a device class.
-func (q sequences) forget(class string) error {
+func (q *sequences) forget(class string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	delete(q.seen, class)
 	return q.records.forget(class)
 }
