@@ -93,8 +93,8 @@ func PVNames(pvs []PV) []string {
 type VG struct {
 	Name string
 	UUID string
-	// Seqno counts the changes of the metadata. LVM never decreases it, unless earlier metadata is restored. A view that
-	// is kept after a change of this LVM (Recent) has that of the last report.
+	// Seqno counts the changes of the metadata. LVM never decreases it, unless earlier metadata is restored. A view
+	// that is kept after a change of this LVM (Recent) has that of the last report.
 	Seqno      uint64
 	Size       Bytes
 	Free       Bytes
