@@ -129,11 +129,11 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 		if err != nil {
 			return err
 		}
-		return r.sequences.restart(w.Name, s.Archive.UUID)
+		return r.sequences.restart(w.Name, s.Archive.UUID, s.Before)
 	case plan.RestoreEarlier:
 		return r.startRestore(ctx, w, s)
 	case plan.AcceptMetadata:
-		return r.sequences.accept(w.Name, plan.GroupOf(w, s))
+		return r.sequences.accept(w.Name, plan.GroupOf(w, s), s.Before)
 	case plan.TrimVolumes:
 		r.startTrim(ctx, w, s, a)
 		return nil

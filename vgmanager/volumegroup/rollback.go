@@ -106,7 +106,7 @@ func (r *Reconciler) restoreEarlier(ctx context.Context, w plan.Desired, s plan.
 	if err != nil {
 		return err
 	}
-	if err := r.sequences.restart(w.Name, plan.GroupOf(w, s).UUID); err != nil {
+	if err := r.sequences.restart(w.Name, plan.GroupOf(w, s).UUID, s.Before); err != nil {
 		return err
 	}
 	return os.Remove(file)

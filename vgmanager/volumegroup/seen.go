@@ -16,6 +16,9 @@ import (
 type sequence struct {
 	UUID  string `json:"uuid"`
 	Seqno uint64 `json:"seqno"`
+	// Accepted is the highest change that was seen before an earlier one was accepted. The node status can still have
+	// it, or one before it.
+	Accepted uint64 `json:"accepted,omitempty"`
 }
 
 // sequences remember the highest change of the volume group of each device class, in a file on the node. The node
@@ -50,11 +53,12 @@ func (q *sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1a
 	}
 	if last.UUID != vg.UUID {
 		last = sequence{UUID: vg.UUID}
-		if before.UUID == vg.UUID {
-			last.Seqno = uint64(max(before.Seqno, 0))
-		}
 	}
-	if present := (sequence{vg.UUID, max(last.Seqno, vg.Seqno)}); present != q.seen[class] {
+	// The files of a node can be from an earlier time too: of a snapshot of the whole machine.
+	if reported := uint64(max(before.Seqno, 0)); before.UUID == vg.UUID && reported > last.Accepted {
+		last.Seqno = max(last.Seqno, reported)
+	}
+	if present := (sequence{vg.UUID, max(last.Seqno, vg.Seqno), last.Accepted}); present != q.seen[class] {
 		q.seen[class] = present
 		if err := q.records.write(class, present); err != nil {
 			log.FromContext(ctx).Error(err, "cannot record the changes of a volume group", "deviceClass", class)
@@ -63,11 +67,12 @@ func (q *sequences) of(ctx context.Context, class string, vg *lvm.VG, before v1a
 	return plan.Seen{Seqno: q.seen[class].Seqno}
 }
 
-// accept forgets later changes than the present one.
-func (q *sequences) accept(class string, vg *lvm.VG) error {
+// accept forgets later changes than the present one, also that in the entry of the node status.
+func (q *sequences) accept(class string, vg *lvm.VG, before v1alpha1.VGStatus) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	present := sequence{vg.UUID, vg.Seqno}
+	present := sequence{vg.UUID, vg.Seqno, max(q.seen[class].Seqno, q.seen[class].Accepted,
+		uint64(max(before.Seqno, 0)))}
 	if err := q.records.write(class, present); err != nil {
 		return err
 	}
@@ -76,7 +81,9 @@ func (q *sequences) accept(class string, vg *lvm.VG) error {
 }
 
 // restart forgets the changes of a volume group after its metadata was restored with an approval.
-func (q *sequences) restart(class, uuid string) error { return q.accept(class, &lvm.VG{UUID: uuid}) }
+func (q *sequences) restart(class, uuid string, before v1alpha1.VGStatus) error {
+	return q.accept(class, &lvm.VG{UUID: uuid}, before)
+}
 
 // forget removes the record of a device class.
 func (q *sequences) forget(class string) error {

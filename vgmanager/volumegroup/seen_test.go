@@ -54,6 +54,10 @@ func TestMetadataThatWentBack(t *testing.T) {
 		"the present one is accepted": {func(*bench) {}, v1alpha1.RecoveryAcceptMetadata, "a"},
 		"after a restart":             {(*bench).restart, v1alpha1.RecoveryRestoreMetadata, "a b c"},
 		"the archive is lost":         {func(b *bench) { b.lvm.ForgetArchive("vg1") }, v1alpha1.RecoveryAcceptMetadata, "a"},
+		"the whole node is reverted": {func(b *bench) {
+			b.ok(b.agent.sequences.records.write("vg1", sequence{UUID: b.entry().UUID, Seqno: 1}))
+			b.restart()
+		}, v1alpha1.RecoveryAcceptMetadata, "a"},
 		"the files of the agent are lost": {func(b *bench) {
 			b.ok(b.agent.sequences.forget("vg1"))
 			b.restart()
@@ -110,6 +114,14 @@ func TestTheRecordOfChanges(t *testing.T) {
 	if c := b.volumesHealthy(); c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonMetadataReplaced {
 		t.Errorf("got %+v", c)
 	}
+	b.requestRecovery("accept", nodeName, "vg1", time.Hour)
+	r := b.recovery("accept")
+	r.Spec.Action = v1alpha1.RecoveryAcceptMetadata
+	b.ok(b.client.Update(t.Context(), r))
+	b.until("accept", v1alpha1.RecoveryAwaitingApproval)
+	b.approvePlan("accept")
+	b.until("accept", v1alpha1.RecoverySucceeded)
+	b.wantDoubt(false)
 	q := newSequences(filepath.Join(b.dir, "missing", "directory"))
 	vg := &lvm.VG{UUID: "u", Seqno: 9}
 	if seen := q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Err != nil || seen.Seqno != 9 {
@@ -119,7 +131,7 @@ func TestTheRecordOfChanges(t *testing.T) {
 	if seen := q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}); seen.Seqno != 9 {
 		t.Errorf("a second call: got %+v", seen)
 	}
-	if err := q.accept("vg1", vg); err == nil || q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}).Seqno != 9 {
+	if err := q.accept("vg1", vg, v1alpha1.VGStatus{}); err == nil || q.of(t.Context(), "vg1", vg, v1alpha1.VGStatus{}).Seqno != 9 {
 		t.Errorf("accepted without a record: %v", err)
 	}
 	if other := q.of(t.Context(), "vg1", &lvm.VG{UUID: "v", Seqno: 2}, v1alpha1.VGStatus{}); other.Seqno != 2 {
