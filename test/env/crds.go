@@ -118,6 +118,8 @@ func OptionalCRDs() []string {
 
 // folder returns the directory of a Go module.
 func folder(module string) string {
+	// A module from which nothing is built may not have been downloaded yet.
+	utilruntime.Must(exec.Command("go", "mod", "download", module).Run())
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	utilruntime.Must(err)
 	return strings.TrimSpace(string(out))

@@ -58,7 +58,7 @@ func TestTheServiceFollowsTheAPI(t *testing.T) {
 	}
 	ensure(on) // without the API
 	if _, err := envtest.InstallCRDs(server.Config,
-		envtest.CRDInstallOptions{Paths: []string{env.SnapshotMetadataCRD()}}); err != nil {
+		envtest.CRDInstallOptions{Paths: []string{env.SnapshotMetadataCRD()}, ErrorIfPathMissing: true}); err != nil {
 		t.Fatal(err)
 	}
 	ensure(on)
