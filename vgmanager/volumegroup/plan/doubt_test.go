@@ -261,3 +261,44 @@ func TestDoubtIsEndedByItsRecovery(t *testing.T) {
 		t.Errorf("the pool is repaired while the metadata is in doubt: %+v", p)
 	}
 }
+
+// TestARemovalDoesNotStopARecovery: a volume group that is empty, because its metadata is from a time without volumes,
+// is to be removed. The approved restore of its metadata is carried out nevertheless, and so is the acceptance of what
+// it has now.
+func TestARemovalDoesNotStopARecovery(t *testing.T) {
+	for _, leaving := range []bool{true, false} {
+		w, s := rolledBackThick()
+		w.Leaving, w.Deleting = leaving, !leaving
+		s.Class = closedClass(v1alpha1.LVMVolumeGroupSpec{})
+		before := New(w, s)
+		if before.Action.Kind != PublishClass || before.Action.Class.Closed == "" {
+			t.Fatalf("leaving %t: before the approval: %+v", leaving, before.Action)
+		}
+		s.Class = &before.Action.Class
+		if a := New(w, s).Action; a.Kind != Nothing {
+			t.Errorf("leaving %t: without the approval: %s", leaving, a.Kind)
+		}
+		restore, why, _ := NewRollbackPlan(w, s, nil, metav1.Time{})
+		if restore == nil {
+			t.Fatal(why)
+		}
+		w.Recovery = NewRecovery("r", v1alpha1.RecoveryRestoreMetadata, restore)
+		if p := New(w, s); p.Action.Kind != RestoreEarlier || p.State != v1alpha1.VGStatusDegraded {
+			t.Errorf("leaving %t: the approved plan is not carried out: %s (%s), %v", leaving, p.Action.Kind, p.State,
+				p.messages())
+		}
+	}
+}
+
+// rolledBackThick is a node with an empty volume group, and earlier metadata of it with a volume of the cluster.
+func rolledBackThick() (Desired, NodeState) {
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
+	w.RestoringGroup = true
+	present, earlier := metadataWith(), metadataWith(shown("volume-0", linear(0, 1, "p0", 0)))
+	present.Seqno, earlier.Seqno = 4, 7
+	vg := groupWith(present)
+	vg.Tags, vg.Seqno = group("b").Tags, present.Seqno
+	return w, NodeState{Report: report(*vg), Seen: Seen{Seqno: 7},
+		Owners:   ownersOf(VolumeOwner{LogicalVolume: "pvc-1", Node: "n1", DeviceClass: "vg1", Created: true}),
+		Rollback: Rollback{Absent: []string{"volume-0"}, Present: present, Earlier: earlier}}
+}

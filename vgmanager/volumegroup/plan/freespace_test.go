@@ -77,8 +77,8 @@ func TestSpacePlan(t *testing.T) {
 			problem: true, says: []string{"missing a device"}},
 		"a failing device": {vg: fullPool(100), mounted: mountedBoth, failing: failing, problem: true,
 			says: []string{"is failing"}},
-		"being deleted": {vg: fullPool(100), mounted: mountedBoth, deleting: true, problem: true,
-			says: []string{"is being deleted"}},
+		"being deleted, which waits for its volumes": {vg: fullPool(100), mounted: mountedBoth, deleting: true,
+			volumes: "v2 v1", free: gib, says: []string{"no volume is lost"}},
 		"no thin pool": {vg: group("b"), spec: &v1alpha1.LVMVolumeGroupSpec{}, problem: true,
 			says: []string{"has no thin pool"}},
 	} {

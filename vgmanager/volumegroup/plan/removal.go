@@ -43,10 +43,7 @@ func planRemoval(w Desired, s NodeState) Plan {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
 	}
 	if why := unaccounted(w, s, vg); why != "" {
-		// The class accepts no new volumes, and claims of volumes that the group does not have can be deleted.
-		return Plan{State: v1alpha1.VGStatusDegraded, Action: publication(w, s, vg),
-			Problems: []Problem{{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
-				Reason: v1alpha1.ReasonVolumesBroken, Message: why}}}
+		return planUnaccounted(w, s, vg, why)
 	}
 	kept := keptMetadata(w, vg)
 	if len(kept) > 0 || w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
@@ -105,6 +102,19 @@ func withdrawn(s NodeState, p Plan) Plan {
 		return p
 	}
 	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
+}
+
+// planUnaccounted keeps a volume group that is to be removed and lacks volumes of the cluster, for the reason why. It is
+// maintained as before, so that its metadata can be restored. The class accepts no new volumes, and claims of volumes
+// that the group does not have can be deleted.
+func planUnaccounted(w Desired, s NodeState, vg *lvm.VG, why string) Plan {
+	p := planUpkeep(w, s, vg, choice{})
+	p.State = v1alpha1.VGStatusDegraded
+	if !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Message == why }) {
+		p.Problems = append(p.Problems, Problem{Event: EventInconsistentVolumes,
+			Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Message: why})
+	}
+	return p
 }
 
 // planWait waits until the volumes are deleted. Until then they are maintained and their health is reported as before;

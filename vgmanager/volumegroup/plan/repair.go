@@ -49,10 +49,7 @@ func changeProblem(w Desired, s NodeState, vg *lvm.VG) string {
 	if problems := duplicates(w, s); len(problems) > 0 {
 		return problems[0].Message
 	}
-	switch {
-	case w.Deleting:
-		return fmt.Sprintf("device class %s is being deleted", w.Name)
-	case vg == nil:
+	if vg == nil {
 		return where + " does not exist"
 	}
 	if problem := foreign(w, vg); problem != "" {

@@ -138,8 +138,9 @@ func TestRepairPlan(t *testing.T) {
 			preparing: true},
 		"a missing device": {vg: edit(stopped(), func(vg *lvm.VG) { vg.MissingPVs = 1 }), problem: "missing a device"},
 		"a failing device": {vg: stopped(), failing: failing, problem: "is failing"},
-		"being deleted":    {vg: stopped(), deleting: true, problem: "is being deleted"},
-		"no pool":          {vg: group("b"), problem: "has no thin pool"},
+		"being deleted, which waits for its volumes": {vg: stopped(), deleting: true,
+			seen: inspected(thinmeta.Metadata{Devices: whole}), repair: v1alpha1.RepairRebuild, kept: 2},
+		"no pool": {vg: group("b"), problem: "has no thin pool"},
 	} {
 		w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec})
 		w.Repairing, w.Deleting = true, tt.deleting
