@@ -116,12 +116,12 @@ const (
 	// precedes the number of bytes from its beginning that it has.
 	CopyingTag      = "lvms.copying"
 	CopiedTagPrefix = "lvms.copied="
-	// CopyOfTagPrefix precedes the name of the LogicalVolume of the snapshot that is being copied to the target of a
-	// VolumeMove. BaseTagPrefix precedes that of the snapshot whose data the target has completely.
+	// CopyOfTagPrefix precedes the name of the LogicalVolume that is being copied to a logical volume with CopyingTag.
+	// BaseTagPrefix precedes that of the snapshot whose data the target of a VolumeMove has completely.
 	CopyOfTagPrefix = "lvms.copy-of="
 	BaseTagPrefix   = "lvms.base="
-	// SparseTag is the LVM tag of the target of a VolumeMove that was created in a thin pool that sets new chunks to
-	// zero: what was not written reads as zeros. Without it, all chunks are provided.
+	// SparseTag is the LVM tag of a logical volume with CopyingTag that was created in a thin pool that sets new chunks
+	// to zero: what was not written reads as zeros.
 	SparseTag = "lvms.sparse"
 	// FencedTagPrefix precedes the UID of the VolumeMove for which a logical volume is fenced, or the CloneFence of the
 	// LogicalVolume to which it is copied: it is not staged, published, expanded, checked or trimmed.

@@ -45,26 +45,15 @@ type Target struct {
 	Object string
 	// Device is the device of the logical volume.
 	Device volumecopy.Identity
-	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume. PoolZeroes: the pool sets new
-	// chunks to zero.
-	Chunk      uint64
-	PoolZeroes bool
-	// Done is how much was copied and recorded before, in bytes.
-	Done uint64
-	// Round is set if the volume is copied to in rounds.
-	Round *Round
-}
-
-func (t Target) content() volumecopy.Content {
-	switch {
-	case t.Round != nil:
-		return t.Round.content()
-	case t.Chunk == 0:
-		return volumecopy.ContentUnknown
-	case t.PoolZeroes:
-		return volumecopy.ContentZeros
-	}
-	return volumecopy.ContentZeroChunks
+	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume.
+	Chunk uint64
+	// Done is how much was copied and recorded before, in bytes. Allocated is how much the thin volume has, 0 for a
+	// thick one.
+	Done, Allocated uint64
+	Round           Round
+	// Room returns an error if the thin pool must not get so many bytes of data or, for 0 bytes, no more of them. It is
+	// nil for a thick volume.
+	Room func(ctx context.Context, bytes uint64) error
 }
 
 // Record saves how much of a volume was copied, in bytes.
@@ -193,12 +182,16 @@ func (c *Copier) receive(ctx context.Context, source Source, t Target, d device,
 	if err := t.checkBase(stream.BaseSize); err != nil {
 		return err
 	}
+	if err := t.checkRoom(ctx, stream.Allocated); err != nil {
+		return err
+	}
 	c.change(t.Key, func(p *Progress) { p.Size, p.Content = stream.Size, stream.Content })
 	counted := &counter{Reader: stream}
 	err = volumecopy.Receive(ctx, counted, volumecopy.Target{
 		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.chunk(), NewFrom: t.newFrom(stream.BaseSize),
 		From: t.Done, SaveInterval: c.recordEvery,
 		Save: func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
+		Room: t.moreRoom(),
 		Progress: func(offset uint64) {
 			c.change(t.Key, func(p *Progress) { p.Copied, p.Sent = offset, counted.bytes })
 		},

@@ -61,9 +61,9 @@ type source struct {
 	mu   sync.Mutex
 	from []uint64
 	// baseSize is the size of the base in the answers. changed are the parts that are sent if a base is requested.
-	baseSize uint64
-	changed  []volumecopy.Range
-	requests []peer.Request
+	baseSize, allocated uint64
+	changed             []volumecopy.Range
+	requests            []peer.Request
 }
 
 func (s *source) Data(ctx context.Context, r peer.Request) (*peer.Stream, error) {
@@ -112,7 +112,7 @@ func (s *source) stream(ctx context.Context, content []byte, r peer.Request,
 		writer.CloseWithError(send(ctx, writer, volumecopy.Source{Device: bytes.NewReader(content),
 			Size: uint64(len(content)), Ranges: s.ranges(r), From: r.From}))
 	}()
-	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), BaseSize: s.baseSize,
+	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), BaseSize: s.baseSize, Allocated: s.allocated,
 		Content: []string{"lvms.formatted=xfs"}}, nil
 }
 
@@ -130,7 +130,7 @@ func newCopier(t *testing.T, m *memoryDevice) *Copier {
 
 func target() Target {
 	return Target{Key: "vg1/a", Name: "vg1/a", Object: "object",
-		Device: volumecopy.Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}}
+		Device: volumecopy.Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}, Round: Round{Only: true}}
 }
 
 // records is a Record.

@@ -120,7 +120,7 @@ func TestLabAThickVolumeThatChangesIsNotTakenForComplete(t *testing.T) {
 	size := uint64(d.Size)
 	_, err = New(t.Context()).Copy(t.Context(), m.source, Target{Key: movedName, Name: movedName, Object: "target",
 		Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: size}, Done: size,
-		Round: &Round{Source: "pvc-1"}}, func(context.Context, uint64) error { return nil })
+		Round: Round{Source: "pvc-1"}}, func(context.Context, uint64) error { return nil })
 	if !errors.Is(err, volumecopy.ErrDiffers) {
 		t.Errorf("the change is not found: %v", err)
 	}
@@ -145,17 +145,16 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	m.must(m.api.Update(ctx, volume))
 	dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=1M", "count=64", "oflag=direct")
 
-	_, err := m.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "uid-t", DeviceClass: "thick", SizeBytes: 64 << 20,
-		Tags: []string{"lvms.uid=uid-t", v1alpha1.NewTag, v1alpha1.CopyingTag}})
-	m.must(err)
+	m.must(m.engine.EnsureTarget(ctx, lvmd.CopyTarget{Class: "thick", Name: "uid-t", UID: "uid-t", Size: 64 << 20,
+		Source: "pvc-1", Tags: []string{"lvms.uid=uid-t", v1alpha1.NewTag}}))
 	d, err := m.engine.Device(ctx, "thick", "uid-t")
 	m.must(err)
 	receive := func() (Progress, error) {
 		return New(ctx).Copy(ctx, m.source, Target{Key: "uid-t", Name: "copyto/uid-t", Object: "target",
-			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}},
-			func(ctx context.Context, done uint64) error {
-				return m.engine.Copied(ctx, "thick", "uid-t", int64(done))
-			})
+			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)},
+			Round:  Round{Only: true}}, func(ctx context.Context, done uint64) error {
+			return m.engine.CopiedInRound(ctx, "thick", "uid-t", "uid-t", int64(done))
+		})
 	}
 	for _, tag := range []string{"m", "clone-uid-u"} {
 		m.must(m.engine.TagLV(ctx, "from", "origin", []string{v1alpha1.FencedTagPrefix + tag}, nil))
@@ -170,7 +169,7 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	if !got.Finished {
 		t.Fatalf("%+v", got)
 	}
-	m.must(m.engine.CompleteCopy(ctx, "thick", "uid-t", got.Content))
+	m.must(m.engine.CompleteCopy(ctx, "thick", "uid-t", "uid-t", got.Content))
 	run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(64<<20), "/dev/copyfrom/origin", "/dev/copyto/uid-t"))
 	m.tags("copyto/uid-t", "lvms.formatted=xfs,lvms.uid=uid-t")
 }

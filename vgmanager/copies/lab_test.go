@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
@@ -38,6 +39,13 @@ func run(t *testing.T, command *exec.Cmd) string {
 		t.Fatalf("%s: %v: %s", strings.Join(command.Args, " "), err, out)
 	}
 	return string(out)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func runLVM(t *testing.T, args ...string) string {
@@ -156,8 +164,8 @@ func serveOf(t *testing.T, sender *Sender) *peer.Client {
 // runs, as a killed agent does.
 func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Progress {
 	t.Helper()
-	if _, err := engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: class, DeviceClass: class,
-		SizeBytes: 104 << 20, Tags: []string{lvmd.TagNew, lvmd.CopyingTag}}); err != nil {
+	if err := engine.EnsureTarget(t.Context(), lvmd.CopyTarget{Class: class, Name: class, UID: "1", Size: 104 << 20,
+		Tags: []string{"lvms.uid=1", lvmd.TagNew}, Source: "snap"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.Now().Add(3 * time.Minute)
@@ -166,7 +174,7 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 		if err != nil {
 			t.Fatal(err)
 		}
-		done, err := lvmd.CopiedBytes(d.Tags)
+		round, err := lvmd.RoundOf(d.Tags)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,15 +183,17 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 		copier.recordEvery = 8 << 20
 		got, err := copier.Copy(t.Context(), source, Target{Key: class, Name: class, Object: class,
 			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
-			PoolZeroes: d.PoolZeroes, Done: uint64(done)},
-			func(ctx context.Context, done uint64) error { return engine.Copied(ctx, class, class, int64(done)) })
+			Done: uint64(round.Copied), Round: Round{Only: true, Sparse: round.Sparse}},
+			func(ctx context.Context, done uint64) error {
+				return engine.CopiedInRound(ctx, class, class, "1", int64(done))
+			})
 		kill()
 		if err == nil && got.Finished {
-			t.Logf("%s: complete after %d attempts, the last from %d MiB", class, attempt, done>>20)
+			t.Logf("%s: complete after %d attempts, the last from %d MiB", class, attempt, round.Copied>>20)
 			return got
 		}
 		if process.Err() == nil || time.Now().After(deadline) {
-			t.Fatalf("attempt %d, from %d: %+v, %v", attempt, done, got, err)
+			t.Fatalf("attempt %d, from %d: %+v, %v", attempt, round.Copied, got, err)
 		}
 	}
 }
@@ -201,11 +211,11 @@ func TestLabASnapshotIsCopied(t *testing.T) {
 			t.Errorf("%s: %+v", class, got)
 		}
 		run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/"+class))
-		if err := engine.CompleteCopy(t.Context(), class, class, got.Content); err != nil {
+		if err := engine.CompleteCopy(t.Context(), class, class, "1", got.Content); err != nil {
 			t.Error(err)
 		}
 		tags := strings.TrimSpace(runLVM(t, "lvs", "--noheadings", "-o", "lv_tags", "copyto/"+class))
-		if tags != "lvms.formatted=xfs" {
+		if tags != "lvms.formatted=xfs,lvms.uid=1" {
 			t.Errorf("%s: tags %q", class, tags)
 		}
 	}
@@ -213,4 +223,44 @@ func TestLabASnapshotIsCopied(t *testing.T) {
 	if used >= "35" || len(used) != len("33.33") {
 		t.Errorf("the thin copy has %s %% of its chunks, want about 27 %%: only allocated blocks are copied", used)
 	}
+}
+
+// TestLabACopyNeverFillsAPool: it stops while there is room for the volume of another tenant, and continues when that
+// is gone.
+func TestLabACopyNeverFillsAPool(t *testing.T) {
+	newGroups(t)
+	volumes := lvm.New(nodelvm.New())
+	engine := labEngine(t, volumes)
+	client := serve(t, engine, changedblocks.New(volumes, devicemapper.New(), changedblocks.OpenSnapshot))
+	runLVM(t, "lvcreate", "-qq", "-V", "112M", "-T", "copyto/pool", "-n", "bystander")
+	dd(t, "/dev/urandom", "/dev/copyto/bystander", "bs=1M", "count=100", "oflag=direct")
+	must(t, engine.EnsureTarget(t.Context(), lvmd.CopyTarget{Class: "thin", Name: "thin", UID: "1", Size: 104 << 20,
+		Tags: []string{"lvms.uid=1"}, Source: "snap"}))
+	receive := func() (Progress, error) {
+		d, err := engine.Device(t.Context(), "thin", "thin")
+		must(t, err)
+		round, err := lvmd.RoundOf(d.Tags)
+		must(t, err)
+		return New(t.Context()).Copy(t.Context(), client, Target{Key: "thin", Name: "thin", Object: "thin",
+			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Done: uint64(round.Copied), Allocated: uint64(d.Allocated), Round: Round{Only: true, Sparse: round.Sparse},
+			Room: func(ctx context.Context, bytes uint64) error { return engine.CopyRoom(ctx, "thin", bytes) },
+		}, func(ctx context.Context, done uint64) error {
+			return engine.CopiedInRound(ctx, "thin", "thin", "1", int64(done))
+		})
+	}
+	for range 2 {
+		got, err := receive()
+		if status.Code(err) != codes.Aborted {
+			t.Fatalf("%+v, %v, want Aborted", got, err)
+		}
+		t.Log(err)
+	}
+	dd(t, "/dev/urandom", "/dev/copyto/bystander", "bs=1M", "count=4", "seek=100", "oflag=direct")
+	runLVM(t, "lvremove", "-qq", "--yes", "copyto/bystander")
+	got, err := receive()
+	if err != nil || !got.Finished {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/thin"))
 }

@@ -15,29 +15,33 @@ import (
 
 // Round is one of several copies to the same volume: each brings it from one snapshot of the source to the next one.
 type Round struct {
+	// Only: there is one round, because the volume is not moved. It needs no Source, and no Base.
+	Only bool
 	// Source and Base are the LogicalVolumes of the snapshots. The target has the data of Base, and gets the
 	// differences. Without Base, it gets all data.
 	Source, Base string
 	// Sparse: the target was created in a thin pool that sets new chunks to zero, and still does. Otherwise all its
-	// chunks are provided by the copy without Base.
+	// chunks are provided by the copy without Base, unless it is the only round.
 	Sparse bool
 	// KeepChunks: the pool ignores discards, so that zeros are written instead.
 	KeepChunks bool
 }
 
-func (r *Round) content() volumecopy.Content {
+func (t Target) content() volumecopy.Content {
 	switch {
-	case r.Base != "":
+	case t.Round.Base != "":
 		return volumecopy.ContentBase
-	case r.Sparse:
+	case t.Round.Sparse:
 		return volumecopy.ContentZeros
+	case t.Round.Only && t.Chunk > 0:
+		return volumecopy.ContentZeroChunks
 	}
 	return volumecopy.ContentUnknown
 }
 
-// chunk returns the size of the chunks that the copy can free, or 0 if it cannot.
+// chunk returns the size of the chunks that the copy can provide in part, or free, or 0 if all of it is written.
 func (t Target) chunk() uint64 {
-	if t.Round != nil && (!t.Round.Sparse || t.Round.KeepChunks) {
+	if !t.Round.Only && (!t.Round.Sparse || t.Round.KeepChunks) {
 		return 0
 	}
 	return t.Chunk
@@ -45,7 +49,7 @@ func (t Target) chunk() uint64 {
 
 // newFrom returns from which byte on the target has anything, because it was extended after the round before.
 func (t Target) newFrom(baseSize uint64) uint64 {
-	if t.Round == nil || t.Round.Sparse {
+	if t.Round.Sparse {
 		return 0
 	}
 	return baseSize
@@ -53,7 +57,7 @@ func (t Target) newFrom(baseSize uint64) uint64 {
 
 func (t Target) request() peer.Request {
 	r := peer.Request{Target: t.Object, From: t.Done}
-	if t.Round != nil {
+	if !t.Round.Only {
 		r.Source, r.Base = t.Round.Source, t.Round.Base
 	}
 	return r
@@ -62,11 +66,28 @@ func (t Target) request() peer.Request {
 // checkBase returns an error if a stream has not the differences that were requested: the agent of the source is of a
 // version without rounds.
 func (t Target) checkBase(baseSize uint64) error {
-	if wanted := t.Round != nil && t.Round.Base != ""; wanted != (baseSize > 0) {
+	if wanted := t.Round.Base != ""; wanted != (baseSize > 0) {
 		return fmt.Errorf("the differences to %q were requested, and the answer has a base of %d bytes: update the "+
 			"node agent of the source", t.request().Base, baseSize)
 	}
 	return nil
+}
+
+// checkRoom returns an error if the pool of the target has no room for what is allocated in the source, before the
+// first byte of it is written. How much a source has that differs from its base is not known, and 0 stands for that too.
+func (t Target) checkRoom(ctx context.Context, allocated uint64) error {
+	if t.Room == nil || t.Round.Base != "" || t.Done > 0 || allocated <= t.Allocated {
+		return nil
+	}
+	return t.Room(ctx, allocated-t.Allocated)
+}
+
+// moreRoom returns the Room of a volumecopy.Target.
+func (t Target) moreRoom() func(ctx context.Context) error {
+	if t.Room == nil {
+		return nil
+	}
+	return func(ctx context.Context) error { return t.Room(ctx, 0) }
 }
 
 // counter counts the bytes that are read.

@@ -2,9 +2,11 @@ package copies
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -31,7 +33,7 @@ func TestARoundCopiesTheDifferences(t *testing.T) {
 	clear(m.content[2<<20 : 2<<20+64<<10])
 	m.content[3<<20] = 1 // not in the differences, so neither copied nor compared
 	to := target()
-	to.Round = &Round{Source: "s2", Base: "s1", Sparse: true}
+	to.Round = Round{Source: "s2", Base: "s1", Sparse: true}
 	var saved records
 	got, err := newCopier(t, m).Copy(t.Context(), s, to, saved.save)
 	if err != nil || !got.Finished || got.Copied != 2<<20+64<<10 {
@@ -53,12 +55,12 @@ func TestARoundCopiesTheDifferences(t *testing.T) {
 // TestAnAnswerWithAnotherBase is not used: neither differences without a request for them, nor the other way round.
 func TestAnAnswerWithAnotherBase(t *testing.T) {
 	for name, tt := range map[string]struct {
-		round    *Round
+		round    Round
 		baseSize uint64
 	}{
-		"no differences": {round: &Round{Source: "s2", Base: "s1"}},
-		"differences":    {round: &Round{Source: "s1"}, baseSize: size},
-		"no round":       {baseSize: size},
+		"no differences": {round: Round{Source: "s2", Base: "s1"}},
+		"differences":    {round: Round{Source: "s1"}, baseSize: size},
+		"the only round": {round: Round{Only: true}, baseSize: size},
 	} {
 		s := newSource()
 		s.baseSize = tt.baseSize
@@ -71,6 +73,53 @@ func TestAnAnswerWithAnotherBase(t *testing.T) {
 		if m.content[0] != 0 {
 			t.Errorf("%s: it was written", name)
 		}
+	}
+}
+
+// TestRoomIsAskedFor before a copy begins, for what the target does not have yet, and while it runs.
+func TestRoomIsAskedFor(t *testing.T) {
+	errFull := errors.New("full")
+	for name, tt := range map[string]struct {
+		target  Target
+		source  uint64
+		refuses bool
+		want    []uint64
+	}{
+		"all":                           {Target{}, 3 << 20, false, []uint64{3 << 20, 0}},
+		"too large":                     {Target{}, 3 << 20, true, []uint64{3 << 20}},
+		"it has a part":                 {Target{Allocated: 1 << 20}, 3 << 20, false, []uint64{2 << 20, 0}},
+		"it continues":                  {Target{Done: 2 << 20}, 3 << 20, false, []uint64{0}},
+		"too full to continue":          {Target{Done: 2 << 20}, 3 << 20, true, []uint64{0}},
+		"the source does not say":       {Target{}, 0, false, []uint64{0}},
+		"it has more than the source":   {Target{Allocated: 4 << 20}, 3 << 20, false, []uint64{0}},
+		"the differences of two rounds": {Target{Round: Round{Source: "s2", Base: "s1"}}, 3 << 20, false, []uint64{0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource()
+			s.allocated = tt.source
+			to := target()
+			to.Done, to.Allocated = tt.target.Done, tt.target.Allocated
+			if tt.target.Round.Base != "" {
+				to.Round, s.baseSize = tt.target.Round, size
+				s.changed = []volumecopy.Range{{Length: size}}
+			}
+			var asked []uint64
+			to.Room = func(_ context.Context, bytes uint64) error {
+				asked = append(asked, bytes)
+				if tt.refuses {
+					return errFull
+				}
+				return nil
+			}
+			m := &memoryDevice{content: bytes.Clone(s.content)}
+			got, err := newCopier(t, m).Copy(t.Context(), s, to, (&records{}).save)
+			if errors.Is(err, errFull) != tt.refuses || got.Finished == tt.refuses || (err == nil) == tt.refuses {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if !slices.Equal(asked, tt.want) {
+				t.Errorf("asked for %v, want %v", asked, tt.want)
+			}
+		})
 	}
 }
 
@@ -87,11 +136,16 @@ func TestHowARoundIsWritten(t *testing.T) {
 		"next, chunks not zeroed":   {Round{Base: "s"}, volumecopy.ContentBase, 0, 100},
 		"first, discards ignored":   {Round{Sparse: true, KeepChunks: true}, volumecopy.ContentZeros, 0, 0},
 		"next, not zeroed, ignored": {Round{Base: "s", KeepChunks: true}, volumecopy.ContentBase, 0, 100},
+		"only":                      {Round{Only: true, Sparse: true}, volumecopy.ContentZeros, 64 << 10, 0},
+		"only, chunks not zeroed":   {Round{Only: true}, volumecopy.ContentZeroChunks, 64 << 10, 100},
 	} {
-		to := Target{Chunk: 64 << 10, PoolZeroes: true, Round: &tt.round}
+		to := Target{Chunk: 64 << 10, Round: tt.round}
 		if to.content() != tt.content || to.chunk() != tt.chunk || to.newFrom(100) != tt.newFrom {
 			t.Errorf("%s: %v, chunk %d, new from %d", name, to.content(), to.chunk(), to.newFrom(100))
 		}
+	}
+	if got := (Target{Round: Round{Only: true}}).content(); got != volumecopy.ContentUnknown {
+		t.Errorf("only, thick: %v", got)
 	}
 }
 

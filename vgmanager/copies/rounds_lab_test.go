@@ -145,7 +145,7 @@ func (m *move) receive(undisturbed bool) Progress {
 // receiveFrom copies a source to the target in a class.
 func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 	m.Helper()
-	m.must(m.engine.EnsureTarget(m.Context(), lvmd.MoveTarget{Class: class, Name: movedName, UID: "uid-t",
+	m.must(m.engine.EnsureTarget(m.Context(), lvmd.CopyTarget{Class: class, Name: movedName, UID: "uid-t",
 		Size: int64(m.size) << 20, Source: name, Tags: []string{"lvms.uid=uid-t", "lvms.pv=target", "lvms.cluster=c"}}))
 	deadline := time.Now().Add(5 * time.Minute)
 	for attempt := 1; ; attempt++ {
@@ -168,8 +168,8 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 		}
 		got, err := copier.Copy(process, m.source, Target{Key: movedName, Name: movedName, Object: "target",
 			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
-			PoolZeroes: d.PoolZeroes, Done: uint64(round.Copied),
-			Round: &Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse, KeepChunks: d.IgnoresDiscards}},
+			Done:  uint64(round.Copied),
+			Round: Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse, KeepChunks: d.IgnoresDiscards}},
 			func(ctx context.Context, done uint64) error {
 				return m.engine.CopiedInRound(ctx, class, movedName, "uid-t", int64(done))
 			})
@@ -181,8 +181,10 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 			m.must(m.engine.CompleteRound(m.Context(), class, movedName, "uid-t", name, got.Content))
 			return got
 		}
-		// A program that starts has the open device of the attempt before, until it is executed.
-		closing := err != nil && strings.Contains(err.Error(), "is in use")
+		// A program that starts has the open device of the attempt before, until it is executed. The source sends the
+		// stream of the attempt before until it notices that its end is gone.
+		closing := err != nil && (strings.Contains(err.Error(), "is in use") ||
+			strings.Contains(err.Error(), "already sends"))
 		if !ended && !closing || time.Now().After(deadline) {
 			m.Fatalf("round %s, attempt %d, from %d: %+v, %v", name, attempt, round.Copied, got, err)
 		}

@@ -152,9 +152,9 @@ func (s *Sender) openDevice(object string, found *lvmd.Device, ranges volumecopy
 	}
 	return &peer.Opened{
 		Source:   volumecopy.Source{Device: opened, Size: id.Size, Wait: s.Wait, Ranges: ranges},
-		BaseSize: baseSize,
-		Content:  lvmd.Inherited(found.Tags),
-		Close:    opened.Close,
+		BaseSize: baseSize, Allocated: uint64(found.Allocated),
+		Content: lvmd.Inherited(found.Tags),
+		Close:   opened.Close,
 	}, nil
 }
 

@@ -7,20 +7,17 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const (
@@ -61,8 +58,9 @@ func (r *Reconciler) awaitFence(ctx context.Context, lv *topolvmv1.LogicalVolume
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) { s.Code, s.Message = codes.OK, "" })
 }
 
-// copy creates a logical volume and copies the data of a snapshot to it, or that of a thick volume that is closed. The
-// logical volume has CopyingTag until it was compared with the source, and only then it is written to the status.
+// copy creates a logical volume and copies the data of a snapshot to it, or that of a thick volume that is closed, in
+// one round. The logical volume has CopyingTag until it was compared with the source, and only then it is written to
+// the status.
 func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	switch {
 	case isClone(lv) && lv.Annotations[v1alpha1.FenceTimeAnnotation] == "":
@@ -71,33 +69,26 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return r.createFailed(ctx, lv, status.Errorf(codes.FailedPrecondition, "source LogicalVolume %s is not a "+
 			"snapshot: only a snapshot is copied to another node or device class", source.Name))
 	}
-	found, err := r.copyTarget(ctx, lv)
+	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	switch {
+	case err == nil && !lvmd.IsCopying(found.GetTags()):
+		return r.created(ctx, lv, found.GetSizeBytes())
+	case err != nil && status.Code(err) != codes.NotFound:
+		return r.createFailed(ctx, lv, err)
+	}
+	record := v1alpha1.CopyRecord{Source: source.Name}
+	again, err := r.receiveRound(ctx, copying{lv: lv, node: source.Spec.NodeName, record: &record})
 	if err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
-	if !lvmd.IsCopying(found.GetTags()) {
-		return r.created(ctx, lv, found.GetSizeBytes())
-	}
-	progress, err := r.copyData(ctx, lv, source)
-	if errors.Is(err, volumecopy.ErrDiffers) || errors.Is(err, lvmd.ErrUnfinished) {
-		err = r.copyAgain(ctx, lv, err)
-	}
-	if err != nil {
-		return r.createFailed(ctx, lv, codedCopyError(err))
-	}
-	if !progress.Finished {
-		return ctrl.Result{RequeueAfter: copyPoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, textOf(source, progress)
+	if !record.Finished {
+		return ctrl.Result{RequeueAfter: again}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+			s.Code, s.Message = codes.Aborted, textOf(source, record)
 		})
 	}
-	if err := r.checkFence(ctx, lv); err != nil {
+	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
-	if err := r.Volumes.CompleteCopy(ctx, lv.Spec.DeviceClass, name(lv), contentOf(progress)); err != nil {
-		return r.createFailed(ctx, lv, err)
-	}
-	log.FromContext(ctx).Info("copied a volume", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv), "source",
-		source.Name, "node", source.Spec.NodeName, "size", progress.Size)
 	return r.created(ctx, lv, found.GetSizeBytes())
 }
 
@@ -123,59 +114,6 @@ func (r *Reconciler) checkFence(ctx context.Context, lv *topolvmv1.LogicalVolume
 	return nil
 }
 
-// copyTarget returns the logical volume of a copy. It creates it if it does not exist.
-func (r *Reconciler) copyTarget(ctx context.Context, lv *topolvmv1.LogicalVolume) (*proto.LogicalVolume, error) {
-	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
-	if status.Code(err) != codes.NotFound {
-		return found, err
-	}
-	tags := append(r.newTags(lv), v1alpha1.NewTag, v1alpha1.CopyingTag)
-	created, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass,
-		LvcreateOptionClass: lv.Spec.LvcreateOptionClass, SizeBytes: lv.Spec.Size.Value(), Tags: tags})
-	if err != nil {
-		return nil, err
-	}
-	return &proto.LogicalVolume{Name: name(lv), SizeBytes: created.GetVolume().GetSizeBytes(), Tags: tags}, nil
-}
-
-// copyData begins to copy the data, or continues to, and waits for a short time.
-func (r *Reconciler) copyData(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (copies.Progress, error) {
-	class := lv.Spec.DeviceClass
-	device, err := r.Volumes.Device(ctx, class, name(lv))
-	if err != nil {
-		return copies.Progress{}, err
-	}
-	done, err := lvmd.CopiedBytes(device.Tags)
-	if err != nil {
-		return copies.Progress{}, fmt.Errorf("logical volume %s/%s: %w", device.VolumeGroup, device.Name, err)
-	}
-	from, err := r.SourceOn(ctx, source.Spec.NodeName)
-	if err != nil {
-		return copies.Progress{}, err
-	}
-	waiting, cancel := context.WithTimeout(ctx, copyWait)
-	defer cancel()
-	return r.Copier.Copy(waiting, from, copies.Target{
-		Key: copyKey(lv), Name: device.VolumeGroup + "/" + device.Name, Object: lv.Name,
-		Device: volumecopy.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
-		Chunk:  uint64(device.Chunk), PoolZeroes: device.PoolZeroes, Done: uint64(done),
-	}, func(ctx context.Context, done uint64) error {
-		return r.Volumes.Copied(ctx, class, name(lv), int64(done))
-	})
-}
-
-// copyAgain removes a logical volume that differs from its source, or that its pool does not have, so that the next
-// attempt creates another one.
-func (r *Reconciler) copyAgain(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) error {
-	if err := r.disown(ctx, lv); err != nil {
-		return err
-	}
-	if err := r.Volumes.Discard(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
-		return errors.Join(cause, err)
-	}
-	return status.Errorf(codes.Aborted, "%v: the copy is made again", cause)
-}
-
 // stopCopy ends the copy of a volume that is removed.
 func (r *Reconciler) stopCopy(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	waiting, cancel := context.WithTimeout(ctx, copyStopLimit)
@@ -188,10 +126,6 @@ func (r *Reconciler) stopCopy(ctx context.Context, lv *topolvmv1.LogicalVolume) 
 
 // copyKey identifies a copy for the Copier.
 func copyKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + "/" + name(lv) }
-
-// contentOf returns the tags that describe the content of a source. It ignores other ones: the source does not say
-// what the target is.
-func contentOf(p copies.Progress) []string { return lvmd.Inherited(p.Content) }
 
 // codedCopyError returns an error with the code for the CSI controller: a refusal if another attempt has the same
 // result.
@@ -211,15 +145,15 @@ func codedCopyError(err error) error {
 }
 
 // textOf describes the progress of a copy.
-func textOf(source *topolvmv1.LogicalVolume, p copies.Progress) string {
-	if p.Size == 0 {
+func textOf(source *topolvmv1.LogicalVolume, r v1alpha1.CopyRecord) string {
+	if r.SizeBytes == 0 {
 		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
 			source.Name, source.Spec.NodeName)
 	}
-	done, what := p.Copied, "copied"
-	if p.Compared > 0 || p.Copied == p.Size {
-		done, what = p.Compared, "copied, and compared"
+	done, what := r.CopiedBytes, "copied"
+	if r.ComparedBytes > 0 || r.CopiedBytes == r.SizeBytes {
+		done, what = r.ComparedBytes, "copied, and compared"
 	}
 	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", source.Name, what,
-		source.Spec.NodeName, done>>20, p.Size>>20, done*100/p.Size)
+		source.Spec.NodeName, done>>20, r.SizeBytes>>20, done*100/r.SizeBytes)
 }

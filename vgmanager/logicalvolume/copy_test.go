@@ -34,6 +34,8 @@ type fakeCopier struct {
 	at      *copies.Progress
 	err     error
 	nodeErr error
+	// asksForRoom: it asks for room as copies.Copier does, for a byte.
+	asksForRoom bool
 }
 
 func (f *fakeCopier) sourceOn(_ context.Context, node string) (copies.Source, error) {
@@ -44,6 +46,13 @@ func (f *fakeCopier) sourceOn(_ context.Context, node string) (copies.Source, er
 func (f *fakeCopier) Copy(ctx context.Context, _ copies.Source, target copies.Target,
 	record copies.Record) (copies.Progress, error) {
 	f.targets = append(f.targets, target)
+	if f.asksForRoom && target.Room != nil {
+		for _, bytes := range []uint64{1, 0} {
+			if err := target.Room(ctx, bytes); err != nil {
+				return copies.Progress{}, fmt.Errorf("x: %w", err)
+			}
+		}
+	}
 	if err := record(ctx, max(target.Done, 4<<20)); err != nil {
 		return copies.Progress{}, err
 	}
@@ -102,8 +111,8 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
 		}
 	}
-	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", v1alpha1.CopyingTag, v1alpha1.NewTag, "lvms.pv=b",
-		"lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
+	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", "lvms.copy-of=source", v1alpha1.CopyingTag,
+		v1alpha1.NewTag, "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
 	if got := w.tags("thick", "uid-b-2"); !slices.Equal(got, want) {
 		t.Errorf("tags %q, want %q", got, want)
 	}
@@ -181,7 +190,7 @@ func TestACloneOfAThickVolume(t *testing.T) {
 					t.Errorf("status %+v", lv.Status)
 				}
 			}
-			if len(w.copier.targets) != 1 || w.copier.targets[0].Round != nil || !slices.Equal(w.copier.nodes, []string{"node1"}) {
+			if len(w.copier.targets) != 1 || !w.copier.targets[0].Round.Only || !slices.Equal(w.copier.nodes, []string{"node1"}) {
 				t.Errorf("copied %+v from %q", w.copier.targets, w.copier.nodes)
 			}
 		})
@@ -322,32 +331,135 @@ func TestWhatACopyCannotDo(t *testing.T) {
 	}
 }
 
-// TestACopyThatDiffersIsMadeAgain: the logical volume is removed, and nothing of it is used.
+// TestACopyThatDiffersIsMadeAgain: nothing of it is used. A thick logical volume is written again where it is: removed,
+// it would leave its data on the disks for the next volume.
 func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
-	for name, failed := range map[string]error{"it differs": volumecopy.ErrDiffers,
-		"the pool does not have the volume": lvmd.ErrUnfinished} {
-		t.Run(name, func(t *testing.T) { copiesAgain(t, failed) })
+	for class, left := range map[string][]string{"thin": nil, "thick": {"thick/uid-b-2 12"}} {
+		t.Run(class, func(t *testing.T) {
+			w := newWorld(t)
+			w.sourceElsewhere()
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
+			w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+			for range 2 {
+				if _, err := w.once(w.agent(), "b"); err == nil {
+					t.Error("no error")
+				}
+				w.see("it differs", left...)
+				if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Aborted {
+					t.Errorf("status %+v", lv.Status)
+				}
+			}
+			w.copiesFromItsBegin("b", class+"/uid-b-2 12")
+		})
 	}
 }
 
-func copiesAgain(t *testing.T, failed error) {
-	t.Helper()
-	w := newWorld(t)
-	w.sourceElsewhere()
-	w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
-	w.copier.err = fmt.Errorf("x: %w", failed)
-	if _, err := w.once(w.agent(), "b"); err == nil {
-		t.Error("no error")
-	}
-	w.see("removed")
-	if lv := w.get("b"); lv.Status.VolumeID != "" || lv.Status.Code != codes.Aborted {
-		t.Errorf("status %+v", lv.Status)
-	}
+// copiesFromItsBegin lets an object have its copy, of which nothing was there.
+func (w *world) copiesFromItsBegin(name, want string) {
+	w.Helper()
 	w.copier.err = nil
-	w.must(w.run(w.agent(), "b"))
-	w.see("made again", "thin/uid-b-2 12")
+	w.must(w.run(w.agent(), name))
+	w.see("copied", want)
+	if lv := w.get(name); lv.Status.VolumeID == "" || lv.Status.Code != codes.OK {
+		w.Errorf("status %+v", lv.Status)
+	}
 	if last := w.copier.targets[len(w.copier.targets)-1]; last.Done != 0 {
-		t.Errorf("the second copy begins at %d", last.Done)
+		w.Errorf("the last copy begins at %d", last.Done)
+	}
+}
+
+// fullVolumes have a pool without room for a copy, or none to continue it.
+type fullVolumes struct {
+	Volumes
+	begins bool
+}
+
+func (f fullVolumes) CopyRoom(_ context.Context, class string, bytes uint64) error {
+	switch {
+	case bytes > 0 && !f.begins:
+		return status.Errorf(codes.ResourceExhausted, "%s: too large", class)
+	case bytes == 0:
+		return status.Errorf(codes.Aborted, "%s: it waits", class)
+	}
+	return nil
+}
+
+// TestACopyToAFullPool is refused before it begins, so that the volume is created elsewhere. One that has begun waits
+// with the reason in its status. A thick volume has its space.
+func TestACopyToAFullPool(t *testing.T) {
+	for name, tt := range map[string]struct {
+		class  string
+		begins bool
+		code   codes.Code
+	}{
+		"before it begins": {"thin", false, codes.ResourceExhausted},
+		"while it runs":    {"thin", true, codes.Aborted},
+		"thick":            {"thick", false, codes.OK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.sourceElsewhere()
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: tt.class, Size: size(12), Source: "source"})
+			w.copier.asksForRoom = true
+			for range 2 {
+				r := w.agent()
+				r.Volumes = fullVolumes{r.Volumes, tt.begins}
+				_ = w.run(r, "b")
+				if lv := w.get("b"); lv.Status.Code != tt.code || (tt.code != codes.OK) != (lv.Status.VolumeID == "") {
+					t.Errorf("status %+v, want %s", lv.Status, tt.code)
+				}
+				w.see("kept", tt.class+"/uid-b-2 12")
+			}
+		})
+	}
+}
+
+// unfinishedVolumes are volumes that their pool does not have.
+type unfinishedVolumes struct{ Volumes }
+
+func (unfinishedVolumes) Device(context.Context, string, string) (*lvmd.Device, error) {
+	return nil, fmt.Errorf("x: %w", lvmd.ErrUnfinished)
+}
+
+// TestATargetThatItsPoolDoesNotHaveIsCreatedAgain, for a copy and for a move.
+func TestATargetThatItsPoolDoesNotHaveIsCreatedAgain(t *testing.T) {
+	for name, ask := range map[string]func(w *world){
+		"b": func(w *world) {
+			w.sourceElsewhere()
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: "source"})
+		},
+		"t": (*world).target,
+	} {
+		w := newWorld(t)
+		ask(w)
+		for range 2 {
+			r := w.agent()
+			r.Volumes = unfinishedVolumes{r.Volumes}
+			_, err := w.once(r, name)
+			if err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			w.see("removed")
+			if lv := w.get(name); lv.Status.VolumeID != "" || lv.Status.Code != codes.Aborted {
+				t.Errorf("%s: status %+v", name, lv.Status)
+			}
+		}
+		w.must(w.run(w.agent(), name))
+		w.see("created again", "thin/"+map[string]string{"b": "uid-b-2", "t": movedVolume}[name]+" 12")
+	}
+}
+
+// TestACopyOfAnEarlierVersion that was not complete does not say of what it is, so it is made again.
+func TestACopyOfAnEarlierVersion(t *testing.T) {
+	for _, class := range []string{"thin", "thick"} {
+		w := newWorld(t)
+		w.sourceElsewhere()
+		w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
+		_, err := w.agent().Volumes.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "uid-b-2", DeviceClass: class,
+			SizeBytes: 12 << 20, Tags: []string{"lvms.uid=uid-b-2", "lvms.copied=8388608", v1alpha1.CopyingTag,
+				v1alpha1.NewTag}})
+		w.must(err)
+		w.copiesFromItsBegin("b", class+"/uid-b-2 12")
 	}
 }
 

@@ -24,12 +24,7 @@ import (
 
 // Moves are the operations on the logical volumes of volumes that are moved between nodes. lvmd.Engine implements it.
 type Moves interface {
-	EnsureTarget(ctx context.Context, t lvmd.MoveTarget) error
-	BeginRound(ctx context.Context, class, name, uid, source string) error
-	CopiedInRound(ctx context.Context, class, name, uid string, done int64) error
-	CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error
 	AbandonTarget(ctx context.Context, class, name, uid string) error
-	RemoveTarget(ctx context.Context, class, name, uid string) error
 	Adopt(ctx context.Context, class, name, target string, tags []string) (size int64, err error)
 	Retire(ctx context.Context, r lvmd.Retirement) (size int64, err error)
 }

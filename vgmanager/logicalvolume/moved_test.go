@@ -211,7 +211,7 @@ func (w *world) earlier() {
 	w.Helper()
 	w.volumeHere("node2")
 	engine := w.agent().Volumes
-	w.must(engine.EnsureTarget(w.Context(), lvmd.MoveTarget{Class: "thin", Name: movedVolume, UID: "x", Size: 12 << 20,
+	w.must(engine.EnsureTarget(w.Context(), lvmd.CopyTarget{Class: "thin", Name: movedVolume, UID: "x", Size: 12 << 20,
 		Tags: []string{"lvms.uid=x"}, Source: "s"}))
 	w.must(engine.TagLV(w.Context(), "thin", movedVolume, []string{"lvms.uid=uid-v-1", "lvms.pv=v", "lvms.pvc=ns/v",
 		"lvms.cluster=c1", "lvms.formatted=xfs", v1alpha1.FencedTagPrefix + "m"}, []string{"lvms.uid=x",

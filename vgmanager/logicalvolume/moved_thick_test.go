@@ -56,7 +56,7 @@ func TestAThickTargetThatDiffersIsWrittenAgain(t *testing.T) {
 		"differs": func(w *world) { w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers) },
 		"parts of another source": func(w *world) {
 			engine := w.agent().Volumes
-			w.must(engine.EnsureTarget(w.Context(), lvmd.MoveTarget{Class: "thick", Name: movedVolume,
+			w.must(engine.EnsureTarget(w.Context(), lvmd.CopyTarget{Class: "thick", Name: movedVolume,
 				UID: string(w.get("t").UID), Size: 12 << 20, Source: "other", Tags: []string{"lvms.uid=" +
 					string(w.get("t").UID), "lvms.pv=t", "lvms.pvc=ns/t", "lvms.cluster=c1"}}))
 			w.must(engine.CopiedInRound(w.Context(), "thick", movedVolume, string(w.get("t").UID), 4<<20))

@@ -22,12 +22,44 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
+// Copies are the operations on the logical volumes to which the data of another volume is copied. lvmd.Engine
+// implements it.
+type Copies interface {
+	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
+	// CopyRoom returns an error if the pool of a thin class must not get so many bytes of a copy.
+	CopyRoom(ctx context.Context, class string, bytes uint64) error
+	EnsureTarget(ctx context.Context, t lvmd.CopyTarget) error
+	BeginRound(ctx context.Context, class, name, uid, source string) error
+	CopiedInRound(ctx context.Context, class, name, uid string, done int64) error
+	CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error
+	CompleteCopy(ctx context.Context, class, name, uid string, content []string) error
+	RemoveTarget(ctx context.Context, class, name, uid string) error
+}
+
+// copying is a logical volume to which the data of another volume is copied: for the target of a move in several
+// rounds, otherwise in one.
+type copying struct {
+	lv *topolvmv1.LogicalVolume
+	// node is the node of the source. It is "" if the source has to be read.
+	node string
+	// record gets the progress of the round.
+	record *v1alpha1.CopyRecord
+}
+
+// base returns the snapshot whose data the target is to have before the round, or "" if all data is copied.
+func (c copying) base() string {
+	if !isTarget(c.lv) {
+		return ""
+	}
+	return c.lv.Annotations[v1alpha1.CopyBaseAnnotation]
+}
+
 // receive brings the logical volume of the target of a move to the source that its spec names, a snapshot or a fenced
 // thick volume, and writes the record of this round to an annotation. The source of a thin volume changes with each
 // round.
 func (r *Reconciler) receive(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	record := recordOf(lv)
-	again, err := r.receiveRound(ctx, lv, &record)
+	again, err := r.receiveRound(ctx, copying{lv: lv, record: &record})
 	if err != nil {
 		record.Error = message(err)
 	}
@@ -76,19 +108,19 @@ func (r *Reconciler) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolum
 
 // receiveRound continues the round of a target, and adds its progress to the record. It returns after which time to
 // continue, 0 if the round is complete.
-func (r *Reconciler) receiveRound(ctx context.Context, lv *topolvmv1.LogicalVolume,
-	record *v1alpha1.CopyRecord) (time.Duration, error) {
-	class, uid := lv.Spec.DeviceClass, string(lv.UID)
+func (r *Reconciler) receiveRound(ctx context.Context, c copying) (time.Duration, error) {
+	lv := c.lv
 	if lv.Spec.Source == "" {
 		return 0, status.Errorf(codes.InvalidArgument, "LogicalVolume %s is the target of a move and has no source",
 			lv.Name)
 	}
-	if err := r.Volumes.EnsureTarget(ctx, lvmd.MoveTarget{Class: class, Name: name(lv), UID: uid,
-		OptionClass: lv.Spec.LvcreateOptionClass, Size: lv.Spec.Size.Value(), Tags: r.newTags(lv),
-		Source: lv.Spec.Source}); err != nil {
+	if err := r.Volumes.EnsureTarget(ctx, r.copyTarget(lv)); err != nil {
 		return 0, err
 	}
-	device, err := r.Volumes.Device(ctx, class, name(lv))
+	device, err := r.Volumes.Device(ctx, lv.Spec.DeviceClass, name(lv))
+	if errors.Is(err, lvmd.ErrUnfinished) {
+		return 0, r.recreateTarget(ctx, lv, err)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -97,19 +129,42 @@ func (r *Reconciler) receiveRound(ctx context.Context, lv *topolvmv1.LogicalVolu
 		return 0, status.Errorf(codes.FailedPrecondition, "logical volume %s/%s: %v", device.VolumeGroup, device.Name,
 			err)
 	}
-	switch planRound(round, lv.Spec.Source, lv.Annotations[v1alpha1.CopyBaseAnnotation], device.PoolZeroes) {
+	switch planRound(round, lv.Spec.Source, c.base(), device.PoolZeroes) {
 	case roundComplete:
-		complete(record, uint64(device.Size))
+		complete(c.record, uint64(device.Size))
 		return 0, nil
 	case roundRestart:
 		return r.restart(ctx, lv, device, round)
 	case roundBegin:
-		if err := r.Volumes.BeginRound(ctx, class, name(lv), uid, lv.Spec.Source); err != nil {
+		if err := r.Volumes.BeginRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID),
+			lv.Spec.Source); err != nil {
 			return 0, err
 		}
 		round.Source, round.Copied = lv.Spec.Source, 0
 	}
-	return r.copyRound(ctx, lv, device, round, record)
+	return r.copyRound(ctx, c, device, round)
+}
+
+// copyTarget returns the logical volume to which a volume is copied. One that is not the target of a move is new until
+// its first use, as if it were created empty.
+func (r *Reconciler) copyTarget(lv *topolvmv1.LogicalVolume) lvmd.CopyTarget {
+	tags := r.newTags(lv)
+	if !isTarget(lv) {
+		tags = append(tags, v1alpha1.NewTag)
+	}
+	return lvmd.CopyTarget{Class: lv.Spec.DeviceClass, Name: name(lv), UID: string(lv.UID),
+		OptionClass: lv.Spec.LvcreateOptionClass, Size: lv.Spec.Size.Value(), Tags: tags, Source: lv.Spec.Source}
+}
+
+// recreateTarget removes a logical volume that its thin pool does not have. The next call creates another one.
+func (r *Reconciler) recreateTarget(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) error {
+	if err := r.stopCopy(ctx, lv); err != nil {
+		return err
+	}
+	if err := r.Volumes.RemoveTarget(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID)); err != nil {
+		return errors.Join(cause, err)
+	}
+	return status.Errorf(codes.Aborted, "%v: it is created again", cause)
 }
 
 // complete completes the record of a round. size is the size of the target in bytes, if that of the source is unknown.
@@ -169,18 +224,19 @@ func (r *Reconciler) restart(ctx context.Context, lv *topolvmv1.LogicalVolume, d
 }
 
 // copyRound copies the data of a round, and waits for a short time.
-func (r *Reconciler) copyRound(ctx context.Context, lv *topolvmv1.LogicalVolume, device *lvmd.Device, round lvmd.Round,
-	record *v1alpha1.CopyRecord) (time.Duration, error) {
+func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Device, round lvmd.Round) (time.Duration,
+	error) {
+	record := c.record
 	record.Base = round.Base
 	record.CopiedBytes = uint64(round.Copied)
-	progress, err := r.copyBlocks(ctx, lv, device, round)
+	progress, err := r.copyBlocks(ctx, c, device, round)
 	if progress.Size > 0 {
 		record.CopiedBytes, record.ComparedBytes = progress.Copied, progress.Compared
 		record.SizeBytes, record.SentBytes = progress.Size, progress.Sent
 		record.Seconds = progress.Took.Seconds()
 	}
 	if errors.Is(err, volumecopy.ErrDiffers) {
-		_, failed := r.restart(ctx, lv, device, round)
+		_, failed := r.restart(ctx, c.lv, device, round)
 		return 0, status.Errorf(codes.Aborted, "%v: all data is copied again (%s)", err, restartOf(failed))
 	}
 	if err != nil {
@@ -189,14 +245,26 @@ func (r *Reconciler) copyRound(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	if !progress.Finished {
 		return copyPoll, nil
 	}
-	if err := r.Volumes.CompleteRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID), lv.Spec.Source,
-		progress.Content); err != nil {
+	if err := r.completeRound(ctx, c.lv, progress.Content); err != nil {
 		return 0, err
 	}
 	complete(record, progress.Size)
-	log.FromContext(ctx).Info("copied a round of a move", "deviceClass", lv.Spec.DeviceClass, "lv", name(lv), "source",
-		lv.Spec.Source, "from", round.Base, "size", progress.Sent, "took", progress.Took.String())
+	log.FromContext(ctx).Info("copied a volume", "deviceClass", c.lv.Spec.DeviceClass, "lv", name(c.lv), "source",
+		c.lv.Spec.Source, "from", round.Base, "size", progress.Size, "sent", progress.Sent, "took",
+		progress.Took.String())
 	return 0, nil
+}
+
+// completeRound records that a target has all data of its source. content are the tags of the source.
+func (r *Reconciler) completeRound(ctx context.Context, lv *topolvmv1.LogicalVolume, content []string) error {
+	class, uid := lv.Spec.DeviceClass, string(lv.UID)
+	if isTarget(lv) {
+		return r.Volumes.CompleteRound(ctx, class, name(lv), uid, lv.Spec.Source, content)
+	}
+	if err := r.checkFence(ctx, lv); err != nil {
+		return err
+	}
+	return r.Volumes.CompleteCopy(ctx, class, name(lv), uid, content)
 }
 
 func restartOf(err error) string {
@@ -207,30 +275,53 @@ func restartOf(err error) string {
 }
 
 // copyBlocks begins to copy the data of a round, or continues to.
-func (r *Reconciler) copyBlocks(ctx context.Context, lv *topolvmv1.LogicalVolume, device *lvmd.Device,
-	round lvmd.Round) (copies.Progress, error) {
-	source := &topolvmv1.LogicalVolume{}
-	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
-	if apierrors.IsNotFound(err) {
-		return copies.Progress{}, status.Errorf(codes.NotFound, "source %s no longer exists", lv.Spec.Source)
-	}
+func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Device, round lvmd.Round) (copies.Progress,
+	error) {
+	node, err := r.sourceNode(ctx, c)
 	if err != nil {
-		return copies.Progress{}, fmt.Errorf("read LogicalVolume %s: %w", lv.Spec.Source, err)
+		return copies.Progress{}, err
 	}
-	from, err := r.SourceOn(ctx, source.Spec.NodeName)
+	from, err := r.SourceOn(ctx, node)
 	if err != nil {
 		return copies.Progress{}, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, copyWait)
 	defer cancel()
-	class, uid := lv.Spec.DeviceClass, string(lv.UID)
+	lv := c.lv
 	return r.Copier.Copy(waiting, from, copies.Target{
 		Key: copyKey(lv), Name: device.VolumeGroup + "/" + device.Name, Object: lv.Name,
 		Device: volumecopy.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
-		Chunk:  uint64(device.Chunk), PoolZeroes: device.PoolZeroes, Done: uint64(round.Copied),
-		Round: &copies.Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse,
+		Chunk:  uint64(device.Chunk), Done: uint64(round.Copied), Allocated: uint64(device.Allocated),
+		Room: r.roomFor(lv, device),
+		Round: copies.Round{Only: !isTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,
 			KeepChunks: device.IgnoresDiscards},
 	}, func(ctx context.Context, done uint64) error {
-		return r.Volumes.CopiedInRound(ctx, class, name(lv), uid, int64(done))
+		return r.Volumes.CopiedInRound(ctx, lv.Spec.DeviceClass, name(lv), string(lv.UID), int64(done))
 	})
+}
+
+// roomFor returns the Room of a copies.Target.
+func (r *Reconciler) roomFor(lv *topolvmv1.LogicalVolume, device *lvmd.Device) func(context.Context, uint64) error {
+	if device.ThinPool == "" {
+		return nil
+	}
+	return func(ctx context.Context, bytes uint64) error {
+		return r.Volumes.CopyRoom(ctx, lv.Spec.DeviceClass, bytes)
+	}
+}
+
+// sourceNode returns the node of the source of a round.
+func (r *Reconciler) sourceNode(ctx context.Context, c copying) (string, error) {
+	if c.node != "" {
+		return c.node, nil
+	}
+	source := &topolvmv1.LogicalVolume{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: c.lv.Spec.Source}, source)
+	if apierrors.IsNotFound(err) {
+		return "", status.Errorf(codes.NotFound, "source %s no longer exists", c.lv.Spec.Source)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read LogicalVolume %s: %w", c.lv.Spec.Source, err)
+	}
+	return source.Spec.NodeName, nil
 }

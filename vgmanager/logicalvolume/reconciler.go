@@ -51,10 +51,7 @@ type Volumes interface {
 	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
 	// this is complete.
 	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
-	// Device, Copied and CompleteCopy are for a volume to which the data of another one is copied.
-	Device(ctx context.Context, class, name string) (*lvmd.Device, error)
-	Copied(ctx context.Context, class, name string, done int64) error
-	CompleteCopy(ctx context.Context, class, name string, content []string) error
+	Copies
 	Moves
 }
 

@@ -32,8 +32,10 @@ type Device struct {
 	ReadOnly bool
 	// ThinPool is the pool of a thin volume, or "". Chunk is the size of its chunks in bytes. PoolZeroes: it sets new
 	// chunks to zero. IgnoresDiscards: the volume cannot give chunks back.
-	ThinPool        string
-	Chunk           int64
+	ThinPool string
+	Chunk    int64
+	// Allocated is how many bytes of a thin volume have blocks in its pool.
+	Allocated       int64
 	PoolZeroes      bool
 	IgnoresDiscards bool
 }
@@ -77,7 +79,55 @@ func (e *Engine) deviceIn(ctx context.Context, l classView, lv *lvm.LV) (*Device
 			inactive.error))
 	}
 	d.Number = device.Number
-	return d, err
+	if err != nil || d.ThinPool == "" {
+		return d, err
+	}
+	mapped, err := e.kernel.MappedSectors(ctx, l.vg.Name, lv.Name)
+	d.Allocated = int64(mapped) * 512
+	return d, statusOf(err)
+}
+
+// belowMark is by how many percentage points copies stop below the high-water mark of a thin pool: the rest is for the
+// volumes that are in use.
+const belowMark = 5
+
+// copyMark returns the usage in percent at which copies stop, for a high-water mark.
+func copyMark(mark float64) float64 { return max(mark-belowMark, mark/2) }
+
+// CopyRoom returns an error if the pool of a thin class must not get the data of a copy, so that a copy never fills it:
+// ResourceExhausted without room for so many bytes, before a copy begins. For 0 bytes, Aborted if it is too full to
+// continue. It returns nil for a thick class, and starts no process if there is a report of the last two minutes.
+func (e *Engine) CopyRoom(ctx context.Context, class string, bytes uint64) error {
+	l, err := e.locate(ctx, class, func(ctx context.Context) (*lvm.Report, error) {
+		return e.lvm.Recent(ctx, conditionAge)
+	})
+	if err != nil || l.pool == nil {
+		return err
+	}
+	pool, mark := l.vg.Name+"/"+l.pool.Name, highWater(l.class)
+	if l.unread != nil || l.fill.data == nil || l.fill.metadata == nil {
+		return status.Errorf(codes.Unavailable, "the usage of thin pool %s cannot be read, so nothing is copied to it "+
+			"(%v)", pool, l.unread)
+	}
+	for _, part := range []struct {
+		name          string
+		percent, mark float64
+	}{{"data", *l.fill.data, copyMark(mark)},
+		{"metadata", *l.fill.metadata, copyMark(metadataMark(l.pool.MetadataSize, mark))}} {
+		if part.percent >= part.mark {
+			return status.Errorf(codes.Aborted, "the copy waits for space in thin pool %s: its %s is %.1f%% full, and "+
+				"copies to it stop at %.0f%%: add a device to the device class, or delete volumes or snapshots", pool,
+				part.name, part.percent, part.mark)
+		}
+	}
+	// A pool that is extended automatically can have the free space of its volume group.
+	most := float64(l.pool.Size+l.vg.Free)*copyMark(mark)/100 - float64(l.pool.Size)**l.fill.data/100
+	if float64(bytes) > most {
+		return status.Errorf(codes.ResourceExhausted, "the copy needs %d MiB in thin pool %s, which has %d MiB until "+
+			"its limit for copies of %.0f%%: add a device to the device class, or delete volumes or snapshots",
+			bytes>>20, pool, int64(most)>>20, copyMark(mark))
+	}
+	return nil
 }
 
 // Inherited returns the tags of a volume that describe its content, and so apply to a copy.
@@ -115,40 +165,4 @@ func CopiedBytes(tags []string) (int64, error) {
 		most = max(most, done)
 	}
 	return most, nil
-}
-
-// Copied records up to which byte the data of a volume was copied. It replaces the earlier record.
-func (e *Engine) Copied(ctx context.Context, class, name string, done int64) error {
-	return e.changeCopy(ctx, class, name,
-		[]string{CopyingTag, TagNew, CopiedTagPrefix + strconv.FormatInt(done, 10)})
-}
-
-// CompleteCopy records that a volume has all data of its source. content are the tags of the source that describe it.
-func (e *Engine) CompleteCopy(ctx context.Context, class, name string, content []string) error {
-	return e.changeCopy(ctx, class, name, content)
-}
-
-// changeCopy replaces the tags of a volume that describe its content and how much of it was copied. It returns
-// FailedPrecondition if the volume is not being copied: then it may be in use.
-func (e *Engine) changeCopy(ctx context.Context, class, name string, wanted []string) error {
-	return e.upkeep(ctx, class, name, func(l classView) error {
-		tags := l.volume(name).Tags
-		if !IsCopying(tags) {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not being copied", l.vg.Name, name)
-		}
-		var remove []string
-		for _, tag := range tags {
-			ours := tag == CopyingTag || strings.HasPrefix(tag, CopiedTagPrefix) || tag == TagNew ||
-				strings.HasPrefix(tag, formatTags)
-			if ours && !slices.Contains(wanted, tag) {
-				remove = append(remove, tag)
-			}
-		}
-		add := slices.DeleteFunc(slices.Clone(wanted), func(tag string) bool { return slices.Contains(tags, tag) })
-		if len(add)+len(remove) == 0 {
-			return nil
-		}
-		return statusOf(e.lvm.LVChangeTags(ctx,
-			lvm.LVTagOptions{VG: l.vg.Name, Name: name, Add: add, Remove: remove}))
-	})
 }

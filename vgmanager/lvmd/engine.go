@@ -93,9 +93,9 @@ type Engine struct {
 	// shared: see ShareFile.
 	shared bool
 
-	// admitting is held from the check for free space until the command ends, so that two requests cannot use the
-	// same free space.
-	admitting semaphore
+	// admitting is held for a volume group from the check for free space until the command ends, so that two requests
+	// cannot use the same free space.
+	admitting turns
 
 	// kernel provides state that changes without LVM, such as the pool usage. If nil, the report provides it.
 	kernel Kernel
@@ -108,7 +108,7 @@ type Engine struct {
 // New returns an engine with the device classes of the file at path. The file does not have to exist. With an empty
 // path, the engine keeps its classes only in memory. If kernel is nil, the pool usage is from the last report.
 func New(l LVM, kernel Kernel, path string) (*Engine, error) {
-	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newSemaphore()}
+	e := &Engine{lvm: l, kernel: kernel, path: path}
 	if path != "" {
 		if err := e.load(); err != nil {
 			return nil, err
@@ -293,10 +293,37 @@ func (e *Engine) Start(ctx context.Context) error {
 // NeedLeaderElection returns false, because the engine runs on every node.
 func (e *Engine) NeedLeaderElection() bool { return false }
 
+// turns are the semaphores of volume groups, by name.
+type turns struct {
+	mu     sync.Mutex
+	groups map[string]semaphore
+}
+
+func (t *turns) of(group string) semaphore {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.groups[group] == nil {
+		if t.groups == nil {
+			t.groups = map[string]semaphore{}
+		}
+		t.groups[group] = make(semaphore, 1)
+	}
+	return t.groups[group]
+}
+
+// enter waits until no other request admits volumes to the volume group of a class: a command that takes long in one
+// group does not stop the others. The caller calls leave. A class that is not known has a turn too.
+func (e *Engine) enter(ctx context.Context, class string) (leave func(), err error) {
+	group := ""
+	if c, known := e.classes.Load().find(class); known {
+		group = c.VolumeGroup
+	}
+	turn := e.admitting.of(group)
+	return turn.leave, turn.enter(ctx)
+}
+
 // semaphore is a mutex with a time limit for the caller.
 type semaphore chan struct{}
-
-func newSemaphore() semaphore { return make(semaphore, 1) }
 
 // enter acquires the turn. It waits until ctx ends, at most semaphoreTimeout.
 func (t semaphore) enter(ctx context.Context) error {
@@ -307,7 +334,7 @@ func (t semaphore) enter(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return status.Errorf(status.FromContextError(ctx.Err()).Code(),
-			"waiting for another request for volumes of this node: %v", ctx.Err())
+			"waiting for another request for volumes of the volume group: %v", ctx.Err())
 	}
 }
 
@@ -320,6 +347,8 @@ type classView struct {
 	vg    *lvm.VG
 	pool  *lvm.ThinPool // nil for a thick class
 	fill  fill
+	// unread is why the state of the pool in the kernel is not known: fill is that of the report.
+	unread error
 	// poolSuspended: the kernel has the pool suspended.
 	poolSuspended bool
 }

@@ -34,10 +34,11 @@ func (e *Engine) PrepareSnapshot(ctx context.Context, in *proto.CreateLVSnapshot
 	if err := checkSnapshotRequest(in); err != nil {
 		return err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, in.GetDeviceClass())
+	if err != nil {
 		return err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	return e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) error { return e.prepareIn(ctx, l, in) })
 }
 

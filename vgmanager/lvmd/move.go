@@ -17,10 +17,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
-// This file has the logical volumes of moves to another node. That of the target is copied to in rounds: each round
-// brings it from one snapshot of the source to the next one. It has the name of the volume that is moved, so only its
-// tags say whose it is:
-//   - lvms.uid= of the target's object and lvms.copying, until Adopt replaces them by those of the volume;
+// This file has the logical volumes to which the data of another volume is copied. A restore or a clone is one round,
+// which copies everything. A move to another node has several: each round brings the target from one snapshot of the
+// source to the next one. The target of a move has the name of the volume that is moved, so only its tags say whose it
+// is:
+//   - lvms.uid= of the target's object and lvms.copying, until CompleteCopy, or until Adopt replaces them by those of
+//     the volume;
 //   - lvms.copy-of= the source of the round in progress, and lvms.copied= the bytes that it has;
 //   - lvms.base= the snapshot whose data it has, or from which the round in progress began.
 
@@ -63,8 +65,8 @@ func tagValue(tags []string, prefix string) string {
 
 // Round is what the tags of a target say about its data.
 type Round struct {
-	// Source is the snapshot that is being copied, "" if no round is in progress. Copied is up to which byte the round
-	// has copied.
+	// Source is the LogicalVolume that is being copied, "" if no round is in progress. Copied is up to which byte the
+	// round has copied.
 	Source string
 	Copied int64
 	// Base is the snapshot whose data the target has completely if no round is in progress. Otherwise the round copies
@@ -81,32 +83,33 @@ func RoundOf(tags []string) (Round, error) {
 		Sparse: slices.Contains(tags, SparseTag)}, err
 }
 
-// MoveTarget describes the logical volume of the target of a move.
-type MoveTarget struct {
+// CopyTarget describes the logical volume to which a volume is copied.
+type CopyTarget struct {
 	Class, Name, OptionClass string
 	// UID is the UID of its object.
 	UID string
 	// Size is in bytes. The logical volume can have more.
 	Size int64
-	// Tags and Source are for a new one: the tags that identify its object, and the snapshot of the first round.
+	// Tags and Source are for a new one: the tags that identify its object, and the source of the first round.
 	Tags   []string
 	Source string
 }
 
 // EnsureTarget creates the logical volume of a target, or extends it. It returns ErrNotTarget (FailedPrecondition) if
 // there is another one with its name. The other errors are those of CreateLV and ResizeLV.
-func (e *Engine) EnsureTarget(ctx context.Context, t MoveTarget) error {
+func (e *Engine) EnsureTarget(ctx context.Context, t CopyTarget) error {
 	if err := checkRequest(t.Name, t.Size); err != nil {
 		return err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, t.Class)
+	if err != nil {
 		return err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	return e.withFreshRetry(ctx, t.Class, func(l classView) error { return e.ensureTargetIn(ctx, l, t) })
 }
 
-func (e *Engine) ensureTargetIn(ctx context.Context, l classView, t MoveTarget) error {
+func (e *Engine) ensureTargetIn(ctx context.Context, l classView, t CopyTarget) error {
 	present, err := e.present(ctx, l, t.Name)
 	if err != nil {
 		return err
@@ -153,13 +156,20 @@ func (e *Engine) CopiedInRound(ctx context.Context, class, name, uid string, don
 		func(tag string) bool { return strings.HasPrefix(tag, CopiedTagPrefix) })
 }
 
-// CompleteRound records that a target has all data of the snapshot source. content are the tags of the source that
-// describe it, which replace those of the round before.
+// CompleteRound records that the target of a move has all data of the snapshot source. content are the tags of the
+// source that describe it, which replace those of the round before.
 func (e *Engine) CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error {
 	return e.changeRound(ctx, class, name, uid, append(Inherited(content), BaseTagPrefix+source),
-		func(tag string) bool {
-			return isRoundTag(tag) || IsInherited(tag)
-		})
+		func(tag string) bool { return isRoundTag(tag) || IsInherited(tag) })
+}
+
+// CompleteCopy records that a target has all data of its only source, and can be used. content are the tags of the
+// source that describe it. A tag of the target that says how it is encrypted stays.
+func (e *Engine) CompleteCopy(ctx context.Context, class, name, uid string, content []string) error {
+	return e.changeRound(ctx, class, name, uid, Inherited(content), func(tag string) bool {
+		return tag == CopyingTag || tag == SparseTag || isRoundTag(tag) ||
+			IsInherited(tag) && !strings.HasPrefix(tag, encryptionTags)
+	})
 }
 
 func isRoundTag(tag string) bool {
@@ -211,10 +221,11 @@ func (e *Engine) exclusively(ctx context.Context, class, name string, step func(
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, class)
+	if err != nil {
 		return err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	if _, known := e.classes.Load().find(class); !known {
 		return status.Errorf(codes.FailedPrecondition, "device class %q is not set up on this node, so it is unknown "+
 			"whether logical volume %s exists", class, name)

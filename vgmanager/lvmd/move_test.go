@@ -22,8 +22,8 @@ const moved = "vol"
 
 var errLVM = errors.New("exit status 5")
 
-func moveTarget(size int64) MoveTarget {
-	return MoveTarget{Class: "thin", Name: moved, UID: "t", Size: size, Source: "s1",
+func moveTarget(size int64) CopyTarget {
+	return CopyTarget{Class: "thin", Name: moved, UID: "t", Size: size, Source: "s1",
 		Tags: []string{"lvms.uid=t", "lvms.pv=move", "lvms.cluster=c"}}
 }
 

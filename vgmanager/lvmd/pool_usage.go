@@ -65,6 +65,7 @@ func (l *classView) now(ctx context.Context, kernel Kernel) {
 	}
 	state, err := kernel.ThinPool(ctx, l.vg.Name, l.pool.Name)
 	if err != nil {
+		l.unread = err
 		return
 	}
 	l.poolSuspended = state.Suspended

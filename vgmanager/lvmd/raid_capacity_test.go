@@ -244,11 +244,14 @@ func TestOptionsThatMakeNoSenseHaveNoCapacity(t *testing.T) {
 func TestARequestDoesNotWaitForEverForAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := newEngine(t)
-		must(t, e.admitting.enter(t.Context()))
+		leave, err := e.enter(t.Context(), "thick")
+		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		create := &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib}
-		_, err := e.CreateLV(ctx, create)
+		_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "b", DeviceClass: "thin", SizeBytes: mib})
+		wantCode(t, "in another volume group", err, codes.OK)
+		_, err = e.CreateLV(ctx, create)
 		wantCode(t, "create", err, codes.DeadlineExceeded)
 		begun := time.Now()
 		_, err = e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
@@ -256,7 +259,7 @@ func TestARequestDoesNotWaitForEverForAnother(t *testing.T) {
 		if time.Since(begun) != semaphoreTimeout {
 			t.Errorf("waited %s", time.Since(begun))
 		}
-		e.admitting.leave()
+		leave()
 		_, err = e.CreateLV(t.Context(), create)
 		wantCode(t, "after the other ended", err, codes.OK)
 	})

@@ -75,7 +75,8 @@ func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*prot
 	}
 	one := &removal{class: in.GetDeviceClass(), name: in.GetName(), answer: make(chan error, 1)}
 	e.removals.add(one)
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, one.class)
+	if err != nil {
 		if e.removals.drop(one) {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*prot
 	if together := e.removals.take(one); together != nil {
 		e.remove(ctx, together)
 	}
-	e.admitting.leave()
+	leave()
 	return answered(<-one.answer)
 }
 

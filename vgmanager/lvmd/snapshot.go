@@ -26,12 +26,13 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context,
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, in.GetDeviceClass())
+	if err != nil {
 		return nil, err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	var made *proto.LogicalVolume
-	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
+	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		made, err = e.snapshotIn(ctx, l, in)
 		return err
 	})

@@ -77,7 +77,8 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 			VirtualSize: lvm.Bytes(mib)}))
 	}
 	fake.Open("thin", "v3", true)
-	must(t, e.admitting.enter(ctx))
+	leave, err := e.enter(ctx, "thin")
+	must(t, err)
 	errs := make([]error, volumes+1)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -94,7 +95,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	e.admitting.leave()
+	leave()
 	all.Wait()
 	for i, err := range errs {
 		want := codes.OK
@@ -128,12 +129,13 @@ func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	e, fake := newEngine(t)
 	must(t, fake.LVCreateThin(t.Context(),
 		lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
-	must(t, e.admitting.enter(t.Context()))
+	leave, err := e.enter(t.Context(), "thin")
+	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err := e.RemoveLV(short, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	_, err = e.RemoveLV(short, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
 	wantCode(t, "given up", err, codes.DeadlineExceeded)
-	e.admitting.leave()
+	leave()
 	if len(e.removals.waiting) != 0 || fake.Calls()["LVRemove"] != 0 {
 		t.Error("the volume was removed, or will be")
 	}

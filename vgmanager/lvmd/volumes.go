@@ -52,12 +52,13 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*prot
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, in.GetDeviceClass())
+	if err != nil {
 		return nil, err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	var response *proto.CreateLVResponse
-	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
+	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		response, err = e.createIn(ctx, l, in)
 		return err
 	})
@@ -136,10 +137,11 @@ var ErrUnfinished = errors.New("an earlier attempt to create it may have been in
 // Discard removes a volume that has TagNew, so that it can be recreated. It returns FailedPrecondition if the volume
 // does not have the tag. If the volume does not exist, it is not an error. It reads a new report first.
 func (e *Engine) Discard(ctx context.Context, class, name string) error {
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, class)
+	if err != nil {
 		return err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	l, err := e.locate(ctx, class, e.lvm.Report)
 	if err != nil {
 		return err
@@ -279,12 +281,13 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*prot
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
-	if err := e.admitting.enter(ctx); err != nil {
+	leave, err := e.enter(ctx, in.GetDeviceClass())
+	if err != nil {
 		return nil, err
 	}
-	defer e.admitting.leave()
+	defer leave()
 	var actual int64
-	err := e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
+	err = e.withFreshRetry(ctx, in.GetDeviceClass(), func(l classView) (err error) {
 		actual, err = e.resizeIn(ctx, l, in)
 		return err
 	})

@@ -39,6 +39,9 @@ type Stream struct {
 	Size uint64
 	// BaseSize is the size of the base in bytes, 0 without one.
 	BaseSize uint64
+	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one, or if the agent of the
+	// source is of a version that does not say so.
+	Allocated uint64
 	// Content are the tags of the source that describe its content, as the source says.
 	Content []string
 }
@@ -95,18 +98,31 @@ func (c *Client) request(ctx context.Context, target, what string, query url.Val
 	if response.StatusCode != http.StatusOK {
 		return nil, errors.Join(refusal(response), response.Body.Close())
 	}
-	size, err := strconv.ParseUint(response.Header.Get(sizeHeader), 10, 64)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the answer has no size: %w", err), response.Body.Close())
+	stream := &Stream{ReadCloser: response.Body, Content: response.Header.Values(contentHeader)}
+	if err := stream.read(response.Header); err != nil {
+		return nil, errors.Join(err, response.Body.Close())
 	}
-	base := uint64(0)
-	if text := response.Header.Get(baseSizeHeader); text != "" {
-		if base, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, errors.Join(fmt.Errorf("the size of the base: %w", err), response.Body.Close())
+	return stream, nil
+}
+
+// read reads the sizes in the header of an answer.
+func (s *Stream) read(header http.Header) error {
+	for _, field := range []struct {
+		name     string
+		value    *uint64
+		required bool
+	}{{sizeHeader, &s.Size, true}, {baseSizeHeader, &s.BaseSize, false}, {allocatedHeader, &s.Allocated, false}} {
+		text := header.Get(field.name)
+		if text == "" && !field.required {
+			continue
 		}
+		size, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("the field %s of the answer: %w", field.name, err)
+		}
+		*field.value = size
 	}
-	return &Stream{ReadCloser: response.Body, Size: size, BaseSize: base,
-		Content: response.Header.Values(contentHeader)}, nil
+	return nil
 }
 
 func refusal(response *http.Response) error {

@@ -48,10 +48,12 @@ const (
 	readLimit   = 10 * time.Second
 	contentType = "application/vnd.lvms.copy"
 	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for
-	// each. baseSizeHeader has the size of the base, if there is one.
-	sizeHeader     = "Lvms-Volume-Size"
-	contentHeader  = "Lvms-Volume-Content"
-	baseSizeHeader = "Lvms-Base-Size"
+	// each. baseSizeHeader has the size of the base, if there is one. allocatedHeader has how many bytes are allocated
+	// in a thin volume.
+	sizeHeader      = "Lvms-Volume-Size"
+	contentHeader   = "Lvms-Volume-Content"
+	baseSizeHeader  = "Lvms-Base-Size"
+	allocatedHeader = "Lvms-Volume-Allocated"
 )
 
 // requests is the rate of requests of a node. Each of them reads from the API server. An agent requests two streams for
@@ -71,6 +73,8 @@ type Opened struct {
 	volumecopy.Source
 	// BaseSize is the size of the base in bytes, 0 without one.
 	BaseSize uint64
+	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one.
+	Allocated uint64
 	// Content are the tags of the volume that describe its content.
 	Content []string
 	Close   func() error
@@ -162,8 +166,11 @@ func (s *Server) stream(what string, send func(context.Context, io.Writer, volum
 		defer leave()
 		w.Header().Set("Content-Type", contentType)
 		w.Header().Set(sizeHeader, strconv.FormatUint(opened.Size, 10))
-		if opened.BaseSize > 0 {
-			w.Header().Set(baseSizeHeader, strconv.FormatUint(opened.BaseSize, 10))
+		sizes := map[string]uint64{baseSizeHeader: opened.BaseSize, allocatedHeader: opened.Allocated}
+		for header, size := range sizes {
+			if size > 0 {
+				w.Header().Set(header, strconv.FormatUint(size, 10))
+			}
 		}
 		for _, tag := range opened.Content {
 			w.Header().Add(contentHeader, tag)

@@ -9,8 +9,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
 )
 
-// SaveInterval is a good value for Target.SaveInterval.
-const SaveInterval = 256 << 20
+const (
+	// SaveInterval is a good value for Target.SaveInterval.
+	SaveInterval = 256 << 20
+	// roomInterval is the number of bytes, of data or zeros, for which room is asked for at once.
+	roomInterval = 16 << 20
+)
 
 // Device is the device of a target. Offsets and lengths are in bytes.
 type Device interface {
@@ -43,6 +47,9 @@ type Target struct {
 	SaveInterval uint64
 	// Save records that everything before an offset is on stable storage.
 	Save func(ctx context.Context, offset uint64) error
+	// Room returns an error if the thin pool must not get more data. It is called before each 16 MiB are written. It is
+	// nil for a thick volume.
+	Room func(ctx context.Context) error
 	// Progress is called with the offset up to which the source was received, for each record. It can be nil.
 	Progress func(offset uint64)
 }
@@ -65,7 +72,8 @@ const (
 )
 
 // Receive writes a stream to a target. What is not in the stream reads as zeros then, or stays with ContentBase. When
-// it returns, all of it is on stable storage. After an error, a call with the offset that was saved last continues.
+// it returns, all of it is on stable storage. After an error, a call with the offset that was saved last continues:
+// that is the end of what was written, if the stream ended early or Room returned an error.
 //
 // The copy must not be used before Verify has compared it.
 func Receive(ctx context.Context, from io.Reader, t Target) error {
@@ -75,21 +83,11 @@ func Receive(ctx context.Context, from io.Reader, t Target) error {
 	}
 	defer reader.Close()
 	w := writing{Target: t, next: t.From, filled: t.From, saved: t.From}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		record, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return w.finish(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("receive the data behind offset %d: %w", w.next, err)
-		}
-		if err := w.record(ctx, record); err != nil {
-			return err
-		}
+	err = w.all(ctx, reader)
+	if w.early && ctx.Err() == nil {
+		return errors.Join(err, w.saveWritten(ctx))
 	}
+	return err
 }
 
 // writing is the state of a call of Receive.
@@ -100,6 +98,55 @@ type writing struct {
 	next, filled, saved uint64
 	// unsaved is how many bytes were written or set to zero since the last save.
 	unsaved uint64
+	// room is how many bytes can be written before Room is asked again.
+	room uint64
+	// early: the stream ended, or Room returned an error, before all was written. The device has not failed.
+	early bool
+}
+
+// all writes all records of a stream.
+func (w *writing) all(ctx context.Context, reader *copystream.Reader) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		record, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return w.finish(ctx)
+		}
+		if err != nil {
+			w.early = true
+			return fmt.Errorf("receive the data behind offset %d: %w", w.next, err)
+		}
+		if err := w.record(ctx, record); err != nil {
+			return err
+		}
+	}
+}
+
+// saveWritten saves the end of what was written, so that a stream that always ends early, for example because the
+// device is slow, is received nevertheless.
+func (w *writing) saveWritten(ctx context.Context) error {
+	if w.unsaved == 0 {
+		return nil
+	}
+	return w.save(ctx, w.chunkBefore(w.filled))
+}
+
+// reserve asks for room before bytes are written.
+func (w *writing) reserve(ctx context.Context, bytes uint64) error {
+	if w.Room == nil {
+		return nil
+	}
+	if w.room < bytes {
+		if err := w.Room(ctx); err != nil {
+			w.early = true
+			return err
+		}
+		w.room = max(roomInterval, bytes)
+	}
+	w.room -= bytes
+	return nil
 }
 
 func (w *writing) record(ctx context.Context, r copystream.Record) error {
@@ -110,7 +157,7 @@ func (w *writing) record(ctx context.Context, r copystream.Record) error {
 	if !r.Zeros && r.Data == nil {
 		return fmt.Errorf("%w: it has a checksum without data at offset %d", copystream.ErrDamaged, r.Offset)
 	}
-	if err := w.write(r); err != nil {
+	if err := w.write(ctx, r); err != nil {
 		return err
 	}
 	w.next = r.Offset + r.Length
@@ -123,14 +170,17 @@ func (w *writing) record(ctx context.Context, r copystream.Record) error {
 	return w.save(ctx, w.chunkBefore(w.next))
 }
 
-func (w *writing) write(r copystream.Record) error {
+func (w *writing) write(ctx context.Context, r copystream.Record) error {
 	switch {
 	case r.Zeros && w.Content == ContentBase:
-		return w.clear(r.Offset, r.Offset+r.Length)
+		return w.clear(ctx, r.Offset, r.Offset+r.Length)
 	case r.Zeros:
 		return nil // As if it were not in the stream.
 	}
-	if err := w.fill(r.Offset); err != nil {
+	if err := w.fill(ctx, r.Offset); err != nil {
+		return err
+	}
+	if err := w.reserve(ctx, r.Length); err != nil {
 		return err
 	}
 	if _, err := w.Device.WriteAt(r.Data, int64(r.Offset)); err != nil {
@@ -142,13 +192,17 @@ func (w *writing) write(r copystream.Record) error {
 }
 
 // fill lets everything before an offset be as in the source.
-func (w *writing) fill(offset uint64) error {
+func (w *writing) fill(ctx context.Context, offset uint64) error {
 	if offset <= w.filled {
 		return nil
 	}
 	for _, r := range w.toZero(w.filled, offset) {
-		if err := w.zero(r.Offset, r.Length); err != nil {
-			return err
+		for at, end := r.Offset, r.Offset+r.Length; at < end; at = w.filled {
+			step := min(end-at, roomInterval)
+			if err := w.zero(ctx, at, step); err != nil {
+				return err
+			}
+			w.filled = at + step
 		}
 	}
 	w.filled = offset
@@ -181,21 +235,24 @@ func (w *writing) toZero(filled, offset uint64) []Range {
 }
 
 // clear lets a part of an earlier copy read as zeros. It frees whole chunks.
-func (w *writing) clear(offset, end uint64) error {
+func (w *writing) clear(ctx context.Context, offset, end uint64) error {
 	first, last := w.chunkAfter(offset), w.chunkBefore(end)
 	if w.Chunk == 0 || first >= last {
-		return w.zero(offset, end-offset)
+		return w.zero(ctx, offset, end-offset)
 	}
 	if err := w.Device.Discard(first, last-first); err != nil {
 		return fmt.Errorf("discard %d bytes at offset %d: %w", last-first, first, err)
 	}
 	w.unsaved += last - first
-	return errors.Join(w.zero(offset, first-offset), w.zero(last, end-last))
+	return errors.Join(w.zero(ctx, offset, first-offset), w.zero(ctx, last, end-last))
 }
 
-func (w *writing) zero(offset, length uint64) error {
+func (w *writing) zero(ctx context.Context, offset, length uint64) error {
 	if length == 0 {
 		return nil
+	}
+	if err := w.reserve(ctx, length); err != nil {
+		return err
 	}
 	if err := w.Device.Zero(offset, length); err != nil {
 		return fmt.Errorf("write %d zeros at offset %d: %w", length, offset, err)
@@ -225,7 +282,7 @@ func (w *writing) save(ctx context.Context, offset uint64) error {
 	if offset <= w.saved {
 		return nil
 	}
-	if err := w.flush(offset); err != nil {
+	if err := w.flush(ctx, offset); err != nil {
 		return err
 	}
 	if err := w.Save(ctx, offset); err != nil {
@@ -236,8 +293,8 @@ func (w *writing) save(ctx context.Context, offset uint64) error {
 }
 
 // flush returns when everything before an offset is as in the source, on stable storage.
-func (w *writing) flush(offset uint64) error {
-	if err := w.fill(offset); err != nil {
+func (w *writing) flush(ctx context.Context, offset uint64) error {
+	if err := w.fill(ctx, offset); err != nil {
 		return err
 	}
 	if err := w.Device.Flush(); err != nil {
@@ -249,11 +306,11 @@ func (w *writing) flush(offset uint64) error {
 // finish flushes the rest. It saves the end only if much was written since the last time.
 func (w *writing) finish(ctx context.Context) error {
 	w.next = w.Size
-	if err := w.fill(w.Size); err != nil {
+	if err := w.fill(ctx, w.Size); err != nil {
 		return err
 	}
 	if w.unsaved < w.SaveInterval {
-		return w.flush(w.Size)
+		return w.flush(ctx, w.Size)
 	}
 	return w.save(ctx, w.Size)
 }

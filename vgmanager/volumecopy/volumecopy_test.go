@@ -314,11 +314,11 @@ func TestASourceThatCannotBeReadIsNeverCopied(t *testing.T) {
 	if err := Send(ctx, &wire, source); !errors.Is(err, errMedium) {
 		t.Fatalf("send: %v, want %v", err, errMedium)
 	}
-	saved := false
+	saved := uint64(0)
 	err := Receive(ctx, &wire, Target{Device: newMemory(8<<20, 0, 0), Size: 8 << 20,
-		SaveInterval: 1 << 30, Save: func(context.Context, uint64) error { saved = true; return nil }})
-	if !errors.Is(err, copystream.ErrDamaged) || saved {
-		t.Fatalf("receive: %v, saved %v, want ErrDamaged", err, saved)
+		SaveInterval: 1 << 30, Save: func(_ context.Context, offset uint64) error { saved = offset; return nil }})
+	if !errors.Is(err, copystream.ErrDamaged) || saved > 5<<20 {
+		t.Fatalf("receive: %v, saved %d, want ErrDamaged", err, saved)
 	}
 	source.Ranges = func(_ context.Context, _ uint64, yield func(Range, error) bool) { yield(Range{}, errMedium) }
 	if err := Send(ctx, io.Discard, source); !errors.Is(err, errMedium) {
@@ -337,6 +337,84 @@ func TestRangesOutsideOfTheVolume(t *testing.T) {
 		if err := Send(context.Background(), io.Discard, v.source(0)); err == nil {
 			t.Errorf("range %+v: no error", r)
 		}
+	}
+}
+
+// TestAStreamThatAlwaysEndsEarly is received nevertheless: each time, what was written is saved, however little it is.
+func TestAStreamThatAlwaysEndsEarly(t *testing.T) {
+	v := volume{content: bytes.Repeat([]byte{1}, 8<<20), ranges: []Range{{Length: 3 << 20}, {Offset: 6 << 20, Length: 2 << 20}}}
+	clear(v.content[3<<20 : 6<<20])
+	for name, target := range map[string]Target{"thick": {Content: ContentUnknown},
+		"thin, chunks not zeroed": {Content: ContentZeroChunks, Chunk: 1 << 20}} {
+		t.Run(name, func(t *testing.T) {
+			device := newMemory(len(v.content), int(target.Chunk), 7)
+			target.Device, target.Size, target.SaveInterval = device, uint64(len(v.content)), 1<<30
+			target.Save = func(_ context.Context, offset uint64) error {
+				target.From = offset
+				return nil
+			}
+			for attempt := 0; ; attempt++ {
+				var wire bytes.Buffer
+				if err := Send(t.Context(), &wire, v.source(target.From)); err != nil {
+					t.Fatal(err)
+				}
+				err := Receive(t.Context(), io.LimitReader(&wire, 1200), target)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, copystream.ErrDamaged) || attempt > 1000 {
+					t.Fatalf("attempt %d: %v", attempt, err)
+				}
+			}
+			if err := verify(v, device); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAPoolWithoutRoom gets no more data, and the copy continues later from there. A thick target asks for none.
+func TestAPoolWithoutRoom(t *testing.T) {
+	const size = 64 << 20
+	full := volume{content: bytes.Repeat([]byte{1}, size), ranges: []Range{{Length: size}}}
+	empty := volume{content: make([]byte, size)}
+	errRoom := errors.New("full")
+	for name, c := range map[string]struct {
+		v       volume
+		content Content
+	}{"data": {full, ContentZeros}, "zeros": {empty, ContentUnknown}} {
+		t.Run(name, func(t *testing.T) {
+			device := newMemory(size, 0, 0)
+			saved, asked := uint64(0), 0
+			target := Target{Device: device, Size: size, Content: c.content, SaveInterval: 1 << 30,
+				Save: func(_ context.Context, offset uint64) error { saved = offset; return nil },
+				Room: func(context.Context) error {
+					if asked++; asked == 3 {
+						return errRoom
+					}
+					return nil
+				}}
+			for _, want := range []struct {
+				err   error
+				saved uint64
+				asked int
+			}{{errRoom, 32 << 20, 3}, {nil, 32 << 20, 5}} {
+				var wire bytes.Buffer
+				if err := Send(t.Context(), &wire, c.v.source(target.From)); err != nil {
+					t.Fatal(err)
+				}
+				if err := Receive(t.Context(), &wire, target); !errors.Is(err, want.err) {
+					t.Fatalf("%v, want %v", err, want.err)
+				}
+				if saved != want.saved || asked != want.asked {
+					t.Errorf("saved %d, asked %d times, want %+v", saved, asked, want)
+				}
+				target.From = saved
+			}
+			if err := verify(c.v, device); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
