@@ -212,7 +212,10 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	origin, err := setSource(desired, source, thick, request.GetParameters())
-	return desired, origin, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return desired, origin, setSizeOfCopy(desired, source, request.GetCapacityRange().GetLimitBytes())
 }
 
 // newVolumeOf returns the LogicalVolume for a request, without a source.
@@ -250,6 +253,7 @@ func newVolumeOf(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
 	}
 	setEncryption(desired, encryption.Method)
+	setRequested(desired, request.GetCapacityRange().GetRequiredBytes())
 	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	return desired, nil

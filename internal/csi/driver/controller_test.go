@@ -76,6 +76,9 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
 			options ...client.PatchOption) error {
+			if err := c.failure("patch"); err != nil {
+				return err
+			}
 			err := w.Patch(ctx, o, p, options...)
 			c.changed(o.GetName())
 			return err
@@ -469,7 +472,7 @@ func TestCopiesAreWhereTheirSourceIs(t *testing.T) {
 		response.GetVolume().GetContentSource() == nil {
 		t.Errorf("got %+v", lv.Spec)
 	}
-	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 39*mebi, "node2"))
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 36*mebi, "node2"))
 	wantCode(t, "smaller", err, codes.OutOfRange)
 	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-1", id, 40*mebi, "node2"))
 	wantCode(t, "a name that is taken", err, codes.AlreadyExists)

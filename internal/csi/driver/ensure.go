@@ -145,8 +145,8 @@ func compatible(desired, present *topolvmv1.LogicalVolume) bool {
 	return differences(desired, present) == ""
 }
 
-// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot,
-// which is that of its source and may have grown since.
+// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot, and
+// of a copy for the same request, which is that of its source and may have grown since.
 func differences(desired, present *topolvmv1.LogicalVolume) string {
 	var list []string
 	add := func(what, want, have string) {
@@ -162,7 +162,7 @@ func differences(desired, present *topolvmv1.LogicalVolume) string {
 		present.Annotations[v1alpha1.EncryptionAnnotation])
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
-	if desired.Spec.AccessType != accessSnapshot {
+	if desired.Spec.AccessType != accessSnapshot && !isSameCopy(desired, present) {
 		add("size", desired.Spec.Size.String(), present.Spec.Size.String())
 	}
 	return strings.Join(list, ", ")

@@ -319,6 +319,7 @@ func (s *GroupServer) desiredMembers(ctx context.Context, g *group,
 func newMember(g *group, source *topolvmv1.LogicalVolume, id, claim string) *topolvmv1.LogicalVolume {
 	lv := newDesiredVolume(memberName(g.id, source.Name), sizeOfVolume(source), claim)
 	setEncryption(lv, source.Annotations[v1alpha1.EncryptionAnnotation])
+	setRequested(lv, requestedOf(source))
 	lv.Spec.Source = source.Name
 	lv.Spec.AccessType = accessSnapshot
 	lv.Spec.DeviceClass = source.Spec.DeviceClass
