@@ -613,14 +613,6 @@ func TestExpansion(t *testing.T) {
 	if size := c.get("pvc-1").Spec.Size; size.Cmp(before) != 0 {
 		t.Errorf("the LogicalVolume requests %s", size.String())
 	}
-	block, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
-		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi},
-		VolumeCapability: &csi.VolumeCapability{
-			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}},
-	})
-	if err != nil || block.GetNodeExpansionRequired() {
-		t.Errorf("a block volume: %v, %v", block, err)
-	}
 	for name, r := range map[string]*csi.ControllerExpandVolumeRequest{
 		"no id": {CapacityRange: &csi.CapacityRange{RequiredBytes: 1}}, "no size": {VolumeId: id},
 		"negative": {VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: -1}},
@@ -642,6 +634,40 @@ func TestExpansion(t *testing.T) {
 	c.answer(lv)
 	if grown, err := expand(60 * mebi); err != nil || grown.GetCapacityBytes() != 60*mebi {
 		t.Errorf("an old error was repeated, or an old size was in the way: %v, %v", grown, err)
+	}
+}
+
+// TestWhatTheNodeExpands: the file system, and the mapped device of an encrypted volume, also without a file system.
+func TestWhatTheNodeExpands(t *testing.T) {
+	block := &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
+	for name, tt := range map[string]struct {
+		encrypted  bool
+		capability *csi.VolumeCapability
+		want       bool
+	}{
+		"block":                         {false, block, false},
+		"file system":                   {false, mountCapability("xfs"), true},
+		"no capability":                 {false, nil, true},
+		"encrypted block":               {true, block, true},
+		"encrypted file system":         {true, mountCapability("xfs"), true},
+		"encrypted, without capability": {true, nil, true},
+	} {
+		c := newCluster(t)
+		request := wanted("pvc-1", 400*mebi, "node1")
+		if tt.encrypted {
+			request = encrypted(request)
+		}
+		response, err := c.server.CreateVolume(t.Context(), request)
+		c.must(err)
+		for range 2 {
+			grown, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
+				VolumeId: response.GetVolume().GetVolumeId(), VolumeCapability: tt.capability,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: 800 * mebi}})
+			if err != nil || grown.GetNodeExpansionRequired() != tt.want {
+				t.Errorf("%s: got %v, %v", name, grown, err)
+			}
+		}
 	}
 }
 

@@ -54,7 +54,13 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 		}
 	}
 	return &csi.ControllerExpandVolumeResponse{CapacityBytes: sizeOfVolume(grown),
-		NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
+		NodeExpansionRequired: needsNode(grown, request.GetVolumeCapability())}, nil
+}
+
+// needsNode reports whether the node has to expand something above the logical volume: a file system, or the mapped
+// device of an encrypted volume. Without a capability, it is not known that there is no file system.
+func needsNode(lv *topolvmv1.LogicalVolume, capability *csi.VolumeCapability) bool {
+	return capability.GetBlock() == nil || lv.Annotations[v1alpha1.EncryptionAnnotation] != ""
 }
 
 // grow requests a size from the node and waits for it. It returns the LogicalVolume with the new size.
