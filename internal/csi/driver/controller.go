@@ -358,7 +358,7 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	}
 	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
-	return s.withdraw(waiting, lv)
+	return s.remove(waiting, lv)
 }
 
 // ValidateVolumeCapabilities confirms the capabilities that every volume has.

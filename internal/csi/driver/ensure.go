@@ -189,7 +189,11 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		return lv, nil
 	case err == nil:
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
-		if err := s.withdraw(waiting, lv); err != nil {
+		err := s.withdraw(waiting, lv)
+		switch {
+		case status.Code(err) == codes.Aborted:
+			return nil, err // The refusal may no longer be the answer of the node.
+		case err != nil:
 			// The next call finds this answer and withdraws the object.
 			log.FromContext(ctx).Info("cannot delete a refused LogicalVolume yet", "logicalVolume", lv.Name,
 				"cause", err.Error())
@@ -232,8 +236,23 @@ func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
 }
 
-// withdraw deletes an object, and waits until the node has removed its logical volume.
+// withdraw deletes an object without a volume, as it was read, and waits until the node has removed what it has created
+// for it. If the object has changed since, withdraw returns Aborted and deletes nothing: the node may have created the
+// volume, and another operator may have created its PersistentVolume. The caller repeats the call, which reads again.
 func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err):
+		return status.Errorf(codes.Aborted, "LogicalVolume %s of node %s has changed since it was read, so it is not "+
+			"deleted: the call must be repeated", lv.Name, lv.Spec.NodeName)
+	case client.IgnoreNotFound(err) != nil:
+		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
+	}
+	return s.awaitGone(ctx, lv)
+}
+
+// remove deletes an object and its volume, and waits until the node has removed its logical volume.
+func (s *ControllerServer) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
 	}
