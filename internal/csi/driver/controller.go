@@ -59,7 +59,8 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 
 // Watch adds the event handler that wakes waiting calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
@@ -123,7 +124,7 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	}
 	defer s.locks.Leave(desired.Name)
 	defer s.placed.Delete(desired.Name)
-	claim, err := s.claimOf(ctx, request.GetParameters())
+	claim, err := s.claimOf(ctx, request)
 	if err != nil {
 		return nil, err
 	}

@@ -58,8 +58,9 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 				return err
 			}
 			c.mu.Lock()
-			c.uids++
-			o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+			if c.uids++; o.GetUID() == "" {
+				o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+			}
 			c.mu.Unlock()
 			o.SetCreationTimestamp(metav1.Now())
 			err := w.Create(ctx, o, options...)
@@ -957,14 +958,14 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}),
 		offering("node2", map[string]string{"ssd": "3000000000"}),
 		offering("node3", map[string]string{"ssd": "9000000000"}))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1"}}
 	c.must(c.api.Create(t.Context(), claim))
 	place := func() string {
 		t.Helper()
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
 		desired, _, err := c.server.desiredVolume(t.Context(), request)
 		c.must(err)
-		claim, err := c.server.claimOf(t.Context(), request.GetParameters())
+		claim, err := c.server.claimOf(t.Context(), request)
 		c.must(err)
 		c.must(c.server.place(t.Context(), desired, nil, nil, request, claim))
 		return desired.Spec.NodeName
