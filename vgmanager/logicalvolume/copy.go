@@ -85,6 +85,9 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	if err != nil {
 		return r.createFailed(ctx, lv, codedCopyError(err))
 	}
+	if err := checkFileSystem(lv, progress.Content); err != nil {
+		return r.createFailed(ctx, lv, err)
+	}
 	if !progress.Finished {
 		return ctrl.Result{RequeueAfter: copyPoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 			s.Code, s.Message = codes.Aborted, textOf(source, progress)

@@ -206,6 +206,7 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	if source == nil {
+		setFileSystem(desired, newFileSystem(request))
 		return desired, nil, s.nameClass(ctx, desired)
 	}
 	thick, err := s.isThick(ctx, source)
@@ -214,6 +215,9 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	}
 	origin, err := setSource(desired, source, thick, request.GetParameters())
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := setFileSystemOfCopy(desired, source, request); err != nil {
 		return nil, nil, err
 	}
 	return desired, origin, setSizeOfCopy(desired, source, request.GetCapacityRange().GetLimitBytes())

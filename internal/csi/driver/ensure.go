@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -160,6 +161,10 @@ func differences(desired, present *topolvmv1.LogicalVolume) string {
 	}
 	add("encryption", desired.Annotations[v1alpha1.EncryptionAnnotation],
 		present.Annotations[v1alpha1.EncryptionAnnotation])
+	// An earlier version recorded no file system.
+	if kind := present.Annotations[v1alpha1.FileSystemAnnotation]; kind != "" {
+		add("file system", cmp.Or(desired.Annotations[v1alpha1.FileSystemAnnotation], kind), kind)
+	}
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
 	if desired.Spec.AccessType != accessSnapshot && !isSameCopy(desired, present) {

@@ -320,6 +320,7 @@ func newMember(g *group, source *topolvmv1.LogicalVolume, id, claim string) *top
 	lv := newDesiredVolume(memberName(g.id, source.Name), sizeOfVolume(source), claim)
 	setEncryption(lv, source.Annotations[v1alpha1.EncryptionAnnotation])
 	setRequested(lv, requestedOf(source))
+	setFileSystem(lv, source.Annotations[v1alpha1.FileSystemAnnotation])
 	lv.Spec.Source = source.Name
 	lv.Spec.AccessType = accessSnapshot
 	lv.Spec.DeviceClass = source.Spec.DeviceClass

@@ -42,6 +42,7 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	desired := newDesiredVolume(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
 	setEncryption(desired, source.Annotations[v1alpha1.EncryptionAnnotation])
 	setRequested(desired, requestedOf(source))
+	setFileSystem(desired, source.Annotations[v1alpha1.FileSystemAnnotation])
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = accessSnapshot
 	desired.Spec.DeviceClass = source.Spec.DeviceClass
