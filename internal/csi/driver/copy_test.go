@@ -20,8 +20,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
-// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and the claim of pvc-2. selected is the
-// node that the scheduler has selected for the claim.
+// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and the claim of pvc-2. selected
+// is the node that the scheduler has selected for the claim.
 type withSource struct {
 	*cluster
 	volume, snapshot string

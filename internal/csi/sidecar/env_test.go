@@ -484,8 +484,9 @@ func restoreOf(t *testing.T, api client.Client, create func(...client.Object), s
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-restored"},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{
 			Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
-			VolumeSnapshotRef: corev1.ObjectReference{Name: snapshot.Name, Namespace: snapshot.Namespace, UID: snapshot.UID},
-			Source:            snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To("id-restored")}}}
+			VolumeSnapshotRef: corev1.ObjectReference{Name: snapshot.Name, Namespace: snapshot.Namespace,
+				UID: snapshot.UID},
+			Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To("id-restored")}}}
 	create(content)
 	before := content.DeepCopy()
 	content.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: ptr.To("id-restored"),
