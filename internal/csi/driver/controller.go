@@ -217,6 +217,9 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.recallRequest(ctx, source); err != nil {
+		return nil, nil, err
+	}
 	if err := setFileSystemOfCopy(desired, source, request); err != nil {
 		return nil, nil, err
 	}

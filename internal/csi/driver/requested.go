@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"strconv"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -49,6 +50,20 @@ func requestedOf(lv *topolvmv1.LogicalVolume) int64 {
 		return spec
 	}
 	return size
+}
+
+// recallRequest gives a snapshot of an earlier version, which has no record, the request of its source, if the source
+// exists and still has the size that it had then. It changes only the given object.
+func (s *ControllerServer) recallRequest(ctx context.Context, snapshot *topolvmv1.LogicalVolume) error {
+	if snapshot.Spec.AccessType != accessSnapshot || recordedOf(snapshot) > 0 {
+		return nil
+	}
+	source, err := s.live(ctx, snapshot.Spec.Source)
+	if err != nil || source == nil || sizeOfVolume(source) != sizeOfVolume(snapshot) {
+		return err
+	}
+	setRequested(snapshot, requestedOf(source))
+	return nil
 }
 
 // isEnough reports whether a copy can be created for a request, which is rounded up as that for an empty volume: if at

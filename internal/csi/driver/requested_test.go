@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
@@ -215,6 +216,65 @@ func TestCopiesOfVolumesOfEarlierVersions(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents: the driver does not know the extents of the volume group, but
+// the request of the source, as long as that exists and was not expanded.
+func TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(w *sized, volume string)
+		code   codes.Code
+	}{
+		"the source exists":                        {func(*sized, string) {}, codes.OK},
+		"the source is of an earlier version, too": {func(w *sized, _ string) { w.forget("pvc-1") }, codes.OK},
+		"the source was deleted": {func(w *sized, volume string) {
+			_, err := w.server.DeleteVolume(w.Context(), &csi.DeleteVolumeRequest{VolumeId: volume})
+			w.must(err)
+		}, codes.OutOfRange},
+		"the source was expanded": {func(w *sized, volume string) {
+			_, err := w.server.ControllerExpandVolume(w.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: volume,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: 2e9}})
+			w.must(err)
+		}, codes.OutOfRange},
+		"the source cannot be read": {func(w *sized, _ string) {
+			w.server.Live = unreadable{w.api, "pvc-1"}
+		}, codes.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSized(t, "ext4")
+			w.agent = func(lv *topolvmv1.LogicalVolume) {
+				const large = 128 * mebi
+				lv.Status.VolumeID = string(lv.UID)
+				lv.Status.CurrentSize = resource.NewQuantity((lv.Spec.Size.Value()+large-1)/large*large, resource.BinarySI)
+				w.answer(lv)
+			}
+			volume := w.create(w.request(1e9, "ssd", "node1")).GetVolumeId()
+			snapshot := w.snapshot(volume).GetSnapshotId()
+			w.forget("snapshot-2")
+			tt.change(w, volume)
+			for range 2 {
+				_, err := w.server.CreateVolume(t.Context(), w.restore(snapshot, 1e9, "ssd", "node1"))
+				wantCode(t, name, err, tt.code)
+			}
+			if _, has := w.get("snapshot-2").Annotations[v1alpha1.RequestedSizeAnnotation]; has {
+				t.Error("the LogicalVolume of the snapshot was changed")
+			}
+		})
+	}
+}
+
+// unreadable cannot read an object.
+type unreadable struct {
+	client.Reader
+	name string
+}
+
+func (u unreadable) Get(ctx context.Context, key client.ObjectKey, o client.Object,
+	options ...client.GetOption) error {
+	if key.Name == u.name {
+		return errors.New("timeout")
+	}
+	return u.Reader.Get(ctx, key, o, options...)
 }
 
 // TestRequestsAndSizes are those that are enough for a source, and the size that its snapshots have.
