@@ -178,6 +178,13 @@ const (
 	ConditionAnnotation = "lvm.topolvm.io/condition"
 	// EncryptionAnnotation on a LogicalVolume names how its volume is encrypted: EncryptionLUKS2.
 	EncryptionAnnotation = "lvm.topolvm.io/encryption"
+	// FileSystemAnnotation on a LogicalVolume has the type of the file system that is created on its volume, or that
+	// its source has. It is absent for a block volume. The CSI controller sets it. Agents cannot change it.
+	FileSystemAnnotation = "lvm.topolvm.io/fstype"
+	// RequestedSizeAnnotation on a LogicalVolume has the number of bytes that were requested for its volume, or for the
+	// volume of its snapshot: at most what the volume has, because sizes are rounded up. The CSI controller sets it.
+	// Agents cannot change it.
+	RequestedSizeAnnotation = "lvm.topolvm.io/requested-size"
 	// SuspendedAnnotation on a LogicalVolume suspends its volume: new Pods do not get it. The value says who suspended
 	// it, when and why; any value suspends it. Agents cannot change the annotation.
 	SuspendedAnnotation = "lvm.topolvm.io/suspended"

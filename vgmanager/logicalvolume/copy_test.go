@@ -13,13 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
@@ -327,6 +330,64 @@ func TestWhatACopyCannotDo(t *testing.T) {
 				t.Errorf("status %+v, want code %s", lv.Status, tt.code)
 			}
 			w.see("nothing is removed", "thin/uid-b-2 12")
+		})
+	}
+}
+
+// TestACopyWithAnotherFileSystem is refused by the tags of its source: on its node before a snapshot is created, and
+// elsewhere before all data is copied.
+func TestACopyWithAnotherFileSystem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		want, access string
+		elsewhere    bool
+		code         codes.Code
+	}{
+		"another one":                   {want: "xfs", access: "rw", code: codes.InvalidArgument},
+		"the same":                      {want: "ext4", access: "rw"},
+		"none is requested":             {access: "rw"},
+		"a snapshot":                    {want: "xfs", access: "ro"},
+		"another one of another node":   {want: "xfs", access: "rw", elsewhere: true, code: codes.InvalidArgument},
+		"the same of another node":      {want: "ext4", access: "rw", elsewhere: true, code: codes.Aborted},
+		"none is requested of the node": {access: "rw", elsewhere: true, code: codes.Aborted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			tags := []string{"lvms.pvc=ns/a", v1alpha1.FormattedTagPrefix + "ext4"}
+			source := "a"
+			if tt.elsewhere {
+				source = "source"
+				w.sourceElsewhere()
+				w.copier.at = &copies.Progress{Copied: 3 << 20, Size: 12 << 20, Content: tags}
+			} else {
+				w.ask("a", thin(12))
+				w.must(w.run(w.agent(), "a"))
+				w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "uid-a-1", Add: tags[1:]}))
+			}
+			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: source,
+				AccessType: tt.access})
+			lv := w.get("b")
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FileSystemAnnotation, tt.want)
+			w.must(w.api.Update(t.Context(), lv))
+			if !tt.elsewhere {
+				w.fake.Fail("Report", errors.New("exit status 5"))
+				_ = w.run(w.agent(), "b")
+				if got := w.get("b").Status; got.VolumeID != "" || got.Code == codes.InvalidArgument {
+					t.Errorf("the tags cannot be read: got %+v", got)
+				}
+				w.fake.Fail("Report", nil)
+			}
+			for range 2 {
+				w.must(w.run(w.agent(), "b"))
+				got := w.get("b").Status
+				expect.Equal(t, "Status.Code", got.Code, tt.code)
+				expect.Equal(t, "Status.VolumeID is set", got.VolumeID != "", tt.code == codes.OK)
+				if tt.code == codes.InvalidArgument {
+					expect.Contains(t, "Status.Message", got.Message, "source "+source+" has the file system ext4")
+				}
+			}
+			if tt.code == codes.InvalidArgument && !tt.elsewhere {
+				w.see("nothing is created", "thin/uid-a-1 12")
+			}
 		})
 	}
 }

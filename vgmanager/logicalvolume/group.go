@@ -202,10 +202,11 @@ func (m groupMembers) Prepare(ctx context.Context, p groupsnapshot.Pair) error {
 		return err
 	}
 	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
-	tags, err := r.withEncryptionOf(ctx, lv.Spec.DeviceClass, p.Source, tags)
+	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, p.Source)
 	if err != nil {
 		return err
 	}
+	tags = withEncryptionOf(content, tags)
 	return m.engine.PrepareSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: p.Snapshot,
 		DeviceClass: lv.Spec.DeviceClass, SourceVolume: p.Source, AccessType: lv.Spec.AccessType, Tags: tags})
 }

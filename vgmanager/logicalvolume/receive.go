@@ -242,6 +242,9 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Devi
 	if err != nil {
 		return 0, codedCopyError(err)
 	}
+	if err := checkFileSystem(c.lv, progress.Content); err != nil {
+		return 0, err
+	}
 	if !progress.Finished {
 		return copyPoll, nil
 	}

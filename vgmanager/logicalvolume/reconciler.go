@@ -265,9 +265,14 @@ func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		})
 		return response.GetVolume().GetSizeBytes(), err
 	}
-	if tags, err = r.withEncryptionOf(ctx, lv.Spec.DeviceClass, source.Status.VolumeID, tags); err != nil {
+	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, source.Status.VolumeID)
+	if err != nil {
 		return 0, err
 	}
+	if err := checkFileSystem(lv, content); err != nil {
+		return 0, err
+	}
+	tags = withEncryptionOf(content, tags)
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
 		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID,
 		AccessType: lv.Spec.AccessType, SizeBytes: bytes, Tags: tags,
@@ -337,22 +342,39 @@ func encryptionTags(lv *topolvmv1.LogicalVolume) []string {
 	return []string{v1alpha1.EncryptionTagPrefix + method}
 }
 
-// withEncryptionOf adds the tag that marks the source of a copy as encrypted, if it is: the copy has its blocks. The
-// annotation of the copy is not enough, because that of its source can have been lost.
-func (r *Reconciler) withEncryptionOf(ctx context.Context, class, source string, tags []string) ([]string, error) {
+// tagsOfSource returns the tags of the source of a copy.
+func (r *Reconciler) tagsOfSource(ctx context.Context, class, source string) ([]string, error) {
 	found, err := r.Volumes.FindLV(ctx, class, source)
 	if status.Code(err) == codes.NotFound {
-		return tags, nil // the copy exists, or is refused for this reason
+		return nil, nil // the copy exists, or is refused for this reason
 	}
-	if err != nil {
-		return nil, err
+	return found.GetTags(), err
+}
+
+// checkFileSystem returns InvalidArgument if a copy is requested with another file system than its source has by its
+// tags. A snapshot is not mounted, and so it is not compared.
+func checkFileSystem(lv *topolvmv1.LogicalVolume, content []string) error {
+	if lv.Spec.AccessType == accessTypeOfSnapshot {
+		return nil
 	}
-	for _, tag := range found.GetTags() {
+	source := cmp.Or(lv.Annotations[v1alpha1.CopyOfAnnotation], lv.Spec.Source)
+	for _, tag := range content {
+		if have, is := strings.CutPrefix(tag, v1alpha1.FormattedTagPrefix); is {
+			return service.SameFileSystem(source, have, lv.Annotations[v1alpha1.FileSystemAnnotation])
+		}
+	}
+	return nil
+}
+
+// withEncryptionOf adds the tag that marks the source of a copy as encrypted, if it is: the copy has its blocks. The
+// annotation of the copy is not enough, because that of its source can have been lost.
+func withEncryptionOf(content, tags []string) []string {
+	for _, tag := range content {
 		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) && !slices.Contains(tags, tag) {
 			tags = append(tags, tag)
 		}
 	}
-	return tags, nil
+	return tags
 }
 
 // isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.

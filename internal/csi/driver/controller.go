@@ -59,7 +59,8 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch
 
 // Watch adds the event handler that wakes waiting calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
@@ -123,7 +124,7 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	}
 	defer s.locks.Leave(desired.Name)
 	defer s.placed.Delete(desired.Name)
-	claim, err := s.claimOf(ctx, request.GetParameters())
+	claim, err := s.claimOf(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -205,6 +206,7 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	if source == nil {
+		setFileSystem(desired, newFileSystem(request))
 		return desired, nil, s.nameClass(ctx, desired)
 	}
 	thick, err := s.isThick(ctx, source)
@@ -212,7 +214,16 @@ func (s *ControllerServer) desiredVolume(ctx context.Context,
 		return nil, nil, err
 	}
 	origin, err := setSource(desired, source, thick, request.GetParameters())
-	return desired, origin, err
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.recallRequest(ctx, source); err != nil {
+		return nil, nil, err
+	}
+	if err := setFileSystemOfCopy(desired, source, request); err != nil {
+		return nil, nil, err
+	}
+	return desired, origin, setSizeOfCopy(desired, source, request.GetCapacityRange().GetLimitBytes())
 }
 
 // newVolumeOf returns the LogicalVolume for a request, without a source.
@@ -250,6 +261,7 @@ func newVolumeOf(request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, er
 		metav1.SetMetaDataAnnotation(&desired.ObjectMeta, v1alpha1.IOLimitsAnnotation, limits)
 	}
 	setEncryption(desired, encryption.Method)
+	setRequested(desired, request.GetCapacityRange().GetRequiredBytes())
 	desired.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	desired.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	return desired, nil
@@ -354,7 +366,7 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	}
 	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
-	return s.withdraw(waiting, lv)
+	return s.remove(waiting, lv)
 }
 
 // ValidateVolumeCapabilities confirms the capabilities that every volume has.

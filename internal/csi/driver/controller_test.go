@@ -58,8 +58,9 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 				return err
 			}
 			c.mu.Lock()
-			c.uids++
-			o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+			if c.uids++; o.GetUID() == "" {
+				o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+			}
 			c.mu.Unlock()
 			o.SetCreationTimestamp(metav1.Now())
 			err := w.Create(ctx, o, options...)
@@ -76,6 +77,9 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
 			options ...client.PatchOption) error {
+			if err := c.failure("patch"); err != nil {
+				return err
+			}
 			err := w.Patch(ctx, o, p, options...)
 			c.changed(o.GetName())
 			return err
@@ -469,7 +473,7 @@ func TestCopiesAreWhereTheirSourceIs(t *testing.T) {
 		response.GetVolume().GetContentSource() == nil {
 		t.Errorf("got %+v", lv.Spec)
 	}
-	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 39*mebi, "node2"))
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 36*mebi, "node2"))
 	wantCode(t, "smaller", err, codes.OutOfRange)
 	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-1", id, 40*mebi, "node2"))
 	wantCode(t, "a name that is taken", err, codes.AlreadyExists)
@@ -610,14 +614,6 @@ func TestExpansion(t *testing.T) {
 	if size := c.get("pvc-1").Spec.Size; size.Cmp(before) != 0 {
 		t.Errorf("the LogicalVolume requests %s", size.String())
 	}
-	block, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
-		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi},
-		VolumeCapability: &csi.VolumeCapability{
-			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}},
-	})
-	if err != nil || block.GetNodeExpansionRequired() {
-		t.Errorf("a block volume: %v, %v", block, err)
-	}
 	for name, r := range map[string]*csi.ControllerExpandVolumeRequest{
 		"no id": {CapacityRange: &csi.CapacityRange{RequiredBytes: 1}}, "no size": {VolumeId: id},
 		"negative": {VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: -1}},
@@ -639,6 +635,40 @@ func TestExpansion(t *testing.T) {
 	c.answer(lv)
 	if grown, err := expand(60 * mebi); err != nil || grown.GetCapacityBytes() != 60*mebi {
 		t.Errorf("an old error was repeated, or an old size was in the way: %v, %v", grown, err)
+	}
+}
+
+// TestWhatTheNodeExpands: the file system, and the mapped device of an encrypted volume, also without a file system.
+func TestWhatTheNodeExpands(t *testing.T) {
+	block := &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
+	for name, tt := range map[string]struct {
+		encrypted  bool
+		capability *csi.VolumeCapability
+		want       bool
+	}{
+		"block":                         {false, block, false},
+		"file system":                   {false, mountCapability("xfs"), true},
+		"no capability":                 {false, nil, true},
+		"encrypted block":               {true, block, true},
+		"encrypted file system":         {true, mountCapability("xfs"), true},
+		"encrypted, without capability": {true, nil, true},
+	} {
+		c := newCluster(t)
+		request := wanted("pvc-1", 400*mebi, "node1")
+		if tt.encrypted {
+			request = encrypted(request)
+		}
+		response, err := c.server.CreateVolume(t.Context(), request)
+		c.must(err)
+		for range 2 {
+			grown, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
+				VolumeId: response.GetVolume().GetVolumeId(), VolumeCapability: tt.capability,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: 800 * mebi}})
+			if err != nil || grown.GetNodeExpansionRequired() != tt.want {
+				t.Errorf("%s: got %v, %v", name, grown, err)
+			}
+		}
 	}
 }
 
@@ -928,14 +958,14 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}),
 		offering("node2", map[string]string{"ssd": "3000000000"}),
 		offering("node3", map[string]string{"ssd": "9000000000"}))
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "1"}}
 	c.must(c.api.Create(t.Context(), claim))
 	place := func() string {
 		t.Helper()
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
 		desired, _, err := c.server.desiredVolume(t.Context(), request)
 		c.must(err)
-		claim, err := c.server.claimOf(t.Context(), request.GetParameters())
+		claim, err := c.server.claimOf(t.Context(), request)
 		c.must(err)
 		c.must(c.server.place(t.Context(), desired, nil, nil, request, claim))
 		return desired.Spec.NodeName

@@ -123,10 +123,6 @@ func setSource(desired, source *topolvmv1.LogicalVolume, thick bool,
 	if err := sameEncryption(source, desired.Annotations[v1alpha1.EncryptionAnnotation]); err != nil {
 		return nil, err
 	}
-	if size := desired.Spec.Size.Value(); size < sizeOfVolume(source) {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d", size,
-			source.Name, sizeOfVolume(source))
-	}
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = "rw"
 	if desired.Spec.DeviceClass == "" {

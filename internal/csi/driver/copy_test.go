@@ -12,13 +12,16 @@ import (
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 
-// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and a claim. selected is the
-// node that the scheduler has selected for the claim.
+// withSource is a cluster of two nodes with the volume "pvc-1" on node2, its snapshot, and the claim of pvc-2. selected
+// is the node that the scheduler has selected for the claim.
 type withSource struct {
 	*cluster
 	volume, snapshot string
@@ -37,7 +40,7 @@ func newWithSource(t *testing.T, free int64, selected string) withSource {
 	snapshot, err := c.server.CreateSnapshot(t.Context(),
 		&csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: id})
 	c.must(err)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "2"}}
 	if selected != "" {
 		claim.Annotations = map[string]string{selectedNode: selected}
 	}
@@ -208,10 +211,13 @@ func TestWhatIsNoThickSource(t *testing.T) {
 	_, err := w.server.CreateVolume(t.Context(), copyOf("pvc-2", w.volume, 80*mebi, "node2"))
 	w.must(err)
 	w.thick("removed")
-	_, err = w.server.CreateVolume(t.Context(), copyOf("pvc-4", w.volume, 80*mebi, "node2"))
+	other := copyOf("pvc-4", w.volume, 80*mebi, "node2")
+	delete(other.Parameters, service.ClaimNameKey)
+	_, err = w.server.CreateVolume(t.Context(), other)
 	w.must(err)
 	request := w.restore("node2")
 	request.Name = "pvc-3"
+	delete(request.Parameters, service.ClaimNameKey)
 	snapshot := w.get("snapshot-1")
 	snapshot.Spec.DeviceClass = "unknown"
 	w.must(w.api.Update(t.Context(), snapshot))
@@ -335,6 +341,61 @@ func TestACopyEndsWithItsClaim(t *testing.T) {
 		request = copyOf("pvc-2", w.volume, 80*mebi, "node1")
 		if w.get("pvc-2") != nil || w.get("copy-pvc-2") != nil {
 			t.Error("something remains")
+		}
+	}
+}
+
+// TestAClaimThatWasCreatedAgainIsAnotherOne: the copy for the earlier one ends, and its volume does not get
+// the labels of the new one.
+func TestAClaimThatWasCreatedAgainIsAnotherOne(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "node1")
+	request := copyOf("pvc-2", w.volume, 80*mebi, "node1", "node2")
+	w.interrupted(request)
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "9", Labels: map[string]string{
+		v1alpha1.SpreadGroupLabel: "web"}, Annotations: map[string]string{selectedNode: "node2"}}
+	w.must(w.api.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "data"}}))
+	w.must(w.api.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: meta}))
+	for range 2 {
+		_, err := w.server.CreateVolume(t.Context(), request)
+		wantCode(t, "the claim was deleted", err, codes.NotFound)
+		request = copyOf("pvc-2", w.volume, 80*mebi, "node1")
+		if w.get("pvc-2") != nil || w.get("copy-pvc-2") != nil {
+			t.Error("something remains")
+		}
+	}
+	w.agent = nil
+	_, err := w.server.CreateVolume(t.Context(), wanted("pvc-2", 80*mebi, "node1", "node2"))
+	w.must(err)
+	lv := w.get("pvc-2")
+	expect.Equal(t, "Spec.NodeName", lv.Spec.NodeName, "node1")
+	expect.Equal(t, "spread", lv.Annotations[v1alpha1.SpreadAnnotation], "")
+}
+
+// TestACacheWithTheEarlierClaim: the claim was created again, and the cache does not have it yet.
+func TestACacheWithTheEarlierClaim(t *testing.T) {
+	w := newWithSource(t, 400*mebi, "")
+	w.must(w.api.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "data"}}))
+	w.must(w.api.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: "data", UID: "9"}}))
+	w.server.Client = interceptor.NewClient(w.api, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch,
+		key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		err := c.Get(ctx, key, o, options...)
+		if _, is := o.(*corev1.PersistentVolumeClaim); is {
+			o.SetUID("2")
+		}
+		return err
+	}})
+	request := copyOf("pvc-9", w.volume, 80*mebi, "node1")
+	w.server.Live = failingReads{w.api}
+	_, err := w.server.claimOf(t.Context(), request)
+	wantCode(t, "the claim cannot be read", err, codes.Unavailable)
+	w.server.Live = w.api
+	for range 2 {
+		claim, err := w.server.claimOf(t.Context(), request)
+		if err != nil || claim == nil || claim.UID != "9" {
+			t.Errorf("got %v, %v", claim, err)
 		}
 	}
 }

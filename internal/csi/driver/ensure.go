@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -145,8 +146,8 @@ func compatible(desired, present *topolvmv1.LogicalVolume) bool {
 	return differences(desired, present) == ""
 }
 
-// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot,
-// which is that of its source and may have grown since.
+// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot, and
+// of a copy for the same request, which is that of its source and may have grown since.
 func differences(desired, present *topolvmv1.LogicalVolume) string {
 	var list []string
 	add := func(what, want, have string) {
@@ -160,9 +161,13 @@ func differences(desired, present *topolvmv1.LogicalVolume) string {
 	}
 	add("encryption", desired.Annotations[v1alpha1.EncryptionAnnotation],
 		present.Annotations[v1alpha1.EncryptionAnnotation])
+	// An earlier version recorded no file system.
+	if kind := present.Annotations[v1alpha1.FileSystemAnnotation]; kind != "" {
+		add("file system", cmp.Or(desired.Annotations[v1alpha1.FileSystemAnnotation], kind), kind)
+	}
 	add("access", desired.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", desired.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
-	if desired.Spec.AccessType != accessSnapshot {
+	if desired.Spec.AccessType != accessSnapshot && !isSameCopy(desired, present) {
 		add("size", desired.Spec.Size.String(), present.Spec.Size.String())
 	}
 	return strings.Join(list, ", ")
@@ -189,7 +194,11 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		return lv, nil
 	case err == nil:
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
-		if err := s.withdraw(waiting, lv); err != nil {
+		err := s.withdraw(waiting, lv)
+		switch {
+		case status.Code(err) == codes.Aborted:
+			return nil, err // The refusal may no longer be the answer of the node.
+		case err != nil:
 			// The next call finds this answer and withdraws the object.
 			log.FromContext(ctx).Info("cannot delete a refused LogicalVolume yet", "logicalVolume", lv.Name,
 				"cause", err.Error())
@@ -232,8 +241,23 @@ func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
 }
 
-// withdraw deletes an object, and waits until the node has removed its logical volume.
+// withdraw deletes an object without a volume, as it was read, and waits until the node has removed what it has created
+// for it. If the object has changed since, withdraw returns Aborted and deletes nothing: the node may have created the
+// volume, and another operator may have created its PersistentVolume. The caller repeats the call, which reads again.
 func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err):
+		return status.Errorf(codes.Aborted, "LogicalVolume %s of node %s has changed since it was read, so it is not "+
+			"deleted: the call must be repeated", lv.Name, lv.Spec.NodeName)
+	case client.IgnoreNotFound(err) != nil:
+		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
+	}
+	return s.awaitGone(ctx, lv)
+}
+
+// remove deletes an object and its volume, and waits until the node has removed its logical volume.
+func (s *ControllerServer) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
 	}

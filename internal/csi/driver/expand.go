@@ -43,24 +43,37 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	if lv == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	}
-	size, err := s.grow(ctx, lv, max(1, (required+sector-1)/sector)*sector)
+	size := max(1, (required+sector-1)/sector) * sector
+	grown, err := s.grow(ctx, lv, size)
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size,
-		NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
+	if required > recordedOf(grown) && isEnough(grown, size) {
+		if err := s.recordExpansion(ctx, grown, required); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: sizeOfVolume(grown),
+		NodeExpansionRequired: needsNode(grown, request.GetVolumeCapability())}, nil
 }
 
-// grow requests a size from the node and waits for it.
-func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (int64, error) {
+// needsNode reports whether the node has to expand something above the logical volume: a file system, or the mapped
+// device of an encrypted volume. Without a capability, it is not known that there is no file system.
+func needsNode(lv *topolvmv1.LogicalVolume, capability *csi.VolumeCapability) bool {
+	return capability.GetBlock() == nil || lv.Annotations[v1alpha1.EncryptionAnnotation] != ""
+}
+
+// grow requests a size from the node and waits for it. It returns the LogicalVolume with the new size.
+func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	size int64) (*topolvmv1.LogicalVolume, error) {
 	joined := s.waiters.join(lv.Name)
 	defer joined.leave()
 	asked, err := s.ask(ctx, lv, size)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if has(asked, size) {
-		return asked.Status.CurrentSize.Value(), nil
+		return asked, nil
 	}
 	waiting, cancel := withResponseMargin(ctx)
 	defer cancel()
@@ -68,18 +81,30 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
 	switch {
 	case err == nil && has(last, size):
-		return last.Status.CurrentSize.Value(), nil
+		return last, nil
 	case err == nil:
 		refusal := status.Errorf(expandCode(last.Status.Code), "node %s: %s", last.Spec.NodeName, last.Status.Message)
 		if _, err := s.ask(ctx, lv, 0); err != nil {
-			return 0, status.Errorf(codes.Unavailable, "%s; the expansion request could not be reverted: %v",
+			return nil, status.Errorf(codes.Unavailable, "%s; the expansion request could not be reverted: %v",
 				refusal, err)
 		}
-		return 0, refusal
+		return nil, refusal
 	case waiting.Err() != nil:
-		return 0, timeoutError(last, "expanded", waiting.Err())
+		return nil, timeoutError(last, "expanded", waiting.Err())
 	}
-	return 0, err
+	return nil, err
+}
+
+// recordExpansion records the request of an expansion that was made, in bytes. It is not recorded before, so that the
+// record of a volume that could not be expanded stays.
+func (s *ControllerServer) recordExpansion(ctx context.Context, lv *topolvmv1.LogicalVolume, required int64) error {
+	now := lv.DeepCopy()
+	setRequested(now, required)
+	if err := s.Client.Patch(ctx, now, client.MergeFrom(lv)); err != nil {
+		return status.Errorf(codes.Unavailable, "volume %s was expanded, but its request cannot be recorded: update "+
+			"LogicalVolume %s: %v", lv.Status.VolumeID, lv.Name, err)
+	}
+	return nil
 }
 
 // grown reports whether the node has answered a request for a size, by success or refusal.

@@ -319,6 +319,8 @@ func (s *GroupServer) desiredMembers(ctx context.Context, g *group,
 func newMember(g *group, source *topolvmv1.LogicalVolume, id, claim string) *topolvmv1.LogicalVolume {
 	lv := newDesiredVolume(memberName(g.id, source.Name), sizeOfVolume(source), claim)
 	setEncryption(lv, source.Annotations[v1alpha1.EncryptionAnnotation])
+	setRequested(lv, requestedOf(source))
+	setFileSystem(lv, source.Annotations[v1alpha1.FileSystemAnnotation])
 	lv.Spec.Source = source.Name
 	lv.Spec.AccessType = accessSnapshot
 	lv.Spec.DeviceClass = source.Spec.DeviceClass

@@ -117,7 +117,7 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 				lv.Spec.DeviceClass = "thick"
 				c.must(c.api.Update(c.Context(), lv))
 				c.must(c.api.Create(c.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
-					Namespace: "ns", Name: "data", Annotations: map[string]string{selectedNode: "node1"}}}))
+					Namespace: "ns", Name: "data", UID: "2", Annotations: map[string]string{selectedNode: "node1"}}}))
 				return id
 			},
 			request: func(c *cluster, id string) error {

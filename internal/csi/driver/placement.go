@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -138,14 +139,32 @@ func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.Logic
 // selectedNode is the annotation with which the scheduler sets the node of a claim's first Pod.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// claimOf returns the claim for which a volume is created, or nil if the request names none or it no longer exists.
+// volumePrefix precedes the UID of the claim in the name of its volume.
+const volumePrefix = "pvc-"
+
+// claimOf returns the claim for which a volume is created, or nil if the request names none or it no longer exists. A
+// claim with the same name and another UID is another claim.
 func (s *ControllerServer) claimOf(ctx context.Context,
-	parameters map[string]string) (*corev1.PersistentVolumeClaim, error) {
-	if parameters[service.ClaimNameKey] == "" {
+	request *csi.CreateVolumeRequest) (*corev1.PersistentVolumeClaim, error) {
+	if request.GetParameters()[service.ClaimNameKey] == "" {
 		return nil, nil
 	}
+	claim, err := readClaim(ctx, s.Client, request)
+	if err == nil && isOther(claim, request) {
+		claim, err = readClaim(ctx, s.Live, request) // The cache may be outdated.
+	}
+	if err != nil || isOther(claim, request) {
+		return nil, err
+	}
+	return claim, nil
+}
+
+// readClaim returns the claim with the name in a request, or nil if there is none.
+func readClaim(ctx context.Context, reader client.Reader,
+	request *csi.CreateVolumeRequest) (*corev1.PersistentVolumeClaim, error) {
+	parameters := request.GetParameters()
 	claim := &corev1.PersistentVolumeClaim{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[service.ClaimNamespaceKey],
+	err := reader.Get(ctx, client.ObjectKey{Namespace: parameters[service.ClaimNamespaceKey],
 		Name: parameters[service.ClaimNameKey]}, claim)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -154,6 +173,12 @@ func (s *ControllerServer) claimOf(ctx context.Context,
 		return nil, status.Errorf(codes.Unavailable, "read claim %s: %v", service.ClaimOf(parameters), err)
 	}
 	return claim, nil
+}
+
+// isOther reports whether a claim, which can be nil, is not the one whose UID is in the name of a volume.
+func isOther(claim *corev1.PersistentVolumeClaim, request *csi.CreateVolumeRequest) bool {
+	uid, has := strings.CutPrefix(strings.ToLower(request.GetName()), volumePrefix)
+	return has && claim != nil && uid != string(claim.UID)
 }
 
 // isScheduled reports whether the scheduler has selected a node for the claim, which is then the first one that is

@@ -41,6 +41,8 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	}
 	desired := newDesiredVolume(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
 	setEncryption(desired, source.Annotations[v1alpha1.EncryptionAnnotation])
+	setRequested(desired, requestedOf(source))
+	setFileSystem(desired, source.Annotations[v1alpha1.FileSystemAnnotation])
 	desired.Spec.Source = source.Name
 	desired.Spec.AccessType = accessSnapshot
 	desired.Spec.DeviceClass = source.Spec.DeviceClass
@@ -52,9 +54,11 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	return &csi.CreateSnapshotResponse{Snapshot: snapshotOf(lv, request.GetSourceVolumeId())}, nil
 }
 
+// snapshotOf returns a snapshot for CSI. Its size is what was requested for its source, so that a claim with the same
+// request can be restored from it. The restored volume is as large as the snapshot.
 func snapshotOf(lv *topolvmv1.LogicalVolume, source string) *csi.Snapshot {
 	return &csi.Snapshot{
-		SnapshotId: lv.Status.VolumeID, SourceVolumeId: source, SizeBytes: sizeOfVolume(lv),
+		SnapshotId: lv.Status.VolumeID, SourceVolumeId: source, SizeBytes: requestedOf(lv),
 		CreationTime: timestamppb.New(lv.CreationTimestamp.Time), ReadyToUse: true,
 	}
 }

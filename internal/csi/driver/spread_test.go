@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -32,7 +33,7 @@ func roomy(name string, room int64) client.Object {
 func (c *cluster) grouped(name, scope, policy string, nodes ...string) *csi.CreateVolumeRequest {
 	c.Helper()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name,
-		Labels: map[string]string{v1alpha1.SpreadGroupLabel: "web", v1alpha1.SpreadLabel: scope,
+		UID: types.UID(name), Labels: map[string]string{v1alpha1.SpreadGroupLabel: "web", v1alpha1.SpreadLabel: scope,
 			v1alpha1.SpreadPolicyLabel: policy}}}
 	if len(nodes) > 0 {
 		claim.Annotations = map[string]string{selectedNode: nodes[0]}

@@ -4,6 +4,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // DefaultFileSystem is the type of file system if a request names none.
@@ -28,3 +33,14 @@ var FileSystems = map[string]FileSystem{
 
 // Supported returns the names of the file systems, for messages.
 func Supported() string { return strings.Join(slices.Sorted(maps.Keys(FileSystems)), ", ") }
+
+// SameFileSystem returns InvalidArgument if a copy is requested with another file system than its source has, because
+// a copy has the content of its source. have and want are "" if they are not known.
+func SameFileSystem(source, have, want string) error {
+	if have == "" || want == "" || have == want {
+		return nil
+	}
+	return status.Errorf(codes.InvalidArgument, "source %s has the file system %s, and its copy has it too, but the "+
+		"StorageClass has %s: %s: use a StorageClass with %s, or copy the files to another volume with a Pod", source,
+		have, v1alpha1.FilesystemTypeParameter, want, have)
+}

@@ -220,6 +220,7 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Errorf("the volume was requested with the limit %v of class %v", limit, volume.Spec.VolumeAttributesClassName)
 	}
 	copyOf(t, api, create, claim, volume)
+	restoreOf(t, api, create, claim)
 	if modifies {
 		modify(t, api, claim)
 	}
@@ -463,6 +464,57 @@ func copyOf(t *testing.T, api client.Client, create func(...client.Object), sour
 	if err := api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(smaller.UID)},
 		&corev1.PersistentVolume{}); err == nil {
 		t.Error("a copy that is smaller than its source was made")
+	}
+}
+
+// restoreOf creates a claim from a VolumeSnapshot whose restoreSize is more than the claim requests, as an earlier
+// version has set it: the size of a volume is that of its request rounded up. The driver decides whether it is enough.
+func restoreOf(t *testing.T, api client.Client, create func(...client.Object), source *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "restored", Namespace: source.Namespace},
+		Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{
+			VolumeSnapshotContentName: ptr.To("snapcontent-restored")}}}
+	create(snapshot)
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-restored"},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentRetain,
+			VolumeSnapshotRef: corev1.ObjectReference{Name: snapshot.Name, Namespace: snapshot.Namespace,
+				UID: snapshot.UID},
+			Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: ptr.To("id-restored")}}}
+	create(content)
+	before := content.DeepCopy()
+	content.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: ptr.To("id-restored"),
+		ReadyToUse: ptr.To(true)}
+	must(api.Status().Patch(t.Context(), content, client.MergeFrom(before)))
+	size := resource.MustParse("956Mi")
+	beforeSnapshot := snapshot.DeepCopy()
+	snapshot.Status = &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: ptr.To(content.Name),
+		ReadyToUse: ptr.To(true), RestoreSize: &size}
+	must(api.Status().Patch(t.Context(), snapshot, client.MergeFrom(beforeSnapshot)))
+
+	restored := source.DeepCopy()
+	restored.ObjectMeta = metav1.ObjectMeta{Name: "restored", Namespace: source.Namespace, Annotations: map[string]string{
+		"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}}
+	restored.Spec.VolumeName = ""
+	restored.Status = corev1.PersistentVolumeClaimStatus{}
+	restored.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ptr.To(snapshotv1.GroupName),
+		Kind: "VolumeSnapshot", Name: snapshot.Name}
+	restored.Spec.DataSourceRef = nil
+	restored.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1G")}
+	create(restored)
+	volume := &corev1.PersistentVolume{}
+	eventually(t, "a PersistentVolume for a claim with the request of the source", func() bool {
+		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(restored.UID)}, volume) == nil
+	})
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(snapshot), snapshot))
+	if got := snapshot.Status.RestoreSize; got == nil || got.Cmp(size) != 0 {
+		t.Errorf("the restoreSize of the VolumeSnapshot was changed to %v", got)
 	}
 }
 

@@ -170,7 +170,8 @@ func (p *provisioner) plugin(driver capabilities, strictTopology bool) controlle
 	storage := p.informers.Storage().V1()
 	core := p.informers.Core().V1()
 	return provisioning.NewCSIProvisioner(
-		p.client, operationTimeout, p.identity(), volumeNamePrefix, wholeUID, p.connection, p.Sidecars.snapshots,
+		p.client, operationTimeout, p.identity(), volumeNamePrefix, wholeUID, p.connection,
+		restoredSnapshots{p.Sidecars.snapshots},
 		p.Driver, driver.plugin, driver.controller, migratedPlugin, strictTopology, immediateTopology,
 		csitranslation.New(), storage.StorageClasses().Lister(), storage.CSINodes().Lister(), core.Nodes().Lister(),
 		wholeClaims{core.PersistentVolumeClaims().Lister(), p.client}, nil, nil, extraMetadata, defaultFSType, nil,

@@ -1,0 +1,55 @@
+package driver
+
+import (
+	"cmp"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+)
+
+// This file records the file system of a volume, so that a copy with another one is refused before its data is copied.
+// Without the record, as for a volume that an earlier version has created, the node agent compares the request with the
+// tags of the source.
+
+// setFileSystem records the file system of a volume; "" records nothing.
+func setFileSystem(lv *topolvmv1.LogicalVolume, kind string) {
+	if kind != "" {
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.FileSystemAnnotation, kind)
+	}
+}
+
+// requestedFileSystem returns the file system that a request names, or "" if it names none or is for a block volume.
+func requestedFileSystem(request *csi.CreateVolumeRequest) string {
+	for _, c := range request.GetVolumeCapabilities() {
+		if kind := c.GetMount().GetFsType(); kind != "" {
+			return kind
+		}
+	}
+	return ""
+}
+
+// newFileSystem returns the file system that the node agent creates on a new volume, or "" for a block volume.
+func newFileSystem(request *csi.CreateVolumeRequest) string {
+	for _, c := range request.GetVolumeCapabilities() {
+		if c.GetMount() != nil {
+			return cmp.Or(c.GetMount().GetFsType(), service.DefaultFileSystem)
+		}
+	}
+	return ""
+}
+
+// setFileSystemOfCopy records the file system of a copy: that of its source, or the requested one if that of the source
+// is not known. It returns InvalidArgument if they differ.
+func setFileSystemOfCopy(desired, source *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
+	have := source.Annotations[v1alpha1.FileSystemAnnotation]
+	want := requestedFileSystem(request)
+	if err := service.SameFileSystem(source.Name, have, want); err != nil {
+		return err
+	}
+	setFileSystem(desired, cmp.Or(have, want))
+	return nil
+}

@@ -1,0 +1,100 @@
+package driver
+
+import (
+	"context"
+	"strconv"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// This file lets a copy have the request of its source. A volume is larger than its request: the size is rounded up to
+// the minimum of its file system, to sectors, and by LVM to extents. The request is often repeated for a copy, by a
+// StatefulSet, a backup, or a Git repository, and then a copy of the size of the source is created for it.
+
+// extent is the default size of LVM's extents in bytes. LVM rounds the sizes of volumes up to it.
+const extent = 4 * mebi
+
+// setRequested records the size that was requested for a volume, in bytes; 0 removes the record.
+func setRequested(lv *topolvmv1.LogicalVolume, size int64) {
+	if size == 0 {
+		delete(lv.Annotations, v1alpha1.RequestedSizeAnnotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.RequestedSizeAnnotation, strconv.FormatInt(size, 10))
+}
+
+// recordedOf returns the size that is recorded for a volume, in bytes; 0 if there is none that is a size.
+func recordedOf(lv *topolvmv1.LogicalVolume) int64 {
+	size, err := strconv.ParseInt(lv.Annotations[v1alpha1.RequestedSizeAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(0, size)
+}
+
+// requestedOf returns the size that was requested for a volume, or for the source of a snapshot, in bytes. It is at
+// most the present size. If none is recorded, or if the recorded one is that of an expansion that was not made, it is
+// the size in the spec, which is the request of a volume rounded up to sectors, and the size of a snapshot.
+func requestedOf(lv *topolvmv1.LogicalVolume) int64 {
+	size := sizeOfVolume(lv)
+	if recorded := recordedOf(lv); recorded > 0 && recorded <= size {
+		return recorded
+	}
+	if spec := lv.Spec.Size.Value(); spec > 0 && spec < size {
+		return spec
+	}
+	return size
+}
+
+// recallRequest gives a snapshot of an earlier version, which has no record, the request of its source, if the source
+// exists and still has the size that it had then. It changes only the given object.
+func (s *ControllerServer) recallRequest(ctx context.Context, snapshot *topolvmv1.LogicalVolume) error {
+	if snapshot.Spec.AccessType != accessSnapshot || recordedOf(snapshot) > 0 {
+		return nil
+	}
+	source, err := s.live(ctx, snapshot.Spec.Source)
+	if err != nil || source == nil || sizeOfVolume(source) != sizeOfVolume(snapshot) {
+		return err
+	}
+	setRequested(snapshot, requestedOf(source))
+	return nil
+}
+
+// isEnough reports whether a copy can be created for a request, which is rounded up as that for an empty volume: if at
+// least as much was requested as for the source, or if an empty volume would be as large as the source.
+func isEnough(source *topolvmv1.LogicalVolume, size int64) bool {
+	return size >= requestedOf(source) || add(size, extent-1)/extent*extent >= sizeOfVolume(source)
+}
+
+// setSizeOfCopy gives a copy at least the size of its source. It returns OutOfRange if too little is requested for it,
+// or if the source is larger than the limit of the request in bytes, 0 for none.
+func setSizeOfCopy(desired, source *topolvmv1.LogicalVolume, limit int64) error {
+	size := desired.Spec.Size.Value()
+	have := sizeOfVolume(source)
+	switch {
+	case size >= have:
+		return nil
+	case !isEnough(source, size):
+		return status.Errorf(codes.OutOfRange, "%d bytes are requested, but the source %s has %d: request at least %d",
+			size, source.Name, have, requestedOf(source))
+	case limit > 0 && have > limit:
+		return status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is requested, but the source %s has %d",
+			limit, source.Name, have)
+	}
+	desired.Spec.Size = *resource.NewQuantity(have, resource.BinarySI)
+	return nil
+}
+
+// isSameCopy reports whether two LogicalVolumes are copies for the same request. Their sizes can differ, because that
+// of the source can have changed.
+func isSameCopy(desired, present *topolvmv1.LogicalVolume) bool {
+	requested := desired.Annotations[v1alpha1.RequestedSizeAnnotation]
+	return originOf(desired) != "" && requested != "" &&
+		requested == present.Annotations[v1alpha1.RequestedSizeAnnotation]
+}
