@@ -218,8 +218,8 @@ func TestCopiesOfVolumesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents: the driver does not know the extents of the volume group, but
-// the request of the source, as long as that exists and was not expanded.
+// TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents: the driver does not know the extents of the volume group,
+// but the request of the source, as long as that exists and was not expanded.
 func TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(w *sized, volume string)
@@ -245,7 +245,8 @@ func TestASnapshotOfAnEarlierVersionInAGroupWithLargeExtents(t *testing.T) {
 			w.agent = func(lv *topolvmv1.LogicalVolume) {
 				const large = 128 * mebi
 				lv.Status.VolumeID = string(lv.UID)
-				lv.Status.CurrentSize = resource.NewQuantity((lv.Spec.Size.Value()+large-1)/large*large, resource.BinarySI)
+				rounded := (lv.Spec.Size.Value() + large - 1) / large * large
+				lv.Status.CurrentSize = resource.NewQuantity(rounded, resource.BinarySI)
 				w.answer(lv)
 			}
 			volume := w.create(w.request(1e9, "ssd", "node1")).GetVolumeId()

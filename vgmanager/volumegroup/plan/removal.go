@@ -104,9 +104,9 @@ func withdrawn(s NodeState, p Plan) Plan {
 	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
 }
 
-// planUnaccounted keeps a volume group that is to be removed and lacks volumes of the cluster, for the reason why. It is
-// maintained as before, so that its metadata can be restored. The class accepts no new volumes, and claims of volumes
-// that the group does not have can be deleted.
+// planUnaccounted keeps a volume group that is to be removed and lacks volumes of the cluster, for the reason why. It
+// is maintained as before, so that its metadata can be restored. The class accepts no new volumes, and claims of
+// volumes that the group does not have can be deleted.
 func planUnaccounted(w Desired, s NodeState, vg *lvm.VG, why string) Plan {
 	p := planUpkeep(w, s, vg, choice{})
 	p.State = v1alpha1.VGStatusDegraded
