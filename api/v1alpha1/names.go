@@ -108,8 +108,8 @@ const (
 	VolumeClaimTagPrefix = "lvms.pvc="
 	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be recreated.
 	NewTag = "lvms.new"
-	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being created on a logical
-	// volume without NewTag, or that was created on it. For a volume with NewTag, the node has a file meanwhile.
+	// FormattedTagPrefix precedes the type of the file system that was created on a logical volume. While it is being
+	// created, the node has a file instead. Earlier versions used FormattingTagPrefix for some volumes.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
 	// CopyingTag is the LVM tag of a logical volume that does not have all data of its source yet. CopiedTagPrefix

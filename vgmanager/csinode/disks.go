@@ -57,10 +57,10 @@ type disks interface {
 	probe(ctx context.Context, path string) (content, error)
 	// isZero reads both ends of a device, and reports whether they have only zeros. It starts no process.
 	isZero(path string) (bool, error)
-	// recorded reports whether there is a record that the formatting of a volume has begun. record creates the record
-	// and forget removes it; both are durable when they return, and succeed if there is nothing to do.
-	recorded(id string) (bool, error)
-	record(id string) error
+	// recorded returns the record that the formatting of a volume has begun, or nil. record creates it and forget
+	// removes it; both are durable when they return, and succeed if there is nothing to do.
+	recorded(id string) (*formattingRecord, error)
+	record(id string, r formattingRecord) error
 	forget(id string) error
 	format(ctx context.Context, mkfs []string, path string) error
 	// held reports whether something has exclusive use of the device at a path: a mount in any mount namespace, or a

@@ -510,6 +510,10 @@ func TestEncryptedVolumeKilledAtEveryStep(t *testing.T) {
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("open: %t, keys %q, mounts %v", b.luks.open, b.luks.keys, b.host.mounts)
 				}
+				unused := volume{lv: b.volumes.lv}.unusedTags()
+				if len(b.host.records) > 0 || operation.mounts > 0 && len(unused) > 0 {
+					t.Errorf("the records %v and the tags %q are left", b.host.records, unused)
+				}
 			})
 		})
 	}

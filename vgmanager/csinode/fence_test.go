@@ -155,7 +155,7 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 		"open":    {func(b *fenceBench) { b.devices.open = 2 }, "is open 2 times"},
 		"unknown": {func(b *fenceBench) { b.devices.err = errors.New("no answer") }, "no answer"},
 		"formatting": {func(b *fenceBench) {
-			b.host.records[id] = true
+			b.host.records[id] = formattingRecord{ownUUID, true}
 			b.volumes.lv.Tags = []string{v1alpha1.NewTag}
 		}, "its file system is not complete"},
 		"no mounts": {func(b *fenceBench) { b.host.errors["mountPoints"] = errors.New("no table") }, "no table"},

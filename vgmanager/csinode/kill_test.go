@@ -78,6 +78,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 	for name, operation := range map[string]struct {
 		prepare, requests []func(*bench) error
 		inactive, older   bool
+		formatting        bool
 		mounts            int
 		readOnly          bool
 		tags              string
@@ -86,6 +87,13 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			tags: "lvms.formatted=xfs"},
 		"first use of a volume of an older version": {requests: []func(*bench) error{stage, publish}, older: true,
 			mounts: 2, tags: "lvms.formatted=xfs"},
+		"first use of a volume that an older version began to format": {requests: []func(*bench) error{stage, publish},
+			formatting: true, mounts: 2, tags: "lvms.formatted=xfs"},
+		"a block volume whose formatting was interrupted": {prepare: []func(*bench) error{func(b *bench) error {
+			b.host.records[id] = formattingRecord{ownUUID, false}
+			return nil
+		}}, requests: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }}, older: true,
+			mounts: 1},
 		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
 			tags: "lvms.formatted=xfs"},
 		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
@@ -115,6 +123,10 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				b.volumes.lv.Tags = []string{"lvms.new"}
 				if operation.older {
 					b.volumes.lv.Tags = nil
+				}
+				if operation.formatting {
+					b.volumes.lv.Tags = []string{"lvms.formatting=ext4"}
+					b.host.found = content{"xfs", true}
 				}
 				if operation.inactive {
 					b.volumes.lv.Attr = "-wi-------"

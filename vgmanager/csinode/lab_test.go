@@ -328,8 +328,8 @@ func TestLabAKilledFormatIsRepeated(t *testing.T) {
 
 func (b *bench) wantRecorded(m *mapping, want bool) {
 	b.Helper()
-	if recorded, err := m.host.recorded(id); err != nil || recorded != want {
-		b.Errorf("recorded: %t, %v, want %t", recorded, err, want)
+	if recorded, err := m.host.recorded(id); err != nil || (recorded != nil) != want {
+		b.Errorf("recorded: %+v, %v, want %t", recorded, err, want)
 	}
 }
 

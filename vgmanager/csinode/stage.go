@@ -240,7 +240,7 @@ func (s *NodeServer) contentOf(ctx context.Context, v volume) (content, error) {
 
 // format creates a file system, after a record that the content of the volume is not data until it is complete.
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
-	if err := s.beginFormatting(ctx, v, fileSystem); err != nil {
+	if err := s.beginFormatting(ctx, v); err != nil {
 		return err
 	}
 	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)

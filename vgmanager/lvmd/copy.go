@@ -84,7 +84,7 @@ func (e *Engine) deviceIn(ctx context.Context, l classView, lv *lvm.LV) (*Device
 func Inherited(tags []string) []string {
 	var list []string
 	for _, tag := range tags {
-		if tag == TagNew || strings.HasPrefix(tag, formatTags) || strings.HasPrefix(tag, encryptionTags) {
+		if isContentTag(tag) || strings.HasPrefix(tag, encryptionTags) {
 			list = append(list, tag)
 		}
 	}
@@ -138,8 +138,7 @@ func (e *Engine) changeCopy(ctx context.Context, class, name string, wanted []st
 		}
 		var remove []string
 		for _, tag := range tags {
-			ours := tag == CopyingTag || strings.HasPrefix(tag, CopiedTagPrefix) || tag == TagNew ||
-				strings.HasPrefix(tag, formatTags)
+			ours := tag == CopyingTag || strings.HasPrefix(tag, CopiedTagPrefix) || isContentTag(tag)
 			if ours && !slices.Contains(wanted, tag) {
 				remove = append(remove, tag)
 			}
