@@ -271,7 +271,7 @@ func TestLifeOfAnEncryptedVolume(t *testing.T) {
 		t.Errorf("mounted %s, want the mapped device", b.host.mounts[b.staging])
 	}
 	b.wantCode(b.stageEncrypted("xfs", secret, luksContext), codes.OK)
-	b.wantDid()
+	b.wantDid("grow false")
 	for range 2 {
 		b.wantCode(b.publishEncrypted(false), codes.OK)
 	}

@@ -79,6 +79,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 		prepare, requests []func(*bench) error
 		inactive, older   bool
 		formatting        bool
+		isGrown           bool
 		mounts            int
 		readOnly          bool
 		tags              string
@@ -97,9 +98,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
 			tags: "lvms.formatted=xfs"},
 		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
-			requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
+			requests: []func(*bench) error{stage, publish}, mounts: 2, isGrown: true, tags: "lvms.formatted=xfs"},
 		"growth": {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow},
-			mounts: 2, tags: "lvms.formatted=xfs"},
+			mounts: 2, isGrown: true, tags: "lvms.formatted=xfs"},
 		"end of use": {prepare: []func(*bench) error{stage, publish},
 			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
 		"end of a volume that TopoLVM mounted first": {prepare: []func(*bench) error{func(b *bench) error {
@@ -145,6 +146,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				}
 				if b.host.readOnly[b.target] != operation.readOnly {
 					t.Errorf("the mount of the Pod is read-only: %t", !operation.readOnly)
+				}
+				if operation.isGrown && !b.host.isGrown {
+					t.Error("the file system was not expanded after it was mounted")
 				}
 				kind := strings.TrimPrefix(operation.tags, "lvms.formatted=")
 				if kind != "" && b.host.found != (content{kind, true}) {

@@ -108,6 +108,8 @@ type fakeHost struct {
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
 	formats int
 	usable  bool
+	// isGrown: the file system has had the size of the device since the last mount.
+	isGrown bool
 }
 
 func (f *fakeHost) do(what, detail string) error {
@@ -189,6 +191,7 @@ func (f *fakeHost) mount(_ context.Context, source, target, fs string, options [
 			return err
 		}
 		f.mounts[target] = f.deviceAt(source)
+		f.isGrown = f.isGrown && fs == ""
 		f.readOnly[target] = slices.Contains(options, "ro")
 		f.usable = true
 		return nil
@@ -247,7 +250,11 @@ func (f *fakeHost) setMode(string, os.FileMode) error {
 	return f.points.Pass(func() error { return f.do("setMode", "") }, nil)
 }
 func (f *fakeHost) grow(_ context.Context, _, _ string, always bool) error {
-	return f.points.Pass(func() error { return f.do("grow", fmt.Sprint(" ", always)) }, nil)
+	return f.points.Pass(func() error {
+		err := f.do("grow", fmt.Sprint(" ", always))
+		f.isGrown = err == nil
+		return err
+	}, nil)
 }
 
 type bench struct {
@@ -387,7 +394,7 @@ func TestStageFormatsOnce(t *testing.T) {
 		t.Errorf("got the tags %q", b.volumes.lv.Tags)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
-	b.wantDid()
+	b.wantDid("grow false")
 
 	b.unstage()
 	b.wantCode(b.stage("ext4", writer), codes.OK)
@@ -398,6 +405,29 @@ func TestStageFormatsOnce(t *testing.T) {
 	b.host.found = content{}
 	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
 	b.wantDid()
+}
+
+// TestGrowthIsRepeatedUntilItSucceeds: the mount stays after a failure, so the next call finds it.
+func TestGrowthIsRepeatedUntilItSucceeds(t *testing.T) {
+	b := newBench(t)
+	b.host.found = content{"xfs", true}
+	b.host.errors["grow"] = errors.New("xfs_growfs: exit status 1")
+	b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "xfs_growfs")
+	b.wantDid("check xfs", "mount xfs noatime,nouuid", "grow false")
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "xfs_growfs")
+		b.wantDid("grow false")
+	}
+	b.host.errors["grow"] = nil
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		b.wantDid("grow false")
+	}
+	// A volume that is read only is not expanded, also if it is mounted.
+	for range 2 {
+		b.wantCode(b.stage("xfs", csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY), codes.OK)
+		b.wantDid()
+	}
 }
 
 // TestAFoundFileSystemIsNoted checks that volumes from a takeover or an older version, which have no tag, are tagged:
