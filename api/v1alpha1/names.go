@@ -144,10 +144,13 @@ const (
 	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
 	// use the volume on its present node. On a thick volume that is being cloned, it has the CloneFence of the clone.
 	// FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so. The node agent
-	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
+	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix. After another program has removed
+	// the fence, FencedAnnotation has LostFencePrefix and the value of FenceTimeAnnotation, until the operator removes
+	// FenceAnnotation or requests a fence with another time.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"
+	LostFencePrefix      = "lost:"
 	// FenceForAnnotation on a thick volume that is fenced for a clone names the LogicalVolume of the clone.
 	FenceForAnnotation = "lvm.topolvm.io/fence-for"
 	// CloneVolumeAnnotation on a LogicalVolume that is a copy of a thick volume has the volume ID of that volume. There
