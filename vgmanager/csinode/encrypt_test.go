@@ -334,6 +334,50 @@ func TestOnlyAnOpenVolumeIsUsed(t *testing.T) {
 	b.wantDid()
 }
 
+// TestAVolumeThatIsNotStagedAfterARestart: after a power cut, the kubelet publishes a volume whose earlier Pod has not
+// ended without staging it, so without its key. The message names this cause, and loses no data.
+func TestAVolumeThatIsNotStagedAfterARestart(t *testing.T) {
+	for _, block := range []bool{false, true} {
+		for _, used := range []bool{false, true} {
+			b := newBench(t)
+			b.encrypted()
+			if used {
+				b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+				b.luks.set(present)
+				b.host.found = content{"xfs", true}
+			}
+			for range 2 {
+				err := b.publishEncrypted(block)
+				b.wantCode(err, codes.FailedPrecondition, id, "node1", "is not open", "restart of the node",
+					"delete the Pods", "their data stays")
+				for _, advice := range []string{"the claim", "StorageClass", "nodeStageSecretRef", "lost"} {
+					if strings.Contains(err.Error(), advice) {
+						t.Errorf("%q is not the cause, or its advice deletes data", err)
+					}
+				}
+			}
+			if len(b.host.mounts) > 0 || b.luks.formats+b.host.formats > 0 {
+				t.Errorf("published %v, did %q", b.host.mounts, b.host.did)
+			}
+		}
+	}
+}
+
+// TestNoAdviceDeletesData: a volume without a Secret can contain data. Its claim must not be deleted.
+func TestNoAdviceDeletesData(t *testing.T) {
+	b := newBench(t)
+	b.encrypted()
+	b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+	b.luks.set(present)
+	for range 2 {
+		err := b.stageEncrypted("xfs", nil, luksContext)
+		b.wantCode(err, codes.FailedPrecondition, id, "node1", "nodeStageSecretRef", "Do not delete the claim")
+		if strings.Contains(err.Error(), "create the claim again") {
+			t.Errorf("%q loses the data", err)
+		}
+	}
+}
+
 // TestWithoutItsKeyNothingIsFormatted stages used and unused volumes without a key, with the wrong one, and after reads
 // that failed.
 func TestWithoutItsKeyNothingIsFormatted(t *testing.T) {

@@ -222,7 +222,16 @@ func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePub
 	}
 	return s.stageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
 		PublishContext: request.GetPublishContext(), StagingTargetPath: request.GetStagingTargetPath(),
-		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()}, s.stage)
+		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()}, s.stageOpen)
+}
+
+// stageOpen stages a volume without its key.
+func (s *NodeServer) stageOpen(ctx context.Context, v volume, staging string,
+	request *csi.NodeStageVolumeRequest) error {
+	if err := s.requireOpen(v, request.GetVolumeContext()); err != nil {
+		return err
+	}
+	return s.stage(ctx, v, staging, request)
 }
 
 // checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target
