@@ -156,10 +156,12 @@ func (e *Engine) CopiedInRound(ctx context.Context, class, name, uid string, don
 // CompleteRound records that a target has all data of the snapshot source. content are the tags of the source that
 // describe it, which replace those of the round before.
 func (e *Engine) CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error {
-	return e.changeRound(ctx, class, name, uid, append(Inherited(content), BaseTagPrefix+source),
-		func(tag string) bool {
-			return isRoundTag(tag) || IsInherited(tag)
-		})
+	return e.changeRound(ctx, class, name, uid, append(Inherited(content), BaseTagPrefix+source), isReplaced)
+}
+
+// isReplaced reports whether a tag describes the data of a target, which a complete round replaces.
+func isReplaced(tag string) bool {
+	return isRoundTag(tag) || isContentTag(tag) || strings.HasPrefix(tag, encryptionTags)
 }
 
 func isRoundTag(tag string) bool {

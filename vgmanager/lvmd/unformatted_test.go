@@ -94,6 +94,27 @@ func TestASnapshotOfAnOlderVersionCannotBeFormatted(t *testing.T) {
 	}
 }
 
+// TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted: the tag of a snapshot can be older than its data. Nobody formats
+// a read-only snapshot, so it is not held.
+func TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted(t *testing.T) {
+	e, fake := newGroup(t)
+	_, err := e.CreateLVSnapshot(t.Context(), snapshotRequest())
+	must(t, err)
+	must(t, e.TagLV(t.Context(), "thin", "s", []string{"lvms.formatting=ext4"}, nil))
+	e.HoldUnformattedWith(func(name, _ string, _ []string) (func(), error) {
+		return nil, status.Errorf(codes.Aborted, "%s is held", name)
+	})
+	for range 2 {
+		_, err := e.CreateLVSnapshot(t.Context(), pendingRequest(func(r *proto.CreateLVSnapshotRequest) {
+			r.Name, r.SourceVolume, r.AccessType = "restored", "s", "rw"
+		}))
+		must(t, err)
+		if got := lvOf(t, fake, "restored").Tags; !slices.Equal(got, []string{"x"}) {
+			t.Errorf("got the tags %q", got)
+		}
+	}
+}
+
 // TestAVolumeThatIsBeingFormattedHasNoSnapshot, neither a single one nor one of a group.
 func TestAVolumeThatIsBeingFormattedHasNoSnapshot(t *testing.T) {
 	refused := status.Error(codes.Aborted, "its file system is not complete")
