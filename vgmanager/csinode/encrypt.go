@@ -103,10 +103,10 @@ func (s *NodeServer) requireOpen(v volume, volumeContext map[string]string) erro
 	if err != nil || e.Method == "" || v.mapping.path != "" {
 		return err
 	}
-	return status.Errorf(codes.FailedPrecondition, "encrypted volume %s (%s) is not open on node %s, for example after "+
-		"a restart of the node, and the kubelet passes its key only when it stages the volume: delete the Pods that use "+
-		"it on this node; their data stays, and the kubelet stages the volume for the next Pod", v.id, v.lv.GetPath(),
-		s.Node)
+	return status.Errorf(codes.FailedPrecondition, "encrypted volume %s (%s) is not open on node %s, for example "+
+		"after a restart of the node, and the kubelet passes its key only when it stages the volume: delete the Pods "+
+		"that use it on this node; their data stays, and the kubelet stages the volume for the next Pod", v.id,
+		v.lv.GetPath(), s.Node)
 }
 
 // header is what an encrypted volume has instead of a file system.

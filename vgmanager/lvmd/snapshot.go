@@ -160,12 +160,12 @@ func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm
 // formatTags is the prefix of FormattedTagPrefix and FormattingTagPrefix.
 const formatTags = "lvms.format"
 
-// isContentTag reports whether a tag says whether a volume has a file system, or is not used yet. These tags only change
-// from new to formatting, and then to formatted or used.
+// isContentTag reports whether a tag says whether a volume has a file system, or is not used yet. These tags only
+// change from new to formatting, and then to formatted or used.
 func isContentTag(tag string) bool { return tag == TagNew || strings.HasPrefix(tag, formatTags) }
 
-// isCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingTagPrefix does
-// not: in earlier versions, it could be older than the data of the copy, which would be formatted.
+// isCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingTagPrefix
+// does not: in earlier versions, it could be older than the data of the copy, which would be formatted.
 func isCopied(tag string) bool {
 	return isContentTag(tag) && !strings.HasPrefix(tag, FormattingTagPrefix)
 }

@@ -24,8 +24,8 @@ func (e *Engine) HoldUnformattedWith(hold func(name, uuid string, tags []string)
 }
 
 // HoldUnformatted keeps the formatting of a volume from beginning until release is called, so that its data does not
-// become a partial file system. A volume that was formatted, or is read-only, is never formatted, so nothing holds it. It
-// returns Aborted if the formatting has begun and is not complete, and NotFound if the volume does not exist.
+// become a partial file system. A volume that was formatted, or is read-only, is never formatted, so nothing holds it.
+// It returns Aborted if the formatting has begun and is not complete, and NotFound if the volume does not exist.
 func (e *Engine) HoldUnformatted(ctx context.Context, class, name string) (release func(), err error) {
 	err = e.upkeep(ctx, class, name, func(l classView) (err error) {
 		release, err = e.hold(ctx, l, l.volume(name))

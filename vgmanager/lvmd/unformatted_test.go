@@ -94,8 +94,8 @@ func TestASnapshotOfAnOlderVersionCannotBeFormatted(t *testing.T) {
 	}
 }
 
-// TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted: the tag of a snapshot can be older than its data. Nobody formats
-// a read-only snapshot, so it is not held.
+// TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted: the tag of a snapshot can be older than its data. Nobody
+// formats a read-only snapshot, so it is not held.
 func TestARestoreOfASnapshotOfAnOlderVersionIsNotFormatted(t *testing.T) {
 	e, fake := newGroup(t)
 	_, err := e.CreateLVSnapshot(t.Context(), snapshotRequest())
