@@ -108,8 +108,8 @@ const (
 	VolumeClaimTagPrefix = "lvms.pvc="
 	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be recreated.
 	NewTag = "lvms.new"
-	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being created on a logical
-	// volume without NewTag, or that was created on it. For a volume with NewTag, the node has a file meanwhile.
+	// FormattedTagPrefix precedes the type of the file system that was created on a logical volume. While it is being
+	// created, the node has a file instead. Earlier versions used FormattingTagPrefix for some volumes.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
 	// CopyingTag is the LVM tag of a logical volume that does not have all data of its source yet. CopiedTagPrefix
@@ -144,10 +144,13 @@ const (
 	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
 	// use the volume on its present node. On a thick volume that is being cloned, it has the CloneFence of the clone.
 	// FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so. The node agent
-	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix.
+	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix. After another program has removed
+	// the fence, FencedAnnotation has LostFencePrefix and the value of FenceTimeAnnotation, until the operator removes
+	// FenceAnnotation or requests a fence with another time.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"
+	LostFencePrefix      = "lost:"
 	// FenceForAnnotation on a thick volume that is fenced for a clone names the LogicalVolume of the clone.
 	FenceForAnnotation = "lvm.topolvm.io/fence-for"
 	// CloneVolumeAnnotation on a LogicalVolume that is a copy of a thick volume has the volume ID of that volume. There

@@ -374,6 +374,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
 		Locks: fileSystems.locks, StateDir: stateDir})
+	engine.HoldUnformattedWith(node.HoldUnformatted)
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
 		Eraser: fileSystems.eraser, Copier: fileSystems.copier,

@@ -146,6 +146,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(),
 		Live:    manager.GetAPIReader(),
 		Volumes: engine, Programs: host.NewLocal(), Pods: pods, StateDir: filepath.Dir(socket)})
+	engine.HoldUnformattedWith(service.HoldUnformatted)
 	copier := copies.New(ctx)
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,

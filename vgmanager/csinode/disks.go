@@ -57,10 +57,10 @@ type disks interface {
 	probe(ctx context.Context, path string) (content, error)
 	// isZero reads both ends of a device, and reports whether they have only zeros. It starts no process.
 	isZero(path string) (bool, error)
-	// recorded reports whether there is a record that the formatting of a volume has begun. record creates the record
-	// and forget removes it; both are durable when they return, and succeed if there is nothing to do.
-	recorded(id string) (bool, error)
-	record(id string) error
+	// recorded returns the record that the formatting of a volume has begun, or nil. record creates it and forget
+	// removes it; both are durable when they return, and succeed if there is nothing to do.
+	recorded(id string) (*formattingRecord, error)
+	record(id string, r formattingRecord) error
 	forget(id string) error
 	format(ctx context.Context, mkfs []string, path string) error
 	// held reports whether something has exclusive use of the device at a path: a mount in any mount namespace, or a
@@ -90,7 +90,8 @@ type disks interface {
 	// none if nothing is mounted there. It does not access the file system, which may be broken.
 	sameFileSystem(path string) ([]string, error)
 	setMode(path string, mode os.FileMode) error
-	// grow expands a mounted file system to the size of its device. always skips the check whether that is possible.
+	// grow expands a mounted file system to the size of its device. Unless always is true, it does nothing if the file
+	// system is known to have this size, or cannot be expanded.
 	grow(ctx context.Context, device, path string, always bool) error
 }
 
@@ -228,33 +229,42 @@ func (nodeDisks) isZero(path string) (bool, error) { return readEnds(path) }
 
 // readEnds reads both ends of a device and reports whether they have only zeros.
 func readEnds(path string) (zero bool, err error) {
+	zero = true
+	err = readDirectly(path, readable, func(f *os.File, size int64, buffer []byte) error {
+		buffer = buffer[:min(size, readable)]
+		for _, at := range []int64{0, max(0, size-readable)} {
+			n, err := f.ReadAt(buffer, at)
+			if err != nil {
+				return fmt.Errorf("read at %d: %w", at, err)
+			}
+			if n != len(buffer) {
+				return fmt.Errorf("read at %d: got only %d bytes", at, n)
+			}
+			zero = zero && !slices.ContainsFunc(buffer, func(b byte) bool { return b != 0 })
+		}
+		return nil
+	})
+	return zero && err == nil, err
+}
+
+// readDirectly opens a device for reads that bypass the page cache, and passes it with its size and a buffer for them.
+func readDirectly(path string, length int, read func(f *os.File, size int64, buffer []byte) error) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = f.Close() }()
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// O_DIRECT needs aligned memory, which mmap returns.
-	buffer, err := unix.Mmap(-1, 0, readable, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	buffer, err := unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = unix.Munmap(buffer) }()
-	zero = true
-	for _, at := range []int64{0, max(0, size-readable)} {
-		n, err := f.ReadAt(buffer[:min(size, readable)], at)
-		if err != nil {
-			return false, fmt.Errorf("read at %d: %w", at, err)
-		}
-		if int64(n) != min(size, readable) {
-			return false, fmt.Errorf("read at %d: got only %d bytes", at, n)
-		}
-		zero = zero && !slices.ContainsFunc(buffer[:n], func(b byte) bool { return b != 0 })
-	}
-	return zero, nil
+	return read(f, size, buffer)
 }
 
 // Exit statuses of blkid(8).
@@ -345,31 +355,6 @@ func (nodeDisks) held(path string) (bool, error) {
 }
 
 func (nodeDisks) setMode(path string, mode os.FileMode) error { return os.Chmod(path, mode) }
-
-// grow leaves the check whether a file system has the size of its device to resize2fs and xfs_growfs.
-func (d nodeDisks) grow(ctx context.Context, device, path string, always bool) error {
-	if !always {
-		if readOnly, err := isReadOnly(device); err != nil || readOnly {
-			return err
-		}
-	}
-	ctx = context.WithoutCancel(ctx)
-	found, err := d.signature(ctx, device)
-	if err != nil {
-		return err
-	}
-	switch found.kind {
-	case "":
-		return nil
-	case "ext3", "ext4":
-		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"resize2fs", device)
-	case "xfs":
-		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"xfs_growfs", "-d", path)
-	default:
-		err = fmt.Errorf("%s on %s cannot be expanded: only ext3, ext4 and xfs are supported", found.kind, device)
-	}
-	return err
-}
 
 // exits accepts an exit code. 0 is always accepted.
 func exits(code int) func(int) bool { return func(c int) bool { return c == code } }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
@@ -164,34 +165,18 @@ func TestUnmount(t *testing.T) {
 	}
 }
 
-func TestGrowRunsTheProgramOfTheFileSystem(t *testing.T) {
-	for kind, want := range map[string]string{
-		"ext4": "/usr/sbin/resize2fs /dev/vg1/a",
-		"ext3": "/usr/sbin/resize2fs /dev/vg1/a",
-		"xfs":  "/usr/sbin/xfs_growfs -d /staging",
-		"vfat": "",
-	} {
-		programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=" + kind +
-			"\nUSAGE=filesystem\n"}}}
-		err := nodeDisks{programs: programs}.grow(t.Context(), "/dev/vg1/a", "/staging", true)
-		if ran := programs.commands[1:]; (err != nil) != (want == "") || strings.Join(ran, ";") != want {
-			t.Errorf("%s: ran %q, %v", kind, ran, err)
-		}
-	}
-}
-
 // TestChangesOfMountsDoNotEndWithTheCall checks the context of programs that must not be ended halfway.
 func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
 	ctx, endCall := context.WithCancel(t.Context())
 	endCall()
-	programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=ext4\nUSAGE=filesystem\n"}}}
+	programs := &fakePrograms{}
 	d := nodeDisks{programs: programs}
 	err := errors.Join(d.mount(ctx, "/proc", "/target", "", []string{"bind"}), d.unmount(ctx, t.TempDir()),
-		d.grow(ctx, "/dev/vg1/a", "/staging", true), d.format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
+		d.growWith(ctx, unix.EXT4_SUPER_MAGIC, "/dev/vg1/a", "/staging", true), d.format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]bool{"mount": false, "umount": false, "blkid": false, "resize2fs": false, "mkfs.ext4": true}
+	want := map[string]bool{"mount": false, "umount": false, "resize2fs": false, "mkfs.ext4": true}
 	if diff := cmp.Diff(want, programs.ended); diff != "" {
 		t.Errorf("which programs end with the call: %s", diff)
 	}

@@ -95,14 +95,18 @@ func encryptionOf(v volume, volumeContext map[string]string) (service.Encryption
 	return e, nil
 }
 
-// requireOpen returns an error if a volume is encrypted and not open. Its logical volume must not be used instead.
+// requireOpen returns an error if a volume is encrypted and not open. Its logical volume must not be used instead. It
+// cannot be opened either, because only NodeStageVolume has the key: after a restart of the node, the kubelet publishes
+// a volume without staging it if an earlier Pod that used it has not ended.
 func (s *NodeServer) requireOpen(v volume, volumeContext map[string]string) error {
 	e, err := encryptionOf(v, volumeContext)
 	if err != nil || e.Method == "" || v.mapping.path != "" {
 		return err
 	}
-	return status.Errorf(codes.FailedPrecondition, "encrypted volume %s (%s) is not open on node %s: delete the Pods "+
-		"that use it on this node, and the kubelet stages it again", v.id, v.lv.GetPath(), s.Node)
+	return status.Errorf(codes.FailedPrecondition, "encrypted volume %s (%s) is not open on node %s, for example "+
+		"after a restart of the node, and the kubelet passes its key only when it stages the volume: delete the Pods "+
+		"that use it on this node; their data stays, and the kubelet stages the volume for the next Pod", v.id,
+		v.lv.GetPath(), s.Node)
 }
 
 // header is what an encrypted volume has instead of a file system.

@@ -256,7 +256,7 @@ func TestLabEncryptedVolumeAfterAKilledOpen(t *testing.T) {
 		l.m.sh("dmsetup", "create", "--notable", "--uuid", "CRYPT-LUKS2-1234-"+mappingName(id), mappingName(id))
 	}
 	killed()
-	l.wantCode(l.publishIn("ext4"), codes.FailedPrecondition, "no key")
+	l.wantCode(l.publishIn("ext4"), codes.FailedPrecondition, "is not open")
 	l.wantCode(l.unpublishAndUnstage(), codes.OK)
 	l.wantOpen(false)
 	killed()

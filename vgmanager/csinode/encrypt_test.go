@@ -271,7 +271,7 @@ func TestLifeOfAnEncryptedVolume(t *testing.T) {
 		t.Errorf("mounted %s, want the mapped device", b.host.mounts[b.staging])
 	}
 	b.wantCode(b.stageEncrypted("xfs", secret, luksContext), codes.OK)
-	b.wantDid()
+	b.wantDid("grow false")
 	for range 2 {
 		b.wantCode(b.publishEncrypted(false), codes.OK)
 	}
@@ -332,6 +332,50 @@ func TestOnlyAnOpenVolumeIsUsed(t *testing.T) {
 	b.encrypted()
 	b.wantCode(b.expand(), codes.FailedPrecondition, "not open")
 	b.wantDid()
+}
+
+// TestAVolumeThatIsNotStagedAfterARestart: after a power cut, the kubelet publishes a volume whose earlier Pod has not
+// ended without staging it, so without its key. The message names this cause, and loses no data.
+func TestAVolumeThatIsNotStagedAfterARestart(t *testing.T) {
+	for _, block := range []bool{false, true} {
+		for _, used := range []bool{false, true} {
+			b := newBench(t)
+			b.encrypted()
+			if used {
+				b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+				b.luks.set(present)
+				b.host.found = content{"xfs", true}
+			}
+			for range 2 {
+				err := b.publishEncrypted(block)
+				b.wantCode(err, codes.FailedPrecondition, id, "node1", "is not open", "restart of the node",
+					"delete the Pods", "their data stays")
+				for _, advice := range []string{"the claim", "StorageClass", "nodeStageSecretRef", "lost"} {
+					if strings.Contains(err.Error(), advice) {
+						t.Errorf("%q is not the cause, or its advice deletes data", err)
+					}
+				}
+			}
+			if len(b.host.mounts) > 0 || b.luks.formats+b.host.formats > 0 {
+				t.Errorf("published %v, did %q", b.host.mounts, b.host.did)
+			}
+		}
+	}
+}
+
+// TestNoAdviceDeletesData: a volume without a Secret can contain data. Its claim must not be deleted.
+func TestNoAdviceDeletesData(t *testing.T) {
+	b := newBench(t)
+	b.encrypted()
+	b.volumes.lv.Tags[0] = v1alpha1.FormattedTagPrefix + "xfs"
+	b.luks.set(present)
+	for range 2 {
+		err := b.stageEncrypted("xfs", nil, luksContext)
+		b.wantCode(err, codes.FailedPrecondition, id, "node1", "nodeStageSecretRef", "Do not delete the claim")
+		if strings.Contains(err.Error(), "create the claim again") {
+			t.Errorf("%q loses the data", err)
+		}
+	}
 }
 
 // TestWithoutItsKeyNothingIsFormatted stages used and unused volumes without a key, with the wrong one, and after reads
@@ -509,6 +553,10 @@ func TestEncryptedVolumeKilledAtEveryStep(t *testing.T) {
 				if b.luks.open != operation.open || !slices.Equal(b.luks.keys, operation.keys) ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("open: %t, keys %q, mounts %v", b.luks.open, b.luks.keys, b.host.mounts)
+				}
+				unused := volume{lv: b.volumes.lv}.unusedTags()
+				if len(b.host.records) > 0 || operation.mounts > 0 && len(unused) > 0 {
+					t.Errorf("the records %v and the tags %q are left", b.host.records, unused)
 				}
 			})
 		})

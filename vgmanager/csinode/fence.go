@@ -35,7 +35,9 @@ import (
 // A volume is fenced while it is switched to another node, or while it is thick and copied to a clone. The LVM tag
 // lvms.fenced= is the fence: the node service does not stage, publish or expand a volume with it, its file system is
 // not checked, and it survives a restart of the node. It is set and removed only here, under the lock of the volume.
-// FencedAnnotation tells the operator that the fence is there: it is written after the tag, and removed before it.
+// FencedAnnotation tells the operator that the fence is there: it is written after the tag, and removed before it. If
+// another program removes the tag, Pods may write to the volume. So a fence that was lost is not set again: what was
+// copied under it counts by its FenceTimeAnnotation, and the operator requests another one.
 
 const (
 	fenceWorkers = 4
@@ -196,8 +198,11 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 	if fence == "" {
 		return ctrl.Result{}, r.unfence(ctx, lv)
 	}
-	if lv.Annotations[v1alpha1.FencedAnnotation] == fence {
+	switch lv.Annotations[v1alpha1.FencedAnnotation] {
+	case fence:
 		return r.confirm(ctx, lv, fence)
+	case lostFence(lv):
+		return ctrl.Result{}, nil
 	}
 	if err := r.fence(ctx, lv.Status.VolumeID, fence); err != nil {
 		text := status.Convert(err).Message()
@@ -210,8 +215,14 @@ func (r *FenceReconciler) apply(ctx context.Context, lv *topolvmv1.LogicalVolume
 	return ctrl.Result{}, r.write(ctx, lv, fence, "")
 }
 
+// lostFence returns the value of FencedAnnotation that says that the present fence was lost.
+func lostFence(lv *topolvmv1.LogicalVolume) string {
+	return v1alpha1.LostFencePrefix + lv.Annotations[v1alpha1.FenceTimeAnnotation]
+}
+
 // confirm keeps what the operator was told, that a volume is fenced, as long as the volume has the tag. That its device
-// is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read.
+// is open is no reason to withdraw it: this agent reads a thick volume to copy it. Neither is a failed read. A fence
+// without its tag is lost for good.
 func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolume, fence string) (ctrl.Result, error) {
 	tags, err := r.fences(ctx, lv)
 	switch {
@@ -222,9 +233,11 @@ func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolu
 	case len(tags) == 1 && tags[0] == v1alpha1.FencedTagPrefix+fence:
 		return ctrl.Result{}, r.write(ctx, lv, fence, "")
 	}
-	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program",
-		lv.Status.VolumeID, r.node.Node)
-	return ctrl.Result{RequeueAfter: fenceRetry}, r.write(ctx, lv, "", problem)
+	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program, "+
+		"so the volume may have changed since: this fence is not set again, and the operator has to request another "+
+		"one", lv.Status.VolumeID, r.node.Node)
+	log.FromContext(ctx).Info("lost the fence of a volume", "volume", lv.Status.VolumeID, "tags", tags)
+	return ctrl.Result{}, r.write(ctx, lv, lostFence(lv), problem)
 }
 
 // fences returns the tags that fence a volume. A logical volume that does not exist has none.
@@ -348,8 +361,8 @@ func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return nil
 }
 
-// write writes for what a volume is fenced, or why it is not. It returns a conflict if the object has changed
-// since it was read, so that an answer to an earlier request is never that to a later one.
+// write writes for what a volume is fenced, or that its fence was lost, or why it is not fenced. It returns a conflict
+// if the object has changed since it was read, so that an answer to an earlier request is never that to a later one.
 func (r *FenceReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
 	before := lv.DeepCopy()
 	for key, value := range map[string]string{v1alpha1.FencedAnnotation: fence,

@@ -155,7 +155,7 @@ func TestAVolumeInUseIsNotFenced(t *testing.T) {
 		"open":    {func(b *fenceBench) { b.devices.open = 2 }, "is open 2 times"},
 		"unknown": {func(b *fenceBench) { b.devices.err = errors.New("no answer") }, "no answer"},
 		"formatting": {func(b *fenceBench) {
-			b.host.records[id] = true
+			b.host.records[id] = formattingRecord{ownUUID, true}
 			b.volumes.lv.Tags = []string{v1alpha1.NewTag}
 		}, "its file system is not complete"},
 		"no mounts": {func(b *fenceBench) { b.host.errors["mountPoints"] = errors.New("no table") }, "no table"},
@@ -198,9 +198,9 @@ func TestAVolumeThatGetsInUseWhileItIsFenced(t *testing.T) {
 }
 
 // TestAFenceThatIsConfirmedStays while this agent reads the volume, and if the tags cannot be read. If another program
-// has removed the tag, it is no longer confirmed.
+// has removed the tag, Pods may have written to the volume, so the fence with this name is never confirmed again.
 func TestAFenceThatIsConfirmedStays(t *testing.T) {
-	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
+	b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "2026-01-01T00:00:00Z/1")
 	_, err := b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.devices.open = 1
@@ -221,16 +221,71 @@ func TestAFenceThatIsConfirmedStays(t *testing.T) {
 	b.see("not read", "m1", "m1", "")
 	b.volumes.err = nil
 	b.volumes.lv.Tags = nil
-	_, err = b.reconcile()
-	b.wantCode(err, codes.OK)
-	b.see("removed", "", "", "was removed from its logical volume")
-	_, err = b.reconcile()
-	b.wantCode(err, codes.OK)
-	b.see("removed, and open", "", "", "is open 1 times")
+	lost := v1alpha1.LostFencePrefix + "2026-01-01T00:00:00Z/1"
+	for range 3 {
+		result, err := b.reconcile()
+		b.wantCode(err, codes.OK)
+		if result != (ctrl.Result{}) {
+			t.Errorf("removed: %+v", result)
+		}
+		b.see("removed", "", lost, "was removed from its logical volume")
+	}
 	b.devices.open = 0
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
+	b.see("removed, and closed", "", lost, "was removed from its logical volume")
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.unstage()
+	// The tag comes back with LVM metadata from before.
+	b.volumes.lv.Tags = append(b.volumes.lv.Tags, v1alpha1.FencedTagPrefix+"m1")
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("the tag is back", "m1", lost, "was removed from its logical volume")
+
+	// Another fence is set.
+	b.set(v1alpha1.FenceTimeAnnotation, "2026-01-01T00:10:00Z/2")
+	for range 2 {
+		_, err = b.reconcile()
+		b.wantCode(err, codes.OK)
+		b.see("another time", "m1", "m1", "")
+	}
+	// It is lost too, and the operator ends it.
+	b.volumes.lv.Tags = nil
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
+	b.see("lost again", "", v1alpha1.LostFencePrefix+"2026-01-01T00:10:00Z/2", "was removed from its logical volume")
+	b.set(v1alpha1.FenceAnnotation, "", v1alpha1.FenceTimeAnnotation, "")
+	for range 2 {
+		_, err = b.reconcile()
+		b.wantCode(err, codes.OK)
+		b.see("ended", "", "", "")
+	}
+	b.set(v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "2026-01-01T00:20:00Z/3")
+	_, err = b.reconcile()
+	b.wantCode(err, codes.OK)
 	b.see("fenced again", "m1", "m1", "")
+}
+
+// TestALostFenceIsKilledAtEveryPoint: at no time, the operator is told that the volume has been fenced since the fence
+// was set first.
+func TestALostFenceIsKilledAtEveryPoint(t *testing.T) {
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1", v1alpha1.FenceTimeAnnotation, "t/1")
+		_, err := b.reconcile()
+		b.wantCode(err, codes.OK)
+		b.volumes.lv.Tags = nil
+		b.volumes.points = p
+		api := b.api
+		b.api = p.Client(api.(client.WithWatch))
+		_, _ = b.reconcile()
+		b.api = api
+		p.Restart()
+		for range 2 {
+			_, err := b.reconcile()
+			b.wantCode(err, codes.OK)
+			b.see("lost", "", v1alpha1.LostFencePrefix+"t/1", "was removed from its logical volume")
+		}
+	})
 }
 
 // TestAnInactiveVolumeIsFenced: it has no mapped device.

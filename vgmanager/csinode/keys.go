@@ -29,7 +29,9 @@ func (SecretKeys) Key(_ context.Context, _ string, secrets map[string]string) ([
 	switch {
 	case len(secrets) == 0:
 		return nil, status.Errorf(codes.FailedPrecondition, "the PersistentVolume names no Secret "+
-			"(nodeStageSecretRef), or an empty one: set %s and %s in the StorageClass, and create the claim again",
+			"(nodeStageSecretRef), or an empty one: restore the Secret; if the PersistentVolume was recreated by "+
+			"hand, it must name the Secret that it named before; if the claim is new, set %s and %s in the "+
+			"StorageClass. Do not delete the claim of a volume that was used: that deletes its data",
 			v1alpha1.NodeStageSecretNameParameter, v1alpha1.NodeStageSecretNamespaceParameter)
 	case !exists:
 		return nil, status.Errorf(codes.FailedPrecondition, "the Secret that the PersistentVolume names "+

@@ -78,6 +78,8 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 	for name, operation := range map[string]struct {
 		prepare, requests []func(*bench) error
 		inactive, older   bool
+		formatting        bool
+		isGrown           bool
 		mounts            int
 		readOnly          bool
 		tags              string
@@ -86,12 +88,19 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			tags: "lvms.formatted=xfs"},
 		"first use of a volume of an older version": {requests: []func(*bench) error{stage, publish}, older: true,
 			mounts: 2, tags: "lvms.formatted=xfs"},
+		"first use of a volume that an older version began to format": {requests: []func(*bench) error{stage, publish},
+			formatting: true, mounts: 2, tags: "lvms.formatted=xfs"},
+		"a block volume whose formatting was interrupted": {prepare: []func(*bench) error{func(b *bench) error {
+			b.host.records[id] = formattingRecord{ownUUID, false}
+			return nil
+		}}, requests: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }}, older: true,
+			mounts: 1},
 		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
 			tags: "lvms.formatted=xfs"},
 		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
-			requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
+			requests: []func(*bench) error{stage, publish}, mounts: 2, isGrown: true, tags: "lvms.formatted=xfs"},
 		"growth": {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow},
-			mounts: 2, tags: "lvms.formatted=xfs"},
+			mounts: 2, isGrown: true, tags: "lvms.formatted=xfs"},
 		"end of use": {prepare: []func(*bench) error{stage, publish},
 			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
 		"end of a volume that TopoLVM mounted first": {prepare: []func(*bench) error{func(b *bench) error {
@@ -116,6 +125,10 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				if operation.older {
 					b.volumes.lv.Tags = nil
 				}
+				if operation.formatting {
+					b.volumes.lv.Tags = []string{"lvms.formatting=ext4"}
+					b.host.found = content{"xfs", true}
+				}
 				if operation.inactive {
 					b.volumes.lv.Attr = "-wi-------"
 					b.volumes.lv.DevMajor = 0
@@ -133,6 +146,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				}
 				if b.host.readOnly[b.target] != operation.readOnly {
 					t.Errorf("the mount of the Pod is read-only: %t", !operation.readOnly)
+				}
+				if operation.isGrown && !b.host.isGrown {
+					t.Error("the file system was not expanded after it was mounted")
 				}
 				kind := strings.TrimPrefix(operation.tags, "lvms.formatted=")
 				if kind != "" && b.host.found != (content{kind, true}) {

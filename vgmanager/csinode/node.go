@@ -33,6 +33,8 @@ import (
 type Volumes interface {
 	// FindLV returns a volume, with its device number if it is active. It returns NotFound if there is none.
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	// UUID returns the UUID of a logical volume. It returns NotFound if there is none.
+	UUID(ctx context.Context, class, name string) (string, error)
 	ActivateLV(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// SuspendedDevices returns the suspended devices that hold data of a volume, or none.
@@ -220,7 +222,16 @@ func (s *NodeServer) stageIfNotMounted(ctx context.Context, request *csi.NodePub
 	}
 	return s.stageVolume(ctx, &csi.NodeStageVolumeRequest{VolumeId: request.GetVolumeId(),
 		PublishContext: request.GetPublishContext(), StagingTargetPath: request.GetStagingTargetPath(),
-		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()}, s.stage)
+		VolumeCapability: request.GetVolumeCapability(), VolumeContext: request.GetVolumeContext()}, s.stageOpen)
+}
+
+// stageOpen stages a volume without its key.
+func (s *NodeServer) stageOpen(ctx context.Context, v volume, staging string,
+	request *csi.NodeStageVolumeRequest) error {
+	if err := s.requireOpen(v, request.GetVolumeContext()); err != nil {
+		return err
+	}
+	return s.stage(ctx, v, staging, request)
 }
 
 // checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target
@@ -253,7 +264,11 @@ func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
 }
 
 func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, options []string) error {
-	if err := s.markUsed(ctx, v); err != nil {
+	err := s.markUsed(ctx, v)
+	if err == nil {
+		err = s.forget(v.id)
+	}
+	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,12 @@ type fakeVolumes struct {
 	suspended    []string
 	suspendedErr error
 	points       *kill.Points // nil passes everything
+	// uuid is that of the logical volume, and uuidErr is why it could not be read.
+	uuid    string
+	uuidErr error
 }
+
+func (f *fakeVolumes) UUID(context.Context, string, string) (string, error) { return f.uuid, f.uuidErr }
 
 func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
 	if f.err == nil && f.lv.GetName() != name {
@@ -98,10 +104,12 @@ type fakeHost struct {
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
 	// records has the volumes whose formatting has begun.
-	records map[string]bool
+	records map[string]formattingRecord
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
 	formats int
 	usable  bool
+	// isGrown: the file system has had the size of the device since the last mount.
+	isGrown bool
 }
 
 func (f *fakeHost) do(what, detail string) error {
@@ -120,15 +128,20 @@ func (f *fakeHost) probe(_ context.Context, path string) (content, error) {
 func (f *fakeHost) isZero(string) (bool, error) {
 	return f.found == content{} && !f.luks.holds(), f.errors["isZero"]
 }
-func (f *fakeHost) recorded(id string) (bool, error) { return f.records[id], f.errors["recorded"] }
-func (f *fakeHost) record(id string) error {
+func (f *fakeHost) recorded(id string) (*formattingRecord, error) {
+	if r, there := f.records[id]; there {
+		return &r, f.errors["recorded"]
+	}
+	return nil, f.errors["recorded"]
+}
+func (f *fakeHost) record(id string, r formattingRecord) error {
 	return f.points.Pass(func() error {
-		f.records[id] = true
+		f.records[id] = r
 		return f.errors["record"]
-	}, nil)
+	}, func() { f.records[id] = formattingRecord{"", true} }) // the file has no content yet
 }
 func (f *fakeHost) forget(id string) error {
-	if !f.records[id] {
+	if _, there := f.records[id]; !there {
 		return f.errors["forget"]
 	}
 	return f.points.Pass(func() error {
@@ -178,6 +191,7 @@ func (f *fakeHost) mount(_ context.Context, source, target, fs string, options [
 			return err
 		}
 		f.mounts[target] = f.deviceAt(source)
+		f.isGrown = f.isGrown && fs == ""
 		f.readOnly[target] = slices.Contains(options, "ro")
 		f.usable = true
 		return nil
@@ -236,7 +250,11 @@ func (f *fakeHost) setMode(string, os.FileMode) error {
 	return f.points.Pass(func() error { return f.do("setMode", "") }, nil)
 }
 func (f *fakeHost) grow(_ context.Context, _, _ string, always bool) error {
-	return f.points.Pass(func() error { return f.do("grow", fmt.Sprint(" ", always)) }, nil)
+	return f.points.Pass(func() error {
+		err := f.do("grow", fmt.Sprint(" ", always))
+		f.isGrown = err == nil
+		return err
+	}, nil)
 }
 
 type bench struct {
@@ -250,7 +268,11 @@ type bench struct {
 	target  string
 }
 
-const id = "8a6e"
+const (
+	id = "8a6e"
+	// ownUUID is the UUID of the logical volume.
+	ownUUID = "Zq1TzR-ruWL-vSEr-Ixbd-VXvn-mBAc-hlyVNm"
+)
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
@@ -262,10 +284,10 @@ func newBench(t *testing.T) *bench {
 	dir := t.TempDir()
 	b := &bench{
 		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
-		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
+		volumes: &fakeVolumes{uuid: ownUUID, lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
 			DevMajor: 254, DevMinor: 7}},
 		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
-			readOnly: map[string]bool{}, records: map[string]bool{}},
+			readOnly: map[string]bool{}, records: map[string]formattingRecord{}},
 	}
 	b.api = memory.Builder().WithObjects(object).Build()
 	b.luks = &fakeContainers{host: b.host, errors: map[string]error{}}
@@ -372,7 +394,7 @@ func TestStageFormatsOnce(t *testing.T) {
 		t.Errorf("got the tags %q", b.volumes.lv.Tags)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
-	b.wantDid()
+	b.wantDid("grow false")
 
 	b.unstage()
 	b.wantCode(b.stage("ext4", writer), codes.OK)
@@ -383,6 +405,29 @@ func TestStageFormatsOnce(t *testing.T) {
 	b.host.found = content{}
 	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
 	b.wantDid()
+}
+
+// TestGrowthIsRepeatedUntilItSucceeds: the mount stays after a failure, so the next call finds it.
+func TestGrowthIsRepeatedUntilItSucceeds(t *testing.T) {
+	b := newBench(t)
+	b.host.found = content{"xfs", true}
+	b.host.errors["grow"] = errors.New("xfs_growfs: exit status 1")
+	b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "xfs_growfs")
+	b.wantDid("check xfs", "mount xfs noatime,nouuid", "grow false")
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.Internal, id, "node1", "xfs_growfs")
+		b.wantDid("grow false")
+	}
+	b.host.errors["grow"] = nil
+	for range 2 {
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		b.wantDid("grow false")
+	}
+	// A volume that is read only is not expanded, also if it is mounted.
+	for range 2 {
+		b.wantCode(b.stage("xfs", csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY), codes.OK)
+		b.wantDid()
+	}
 }
 
 // TestAFoundFileSystemIsNoted checks that volumes from a takeover or an older version, which have no tag, are tagged:
@@ -525,11 +570,21 @@ func TestStageAfterACrash(t *testing.T) {
 	}
 }
 
-func TestNothingIsFormattedThatIsNotNoted(t *testing.T) {
+// TestAVolumeIsNotUsedBeforeItIsTagged: the record stays until the tag says that the file system is complete.
+func TestAVolumeIsNotUsedBeforeItIsTagged(t *testing.T) {
 	b := newBench(t)
 	b.volumes.tagErr = status.Error(codes.Unavailable, "LVM is locked")
-	b.wantCode(b.stage("ext4", writer), codes.Unavailable, "LVM is locked")
-	b.wantDid()
+	for range 2 {
+		b.wantCode(b.stage("ext4", writer), codes.Unavailable, "LVM is locked")
+		if b.host.formats != 1 || len(b.host.records) != 1 {
+			t.Errorf("formatted %d times, the records are %v", b.host.formats, b.host.records)
+		}
+	}
+	b.volumes.tagErr = nil
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	if b.host.formats != 1 || len(b.host.records) != 0 {
+		t.Errorf("formatted %d times, the records are %v", b.host.formats, b.host.records)
+	}
 }
 
 func TestStageWhenTheReadFails(t *testing.T) {
@@ -772,7 +827,8 @@ func TestStageOfANewVolume(t *testing.T) {
 			if err := b.stage("xfs", writer); err == nil {
 				t.Fatal("no error")
 			}
-			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) || !b.host.records[id] {
+			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) ||
+				b.host.records[id] != (formattingRecord{ownUUID, true}) {
 				t.Errorf("killed at %s: the tags are %q, the records %v", at, b.volumes.lv.Tags, b.host.records)
 			}
 			delete(b.host.errors, at)
@@ -792,25 +848,131 @@ func TestStageOfANewVolume(t *testing.T) {
 	}
 }
 
-// TestAVolumeWithoutTheTagOfANewOneIsTagged stages a blank volume of TopoLVM or an older version: before it is
-// formatted, it gets a tag.
-func TestAVolumeWithoutTheTagOfANewOneIsTagged(t *testing.T) {
+// TestAVolumeWithoutTheTagOfANewOneIsRecorded stages a blank volume of TopoLVM or an older version: no tag says that it
+// is being formatted, because a snapshot would inherit it.
+func TestAVolumeWithoutTheTagOfANewOneIsRecorded(t *testing.T) {
 	b := newBench(t)
 	b.host.errors["format"] = errors.New("killed")
 	b.wantCode(b.stage("xfs", writer), codes.Internal, "killed")
-	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattingTagPrefix + "xfs"}) || len(b.host.records) > 0 {
+	if len(b.volumes.lv.Tags) > 0 || b.host.records[id] != (formattingRecord{ownUUID, false}) {
 		t.Errorf("the tags are %q, the records %v", b.volumes.lv.Tags, b.host.records)
 	}
 	delete(b.host.errors, "format")
 	b.wantCode(b.stage("xfs", writer), codes.OK)
 	b.wantDid("format mkfs.xfs", "mount xfs noatime,nouuid", "setMode")
+	if len(b.host.records) > 0 {
+		t.Errorf("the records are %v", b.host.records)
+	}
 	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) {
 		t.Errorf("the tags are %q", b.volumes.lv.Tags)
 	}
 }
 
+// TestARecordIsOfOneLogicalVolume has a volume with a file system, which may be incomplete.
+func TestARecordIsOfOneLogicalVolume(t *testing.T) {
+	isNew := []string{v1alpha1.NewTag}
+	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	for name, test := range map[string]struct {
+		record  formattingRecord
+		tags    []string
+		formats int
+	}{
+		"new":                      {formattingRecord{ownUUID, true}, isNew, 1},
+		"new, used since":          {formattingRecord{ownUUID, true}, nil, 0},
+		"not new":                  {formattingRecord{ownUUID, false}, nil, 1},
+		"another one":              {formattingRecord{"other", false}, nil, 0},
+		"another new one":          {formattingRecord{"other", true}, isNew, 0},
+		"complete":                 {formattingRecord{ownUUID, false}, formatted, 0},
+		"new, complete":            {formattingRecord{ownUUID, true}, append(isNew, formatted...), 0},
+		"an earlier version":       {formattingRecord{"", true}, isNew, 1},
+		"an earlier version, used": {formattingRecord{"", true}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.host.found, b.host.records[id] = content{"xfs", true}, test.record
+			b.volumes.lv.Tags = slices.Clone(test.tags)
+			for range 2 {
+				b.wantCode(b.stage("xfs", writer), codes.OK)
+				if b.host.formats != test.formats || len(b.host.records) > 0 ||
+					!slices.Equal(b.volumes.lv.Tags, formatted) {
+					t.Errorf("formatted %d times, the records are %v, the tags %q", b.host.formats, b.host.records,
+						b.volumes.lv.Tags)
+				}
+			}
+		})
+	}
+}
+
+// TestABlockVolumeHasNoRecord: what a Pod writes to it is not a partial file system.
+func TestABlockVolumeHasNoRecord(t *testing.T) {
+	for _, tags := range [][]string{{v1alpha1.NewTag}, nil} {
+		b := newBench(t)
+		b.volumes.lv.Tags = tags
+		b.host.records[id] = formattingRecord{ownUUID, false}
+		b.host.errors["forget"] = errors.New("read-only file system")
+		b.wantCode(b.publish(true, false), codes.Internal, id, "node1", "read-only file system")
+		if len(b.host.mounts) > 0 {
+			t.Errorf("published %v", b.host.mounts)
+		}
+		delete(b.host.errors, "forget")
+		for range 2 {
+			b.wantCode(b.publish(true, false), codes.OK)
+			if len(b.host.records) > 0 || len(b.volumes.lv.Tags) > 0 {
+				t.Errorf("the records are %v, the tags %q", b.host.records, b.volumes.lv.Tags)
+			}
+		}
+	}
+}
+
+// TestAVolumeThatIsHeldIsNotFormatted, and a volume that is being formatted cannot be held.
+func TestAVolumeThatIsHeldIsNotFormatted(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	hold := func() (func(), error) { return b.server.HoldUnformatted(id, ownUUID, b.volumes.lv.GetTags()) }
+	for range 2 {
+		release, err := hold()
+		b.wantCode(err, codes.OK)
+		_, err = hold()
+		b.wantCode(err, codes.Aborted, id)
+		b.wantCode(b.stage("xfs", writer), codes.Aborted, id)
+		b.wantDid()
+		release()
+	}
+	b.host.errors["recorded"] = errors.New("input/output error")
+	for range 2 {
+		_, err := hold()
+		b.wantCode(err, codes.Unavailable, id, "node1", "input/output error")
+	}
+	delete(b.host.errors, "recorded")
+	b.host.errors["format"] = errors.New("killed")
+	b.wantCode(b.stage("xfs", writer), codes.Internal, "killed")
+	for range 2 {
+		_, err := hold()
+		b.wantCode(err, codes.Aborted, id, "node1", "not complete")
+	}
+	release, err := b.server.HoldUnformatted(id, "other", nil)
+	b.wantCode(err, codes.OK)
+	release()
+	delete(b.host.errors, "format")
+	b.wantCode(b.stage("xfs", writer), codes.OK)
+	release, err = hold()
+	b.wantCode(err, codes.OK)
+	release()
+}
+
 // TestNothingIsFormattedWithoutARecord has a node whose records cannot be read, written or removed.
 func TestNothingIsFormattedWithoutARecord(t *testing.T) {
+	for _, tags := range [][]string{{v1alpha1.NewTag}, nil} {
+		b := newBench(t)
+		b.volumes.lv.Tags = tags
+		b.volumes.uuidErr = status.Error(codes.Unavailable, "LVM is locked")
+		b.wantCode(b.stage("xfs", writer), codes.Unavailable, id, "node1", "LVM is locked")
+		b.host.records[id] = formattingRecord{ownUUID, true}
+		b.wantCode(b.stage("xfs", writer), codes.Unavailable, id, "node1", "LVM is locked")
+		if b.host.formats > 0 || len(b.host.mounts) > 0 || b.volumes.tagged > 0 {
+			t.Errorf("without a UUID: did %q, and mounted %v", b.host.did, b.host.mounts)
+		}
+	}
 	for _, at := range []string{"isZero", "recorded", "record"} {
 		b := newBench(t)
 		b.volumes.lv.Tags = []string{v1alpha1.NewTag}
@@ -835,24 +997,34 @@ func TestNothingIsFormattedWithoutARecord(t *testing.T) {
 // TestARecordIsAFileOfTheNode uses a real folder.
 func TestARecordIsAFileOfTheNode(t *testing.T) {
 	d := nodeDisks{stateDir: t.TempDir()}
-	want := func(want bool) {
+	want := func(want *formattingRecord) {
 		t.Helper()
-		if got, err := d.recorded(id); err != nil || got != want {
-			t.Errorf("got %t, %v, want %t", got, err, want)
+		if got, err := d.recorded(id); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
-	want(false)
-	for _, change := range []struct {
-		do   func(id string) error
-		want bool
-	}{{d.record, true}, {d.forget, false}} {
+	want(nil)
+	for range 2 {
+		for _, r := range []formattingRecord{{ownUUID, true}, {"a", false}} {
+			for range 2 {
+				if err := d.record(id, r); err != nil {
+					t.Error(err)
+				}
+				want(&r)
+			}
+		}
 		for range 2 {
-			if err := change.do(id); err != nil {
+			if err := d.forget(id); err != nil {
 				t.Error(err)
 			}
-			want(change.want)
+			want(nil)
 		}
 	}
+	// The file of an earlier version was empty.
+	if err := os.WriteFile(d.formattingFile(id), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(&formattingRecord{"", true})
 	file := filepath.Join(d.stateDir, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -870,7 +1042,7 @@ func TestARecordIsAFileOfTheNode(t *testing.T) {
 	if _, err := d.recorded(id); err == nil {
 		t.Error("a folder that cannot be read has no record")
 	}
-	if err := d.record(id); err == nil {
+	if err := d.record(id, formattingRecord{}); err == nil {
 		t.Error("a record was created in a file")
 	}
 	if err := d.forget(id); err == nil {

@@ -128,6 +128,9 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		}
 		return s.formatted(ctx, v, kind)
 	}
+	if err := s.growStaged(ctx, v, staging, request); err != nil {
+		return err
+	}
 	if err := s.noteFileSystem(ctx, v, kind); err != nil {
 		return err
 	}
@@ -217,14 +220,27 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	if err := s.disks.mount(ctx, path, staging, d.fileSystem, options); err != nil {
 		return "", false, status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
 	}
-	if !d.format && !readOnly {
-		// A copy may be larger than its source, and a volume may have been expanded while it was not in use.
-		if err := s.disks.grow(ctx, path, staging, false); err != nil {
-			return "", false, status.Errorf(codes.Internal, "expand the file system of volume %s on node %s: %v",
-				v.id, s.Node, err)
-		}
-	}
 	return d.fileSystem, d.format, nil
+}
+
+// growStaged expands the file system of a volume that is staged read-write. A copy may be larger than its source, and a
+// volume may have been expanded while it was not in use. An agent that ended after the mount may not have done so, and
+// neither has a call that failed.
+func (s *NodeServer) growStaged(ctx context.Context, v volume, staging string,
+	request *csi.NodeStageVolumeRequest) error {
+	if readsOnly(request.GetVolumeCapability()) {
+		return nil
+	}
+	return s.growMounted(ctx, v, staging, false)
+}
+
+// growMounted expands a mounted file system to the size of its device.
+func (s *NodeServer) growMounted(ctx context.Context, v volume, path string, always bool) error {
+	if err := s.disks.grow(ctx, v.path(), path, always); err != nil {
+		return status.Errorf(codes.Internal, "expand the file system of volume %s (%s) on node %s: %v", v.id, v.path(),
+			s.Node, err)
+	}
+	return nil
 }
 
 // contentOf returns the content of a volume. A new volume whose ends have only zeros is blank: blkid finds signatures
@@ -240,7 +256,7 @@ func (s *NodeServer) contentOf(ctx context.Context, v volume) (content, error) {
 
 // format creates a file system, after a record that the content of the volume is not data until it is complete.
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
-	if err := s.beginFormatting(ctx, v, fileSystem); err != nil {
+	if err := s.beginFormatting(ctx, v); err != nil {
 		return err
 	}
 	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)
@@ -374,9 +390,8 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 		return nil, status.Errorf(codes.Internal, "check the mount of volume %s: %v", v.id, err)
 	}
 	if mounted == numberOf(v) {
-		if err := s.disks.grow(ctx, v.path(), path, true); err != nil {
-			return nil, status.Errorf(codes.Internal, "expand the file system of volume %s on node %s: %v",
-				v.id, s.Node, err)
+		if err := s.growMounted(ctx, v, path, true); err != nil {
+			return nil, err
 		}
 	}
 	return &csi.NodeExpandVolumeResponse{}, nil

@@ -27,7 +27,7 @@ func newVolume(t *testing.T) *bench {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	m := &mapping{T: t, disk: disk, host: nodeDisks{programs: host.NewLocal()}}
+	m := &mapping{T: t, disk: disk, host: nodeDisks{programs: host.NewLocal(), stateDir: t.TempDir()}}
 	m.sh("wipefs", "--all", disk)
 	m.sh("vgcreate", group, disk)
 	t.Cleanup(func() {

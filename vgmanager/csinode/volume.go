@@ -22,7 +22,7 @@ type volume struct {
 	mapping mappedDevice
 	// isNewContainer: this call wrote the LUKS header, so the decrypted data is random.
 	isNewContainer bool
-	// recorded: a file on the node records that the formatting of this new volume has begun.
+	// recorded: a file on the node records that the formatting of the volume has begun.
 	recorded bool
 }
 
@@ -58,7 +58,7 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 		return volume{}, fmt.Errorf("find volume %s on node %s: %w", id, s.Node, err)
 	}
 	v := volume{id: id, class: class, lv: lv}
-	if err := s.readRecord(&v); err != nil {
+	if err := s.readRecord(ctx, &v); err != nil {
 		return volume{}, err
 	}
 	if erased, begun := v.tagged(v1alpha1.ErasedTagPrefix); begun {

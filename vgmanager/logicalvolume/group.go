@@ -50,6 +50,9 @@ type GroupTaker interface {
 type GroupEngine interface {
 	PrepareSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) error
 	KeepSnapshot(ctx context.Context, class, name string) error
+	// HoldUnformatted keeps the formatting of a volume from beginning until release is called. It returns Aborted if it
+	// has begun.
+	HoldUnformatted(ctx context.Context, class, name string) (release func(), err error)
 	VolumeGroup(class string) (string, error)
 }
 
@@ -135,7 +138,7 @@ func (g *GroupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 			Phase: groupprotocol.Failed, Reason: message(err)}))
 	}
 	session := groupsnapshot.Session{Name: leader.Annotations[v1alpha1.GroupPendingAnnotation], Pairs: pairs,
-		Taker: g.taker, Volumes: groupMembers{g, members}, Link: link}
+		Taker: groupMembers{g, members}, Volumes: groupMembers{g, members}, Link: link}
 	return ctrl.Result{}, client.IgnoreNotFound(session.Act(ctx, request.Request, state))
 }
 
@@ -209,6 +212,29 @@ func (m groupMembers) Prepare(ctx context.Context, p groupsnapshot.Pair) error {
 	tags = withEncryptionOf(content, tags)
 	return m.engine.PrepareSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: p.Snapshot,
 		DeviceClass: lv.Spec.DeviceClass, SourceVolume: p.Source, AccessType: lv.Spec.AccessType, Tags: tags})
+}
+
+// Take takes the snapshots of the group while no source is formatted: a snapshot of a partial file system would be
+// taken for data.
+func (m groupMembers) Take(ctx context.Context, r groupsnapshot.Request,
+	others groupsnapshot.Others) (groupsnapshot.Times, error) {
+	held := map[string]func(){}
+	defer func() {
+		for _, release := range held {
+			release()
+		}
+	}()
+	for _, p := range r.Pairs {
+		if held[p.Source] != nil {
+			continue
+		}
+		release, err := m.engine.HoldUnformatted(ctx, m.of[p.Snapshot].Spec.DeviceClass, p.Source)
+		if err != nil {
+			return groupsnapshot.Times{}, err
+		}
+		held[p.Source] = release
+	}
+	return m.taker.Take(ctx, r, others)
 }
 
 // Keep makes a snapshot usable and reports it in the status of its LogicalVolume.

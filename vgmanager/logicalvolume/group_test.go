@@ -12,6 +12,8 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8stypes "k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,6 +35,8 @@ type groupNode struct {
 	during func(n *groupNode)
 	// locked is called while the volume groups are locked.
 	locked func(n *groupNode)
+	// hold keeps the volumes of the engines from being formatted, or is nil.
+	hold func(name, uuid string, tags []string) (release func(), err error)
 	// recovers are the results of attempts to resume what was left suspended.
 	recovers []error
 }
@@ -88,6 +92,7 @@ func (n *groupNode) groups() *GroupReconciler {
 	if !ok {
 		n.Fatal("the engine is another type")
 	}
+	engine.HoldUnformattedWith(n.hold)
 	return NewGroups(r, engine, n)
 }
 
@@ -356,6 +361,70 @@ func TestAnEncryptedMemberIsTagged(t *testing.T) {
 	for name, want := range map[string]bool{"uid-s1": true, "uid-s2": false} {
 		if got := slices.Contains(n.tags("thin", name), "lvms.encryption=luks2"); got != want {
 			t.Errorf("%s: is tagged as encrypted: %t, want %t", name, got, want)
+		}
+	}
+}
+
+// TestNoSourceIsFormattedWhileAGroupIsTaken: each source is held until the snapshots have their data. The group fails
+// if a source is being formatted, or if that is not known.
+func TestNoSourceIsFormattedWhileAGroupIsTaken(t *testing.T) {
+	for name, failure := range map[string]error{
+		"":                     nil,
+		"is not complete":      status.Error(codes.Aborted, "its file system is not complete"),
+		"cannot read the file": status.Error(codes.Unavailable, "cannot read the file"),
+	} {
+		n := newGroupNode(t)
+		n.request(1, groupprotocol.Prepare)
+		n.must(n.act())
+		b := string(n.get("b").UID)
+		held := map[string]int{}
+		n.hold = func(name, _ string, _ []string) (func(), error) {
+			if name == b && failure != nil {
+				return nil, failure
+			}
+			held[name]++
+			return func() { held[name]-- }, nil
+		}
+		n.locked = func(n *groupNode) { n.request(1, groupprotocol.Suspend) }
+		n.during = func(n *groupNode) {
+			if held[string(n.get("a").UID)] != 1 || held[b] != 1 {
+				t.Errorf("while volumes are suspended, %v are held", held)
+			}
+			n.request(1, groupprotocol.Release)
+		}
+		n.request(1, groupprotocol.Lock)
+		want := groupprotocol.Taken
+		if failure != nil {
+			want = groupprotocol.Failed
+		}
+		n.actTo(1, want, name)
+		for volume, count := range held {
+			if count != 0 {
+				t.Errorf("%q: %s is still held", name, volume)
+			}
+		}
+		if (len(n.taken) > 0) != (failure == nil) {
+			t.Errorf("%q: taken %v", name, n.taken)
+		}
+	}
+}
+
+// TestARestoreOfAGroupIsNotFormatted: the file system of a source becomes complete between the preparation and the
+// moment of the data.
+func TestARestoreOfAGroupIsNotFormatted(t *testing.T) {
+	n := newGroupNode(t)
+	n.request(1, groupprotocol.Prepare)
+	n.must(n.act())
+	a := string(n.get("a").UID)
+	n.must(n.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: a, Add: []string{"lvms.formatted=ext4"},
+		Remove: []string{v1alpha1.NewTag}}))
+	n.annotate(v1alpha1.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
+	n.request(1, groupprotocol.Keep)
+	n.actTo(1, groupprotocol.Usable, "")
+	for name, isNew := range map[string]bool{"uid-s1": false, "uid-s2": true} {
+		tags := n.tags("thin", name)
+		if slices.Contains(tags, v1alpha1.NewTag) != isNew || slices.Contains(tags, "lvms.formatted=ext4") == isNew {
+			t.Errorf("%s has the tags %q", name, tags)
 		}
 	}
 }

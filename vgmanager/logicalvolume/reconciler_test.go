@@ -506,8 +506,8 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 	if v1alpha1.ErasedTagPrefix != lvmd.ErasedTagPrefix {
 		t.Error("the engine has another tag for erased volumes than the API")
 	}
-	if v1alpha1.NewTag != lvmd.TagNew || !strings.HasPrefix(v1alpha1.FormattedTagPrefix, "lvms.format") ||
-		!strings.HasPrefix(v1alpha1.FormattingTagPrefix, "lvms.format") {
+	if v1alpha1.NewTag != lvmd.TagNew || v1alpha1.FormattedTagPrefix != lvmd.FormattedTagPrefix ||
+		v1alpha1.FormattingTagPrefix != lvmd.FormattingTagPrefix {
 		t.Error("the engine knows other tags than the API")
 	}
 }

@@ -98,6 +98,12 @@ func TestNothingIsCreatedBesideTheVolumeOfARestoredObject(t *testing.T) {
 			w.volumeOf("pvc-1", "older")
 		}, says: "pvc-1: old, older. Nothing is created"},
 		"never used": {do: func(w *world) { w.volumeOf("pvc-1", "old", "lvms.new") }},
+		"encrypted, and its formatting was interrupted": {do: func(w *world) {
+			w.volumeOf("pvc-1", "old", "lvms.new", "lvms.encryption=luks2")
+		}},
+		"its formatting was interrupted, in an older version": {do: func(w *world) {
+			w.volumeOf("pvc-1", "old", "lvms.formatting=ext4")
+		}, says: "pvc-1: old. Nothing is created"},
 		"never used, of the PersistentVolume": {do: func(w *world) {
 			w.volumeOf("pvc-1", "old", "lvms.new")
 			w.persistent("pvc-1", "old")

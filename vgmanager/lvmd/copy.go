@@ -134,7 +134,7 @@ func (e *Engine) CopyRoom(ctx context.Context, class string, bytes uint64) error
 func Inherited(tags []string) []string {
 	var list []string
 	for _, tag := range tags {
-		if tag == TagNew || strings.HasPrefix(tag, formatTags) || strings.HasPrefix(tag, encryptionTags) {
+		if isCopied(tag) || strings.HasPrefix(tag, encryptionTags) {
 			list = append(list, tag)
 		}
 	}
@@ -143,9 +143,6 @@ func Inherited(tags []string) []string {
 
 // encryptionTags is the prefix of the tag that records how a volume is encrypted.
 const encryptionTags = "lvms.encryption="
-
-// IsInherited reports whether a tag can be one of Inherited.
-func IsInherited(tag string) bool { return len(Inherited([]string{tag})) == 1 }
 
 // IsCopying reports whether a volume with these tags does not have all data of its source yet.
 func IsCopying(tags []string) bool { return slices.Contains(tags, CopyingTag) }

@@ -69,9 +69,18 @@ func TestACopyStaysEncrypted(t *testing.T) {
 func TestInheritedTags(t *testing.T) {
 	got := Inherited([]string{"lvms.uid=1", TagNew, "lvms.pvc=a/b", "lvms.formatting=xfs", "lvms.formatted=xfs",
 		"lvms.encryption=luks2", CopyingTag, "lvms.copied=1"})
-	want := []string{TagNew, "lvms.formatting=xfs", "lvms.formatted=xfs", "lvms.encryption=luks2"}
+	want := []string{TagNew, "lvms.formatted=xfs", "lvms.encryption=luks2"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	// A target that an older version copied to loses the tag.
+	for _, tag := range append(want, "lvms.formatting=xfs") {
+		if !isReplaced(tag) {
+			t.Errorf("a round does not replace %s", tag)
+		}
+	}
+	if isReplaced("lvms.uid=1") || isReplaced(CopyingTag) {
+		t.Error("a round replaces tags of the owner")
 	}
 }
 

@@ -99,6 +99,8 @@ type Engine struct {
 
 	// kernel provides state that changes without LVM, such as the pool usage. If nil, the report provides it.
 	kernel Kernel
+	// holdUnformatted keeps the formatting of a volume from beginning, or is nil (HoldUnformattedWith).
+	holdUnformatted func(name, uuid string, tags []string) (release func(), err error)
 	// users describes what uses a device, or is nil (UsersWith).
 	users    func(ctx context.Context, number string) string
 	removals removals

@@ -64,6 +64,11 @@ func (e *Engine) prepareIn(ctx context.Context, l classView, in *proto.CreateLVS
 			"a snapshot of a group has the size of its source %s/%s, %d bytes, not %d",
 			l.vg.Name, source.Name, source.Size, size)
 	}
+	release, err := e.hold(ctx, l, source)
+	if err != nil {
+		return err
+	}
+	release() // The data of the group is taken later.
 	err = e.createSnapshot(ctx, l, lvm.SnapshotOptions{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Inactive: true,
 		Tags: append(inherited(in.GetTags(), source), groupsnapshot.PendingTag),
@@ -78,10 +83,12 @@ func (e *Engine) prepareIn(ctx context.Context, l classView, in *proto.CreateLVS
 }
 
 // KeepSnapshot makes a pending snapshot usable, because its group is complete: it is activated, and then loses the tag.
-// If it is not pending, it is not an error. It returns NotFound if the snapshot does not exist.
+// The tags that it has inherited are of an earlier moment than its data, so the same commit replaces them. If it is not
+// pending, it is not an error. It returns NotFound if the snapshot does not exist.
 func (e *Engine) KeepSnapshot(ctx context.Context, class, name string) error {
 	return e.upkeep(ctx, class, name, func(l classView) error {
-		if !isPending(l.volume(name)) {
+		snapshot := l.volume(name)
+		if !isPending(snapshot) {
 			return nil
 		}
 		err := e.lvm.LVAllowActivation(ctx, l.vg.Name, name)
@@ -89,8 +96,9 @@ func (e *Engine) KeepSnapshot(ctx context.Context, class, name string) error {
 			err = e.lvm.LVActivate(ctx, l.vg.Name, name)
 		}
 		if err == nil {
-			err = e.lvm.LVChangeTags(ctx,
-				lvm.LVTagOptions{VG: l.vg.Name, Name: name, Remove: []string{groupsnapshot.PendingTag}})
+			err = e.retag(ctx, l, snapshot, name, l.inheritedLater(snapshot), func(tag string) bool {
+				return tag == groupsnapshot.PendingTag || isContentTag(tag)
+			})
 		}
 		if err != nil {
 			return statusOf(fmt.Errorf("complete snapshot %s/%s of a group: %w", l.vg.Name, name, err))

@@ -68,6 +68,15 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 	return found, err
 }
 
+// UUID returns the UUID of a logical volume. It returns NotFound if the volume does not exist.
+func (e *Engine) UUID(ctx context.Context, class, name string) (uuid string, err error) {
+	err = e.upkeep(ctx, class, name, func(l classView) error {
+		uuid = l.volume(name).UUID
+		return nil
+	})
+	return uuid, err
+}
+
 // Tagged returns the volumes of a class that have a tag, which may be none. The report can be as old as viewAge.
 func (e *Engine) Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error) {
 	var found []*proto.LogicalVolume

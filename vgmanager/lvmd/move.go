@@ -159,17 +159,20 @@ func (e *Engine) CopiedInRound(ctx context.Context, class, name, uid string, don
 // CompleteRound records that the target of a move has all data of the snapshot source. content are the tags of the
 // source that describe it, which replace those of the round before.
 func (e *Engine) CompleteRound(ctx context.Context, class, name, uid, source string, content []string) error {
-	return e.changeRound(ctx, class, name, uid, append(Inherited(content), BaseTagPrefix+source),
-		func(tag string) bool { return isRoundTag(tag) || IsInherited(tag) })
+	return e.changeRound(ctx, class, name, uid, append(Inherited(content), BaseTagPrefix+source), isReplaced)
 }
 
 // CompleteCopy records that a target has all data of its only source, and can be used. content are the tags of the
 // source that describe it. A tag of the target that says how it is encrypted stays.
 func (e *Engine) CompleteCopy(ctx context.Context, class, name, uid string, content []string) error {
 	return e.changeRound(ctx, class, name, uid, Inherited(content), func(tag string) bool {
-		return tag == CopyingTag || tag == SparseTag || isRoundTag(tag) ||
-			IsInherited(tag) && !strings.HasPrefix(tag, encryptionTags)
+		return tag == CopyingTag || tag == SparseTag || isRoundTag(tag) || isContentTag(tag)
 	})
+}
+
+// isReplaced reports whether a tag describes the data of the target of a move, which a complete round replaces.
+func isReplaced(tag string) bool {
+	return isRoundTag(tag) || isContentTag(tag) || strings.HasPrefix(tag, encryptionTags)
 }
 
 func isRoundTag(tag string) bool {

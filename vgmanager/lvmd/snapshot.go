@@ -55,6 +55,11 @@ func (e *Engine) snapshotIn(ctx context.Context, l classView,
 	if err != nil {
 		return nil, err
 	}
+	release, err := e.hold(ctx, l, source)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {
 		return nil, statusOf(err)
 	}
@@ -153,19 +158,39 @@ func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm
 	return &proto.LogicalVolume{Name: present.Name, SizeBytes: int64(size)}, nil
 }
 
-// formatTags is the prefix of the tags that record the formatting state of a volume.
+// formatTags is the prefix of FormattedTagPrefix and FormattingTagPrefix.
 const formatTags = "lvms.format"
 
+// isContentTag reports whether a tag says whether a volume has a file system, or is not used yet. These tags only
+// change from new to formatting, and then to formatted or used.
+func isContentTag(tag string) bool { return tag == TagNew || strings.HasPrefix(tag, formatTags) }
+
+// isCopied reports whether a tag that describes the content of a volume also applies to a copy. FormattingTagPrefix
+// does not: in earlier versions, it could be older than the data of the copy, which would be formatted.
+func isCopied(tag string) bool {
+	return isContentTag(tag) && !strings.HasPrefix(tag, FormattingTagPrefix)
+}
+
 // inherited returns the tags of a snapshot. It includes the tags of the source that describe the content of the
-// volume, because they also apply to the copy.
+// volume.
 func inherited(tags []string, source *lvm.LV) []string {
 	tags = slices.Clone(tags)
 	for _, tag := range source.Tags {
-		if tag == TagNew || strings.HasPrefix(tag, formatTags) {
+		if isCopied(tag) {
 			tags = append(tags, tag)
 		}
 	}
 	return tags
+}
+
+// inheritedLater returns the tags of a snapshot that describe its content, some time after it got its data. The source
+// now has the same state as the data or a later one, so data is never taken for a volume that may be formatted. Without
+// the source, the snapshot loses the tag that permits formatting.
+func (l classView) inheritedLater(snapshot *lvm.LV) []string {
+	if source := l.volume(snapshot.Origin); source != nil {
+		return inherited(nil, source)
+	}
+	return slices.DeleteFunc(inherited(nil, snapshot), func(tag string) bool { return tag == TagNew })
 }
 
 // snapshot creates the snapshot and extends it. If the extension fails, it removes the snapshot, so that a retry
