@@ -163,7 +163,9 @@ func (c *Controller) followPod(s *state) {
 
 // tryBegin begins a move, or returns what it waits for.
 func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
-	s.move.Status.QueuePosition = 0
+	status := &s.move.Status
+	status.QueuePosition = 0
+	status.TargetNode, status.DeviceClass, status.PersistentVolume, status.Thick = "", "", "", false
 	facts, err := c.begin(ctx, s)
 	var no refusedError
 	var later pendingError
@@ -179,7 +181,6 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 	case err != nil:
 		return step{}, err
 	}
-	status := &s.move.Status
 	status.SourceNode = facts.source
 	status.TargetNode = facts.target
 	status.DeviceClass = facts.class

@@ -327,11 +327,12 @@ func TestTheOperatorSelectsTheNodeWithMostCapacity(t *testing.T) {
 // TestCopiesWaitForTheirTurn: two volumes are copied from a node at once.
 func TestCopiesWaitForTheirTurn(t *testing.T) {
 	w := newWorld(t, "queue")
+	w.node("queue-elsewhere", "100Gi", true)
 	for _, name := range []string{"queue-other-1", "queue-other-2"} {
 		other := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
 			Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "x", Name: name}}}
 		w.create(other)
-		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: "elsewhere"}
+		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: "queue-elsewhere"}
 		w.must(w.api.Status().Update(t.Context(), other))
 	}
 	w.start()

@@ -2,6 +2,8 @@ package volumemove
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
@@ -71,6 +74,11 @@ func (s *state) close(confirmed bool) {
 	}
 }
 
+// lostNode returns a node that is not ready for so long that it is lost.
+func lostNode(name string) fence.Node {
+	return fence.Node{Name: name, NotReady: true, Lost: true, Since: now.Add(-fence.LostAfter)}
+}
+
 // TestTheSwitchNeedsEveryCondition: the state of the first case is switched, and each other one lacks something.
 func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -81,9 +89,22 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 		"a Pod uses it":              {func(s *state) { s.pods = []string{"n/p"} }, unfence},
 		"not confirmed":              {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, wait},
 		"confirmed for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait},
-		"not fenced":                 {func(s *state) { s.volume.Annotations = map[string]string{} }, fence},
-		"fenced for another move":    {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
-		"fenced for a clone":         {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, wait},
+		"not fenced":                 {func(s *state) { s.volume.Annotations = map[string]string{} }, closeVolume},
+		"target not ready":           {func(s *state) { s.to = lostNode("b") }, wait},
+		"target not ready, not fenced": {func(s *state) {
+			s.to = lostNode("b")
+			s.volume.Annotations = map[string]string{}
+		}, wait},
+		"source not ready, not fenced": {func(s *state) {
+			s.from = fence.Node{Name: "a", NotReady: true, Since: now}
+			s.volume.Annotations = map[string]string{}
+		}, wait},
+		"target not ready, a Pod uses it": {func(s *state) {
+			s.to = lostNode("b")
+			s.pods = []string{"n/p"}
+		}, unfence},
+		"fenced for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
+		"fenced for a clone":      {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, wait},
 		"fenced for a clone, not confirmed": {func(s *state) {
 			s.volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "clone-x"}
 		}, wait},
@@ -142,9 +163,9 @@ func TestWhatFollowsARound(t *testing.T) {
 		want   action
 		phase  v1alpha1.VolumeMovePhase
 	}{
-		"few changes":      {func(*state) {}, fence, v1alpha1.MoveSwitching},
+		"few changes":      {func(*state) {}, closeVolume, v1alpha1.MoveSwitching},
 		"many changes":     {func(s *state) { s.done(31, 1) }, createSnapshot, v1alpha1.MoveCopying},
-		"slow, no changes": {func(s *state) { s.done(31, 0) }, fence, v1alpha1.MoveSwitching},
+		"slow, no changes": {func(s *state) { s.done(31, 0) }, closeVolume, v1alpha1.MoveSwitching},
 		"still closed":     {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait, v1alpha1.MoveCopying},
 		"being expanded": {func(s *state) {
 			size := resource.MustParse("512Mi")
@@ -314,54 +335,16 @@ func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// TestMovesHaveTheirTurn: the rules of the queue are those of package fence.
 func TestMovesHaveTheirTurn(t *testing.T) {
-	move := func(name string, age time.Duration, phase v1alpha1.VolumeMovePhase, source, target string,
-		position int32) v1alpha1.VolumeMove {
-		m := v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name,
-			CreationTimestamp: metav1.NewTime(now.Add(-age))}}
-		m.UID = "uid-" + m.UID
-		m.Status = v1alpha1.VolumeMoveStatus{Phase: phase, SourceNode: source, TargetNode: target,
-			QueuePosition: position}
-		return m
+	mine := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{UID: "mine"}}
+	if err := turn(mine, "a", "b", []fence.Copy{{UID: "1", Source: "a"}}); err != nil {
+		t.Error(err)
 	}
-	requests := func(m v1alpha1.VolumeMove, target string) v1alpha1.VolumeMove {
-		m.Spec.NodeName = target
-		return m
-	}
-	mine := move("mine", time.Minute, v1alpha1.MovePending, "", "", 0)
-	mine.UID = "mine"
-	for name, test := range map[string]struct {
-		others []v1alpha1.VolumeMove
-		want   int32
-	}{
-		"alone":      {nil, 0},
-		"one copies": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0)}, 0},
-		"two from the source": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", 0, v1alpha1.MoveCopying, "a", "y", 0)}, 1},
-		"two to the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
-			move("b", 0, v1alpha1.MoveCopying, "y", "b", 0)}, 1},
-		"two that wait for Pods": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0),
-			move("b", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0)}, 0},
-		"of other nodes": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "y", 0),
-			move("b", 0, v1alpha1.MoveCopying, "x", "y", 0)}, 0},
-		"an older one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Hour, v1alpha1.MovePending, "a", "", 1)}, 2},
-		"an older one waits for the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
-			requests(move("b", time.Hour, v1alpha1.MovePending, "y", "", 1), "b")}, 2},
-		"a newer one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Second, v1alpha1.MovePending, "a", "b", 1)}, 0},
-		"an older one lacks capacity": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Hour, v1alpha1.MovePending, "a", "b", 0)}, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := int32(0)
-			if err := turn(&mine, "a", "b", test.others); err != nil {
-				got = err.(pendingError).position //nolint:errorlint,forcetypeassert // the type is the outcome
-			}
-			if got != test.want {
-				t.Errorf("got place %d, want %d", got, test.want)
-			}
-		})
+	err := turn(mine, "a", "b", []fence.Copy{{UID: "1", Source: "a"}, {UID: "2", Source: "a"}})
+	var later pendingError
+	if !errors.As(err, &later) || later.position != 1 || !strings.Contains(err.Error(), "place 1 in the queue") {
+		t.Errorf("got %v", err)
 	}
 }
 

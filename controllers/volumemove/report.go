@@ -38,10 +38,18 @@ var volumeSwitched = event.Normal("VolumeSwitched", "Move",
 // What to do: as the message says; then delete the VolumeMove and create another one.
 var moveFailed = event.Warning("VolumeMoveFailed", "Move", "the volume of claim %s stays on its node: %s")
 
+// returnedToQueue is a Warning event on the VolumeMove: the node agent did not close the thick volume, or its copy made
+// no progress or a node was lost while a Pod waited for the volume. The volume is opened on its node, and copied again
+// later.
+// What to do: as the message says; repair the node that it names, or delete the VolumeMove.
+var returnedToQueue = event.Warning("VolumeMoveReturnedToQueue", "Move",
+	"the volume of claim %s is opened on node %s again: %s")
+
 // describe sets the status of a move for a step.
 func (c *Controller) describe(s *state, st step) {
 	status := &s.move.Status
 	now := metav1.NewTime(c.now())
+	progress := s.progress(now.Time) // The status has the earlier one.
 	status.Phase = st.phase
 	if st.message != "" || status.Phase != v1alpha1.MoveCopying {
 		status.Message = text.Truncate(st.message, maxMessage)
@@ -55,6 +63,11 @@ func (c *Controller) describe(s *state, st step) {
 		status.StartTime = &now
 	}
 	s.describeRound()
+	status.ProgressBytes, status.ProgressTime = 0, nil
+	if !progress.Time.IsZero() {
+		status.ProgressBytes = progress.Bytes
+		status.ProgressTime = &metav1.Time{Time: progress.Time}
+	}
 	if s.isSwitched() {
 		// Pods on the target node do not hinder the move.
 		status.Pods = nil
@@ -145,6 +158,8 @@ func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 		c.events.Emit(move, podsUseVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	case before.Status.SwitchTime == nil && status.SwitchTime != nil:
 		c.events.Emit(move, volumeSwitched, move.Spec.Claim, status.TargetNode, status.SourceNode)
+	case status.Phase == v1alpha1.MovePending && before.Status.Phase != v1alpha1.MovePending && status.TargetNode != "":
+		c.events.Emit(move, returnedToQueue, move.Spec.Claim, status.SourceNode, status.Message)
 	case status.Phase == v1alpha1.MoveFailed && before.Status.Phase != v1alpha1.MoveFailed:
 		c.events.Emit(move, moveFailed, move.Spec.Claim, status.Message)
 	}

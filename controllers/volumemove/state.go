@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
@@ -39,6 +40,8 @@ type state struct {
 	pods []string
 	// podsVersion is the resource version of the list of Pods.
 	podsVersion string
+	// from and to are the nodes of the two sides of the copy, as far as they are known.
+	from, to fence.Node
 	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists.
 	sourceNodeGone bool
 }
@@ -75,6 +78,11 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 			return nil, err
 		}
 	}
+	nodes, err := fence.ReadNodes(ctx, c.client, c.now())
+	if err != nil {
+		return nil, err
+	}
+	s.from, s.to = nodes.Get(s.sourceNode()), nodes.Get(s.targetNode())
 	if s.old != nil {
 		node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
 		if err != nil {
@@ -171,40 +179,29 @@ func (s *state) isSwitched() bool {
 
 // isFenced reports whether the operator has requested for this move that nobody can use the volume.
 func (s *state) isFenced() bool {
-	return s.volume != nil && s.volume.Annotations[v1alpha1.FenceAnnotation] == string(s.move.UID)
+	return s.volume != nil && fence.Holder(s.volume) == string(s.move.UID)
 }
 
 // otherFence says for what else than this move the volume is fenced. That fence is not touched.
 func (s *state) otherFence() string {
-	fence := s.volume.Annotations[v1alpha1.FenceAnnotation]
-	if v1alpha1.IsCloneFence(fence) {
+	holder := fence.Holder(s.volume)
+	if v1alpha1.IsCloneFence(holder) {
 		return fmt.Sprintf("volume %s of claim %s is being copied to LogicalVolume %s, a clone of it: the move waits "+
 			"until the clone is complete, or its claim is deleted", s.volume.Name, s.move.Spec.Claim,
 			s.volume.Annotations[v1alpha1.FenceForAnnotation])
 	}
 	return fmt.Sprintf("volume %s of claim %s is fenced for the VolumeMove with the UID %s: this move waits until "+
-		"that one is undone or completed", s.volume.Name, s.move.Spec.Claim, fence)
+		"that one is undone or completed", s.volume.Name, s.move.Spec.Claim, holder)
 }
 
 // isFenceConfirmed reports whether the node agent has confirmed it.
 func (s *state) isFenceConfirmed() bool {
-	return s.isFenced() && s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID)
+	return s.volume != nil && fence.IsConfirmed(s.volume, string(s.move.UID))
 }
 
 // isFinal reports whether a snapshot was created under the present fence.
 func (s *state) isFinal(snapshot *topolvmv1.LogicalVolume) bool {
-	fence := s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
-	return s.isFenceConfirmed() && fence != "" && snapshot.Annotations[v1alpha1.FenceTimeAnnotation] == fence
-}
-
-// fenceTime returns when the fence was requested; the zero time if it is not known, so that it is too long ago.
-func (s *state) fenceTime() time.Time {
-	text, _, _ := strings.Cut(s.volume.Annotations[v1alpha1.FenceTimeAnnotation], "/")
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
+	return fence.Covers(s.volume, string(s.move.UID), snapshot)
 }
 
 // record returns the record of the present round. It is the zero value if the node agent has not begun the round.
@@ -214,4 +211,26 @@ func (s *state) record() v1alpha1.CopyRecord {
 		return v1alpha1.CopyRecord{Source: s.target.Spec.Source}
 	}
 	return record
+}
+
+// progress returns how far the present round is known to be: the status has what was noticed before. It is the zero
+// value if nothing is copied.
+func (s *state) progress(now time.Time) fence.Progress {
+	if s.target == nil || s.isSwitched() {
+		return fence.Progress{}
+	}
+	record := s.record()
+	if record.Finished {
+		return fence.Progress{}
+	}
+	begun := s.target.CreationTimestamp.Time
+	if snapshot := s.snapshot(s.target.Spec.Source); snapshot != nil && snapshot.CreationTimestamp.After(begun) {
+		begun = snapshot.CreationTimestamp.Time
+	}
+	return fence.ProgressOfMove(s.move).Renew(begun, toInt64(record.CopiedBytes+record.ComparedBytes), now)
+}
+
+// lease is what the fence of the volume depends on.
+func (s *state) lease(now time.Time) fence.Lease {
+	return fence.Lease{Source: s.from, Target: s.to, Progress: s.progress(now)}
 }

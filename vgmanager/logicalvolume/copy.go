@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
@@ -87,7 +88,8 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	}
 	if !progress.Finished {
 		return ctrl.Result{RequeueAfter: copyPoll}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, textOf(source, progress)
+			s.Code, s.Message = codes.Aborted, fence.Message(source.Name, source.Spec.NodeName, progress.Copied,
+				progress.Compared, progress.Size)
 		})
 	}
 	if err := r.checkFence(ctx, lv); err != nil {
@@ -208,18 +210,4 @@ func codedCopyError(err error) error {
 		return err
 	}
 	return status.Error(codes.Unavailable, err.Error())
-}
-
-// textOf describes the progress of a copy.
-func textOf(source *topolvmv1.LogicalVolume, p copies.Progress) string {
-	if p.Size == 0 {
-		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
-			source.Name, source.Spec.NodeName)
-	}
-	done, what := p.Copied, "copied"
-	if p.Compared > 0 || p.Copied == p.Size {
-		done, what = p.Compared, "copied, and compared"
-	}
-	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", source.Name, what,
-		source.Spec.NodeName, done>>20, p.Size>>20, done*100/p.Size)
 }
