@@ -402,3 +402,49 @@ func TestADeletedClaimEndsItsMove(t *testing.T) {
 		t.Errorf("left: %v", own)
 	}
 }
+
+// TestTheOldVolumeIsKeptWhileTheNewNodeIsLost: neither the time nor the deletion of the VolumeMove removes it. It is
+// removed when the node is ready again, or when somebody allows it.
+func TestTheOldVolumeIsKeptWhileTheNewNodeIsLost(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"returns": func(w *world) {
+			w.edit(w.b(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+		},
+		"allowed": func(w *world) {
+			w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), w.move))
+			metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, v1alpha1.AllowSourceRemovalAnnotation, "true")
+			w.must(w.api.Update(w.Context(), w.move))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "kept-"+name)
+			w.start()
+			w.until(v1alpha1.MoveKeepingSource)
+			for range 3 {
+				w.agents()
+				_, err := w.reconcile()
+				w.must(err)
+			}
+			w.edit(w.b(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+			wantKept := func() {
+				t.Helper()
+				for range 3 {
+					_, err := w.reconcile()
+					w.must(err)
+					w.agents()
+				}
+				if own := w.own(); len(own) != 1 || !own[0].DeletionTimestamp.IsZero() ||
+					!strings.Contains(w.status().Message, "may have the last copy of the data: node kept-"+name+"-b is not ready") {
+					t.Errorf("got %v and %+v", own, w.status())
+				}
+			}
+			w.clock = w.clock.Add(25 * time.Hour)
+			wantKept()
+			w.delete(w.move)
+			wantKept()
+			end(w)
+			w.untilGone()
+			w.wantOn(w.b())
+		})
+	}
+}

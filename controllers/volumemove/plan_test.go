@@ -323,15 +323,98 @@ func TestALostClaimIsBoundAgain(t *testing.T) {
 	}
 }
 
-func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
+// kept returns a state in which only the old logical volume is left to be removed.
+func kept() *state {
 	s := switched()
-	s.volume.Annotations = nil
-	s.snapshots = nil
-	s.target = nil
-	s.giveUp("")
+	s.volume.Annotations = map[string]string{}
+	s.snapshots, s.target = nil, nil
+	s.giveUp("moved-u")
+	s.volumeNode = fence.Node{Name: "b"}
+	return s
+}
+
+// TestTheOldVolumeOfADeletedNode is removed if the node has given it up: then the deletion is recorded for its return.
+// Otherwise, the object is all that knows of it.
+func TestTheOldVolumeOfADeletedNode(t *testing.T) {
+	s := kept()
 	s.sourceNodeGone = true
 	if got := plan(s, now, time.Time{}); got.action != remove || got.object != s.old {
 		t.Errorf("got %+v", got)
+	}
+	s.giveUp("")
+	for range 2 {
+		got := plan(s, now.Add(100*time.Hour), time.Time{})
+		if got.action != wait || got.phase != v1alpha1.MoveKeepingSource || !strings.Contains(got.message,
+			"node a no longer exists, and had not given up the old logical volume. LogicalVolume moved-u is kept") {
+			t.Errorf("got %+v", got)
+		}
+		s.move.DeletionTimestamp = &metav1.Time{Time: now}
+	}
+	s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
+	if got := plan(s, now, time.Time{}); got.action != remove || got.object != s.old {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestTheOldVolumeIsKeptInDoubt: it may be the last copy, whatever the time is, and if the VolumeMove is deleted.
+func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
+	set := func(key string) func(*state) { return func(s *state) { s.volume.Annotations[key] = "x" } }
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+		says   string
+	}{
+		"known to be good":     {func(*state) {}, remove, "node a removes the old logical volume"},
+		"the node is lost":     {func(s *state) { s.volumeNode = lostNode("b") }, wait, "node b is not ready since 2026-01-02T02:59:05Z, which has volume pv"},
+		"the node is down":     {func(s *state) { s.volumeNode = fence.Node{Name: "b", NotReady: true, Since: now} }, wait, "node b is not ready"},
+		"the node is deleted":  {func(s *state) { s.volumeNode = fence.Nodes{}.Get("b") }, wait, "node b does not exist"},
+		"no node agent":        {func(s *state) { s.isUnregistered = true }, wait, "the node agent of node b, which has volume pv, is not registered"},
+		"not healthy":          {set(v1alpha1.ConditionAnnotation), wait, "volume pv on node b is not healthy: x"},
+		"never created":        {func(s *state) { s.volume.Status.VolumeID = "" }, wait, "node b has not taken over volume pv"},
+		"moved again, good":    {func(s *state) { s.volume.Spec.NodeName = "c"; s.to = lostNode("b") }, remove, ""},
+		"the object is lost":   {func(s *state) { s.volume = nil }, wait, "LogicalVolume pv no longer exists, but claim n/data or its PersistentVolume does"},
+		"only the claim":       {func(s *state) { s.volume, s.pv = nil, nil }, wait, "LogicalVolume pv no longer exists"},
+		"only the PV":          {func(s *state) { s.volume, s.claim = nil, nil }, wait, "LogicalVolume pv no longer exists"},
+		"deleted by its owner": {func(s *state) { s.volume, s.pv, s.claim = nil, nil, nil }, remove, ""},
+		"deleted, and its claim created again": {func(s *state) {
+			s.volume, s.pv = nil, nil
+			s.claim.Spec.VolumeName = "other"
+		}, remove, ""},
+		"lost, both nodes": {func(s *state) {
+			s.volumeNode = lostNode("b")
+			s.sourceNodeGone = true
+		}, wait, "node b is not ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, isDeleted := range []bool{false, true} {
+				s := kept()
+				test.change(s)
+				at := now.Add(24*time.Hour + time.Second)
+				if isDeleted {
+					s.move.DeletionTimestamp = &metav1.Time{Time: now}
+					at = now
+				}
+				got := plan(s, at, time.Time{})
+				if got.action != test.want || got.phase != v1alpha1.MoveKeepingSource || !strings.Contains(got.message, test.says) ||
+					got.action == remove && got.object != s.old {
+					t.Errorf("got the action %d in phase %s with %q, want %d with %q", got.action, got.phase, got.message,
+						test.want, test.says)
+				}
+				s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "false"}
+				if got := plan(s, at, time.Time{}); got.action != test.want {
+					t.Errorf("the annotation with another value changes the action to %d", got.action)
+				}
+				s.move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] = "true"
+				if got := plan(s, at, time.Time{}); got.action != remove || got.object != s.old {
+					t.Errorf("the old logical volume is kept, although its removal is allowed: %+v", got)
+				}
+			}
+		})
+	}
+	s := kept()
+	s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
+	if got := plan(s, now, time.Time{}); got.action != wait {
+		t.Errorf("it is removed before its time: %+v", got)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
@@ -42,8 +43,13 @@ type state struct {
 	podsVersion string
 	// from and to are the nodes of the two sides of the copy, as far as they are known.
 	from, to fence.Node
-	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists.
+	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists, as the next two
+	// are.
 	sourceNodeGone bool
+	// volumeNode is the node that has the volume: a later move can have moved it again. isUnregistered: the kubelet there
+	// has no node agent.
+	volumeNode     fence.Node
+	isUnregistered bool
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
@@ -83,14 +89,31 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		return nil, err
 	}
 	s.from, s.to = nodes.Get(s.sourceNode()), nodes.Get(s.targetNode())
-	if s.old != nil {
-		node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
-		if err != nil {
-			return nil, err
-		}
-		s.sourceNodeGone = node == nil
+	if err := c.readAfterSwitch(ctx, s, nodes); err != nil {
+		return nil, err
 	}
 	return s, c.readPods(ctx, s)
+}
+
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch
+
+// readAfterSwitch reads what decides about the removal of the old logical volume.
+func (c *Controller) readAfterSwitch(ctx context.Context, s *state, nodes fence.Nodes) error {
+	if s.old == nil {
+		return nil
+	}
+	node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
+	if err != nil {
+		return err
+	}
+	s.sourceNodeGone = node == nil
+	if s.volume == nil {
+		return nil
+	}
+	s.volumeNode = nodes.Get(s.volume.Spec.NodeName)
+	registered, err := driver.RegisteredNodes(ctx, c.client)
+	s.isUnregistered = !registered[s.volume.Spec.NodeName]
+	return err
 }
 
 // readOwn reads the LogicalVolumes that were created for the move.

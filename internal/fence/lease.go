@@ -30,8 +30,9 @@ type Node struct {
 	Name string
 	// NotReady: the node is not ready, or does not exist. Lost: that is so for LostAfter, or the node does not exist.
 	NotReady, Lost bool
-	// Since is when the node stopped being ready. It is the zero time if the node does not exist.
-	Since time.Time
+	// Since is when the node stopped being ready, unless it is Missing: it does not exist.
+	Since   time.Time
+	Missing bool
 }
 
 // String says what is wrong with a node that is not ready.
@@ -39,7 +40,7 @@ func (n Node) String() string {
 	switch {
 	case !n.NotReady:
 		return fmt.Sprintf("node %s is ready", n.Name)
-	case n.Since.IsZero():
+	case n.Missing:
 		return fmt.Sprintf("node %s does not exist", n.Name)
 	}
 	return fmt.Sprintf("node %s is not ready since %s", n.Name, n.Since.UTC().Format(time.RFC3339))
@@ -78,7 +79,7 @@ func NodesOf(items []corev1.Node, now time.Time) Nodes {
 func (n Nodes) Get(name string) Node {
 	found, exists := n[name]
 	if !exists && name != "" {
-		return Node{Name: name, NotReady: true, Lost: true}
+		return Node{Name: name, NotReady: true, Lost: true, Missing: true}
 	}
 	return found
 }
