@@ -448,3 +448,47 @@ func TestTheOldVolumeIsKeptWhileTheNewNodeIsLost(t *testing.T) {
 		})
 	}
 }
+
+// TestAPodThatWasBoundToTheOldNodeIsNamed until it is deleted. Pods on the new node, without a node, and that have ended
+// are not.
+func TestAPodThatWasBoundToTheOldNodeIsNamed(t *testing.T) {
+	w := newWorld(t, "oldnode")
+	w.move.Spec.KeepSource = &metav1.Duration{}
+	w.start()
+	w.until(v1alpha1.MoveSwitching)
+	for range 60 {
+		if w.theVolume().Spec.NodeName == w.b() {
+			break
+		}
+		w.agents()
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	late := w.pod("late", w.a())
+	w.pod("on-b", w.b())
+	w.pod("pending", "")
+	ended := w.pod("ended", w.a())
+	ended.Status.Phase = corev1.PodFailed
+	w.must(w.api.Status().Update(t.Context(), ended))
+	for range 12 {
+		_, err := w.reconcile()
+		w.must(err)
+		w.agents()
+	}
+	got := w.status()
+	expect.Slice(t, "Pods", got.Pods, []string{"oldnode/late"})
+	expect.Equal(t, "PodCount", got.PodCount, 1)
+	expect.Equal(t, "Phase", got.Phase, v1alpha1.MoveKeepingSource)
+	if own := w.own(); len(own) > 0 {
+		t.Errorf("the Pod hinders the end of the move: %v", own)
+	}
+	if said := w.events(); strings.Count(said, "Warning PodsOnOldNode") != 1 || !strings.Contains(said, "oldnode/late") {
+		t.Errorf("got the events %s", said)
+	}
+	w.delete(late)
+	w.until(v1alpha1.MoveCompleted)
+	if got := w.status(); len(got.Pods) > 0 || got.PodCount > 0 {
+		t.Errorf("got the status %+v", got)
+	}
+	w.wantOn(w.b())
+}

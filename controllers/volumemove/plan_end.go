@@ -31,9 +31,30 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 	return st
 }
 
-// afterSwitch completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
-// The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+// afterSwitch completes a move, and names the Pods that were bound to another node before the scheduler knew of the
+// switch: they cannot start there, and nothing else says so. The move does not end before none is left.
 func (s *state) afterSwitch(now time.Time) step {
+	st := s.complete(now)
+	if len(s.pods) == 0 {
+		return st
+	}
+	if st.action == end && s.move.DeletionTimestamp.IsZero() {
+		st.action = wait
+		st.phase = v1alpha1.MoveKeepingSource
+		st.after = blocked
+	}
+	st.after = min(st.after, blocked)
+	if st.message != "" {
+		st.message += ". "
+	}
+	st.message += fmt.Sprintf("These Pods are bound to another node than %s and cannot start; delete them, so that they "+
+		"are created again: %s", s.volume.Spec.NodeName, s.podText())
+	return st
+}
+
+// complete completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource. The
+// snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+func (s *state) complete(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
 	case s.isLost() && s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID):

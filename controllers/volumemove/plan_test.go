@@ -356,6 +356,43 @@ func TestTheOldVolumeOfADeletedNode(t *testing.T) {
 	}
 }
 
+// TestPodsOnTheOldNodeAreNamed after the switch, and the move does not end before none is left.
+func TestPodsOnTheOldNodeAreNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		from   func() *state
+		change func(*state)
+		want   action
+		phase  v1alpha1.VolumeMovePhase
+	}{
+		"just switched":     {switched, func(*state) {}, createOld, v1alpha1.MoveSwitching},
+		"being adopted":     {switched, func(s *state) { s.giveUp(""); s.snapshots = nil }, wait, v1alpha1.MoveSwitching},
+		"old volume kept":   {kept, func(*state) {}, wait, v1alpha1.MoveKeepingSource},
+		"old volume is due": {kept, func(s *state) { s.move.Spec.KeepSource = &metav1.Duration{} }, remove, v1alpha1.MoveKeepingSource},
+		"all is done":       {kept, func(s *state) { s.old = nil }, wait, v1alpha1.MoveKeepingSource},
+		"all is done, and the move is deleted": {kept, func(s *state) {
+			s.old = nil
+			s.move.DeletionTimestamp = &metav1.Time{Time: now}
+		}, end, v1alpha1.MoveCompleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := test.from()
+			test.change(s)
+			withPod(s)
+			got := plan(s, now, time.Time{})
+			if got.action != test.want || got.phase != test.phase || got.after > blocked || !strings.Contains(got.message,
+				"These Pods are bound to another node than b and cannot start; delete them, so that they are created again: n/p") {
+				t.Errorf("got the action %d in phase %s after %s with %q, want %d in %s", got.action, got.phase, got.after,
+					got.message, test.want, test.phase)
+			}
+		})
+	}
+	done := kept()
+	done.old = nil
+	if got := plan(done, now, time.Time{}); got.action != end || got.phase != v1alpha1.MoveCompleted {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestTheOldVolumeIsKeptInDoubt: it may be the last copy, whatever the time is, and if the VolumeMove is deleted.
 func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
 	set := func(key string) func(*state) { return func(s *state) { s.volume.Annotations[key] = "x" } }

@@ -34,6 +34,12 @@ var podsUseThickVolume = event.Normal("PodsUseThickVolume", "Move",
 var volumeSwitched = event.Normal("VolumeSwitched", "Move",
 	"the volume of claim %s is on node %s, and no longer on node %s")
 
+// podsOnOldNode is a Warning event on the VolumeMove: Pods were bound to the old node when the volume was switched. They
+// cannot start there.
+// What to do: delete these Pods, so that they are created again and start on the node of the volume.
+var podsOnOldNode = event.Warning("PodsOnOldNode", "Move",
+	"the volume of claim %s is on node %s now. These Pods are bound to another node and cannot start; delete them: %s")
+
 // moveFailed is a Warning event on the VolumeMove: the volume cannot be moved, and stays on its node.
 // What to do: as the message says; then delete the VolumeMove and create another one.
 var moveFailed = event.Warning("VolumeMoveFailed", "Move", "the volume of claim %s stays on its node: %s")
@@ -68,13 +74,8 @@ func (c *Controller) describe(s *state, st step) {
 		status.ProgressBytes = progress.Bytes
 		status.ProgressTime = &metav1.Time{Time: progress.Time}
 	}
-	if s.isSwitched() {
-		// Pods on the target node do not hinder the move.
-		status.Pods = nil
-		status.PodCount = 0
-		if status.SwitchTime == nil {
-			status.SwitchTime = &now
-		}
+	if s.isSwitched() && status.SwitchTime == nil {
+		status.SwitchTime = &now
 	}
 	if s.old != nil && s.old.Status.VolumeID != "" {
 		status.SourceRemovalTime = &metav1.Time{Time: s.removalTime()}
@@ -151,6 +152,9 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 // tell records events for a change of the phase.
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
+	if status.SwitchTime != nil && len(status.Pods) > 0 {
+		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
+	}
 	switch {
 	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0 && status.Thick && status.Round == 0:
 		c.events.Emit(move, podsUseThickVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))

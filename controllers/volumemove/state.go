@@ -37,7 +37,8 @@ type state struct {
 	snapshots []*topolvmv1.LogicalVolume
 	target    *topolvmv1.LogicalVolume
 	old       *topolvmv1.LogicalVolume
-	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted.
+	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted. After the switch, they are
+	// only those that are bound to another node than that of the volume, where they cannot start.
 	pods []string
 	// podsVersion is the resource version of the list of Pods.
 	podsVersion string
@@ -95,8 +96,6 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 	return s, c.readPods(ctx, s)
 }
 
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch
-
 // readAfterSwitch reads what decides about the removal of the old logical volume.
 func (c *Controller) readAfterSwitch(ctx context.Context, s *state, nodes fence.Nodes) error {
 	if s.old == nil {
@@ -145,7 +144,7 @@ func (c *Controller) readPods(ctx context.Context, s *state) error {
 	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
 		s.podsVersion = list.ResourceVersion // It is the same for all pages.
 		for i := range list.Items {
-			if pod := &list.Items[i]; pod.Spec.NodeName != "" && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
+			if pod := &list.Items[i]; s.concerns(pod) && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
 				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
 			}
 		}
@@ -155,6 +154,14 @@ func (c *Controller) readPods(ctx context.Context, s *state) error {
 	}
 	slices.Sort(s.pods)
 	return nil
+}
+
+// concerns reports whether a Pod is on a node on which it hinders the move, or cannot start after it.
+func (s *state) concerns(pod *corev1.Pod) bool {
+	if !s.isSwitched() {
+		return pod.Spec.NodeName != ""
+	}
+	return s.volume != nil && pod.Spec.NodeName != "" && pod.Spec.NodeName != s.volume.Spec.NodeName
 }
 
 func targetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }
