@@ -24,8 +24,10 @@ type refusedError string
 func (e refusedError) Error() string { return string(e) }
 
 type pendingError struct {
-	message  string
+	message string
+	// position is the place in the queue for the target node, or 0.
 	position int32
+	target   string
 }
 
 func (e pendingError) Error() string { return e.message }
@@ -43,22 +45,37 @@ type start struct {
 	thick bool
 }
 
+// listMoves reads all VolumeMoves.
+func (c *Controller) listMoves(ctx context.Context) (*v1alpha1.VolumeMoveList, error) {
+	moves := &v1alpha1.VolumeMoveList{}
+	err := paging.Each(ctx, c.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
+		moves.Items = append(moves.Items, page.Items...)
+	}, client.InNamespace(c.namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	return moves, nil
+}
+
+// mayBegin is begin with the moves of the cache, which can be old: what it refuses or lets wait needs no other reads.
+func (c *Controller) mayBegin(ctx context.Context, s *state) error {
+	moves := &v1alpha1.VolumeMoveList{}
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace)); err != nil {
+		return fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	_, err := c.begin(ctx, s, moves)
+	return err
+}
+
 // begin checks whether a volume can be moved, waits for its turn, and selects the target node. It returns a
 // refusedError if the volume cannot be moved, and a pendingError if it cannot be moved now.
-func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
+func (c *Controller) begin(ctx context.Context, s *state, moves *v1alpha1.VolumeMoveList) (start, error) {
 	if err := s.movable(); err != nil {
 		return start{}, err
 	}
 	class, thick, err := c.classOf(ctx, s)
 	if err != nil {
 		return start{}, err
-	}
-	moves := &v1alpha1.VolumeMoveList{}
-	err = paging.Each(ctx, c.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
-		moves.Items = append(moves.Items, page.Items...)
-	}, client.InNamespace(c.namespace))
-	if err != nil {
-		return start{}, fmt.Errorf("list VolumeMoves: %w", err)
 	}
 	if err := alone(s.move, moves.Items); err != nil {
 		return start{}, err
@@ -171,13 +188,18 @@ func isOlder(a, b *v1alpha1.VolumeMove) bool {
 // turn returns a pendingError with the place in the queue if as many moves and clones copy from the source node or to
 // the target node as may, or if older moves wait for these nodes.
 func turn(move *v1alpha1.VolumeMove, source, target string, others []fence.Copy) error {
-	position := fence.Turn(fence.Copy{UID: string(move.UID), Source: source, Target: target,
-		Created: move.CreationTimestamp.Time, Name: move.Name}, others)
+	position := fence.Turn(copyOf(move, source, target), others)
 	if position == 0 {
 		return nil
 	}
-	return pendingError{position: position, message: fmt.Sprintf("place %d in the queue: at most %d volumes are copied "+
+	return pendingError{position: position, target: target, message: fmt.Sprintf("place %d in the queue: at most %d volumes are copied "+
 		"from node %s, and to node %s, at the same time", position, fence.MaxCopies, source, target)}
+}
+
+// copyOf returns a move for the queue.
+func copyOf(move *v1alpha1.VolumeMove, source, target string) fence.Copy {
+	return fence.Copy{UID: string(move.UID), Source: source, Target: target, Created: move.CreationTimestamp.Time,
+		Name: move.Name}
 }
 
 // candidate is a node to which the volume could be moved.

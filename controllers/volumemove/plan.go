@@ -52,6 +52,8 @@ type step struct {
 	phase    v1alpha1.VolumeMovePhase
 	message  string
 	after    time.Duration
+	// queuedFor is the target node for which the move waits for its turn.
+	queuedFor string
 }
 
 // Times of a move.
@@ -334,7 +336,7 @@ func (s *state) whilePodsRun(st step, present *topolvmv1.LogicalVolume, record v
 	}
 	st.message = "ends when no Pod uses the volume: " + s.podText()
 	if age := now.Sub(present.CreationTimestamp.Time); delay > 0 && age < delay {
-		st.after = min(delay-age, often)
+		st.after = delay - age
 		return st
 	}
 	st.action = createSnapshot

@@ -54,6 +54,7 @@ func (s *state) isCopyOfFence() bool { return s.isFinal(s.target) }
 // those that copy, so it waits for its turn again, as one whose nodes are lost does.
 func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 	if len(s.pods) > 0 {
+		st.after = restLimit
 		st.message = fmt.Sprintf("a thick volume is copied only while no Pod uses it. To start the copy of %s, which "+
 			"takes %s, end: %s", s.volume.Spec.Size.String(), s.forecast(), s.podText())
 		return st

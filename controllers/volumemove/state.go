@@ -93,7 +93,8 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 	if err := c.readAfterSwitch(ctx, s, nodes); err != nil {
 		return nil, err
 	}
-	return s, c.readPods(ctx, s)
+	// While the volume is fenced, what follows depends on the absence of Pods.
+	return s, c.readPods(ctx, s, s.isFenced())
 }
 
 // readAfterSwitch reads what decides about the removal of the old logical volume.
@@ -138,22 +139,27 @@ func (c *Controller) readOwn(ctx context.Context, s *state) error {
 	return nil
 }
 
-// readPods reads the Pods that are bound to a node, have not ended, and use the claim.
-func (c *Controller) readPods(ctx context.Context, s *state) error {
-	claim := s.move.Spec.Claim
-	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
-		s.podsVersion = list.ResourceVersion // It is the same for all pages.
-		for i := range list.Items {
-			if pod := &list.Items[i]; s.concerns(pod) && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
-				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
-			}
-		}
-	}, client.InNamespace(claim.Namespace))
+// readPods reads the Pods that are bound to a node, have not ended, and use the claim. The list is new, or shared with
+// other moves.
+func (c *Controller) readPods(ctx context.Context, s *state, isNew bool) error {
+	pods, version, err := c.lists.get(ctx, s.move.Spec.Claim.Namespace, isNew)
 	if err != nil {
-		return fmt.Errorf("list the Pods of namespace %s: %w", claim.Namespace, err)
+		return err
 	}
-	slices.Sort(s.pods)
+	s.pods, s.podsVersion = s.using(pods), version
 	return nil
+}
+
+// using returns the Pods that concern the move and use its claim, as namespace/name, sorted.
+func (s *state) using(pods []corev1.Pod) []string {
+	var names []string
+	for i := range pods {
+		if pod := &pods[i]; s.concerns(pod) && relocate.Uses(pod, s.move.Spec.Claim.Name) {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // concerns reports whether a Pod is on a node on which it hinders the move, or cannot start after it.
