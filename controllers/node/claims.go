@@ -143,7 +143,8 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 				continue
 			}
 			if name := names[source.VolumeHandle]; name != "" {
-				claims = append(claims, bound{claim: *pv.Spec.ClaimRef, logicalVolume: name, handle: source.VolumeHandle})
+				claims = append(claims, bound{claim: *pv.Spec.ClaimRef, logicalVolume: name,
+					handle: source.VolumeHandle})
 			}
 		}
 	}); err != nil {

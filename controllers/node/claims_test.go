@@ -62,7 +62,8 @@ func TestTheClaimOfAVolumeThatLeavesTheNodeStays(t *testing.T) {
 					Driver: lvmv1alpha1.DriverName, VolumeHandle: "id"}}}}
 			api := memory.Builder().WithObjects(lv, claim, pv).Build()
 			live := interceptor.NewClient(api, interceptor.Funcs{
-				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+					options ...client.ListOption) error {
 					err := c.List(ctx, list, options...)
 					if _, isLast := list.(*corev1.PersistentVolumeList); isLast {
 						err = errors.Join(err, test.meanwhile(ctx, api))

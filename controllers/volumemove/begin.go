@@ -192,8 +192,8 @@ func turn(move *v1alpha1.VolumeMove, source, target string, others []fence.Copy)
 	if position == 0 {
 		return nil
 	}
-	return pendingError{position: position, target: target, message: fmt.Sprintf("place %d in the queue: at most %d volumes are copied "+
-		"from node %s, and to node %s, at the same time", position, fence.MaxCopies, source, target)}
+	return pendingError{position: position, target: target, message: fmt.Sprintf("place %d in the queue: at most %d "+
+		"volumes are copied from node %s, and to node %s, at the same time", position, fence.MaxCopies, source, target)}
 }
 
 // copyOf returns a move for the queue.

@@ -449,8 +449,8 @@ func TestTheOldVolumeIsKeptWhileTheNewNodeIsLost(t *testing.T) {
 	}
 }
 
-// TestAPodThatWasBoundToTheOldNodeIsNamed until it is deleted. Pods on the new node, without a node, and that have ended
-// are not.
+// TestAPodThatWasBoundToTheOldNodeIsNamed until it is deleted. Pods on the new node, without a node, and that have
+// ended are not.
 func TestAPodThatWasBoundToTheOldNodeIsNamed(t *testing.T) {
 	w := newWorld(t, "oldnode")
 	w.move.Spec.KeepSource = &metav1.Duration{}

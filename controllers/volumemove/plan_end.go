@@ -47,13 +47,13 @@ func (s *state) afterSwitch(now time.Time) step {
 	if st.message != "" {
 		st.message += ". "
 	}
-	st.message += fmt.Sprintf("These Pods are bound to another node than %s and cannot start; delete them, so that they "+
-		"are created again: %s", s.volume.Spec.NodeName, s.podText())
+	st.message += fmt.Sprintf("These Pods are bound to another node than %s and cannot start; delete them, so that "+
+		"they are created again: %s", s.volume.Spec.NodeName, s.podText())
 	return st
 }
 
-// complete completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource. The
-// snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+// complete completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
+// The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
 func (s *state) complete(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
@@ -144,11 +144,11 @@ func (s *state) keepUnretired(st step) step {
 	case s.sourceNodeGone && s.isRemovalAllowed():
 		st.action = remove
 		st.object = s.old
-		st.message = fmt.Sprintf("node %s no longer exists, and the annotation %s=true is set: the old logical volume is "+
-			"forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
+		st.message = fmt.Sprintf("node %s no longer exists, and the annotation %s=true is set: the old logical "+
+			"volume is forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
 	case s.sourceNodeGone:
-		st.message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. LogicalVolume %s "+
-			"is kept until the node returns. If it never does, set the annotation %s=true on the VolumeMove",
+		st.message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. "+
+			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the VolumeMove",
 			s.old.Spec.NodeName, s.old.Name, v1alpha1.AllowSourceRemovalAnnotation)
 	case why != "":
 		st.message += ": " + why
@@ -160,9 +160,9 @@ func (s *state) keepUnretired(st step) step {
 // may be the last copy of the data.
 func (s *state) removeOld(st step) step {
 	if doubt := s.doubt(); doubt != "" && !s.isRemovalAllowed() {
-		st.message = fmt.Sprintf("the old logical volume on node %s is kept, because it may have the last copy of the data: "+
-			"%s. To remove it although this is so, set the annotation %s=true on the VolumeMove", s.old.Spec.NodeName, doubt,
-			v1alpha1.AllowSourceRemovalAnnotation)
+		st.message = fmt.Sprintf("the old logical volume on node %s is kept, because it may have the last copy of the "+
+			"data: %s. To remove it although this is so, set the annotation %s=true on the VolumeMove",
+			s.old.Spec.NodeName, doubt, v1alpha1.AllowSourceRemovalAnnotation)
 		return st
 	}
 	st.action = remove

@@ -379,8 +379,8 @@ func TestPodsOnTheOldNodeAreNamed(t *testing.T) {
 			test.change(s)
 			withPod(s)
 			got := plan(s, now, time.Time{})
-			if got.action != test.want || got.phase != test.phase || got.after > blocked || !strings.Contains(got.message,
-				"These Pods are bound to another node than b and cannot start; delete them, so that they are created again: n/p") {
+			if got.action != test.want || got.phase != test.phase || got.after > blocked ||
+				!strings.Contains(got.message, "These Pods are bound to another node than b and cannot start; delete them, so that they are created again: n/p") {
 				t.Errorf("got the action %d in phase %s after %s with %q, want %d in %s", got.action, got.phase, got.after,
 					got.message, test.want, test.phase)
 			}
@@ -432,7 +432,8 @@ func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
 					at = now
 				}
 				got := plan(s, at, time.Time{})
-				if got.action != test.want || got.phase != v1alpha1.MoveKeepingSource || !strings.Contains(got.message, test.says) ||
+				if got.action != test.want || got.phase != v1alpha1.MoveKeepingSource ||
+					!strings.Contains(got.message, test.says) ||
 					got.action == remove && got.object != s.old {
 					t.Errorf("got the action %d in phase %s with %q, want %d with %q", got.action, got.phase, got.message,
 						test.want, test.says)

@@ -103,8 +103,8 @@ func (s *state) copyingThick(st step, now time.Time) step {
 	case why != "" && len(s.pods) > 0:
 		st.action = unfence
 		st.phase = v1alpha1.MovePending
-		st.message = fmt.Sprintf("%s, so the copy is discarded for the Pods that wait for the volume on node %s: %s. The "+
-			"move waits for its turn again", why, s.sourceNode(), s.podText())
+		st.message = fmt.Sprintf("%s, so the copy is discarded for the Pods that wait for the volume on node %s: %s. "+
+			"The move waits for its turn again", why, s.sourceNode(), s.podText())
 	case s.target.Spec.Size.Cmp(s.volume.Spec.Size) < 0:
 		st.action = unfence
 		st.message = "the volume was expanded meanwhile, and is copied again"

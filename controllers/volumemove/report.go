@@ -34,8 +34,8 @@ var podsUseThickVolume = event.Normal("PodsUseThickVolume", "Move",
 var volumeSwitched = event.Normal("VolumeSwitched", "Move",
 	"the volume of claim %s is on node %s, and no longer on node %s")
 
-// podsOnOldNode is a Warning event on the VolumeMove: Pods were bound to the old node when the volume was switched. They
-// cannot start there.
+// podsOnOldNode is a Warning event on the VolumeMove: Pods were bound to the old node when the volume was switched.
+// They cannot start there.
 // What to do: delete these Pods, so that they are created again and start on the node of the volume.
 var podsOnOldNode = event.Warning("PodsOnOldNode", "Move",
 	"the volume of claim %s is on node %s now. These Pods are bound to another node and cannot start; delete them: %s")

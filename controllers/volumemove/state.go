@@ -37,18 +37,18 @@ type state struct {
 	snapshots []*topolvmv1.LogicalVolume
 	target    *topolvmv1.LogicalVolume
 	old       *topolvmv1.LogicalVolume
-	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted. After the switch, they are
-	// only those that are bound to another node than that of the volume, where they cannot start.
+	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted. After the switch, they
+	// are only those that are bound to another node than that of the volume, where they cannot start.
 	pods []string
 	// podsVersion is the resource version of the list of Pods.
 	podsVersion string
 	// from and to are the nodes of the two sides of the copy, as far as they are known.
 	from, to fence.Node
-	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists, as the next two
-	// are.
+	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists, as the next
+	// two are.
 	sourceNodeGone bool
-	// volumeNode is the node that has the volume: a later move can have moved it again. isUnregistered: the kubelet there
-	// has no node agent.
+	// volumeNode is the node that has the volume: a later move can have moved it again. isUnregistered: the kubelet
+	// there has no node agent.
 	volumeNode     fence.Node
 	isUnregistered bool
 }

@@ -267,7 +267,9 @@ func TestTheQueue(t *testing.T) {
 		"a clone whose source is lost": {[]v1alpha1.VolumeMove{copies("a", "x", "b")},
 			[]topolvmv1.LogicalVolume{*c1, source("s1", "lost", c1)}, 0},
 		"a clone without progress": {[]v1alpha1.VolumeMove{copies("a", "x", "b")}, []topolvmv1.LogicalVolume{
-			*ends(func(lv *topolvmv1.LogicalVolume) { SetProgress(lv, Progress{5, now.Add(-ProgressLimit)}) }), toB}, 0},
+			*ends(func(lv *topolvmv1.LogicalVolume) {
+				SetProgress(lv, Progress{5, now.Add(-ProgressLimit)})
+			}), toB}, 0},
 		"a volume": {[]v1alpha1.VolumeMove{copies("a", "x", "b")}, []topolvmv1.LogicalVolume{*volume(), *volume()}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 // is known, it is 0. BytesOf reads the message.
 func Message(source, node string, copied, compared, size uint64) string {
 	if size == 0 {
-		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source", source,
-			node)
+		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
+			source, node)
 	}
 	done, what := copied, "copied"
 	if compared > 0 || copied == size {
 		done, what = compared, "copied, and compared"
 	}
-	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", source, what, node, done>>20, size>>20,
-		done*100/size)
+	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", source, what, node, done>>20,
+		size>>20, done*100/size)
 }
 
 var progressPattern = regexp.MustCompile(`^the data of \S+ is copied(, and compared)? from node \S+: ` +

@@ -642,7 +642,7 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 	}
 }
 
-// TestACopyWithoutProgressEndsForAPod, also if the operator is restarted: the time is in the LogicalVolume of the clone.
+// TestACopyWithoutProgressEndsForAPod, also if the operator is restarted: the LogicalVolume of the clone has the time.
 func TestACopyWithoutProgressEndsForAPod(t *testing.T) {
 	w := newWorld(t)
 	w.begin()
