@@ -157,6 +157,9 @@ const (
 	// are no snapshots of it, so its data is copied from the volume itself, while that is fenced for the copy. The node
 	// agent creates nothing before the LogicalVolume has FenceTimeAnnotation.
 	CloneVolumeAnnotation = "lvm.topolvm.io/clone-volume"
+	// CopyProgressAnnotation on such a clone has the time at which the operator has last noticed progress of the copy,
+	// and the number of bytes that were copied and compared then, separated by "/". Only the operator writes it.
+	CopyProgressAnnotation = "lvm.topolvm.io/copy-progress"
 	// MoveVolumeAnnotation on the target of a VolumeMove has the volume ID of the volume that is moved, which is the
 	// name of the target's logical volume too. The target has no volume ID.
 	MoveVolumeAnnotation = "lvm.topolvm.io/move-volume"
@@ -210,6 +213,9 @@ const (
 	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its
 	// data, although something may refer to it.
 	AllowDeletionAnnotation = "lvm.topolvm.io/allow-deletion"
+	// AllowSourceRemovalAnnotation on a VolumeMove with the value "true" lets the operator remove the old logical volume
+	// although the volume on the new node is not known to be good.
+	AllowSourceRemovalAnnotation = "lvm.topolvm.io/allow-source-removal"
 	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"
 	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.

@@ -97,8 +97,9 @@ const ConditionMoved = "Moved"
 type VolumeMovePhase string
 
 const (
-	// MovePending sets Moved to False: the copy has not begun, because other moves of these nodes are copied first, or
-	// because of the cause in the message.
+	// MovePending sets Moved to False: the copy has not begun, because other moves and clones of these nodes are copied
+	// first, or because of the cause in the message. A move whose copy was discarded, because it made no progress or a
+	// node was lost while a Pod waited for the volume, begins again.
 	// What to do: wait, or as the message says.
 	MovePending VolumeMovePhase = "Pending"
 	// MoveCopying sets Moved to False: the data is being copied. Pods can use a thin volume meanwhile, and not a thick
@@ -113,7 +114,8 @@ const (
 	// switched to the target node. What to do: wait, or as the message says.
 	MoveSwitching VolumeMovePhase = "Switching"
 	// MoveKeepingSource sets Moved to True: the volume is on the target node. The logical volume on the old node is
-	// kept until `status.sourceRemovalTime`. What to do: nothing; to have it removed now, delete the VolumeMove.
+	// kept until `status.sourceRemovalTime`, and longer if the volume on the target node is not known to be good.
+	// What to do: nothing, or as the message says; to have it removed now, delete the VolumeMove.
 	MoveKeepingSource VolumeMovePhase = "KeepingSource"
 	// MoveCompleted sets Moved to True: the volume is on the target node, and the old logical volume is removed.
 	// What to do: nothing; the VolumeMove can be deleted.
@@ -169,6 +171,15 @@ type VolumeMoveStatus struct {
 	// +optional
 	CopiedBytes int64 `json:"copiedBytes,omitempty"`
 
+	// progressBytes is the most that the present round was observed to have copied and compared, in bytes.
+	// +optional
+	ProgressBytes int64 `json:"progressBytes,omitempty"`
+
+	// progressTime is when this progress was noticed, within a minute. If a copy makes no progress for 5 minutes, other
+	// moves do not wait for it, and a thick volume is opened again if a Pod waits for it. Not set: nothing is copied.
+	// +optional
+	ProgressTime *metav1.Time `json:"progressTime,omitempty"`
+
 	// totalBytes is the size of the volume.
 	// +optional
 	TotalBytes int64 `json:"totalBytes,omitempty"`
@@ -181,7 +192,8 @@ type VolumeMoveStatus struct {
 	// +optional
 	LastDeltaSeconds int64 `json:"lastDeltaSeconds,omitempty"`
 
-	// pods are Pods that use the volume on the source node, as namespace/name, at most 10.
+	// pods are Pods that use the volume on the source node, as namespace/name, at most 10. After the switch, they are
+	// Pods that are bound to another node than that of the volume, and so cannot start.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -53,7 +52,7 @@ var eventNodeRemoved = lvmsevent.Warning("NodeRemoved", "Release",
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;delete
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list
 
 // Reconcile handles one Node.
@@ -115,36 +114,72 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 	return nil
 }
 
+// bound is a claim that is bound to a volume of the node.
+type bound struct {
+	claim corev1.ObjectReference
+	// logicalVolume is the name of the LogicalVolume, and handle the ID of its volume.
+	logicalVolume, handle string
+}
+
 // deleteClaims deletes the claims that are bound to volumes of a node. The reclaim policy of each PersistentVolume
 // decides what happens to its volume.
 func (c *Claims) deleteClaims(ctx context.Context, node string) error {
-	handles := sets.New[string]()
+	names := map[string]string{} // by volume ID
 	if err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			if lv := &list.Items[i]; lv.Spec.NodeName == node && lv.Status.VolumeID != "" {
-				handles.Insert(lv.Status.VolumeID)
+				names[lv.Status.VolumeID] = lv.Name
 			}
 		}
 	}); err != nil {
 		return fmt.Errorf("delete the claims of node %s, which is being deleted: %w", node, err)
 	}
-	var references []corev1.ObjectReference
+	var claims []bound
 	if err := paging.Each(ctx, c.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			pv := &list.Items[i]
-			if source := pv.Spec.CSI; source != nil && source.Driver == lvmv1alpha1.DriverName &&
-				handles.Has(source.VolumeHandle) && pv.Spec.ClaimRef != nil {
-				references = append(references, *pv.Spec.ClaimRef)
+			source := pv.Spec.CSI
+			if source == nil || source.Driver != lvmv1alpha1.DriverName || pv.Spec.ClaimRef == nil {
+				continue
+			}
+			if name := names[source.VolumeHandle]; name != "" {
+				claims = append(claims, bound{claim: *pv.Spec.ClaimRef, logicalVolume: name,
+					handle: source.VolumeHandle})
 			}
 		}
 	}); err != nil {
 		return fmt.Errorf("delete the claims of node %s, which is being deleted: %w", node, err)
 	}
 	var errs []error
-	for _, reference := range references {
-		errs = append(errs, c.deleteClaim(ctx, reference, node))
+	for _, b := range claims {
+		isOnNode, err := c.isOnNode(ctx, b, node)
+		if err == nil && isOnNode {
+			err = c.deleteClaim(ctx, b.claim, node)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// isOnNode reads whether a volume is still on a node. A VolumeMove can have switched it to another node since the lists
+// were read: there, its claim and its data must stay. While the switch is not complete, the annotations say so.
+func (c *Claims) isOnNode(ctx context.Context, b bound, node string) (bool, error) {
+	lv := &topolvmv1.LogicalVolume{}
+	err := c.live.Get(ctx, client.ObjectKey{Name: b.logicalVolume}, lv)
+	if apierrors.IsNotFound(err) {
+		return false, nil // Without the LogicalVolume, it is not known where the volume is.
+	}
+	if err != nil {
+		return false, fmt.Errorf("delete claim %s/%s of node %s, which is being deleted: read LogicalVolume %s: %w",
+			b.claim.Namespace, b.claim.Name, node, b.logicalVolume, err)
+	}
+	isSwitched := lv.Annotations[lvmv1alpha1.MovedVolumeAnnotation]+lv.Annotations[lvmv1alpha1.AdoptAnnotation] != ""
+	isOnNode := lv.Spec.NodeName == node && lv.Status.VolumeID == b.handle && !isSwitched
+	if !isOnNode {
+		log.FromContext(ctx).Info("kept a claim of a removed node, because its volume is being moved or was moved",
+			"claim", b.claim.Namespace+"/"+b.claim.Name, "node", node, "to", lv.Spec.NodeName)
+	}
+	return isOnNode, nil
 }
 
 // deleteClaim deletes the claim to which a PersistentVolume is bound. It compares the UID, so that it does not delete a

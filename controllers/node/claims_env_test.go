@@ -248,7 +248,7 @@ func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
 	l.remove()
 	away := errors.New("the API server is away")
 	for _, call := range []string{"list *v1.LogicalVolumeList", "list *v1.PersistentVolumeList",
-		"get *v1.PersistentVolumeClaim", "delete *v1.PersistentVolumeClaim"} {
+		"get *v1.LogicalVolume", "get *v1.PersistentVolumeClaim", "delete *v1.PersistentVolumeClaim"} {
 		l.spy.Fail = func(verb string, object any) error {
 			if fmt.Sprintf("%s %T", verb, object) == call {
 				return away

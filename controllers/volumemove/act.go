@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
@@ -39,7 +39,7 @@ func (c *Controller) act(ctx context.Context, s *state, st step) error {
 		return c.patch(ctx, "extend", s.target, before)
 	case remove:
 		return c.remove(ctx, st.object)
-	case fence:
+	case closeVolume:
 		return c.fence(ctx, s)
 	case unfence:
 		return c.unfence(ctx, s)
@@ -85,7 +85,7 @@ func (c *Controller) createSnapshot(ctx context.Context, s *state, round int) er
 	lv.Spec.Source = s.volume.Name
 	lv.Spec.AccessType = accessSnapshot
 	if s.isFenceConfirmed() {
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] = s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
+		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence.Name(s.volume)
 	}
 	return c.create(ctx, lv)
 }
@@ -97,7 +97,7 @@ func (c *Controller) createTarget(ctx context.Context, s *state, source *topolvm
 	lv.Spec.Source = source.Name
 	if source == s.volume {
 		lv.Spec.Size = s.sizeOfThick()
-		lv.Annotations[v1alpha1.FenceTimeAnnotation] = s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
+		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence.Name(s.volume)
 	}
 	lv.Spec.AccessType = accessVolume
 	lv.Spec.LvcreateOptionClass = s.volume.Spec.LvcreateOptionClass
@@ -117,21 +117,17 @@ func (c *Controller) copyRound(ctx context.Context, s *state, snapshot *topolvmv
 	return c.patch(ctx, "start the next round of", s.target, before)
 }
 
-// fence requests that the node agent closes the volume. The resource version makes each fence different from all
-// others: only one patch of a version succeeds, and clocks can be set back.
+// fence requests that the node agent closes the volume.
 func (c *Controller) fence(ctx context.Context, s *state) error {
 	before := s.volume.DeepCopy()
-	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.FenceAnnotation, string(s.move.UID))
-	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.FenceTimeAnnotation,
-		c.now().UTC().Format(time.RFC3339)+"/"+before.ResourceVersion)
+	fence.Request(s.volume, string(s.move.UID), "", c.now())
 	return c.patch(ctx, "fence", s.volume, before)
 }
 
 // unfence requests that the node agent opens the volume again.
 func (c *Controller) unfence(ctx context.Context, s *state) error {
 	before := s.volume.DeepCopy()
-	delete(s.volume.Annotations, v1alpha1.FenceAnnotation)
-	delete(s.volume.Annotations, v1alpha1.FenceTimeAnnotation)
+	fence.Withdraw(s.volume)
 	// If Pods use the volume, the end of the last one is what the next fence waits for.
 	if len(s.pods) == 0 {
 		c.delayFence(s.move.UID)
@@ -151,10 +147,7 @@ func (c *Controller) switchVolume(ctx context.Context, s *state) error {
 	before := s.volume.DeepCopy()
 	s.volume.Spec.NodeName = s.target.Spec.NodeName
 	s.volume.Spec.DeviceClass = s.target.Spec.DeviceClass
-	for _, key := range []string{v1alpha1.FenceAnnotation, v1alpha1.FencedAnnotation, v1alpha1.FenceErrorAnnotation,
-		v1alpha1.FenceTimeAnnotation} {
-		delete(s.volume.Annotations, key)
-	}
+	fence.Remove(s.volume)
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.AdoptAnnotation, string(s.target.UID))
 	if err := c.patch(ctx, "switch", s.volume, before); err != nil {

@@ -13,12 +13,10 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
-
-// maxCopies is the maximum number of moves that copy from a node at once, and to a node.
-const maxCopies = 2
 
 // refusedError is why a volume cannot be moved at all. pendingError is what a move waits for.
 type refusedError string
@@ -26,8 +24,10 @@ type refusedError string
 func (e refusedError) Error() string { return string(e) }
 
 type pendingError struct {
-	message  string
+	message string
+	// position is the place in the queue for the target node, or 0.
 	position int32
+	target   string
 }
 
 func (e pendingError) Error() string { return e.message }
@@ -45,9 +45,31 @@ type start struct {
 	thick bool
 }
 
+// listMoves reads all VolumeMoves.
+func (c *Controller) listMoves(ctx context.Context) (*v1alpha1.VolumeMoveList, error) {
+	moves := &v1alpha1.VolumeMoveList{}
+	err := paging.Each(ctx, c.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
+		moves.Items = append(moves.Items, page.Items...)
+	}, client.InNamespace(c.namespace))
+	if err != nil {
+		return nil, fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	return moves, nil
+}
+
+// mayBegin is begin with the moves of the cache, which can be old: what it refuses or lets wait needs no other reads.
+func (c *Controller) mayBegin(ctx context.Context, s *state) error {
+	moves := &v1alpha1.VolumeMoveList{}
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace)); err != nil {
+		return fmt.Errorf("list VolumeMoves: %w", err)
+	}
+	_, err := c.begin(ctx, s, moves)
+	return err
+}
+
 // begin checks whether a volume can be moved, waits for its turn, and selects the target node. It returns a
 // refusedError if the volume cannot be moved, and a pendingError if it cannot be moved now.
-func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
+func (c *Controller) begin(ctx context.Context, s *state, moves *v1alpha1.VolumeMoveList) (start, error) {
 	if err := s.movable(); err != nil {
 		return start{}, err
 	}
@@ -55,17 +77,20 @@ func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	moves := &v1alpha1.VolumeMoveList{}
-	err = paging.Each(ctx, c.live, &v1alpha1.VolumeMoveList{}, func(page *v1alpha1.VolumeMoveList) {
-		moves.Items = append(moves.Items, page.Items...)
-	}, client.InNamespace(c.namespace))
-	if err != nil {
-		return start{}, fmt.Errorf("list VolumeMoves: %w", err)
-	}
 	if err := alone(s.move, moves.Items); err != nil {
 		return start{}, err
 	}
-	candidates, err := c.candidates(ctx, s, class, moves.Items)
+	nodes := &corev1.NodeList{}
+	if err := c.client.List(ctx, nodes); err != nil {
+		return start{}, fmt.Errorf("list Nodes: %w", err)
+	}
+	volumes := &topolvmv1.LogicalVolumeList{}
+	if err := c.active.List(ctx, volumes); err != nil {
+		return start{}, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
+	}
+	requested := driver.Pending(volumes.Items, class)
+	addMoves(requested, volumes.Items, others(s.move, moves.Items), class)
+	candidates, err := c.candidates(ctx, s, class, nodes.Items, requested)
 	if err != nil {
 		return start{}, err
 	}
@@ -74,7 +99,9 @@ func (c *Controller) begin(ctx context.Context, s *state) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	if err := turn(s.move, source, target, moves.Items); err != nil {
+	ready := fence.NodesOf(nodes.Items, c.now())
+	copies := append(fence.Moves(moves.Items, ready, c.now()), fence.Clones(volumes.Items, ready, c.now())...)
+	if err := turn(s.move, source, target, copies); err != nil {
 		return start{}, err
 	}
 	return start{class: class, source: source, target: target, thick: thick}, nil
@@ -158,35 +185,21 @@ func isOlder(a, b *v1alpha1.VolumeMove) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name)) < 0
 }
 
-// turn returns a pendingError with the place in the queue if as many moves copy from the source node or to the target
-// node as may, or if older moves wait for these nodes.
-func turn(move *v1alpha1.VolumeMove, source, target string, moves []v1alpha1.VolumeMove) error {
-	from, to, older := 0, 0, int32(0)
-	for i := range moves {
-		other := &moves[i]
-		copies := other.Status.Phase == v1alpha1.MoveCopying
-		waits := other.Status.Phase == v1alpha1.MovePending && other.Status.QueuePosition > 0 && isOlder(other, move)
-		if other.UID == move.UID || !copies && !waits || !other.DeletionTimestamp.IsZero() {
-			continue
-		}
-		sameSource := other.Status.SourceNode == source
-		sameTarget := cmp.Or(other.Status.TargetNode, other.Spec.NodeName) == target
-		if sameSource {
-			from++
-		}
-		if sameTarget {
-			to++
-		}
-		if waits && (sameSource || sameTarget) {
-			older++
-		}
-	}
-	if from < maxCopies && to < maxCopies {
+// turn returns a pendingError with the place in the queue if as many moves and clones copy from the source node or to
+// the target node as may, or if older moves wait for these nodes.
+func turn(move *v1alpha1.VolumeMove, source, target string, others []fence.Copy) error {
+	position := fence.Turn(copyOf(move, source, target), others)
+	if position == 0 {
 		return nil
 	}
-	return pendingError{position: older + 1, message: fmt.Sprintf(
-		"place %d in the queue: at most %d volumes are copied from node %s, and to node %s, at once", older+1,
-		maxCopies, source, target)}
+	return pendingError{position: position, target: target, message: fmt.Sprintf("place %d in the queue: at most %d "+
+		"volumes are copied from node %s, and to node %s, at the same time", position, fence.MaxCopies, source, target)}
+}
+
+// copyOf returns a move for the queue.
+func copyOf(move *v1alpha1.VolumeMove, source, target string) fence.Copy {
+	return fence.Copy{UID: string(move.UID), Source: source, Target: target, Created: move.CreationTimestamp.Time,
+		Name: move.Name}
 }
 
 // candidate is a node to which the volume could be moved.
@@ -201,22 +214,12 @@ type candidate struct {
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmrecoveries,namespace=openshift-lvm-storage,verbs=list;watch
 
 // candidates returns all nodes, with their free capacity, and why the volume cannot be moved to or from them.
-func (c *Controller) candidates(ctx context.Context, s *state, class string,
-	moves []v1alpha1.VolumeMove) ([]candidate, error) {
-	nodes := &corev1.NodeList{}
-	if err := c.client.List(ctx, nodes); err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
-	}
+func (c *Controller) candidates(ctx context.Context, s *state, class string, nodes []corev1.Node,
+	requested driver.Requests) ([]candidate, error) {
 	registered, err := driver.RegisteredNodes(ctx, c.client)
 	if err != nil {
 		return nil, err
 	}
-	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := c.active.List(ctx, volumes); err != nil {
-		return nil, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
-	}
-	requested := driver.Pending(volumes.Items, class)
-	addMoves(requested, volumes.Items, moves, class)
 	topology, err := c.topologyOf(ctx, s)
 	if err != nil {
 		return nil, err
@@ -230,7 +233,7 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string,
 		return nil, err
 	}
 	var all []candidate
-	for i, each := range driver.Candidates(nodes.Items, registered, requested, class) {
+	for i, each := range driver.Candidates(nodes, registered, requested, class) {
 		// A cordoned node can be left, but not entered.
 		if each.Node == s.volume.Spec.NodeName && each.Problem == "is cordoned" {
 			each.Problem = ""
@@ -239,12 +242,17 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string,
 		case each.Problem != "":
 		case recovered[each.Node] != "":
 			each.Problem = "is being recovered by LVMRecovery " + recovered[each.Node]
-		case each.Node != s.volume.Spec.NodeName && !isAllowed(topology, nodes.Items[i].Labels):
+		case each.Node != s.volume.Spec.NodeName && !isAllowed(topology, nodes[i].Labels):
 			each.Problem = fmt.Sprintf("is not in allowedTopologies of StorageClass %s", s.pv.Spec.StorageClassName)
 		}
 		all = append(all, candidate{Candidate: each, neighbor: neighbors[each.Node]})
 	}
 	return all, nil
+}
+
+// others returns the moves without one, whose volume is not requested twice.
+func others(move *v1alpha1.VolumeMove, moves []v1alpha1.VolumeMove) []v1alpha1.VolumeMove {
+	return slices.DeleteFunc(slices.Clone(moves), func(m v1alpha1.VolumeMove) bool { return m.UID == move.UID })
 }
 
 // addMoves adds the volumes of moves whose targets the cache does not have yet. The target of a thick volume is created

@@ -12,8 +12,9 @@
 // A thick volume has no snapshots: instead of steps 1 to 3, it is fenced when no Pod uses it, and then copied itself.
 //
 // Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
-// action. It does not depend on what it has written to the status, apart from the selected nodes. So it can be killed
-// at any time, and continues. Until the switch, a move is undone by the deletion of what was created for it.
+// action. It does not depend on what it has written to the status, apart from the selected nodes and the time of the
+// last progress. So it can be killed at any time, and continues. Moves that wait share the lists of Pods, and are read only
+// after a change (podlists.go, rest.go). Until the switch, a move is undone by the deletion of what was created for it.
 package volumemove
 
 import (
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -48,10 +50,14 @@ const (
 	maxFenceDelay   = 10 * time.Minute
 )
 
+// workers is the number of moves that are handled at the same time, so that a move that is being switched does not wait
+// for all others. Only one begins at a time.
+const workers = 4
+
 // maxSteps is the maximum number of actions of a call of Reconcile, so that other moves have their turn.
 const maxSteps = 20
 
-// Controller performs VolumeMoves. It is for one goroutine: the limits for copies at once depend on it.
+// Controller performs VolumeMoves. It is safe for concurrent use with different moves.
 type Controller struct {
 	client    client.Client
 	live      client.Reader
@@ -60,9 +66,15 @@ type Controller struct {
 	namespace string
 	now       func() time.Time
 	// pods is nil if Pods are only polled.
-	pods *podWatches
+	pods  *podWatches
+	lists *podLists
+	// beginning is locked while a move begins, until its status says so: the limits for copies depend on it.
+	beginning sync.Mutex
 
 	mu sync.Mutex
+	// resting are the moves that wait. woken are those for which something has changed since they began to be read.
+	resting map[client.ObjectKey]rest
+	woken   map[client.ObjectKey]bool
 	// fences are the fences that were withdrawn, of moves that have not ended. A new process begins without.
 	fences map[types.UID]fenceDelay
 }
@@ -76,8 +88,11 @@ type fenceDelay struct {
 // New returns a Controller for the VolumeMoves of a namespace. The client may read from a cache; live must not. active
 // is the cache itself, which has only the LogicalVolumes that are not settled.
 func New(c client.Client, live, active client.Reader, recorder event.Recorder, namespace string) *Controller {
-	return &Controller{client: c, live: live, active: active, events: event.NewEmitter(recorder), namespace: namespace,
-		now: time.Now, fences: map[types.UID]fenceDelay{}}
+	m := &Controller{client: c, live: live, active: active, events: event.NewEmitter(recorder), namespace: namespace,
+		now: time.Now, fences: map[types.UID]fenceDelay{}, resting: map[client.ObjectKey]rest{},
+		woken: map[client.ObjectKey]bool{}}
+	m.lists = &podLists{live: live, now: func() time.Time { return m.now() }, lists: map[string]*podList{}}
+	return m
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=volumemoves,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
@@ -85,6 +100,11 @@ func New(c client.Client, live, active client.Reader, recorder event.Recorder, n
 
 // Reconcile performs the next steps of a move, and reports them in the status.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	after, isResting, err := c.rests(ctx, request.NamespacedName)
+	if err != nil || isResting {
+		return reconcile.Result{RequeueAfter: after}, err
+	}
+	c.rise(request.NamespacedName)
 	var last step
 	for range maxSteps {
 		move := &v1alpha1.VolumeMove{}
@@ -130,7 +150,16 @@ func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step,
 		return step{}, err
 	}
 	st := plan(s, c.now(), c.fenceAfter(move.UID))
+	if st.action == closeVolume {
+		// The list of Pods can be that of another move.
+		if err := c.readPods(ctx, s, true); err != nil {
+			return step{}, err
+		}
+		st = plan(s, c.now(), c.fenceAfter(move.UID))
+	}
 	if st.action == begin {
+		c.beginning.Lock()
+		defer c.beginning.Unlock()
 		if st, err = c.tryBegin(ctx, s); err != nil {
 			return step{}, err
 		}
@@ -146,25 +175,36 @@ func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step,
 	if err := c.act(ctx, s, st); err != nil {
 		return step{}, err
 	}
-	if st.action == wait && st.phase == v1alpha1.MoveWaitingForPods {
-		c.followPod(s)
+	if err := c.report(ctx, before, s); err != nil {
+		return step{}, err
 	}
-	return st, c.report(ctx, before, s)
+	c.stay(s, st)
+	if st.action == wait && st.phase == v1alpha1.MoveWaitingForPods && len(s.pods) > 0 {
+		st.after = min(st.after, c.pollAfter(client.ObjectKeyFromObject(move), s.pods[0], s.podsVersion))
+	}
+	return st, nil
 }
 
-// followPod has the move reconciled when the first of its Pods has ended. The move then waits for the next one.
-func (c *Controller) followPod(s *state) {
-	if c.pods == nil || len(s.pods) == 0 {
-		return
+// pollAfter has a move reconciled when a Pod has ended, the first of its Pods, and returns when to list the Pods if
+// nothing is reported. The move then waits for the next one.
+func (c *Controller) pollAfter(move client.ObjectKey, pod, version string) time.Duration {
+	namespace, name, _ := strings.Cut(pod, "/")
+	if c.pods != nil && c.pods.follow(move, client.ObjectKey{Namespace: namespace, Name: name}, version) {
+		return followedPoll
 	}
-	namespace, name, _ := strings.Cut(s.pods[0], "/")
-	c.pods.follow(client.ObjectKeyFromObject(s.move), client.ObjectKey{Namespace: namespace, Name: name}, s.podsVersion)
+	return often
 }
 
 // tryBegin begins a move, or returns what it waits for.
 func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
-	s.move.Status.QueuePosition = 0
-	facts, err := c.begin(ctx, s)
+	status := &s.move.Status
+	status.QueuePosition = 0
+	status.TargetNode, status.DeviceClass, status.PersistentVolume, status.Thick = "", "", "", false
+	err := c.mayBegin(ctx, s)
+	var facts start
+	if err == nil {
+		facts, err = c.beginLive(ctx, s)
+	}
 	var no refusedError
 	var later pendingError
 	switch {
@@ -175,11 +215,10 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 		if s.volume != nil {
 			s.move.Status.SourceNode = s.volume.Spec.NodeName
 		}
-		return step{phase: v1alpha1.MovePending, message: later.message, after: blocked}, nil
+		return step{phase: v1alpha1.MovePending, message: later.message, after: blocked, queuedFor: later.target}, nil
 	case err != nil:
 		return step{}, err
 	}
-	status := &s.move.Status
 	status.SourceNode = facts.source
 	status.TargetNode = facts.target
 	status.DeviceClass = facts.class
@@ -190,6 +229,15 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 		s.move.Spec.Claim.String(), "from", facts.source, "to", facts.target)
 	return step{action: begin, phase: v1alpha1.MoveCopying, message: "the copy to node " + facts.target + " begins",
 		after: soon}, nil
+}
+
+// beginLive is begin with the moves of the API server.
+func (c *Controller) beginLive(ctx context.Context, s *state) (start, error) {
+	moves, err := c.listMoves(ctx)
+	if err != nil {
+		return start{}, err
+	}
+	return c.begin(ctx, s, moves)
 }
 
 // fenceAfter returns when the volume of a move may be fenced again.
@@ -210,6 +258,7 @@ func (c *Controller) delayFence(move types.UID) {
 // forget removes what is known of a move that has ended.
 func (c *Controller) forget(move *v1alpha1.VolumeMove) {
 	c.events.Forget(move)
+	c.rise(client.ObjectKeyFromObject(move))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fences, move.UID)
@@ -222,19 +271,26 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager starts the controller with the manager. It handles one move at a time.
+// podEnded has a move read its Pods again, because one of them has ended.
+func (c *Controller) podEnded(move client.ObjectKey, namespace string) {
+	c.lists.invalidate(namespace)
+	c.wake(move)
+}
+
+// SetupWithManager starts the controller with the manager.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	watching, err := client.NewWithWatch(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(),
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("create a client to watch Pods: %w", err)
 	}
-	c.pods = newPodWatches(watching)
+	c.pods = newPodWatches(watching, c.podEnded)
 	if err := mgr.Add(c.pods); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("volumemove").
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Watches(&v1alpha1.VolumeMove{}, &handler.EnqueueRequestForObject{}).
 		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
@@ -253,6 +309,7 @@ func (c *Controller) movesOf(ctx context.Context, object client.Object) []reconc
 	var requests []reconcile.Request
 	for i := range moves.Items {
 		if move := &moves.Items[i]; !isDone(move) && concerns(move, object) {
+			c.wake(client.ObjectKeyFromObject(move))
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(move)})
 		}
 	}

@@ -327,11 +327,12 @@ func TestTheOperatorSelectsTheNodeWithMostCapacity(t *testing.T) {
 // TestCopiesWaitForTheirTurn: two volumes are copied from a node at once.
 func TestCopiesWaitForTheirTurn(t *testing.T) {
 	w := newWorld(t, "queue")
+	w.node("queue-elsewhere", "100Gi", true)
 	for _, name := range []string{"queue-other-1", "queue-other-2"} {
 		other := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
 			Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "x", Name: name}}}
 		w.create(other)
-		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: "elsewhere"}
+		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: "queue-elsewhere"}
 		w.must(w.api.Status().Update(t.Context(), other))
 	}
 	w.start()
@@ -400,4 +401,94 @@ func TestADeletedClaimEndsItsMove(t *testing.T) {
 	if own := w.own(); len(own) > 0 {
 		t.Errorf("left: %v", own)
 	}
+}
+
+// TestTheOldVolumeIsKeptWhileTheNewNodeIsLost: neither the time nor the deletion of the VolumeMove removes it. It is
+// removed when the node is ready again, or when somebody allows it.
+func TestTheOldVolumeIsKeptWhileTheNewNodeIsLost(t *testing.T) {
+	for name, end := range map[string]func(w *world){
+		"returns": func(w *world) {
+			w.edit(w.b(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+		},
+		"allowed": func(w *world) {
+			w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), w.move))
+			metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, v1alpha1.AllowSourceRemovalAnnotation, "true")
+			w.must(w.api.Update(w.Context(), w.move))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "kept-"+name)
+			w.start()
+			w.until(v1alpha1.MoveKeepingSource)
+			for range 3 {
+				w.agents()
+				_, err := w.reconcile()
+				w.must(err)
+			}
+			w.edit(w.b(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+			wantKept := func() {
+				t.Helper()
+				for range 3 {
+					_, err := w.reconcile()
+					w.must(err)
+					w.agents()
+				}
+				if own := w.own(); len(own) != 1 || !own[0].DeletionTimestamp.IsZero() ||
+					!strings.Contains(w.status().Message, "may have the last copy of the data: node kept-"+name+"-b is not ready") {
+					t.Errorf("got %v and %+v", own, w.status())
+				}
+			}
+			w.clock = w.clock.Add(25 * time.Hour)
+			wantKept()
+			w.delete(w.move)
+			wantKept()
+			end(w)
+			w.untilGone()
+			w.wantOn(w.b())
+		})
+	}
+}
+
+// TestAPodThatWasBoundToTheOldNodeIsNamed until it is deleted. Pods on the new node, without a node, and that have
+// ended are not.
+func TestAPodThatWasBoundToTheOldNodeIsNamed(t *testing.T) {
+	w := newWorld(t, "oldnode")
+	w.move.Spec.KeepSource = &metav1.Duration{}
+	w.start()
+	w.until(v1alpha1.MoveSwitching)
+	for range 60 {
+		if w.theVolume().Spec.NodeName == w.b() {
+			break
+		}
+		w.agents()
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	late := w.pod("late", w.a())
+	w.pod("on-b", w.b())
+	w.pod("pending", "")
+	ended := w.pod("ended", w.a())
+	ended.Status.Phase = corev1.PodFailed
+	w.must(w.api.Status().Update(t.Context(), ended))
+	for range 12 {
+		_, err := w.reconcile()
+		w.must(err)
+		w.agents()
+	}
+	got := w.status()
+	expect.Slice(t, "Pods", got.Pods, []string{"oldnode/late"})
+	expect.Equal(t, "PodCount", got.PodCount, 1)
+	expect.Equal(t, "Phase", got.Phase, v1alpha1.MoveKeepingSource)
+	if own := w.own(); len(own) > 0 {
+		t.Errorf("the Pod hinders the end of the move: %v", own)
+	}
+	if said := w.events(); strings.Count(said, "Warning PodsOnOldNode") != 1 || !strings.Contains(said, "oldnode/late") {
+		t.Errorf("got the events %s", said)
+	}
+	w.delete(late)
+	w.until(v1alpha1.MoveCompleted)
+	if got := w.status(); len(got.Pods) > 0 || got.PodCount > 0 {
+		t.Errorf("got the status %+v", got)
+	}
+	w.wantOn(w.b())
 }

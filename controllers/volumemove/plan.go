@@ -9,6 +9,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 )
 
 // action is what the operator does next for a move.
@@ -29,8 +30,8 @@ const (
 	resizeTarget
 	// remove deletes the LogicalVolume step.object.
 	remove
-	// fence requests that nobody can use the volume. unfence withdraws that.
-	fence
+	// closeVolume requests that nobody can use the volume. unfence withdraws that.
+	closeVolume
 	unfence
 	// switchVolume moves the LogicalVolume of the claim to the target node.
 	switchVolume
@@ -51,6 +52,8 @@ type step struct {
 	phase    v1alpha1.VolumeMovePhase
 	message  string
 	after    time.Duration
+	// queuedFor is the target node for which the move waits for its turn.
+	queuedFor string
 }
 
 // Times of a move.
@@ -92,6 +95,8 @@ func plan(s *state, now, fenceAfter time.Time) step {
 		return s.undo(v1alpha1.MoveFailed, why)
 	}
 	switch {
+	case s.move.Status.Phase == v1alpha1.MovePending:
+		return s.returnToQueue(now, fenceAfter)
 	case s.move.Status.Thick:
 		return s.thickVolume(now, fenceAfter)
 	case s.target == nil:
@@ -193,13 +198,13 @@ func (s *state) nextRound(now, fenceAfter time.Time) step {
 		st.message = fmt.Sprintf("the copy is being extended to %s", s.volume.Spec.Size.String())
 		return st
 	case !record.Finished:
-		return s.copying(st, record)
+		return s.copying(st, record, now)
 	}
 	return s.roundDone(st, record, now, fenceAfter)
 }
 
 // copying reports a round that is not finished.
-func (s *state) copying(st step, record v1alpha1.CopyRecord) step {
+func (s *state) copying(st step, record v1alpha1.CopyRecord, now time.Time) step {
 	st.message = fmt.Sprintf("round %d: node %s copies from node %s", st.round, s.target.Spec.NodeName, s.sourceNode())
 	if s.snapshot(s.target.Spec.Source) == nil {
 		return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: create "+
@@ -211,6 +216,9 @@ func (s *state) copying(st step, record v1alpha1.CopyRecord) step {
 	if record.Error != "" {
 		st.message = fmt.Sprintf("round %d: node %s cannot copy from node %s, and tries again: %s", st.round,
 			s.target.Spec.NodeName, s.sourceNode(), record.Error)
+	}
+	if why := s.lease(now).Ended(now); why != "" {
+		st.message += fmt.Sprintf(". %s: other moves do not wait for this one", why)
 	}
 	return st
 }
@@ -279,10 +287,19 @@ func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha
 		// The size has changed since the snapshot was taken.
 		st.action = unfence
 		st.message = "the volume was expanded meanwhile; its changes are copied again"
+	case s.to.NotReady:
+		return s.awaitTarget(st)
 	default:
 		st.action = switchVolume
 		st.message = "the volume is switched to node " + s.targetNode()
 	}
+	return st
+}
+
+// awaitTarget waits until the target node is ready: on a lost node, nobody could use the volume.
+func (s *state) awaitTarget(st step) step {
+	st.after = often
+	st.message = fmt.Sprintf("%s: the volume is switched to it when it is ready", s.to)
 	return st
 }
 
@@ -293,7 +310,7 @@ func (s *state) awaitFence(st step, now time.Time) step {
 	if why := s.volume.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
 		st.message += ": " + why
 	}
-	if now.Sub(s.fenceTime()) >= fenceTimeout {
+	if now.Sub(fence.Requested(s.volume)) >= fenceTimeout {
 		st.action = unfence
 		st.message = fmt.Sprintf("node %s did not close the volume within %s; the operator tries again: %s",
 			s.sourceNode(), fenceTimeout, s.volume.Annotations[v1alpha1.FenceErrorAnnotation])
@@ -319,7 +336,7 @@ func (s *state) whilePodsRun(st step, present *topolvmv1.LogicalVolume, record v
 	}
 	st.message = "ends when no Pod uses the volume: " + s.podText()
 	if age := now.Sub(present.CreationTimestamp.Time); delay > 0 && age < delay {
-		st.after = min(delay-age, often)
+		st.after = delay - age
 		return st
 	}
 	st.action = createSnapshot
@@ -339,13 +356,17 @@ func refreshDelay(round int) time.Duration {
 // fenceDelayed returns what a fence waits for. The volume is not fenced for this move.
 func (s *state) fenceDelayed(st step, now, fenceAfter time.Time) (later step, isDelayed bool) {
 	switch {
-	case s.volume.Annotations[v1alpha1.FenceAnnotation] != "":
+	case fence.Holder(s.volume) != "":
 		st.message = s.otherFence()
 	case s.volume.Annotations[v1alpha1.FencedAnnotation] != "":
 		st.message = fmt.Sprintf("node %s opens the volume again", s.sourceNode())
 		st.after = soon
 	case s.volume.Status.CurrentSize != nil && s.volume.Status.CurrentSize.Cmp(s.volume.Spec.Size) < 0:
 		st.message = fmt.Sprintf("node %s extends the volume to %s", s.sourceNode(), s.volume.Spec.Size.String())
+	case s.from.NotReady:
+		st.message = fmt.Sprintf("%s: the volume is closed when it is ready", s.from)
+	case s.to.NotReady:
+		st.message = fmt.Sprintf("%s: the volume is closed when it is ready", s.to)
 	case now.Before(fenceAfter):
 		st.message = fmt.Sprintf("node %s did not close the volume; the operator tries again at %s", s.sourceNode(),
 			fenceAfter.UTC().Format(time.RFC3339))
@@ -368,7 +389,7 @@ func (s *state) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter
 		st.round++
 		st.message = "the last changes are copied before the switch"
 	default:
-		st.action = fence
+		st.action = closeVolume
 		st.phase = v1alpha1.MoveSwitching
 		st.message = fmt.Sprintf("node %s closes the volume", s.sourceNode())
 	}

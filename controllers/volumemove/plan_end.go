@@ -31,9 +31,30 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 	return st
 }
 
-// afterSwitch completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
-// The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+// afterSwitch completes a move, and names the Pods that were bound to another node before the scheduler knew of the
+// switch: they cannot start there, and nothing else says so. The move does not end before none is left.
 func (s *state) afterSwitch(now time.Time) step {
+	st := s.complete(now)
+	if len(s.pods) == 0 {
+		return st
+	}
+	if st.action == end && s.move.DeletionTimestamp.IsZero() {
+		st.action = wait
+		st.phase = v1alpha1.MoveKeepingSource
+		st.after = blocked
+	}
+	st.after = min(st.after, blocked)
+	if st.message != "" {
+		st.message += ". "
+	}
+	st.message += fmt.Sprintf("These Pods are bound to another node than %s and cannot start; delete them, so that "+
+		"they are created again: %s", s.volume.Spec.NodeName, s.podText())
+	return st
+}
+
+// complete completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
+// The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
+func (s *state) complete(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
 	case s.isLost() && s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID):
@@ -102,20 +123,10 @@ func (s *state) keep(now time.Time) step {
 	case s.target != nil || len(s.snapshots) > 0:
 		// Without the owner, they would show that it has to be created.
 		st.message = "the snapshots and the copy are being removed"
-	case s.sourceNodeGone:
-		st.action = remove
-		st.object = s.old
-		st.message = fmt.Sprintf("node %s no longer exists, and so does not keep the old logical volume",
-			s.old.Spec.NodeName)
 	case s.old.Status.VolumeID == "":
-		st.message = fmt.Sprintf("node %s has not given up the old logical volume yet", s.old.Spec.NodeName)
-		if why := s.old.Status.Message; why != "" {
-			st.message += ": " + why
-		}
-	case isDeleted || s.volume == nil || !now.Before(s.removalTime()):
-		st.action = remove
-		st.object = s.old
-		st.message = fmt.Sprintf("node %s removes the old logical volume", s.old.Spec.NodeName)
+		return s.keepUnretired(st)
+	case isDeleted || s.volume == nil || s.sourceNodeGone || !now.Before(s.removalTime()):
+		return s.removeOld(st)
 	default:
 		left := s.removalTime().Sub(now)
 		st.after = min(left, time.Hour)
@@ -123,6 +134,75 @@ func (s *state) keep(now time.Time) step {
 			s.targetNode(), s.old.Spec.NodeName, s.removalTime().UTC().Format(time.RFC3339))
 	}
 	return st
+}
+
+// keepUnretired waits until the node has given up the old logical volume. If the node does not exist, the object is all
+// that knows of this logical volume: it stays until the node returns.
+func (s *state) keepUnretired(st step) step {
+	st.message = fmt.Sprintf("node %s has not given up the old logical volume yet", s.old.Spec.NodeName)
+	switch why := s.old.Status.Message; {
+	case s.sourceNodeGone && s.isRemovalAllowed():
+		st.action = remove
+		st.object = s.old
+		st.message = fmt.Sprintf("node %s no longer exists, and the annotation %s=true is set: the old logical "+
+			"volume is forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
+	case s.sourceNodeGone:
+		st.message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. "+
+			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the VolumeMove",
+			s.old.Spec.NodeName, s.old.Name, v1alpha1.AllowSourceRemovalAnnotation)
+	case why != "":
+		st.message += ": " + why
+	}
+	return st
+}
+
+// removeOld removes the old logical volume, but only if the volume on the new node is known to be good: otherwise, it
+// may be the last copy of the data.
+func (s *state) removeOld(st step) step {
+	if doubt := s.doubt(); doubt != "" && !s.isRemovalAllowed() {
+		st.message = fmt.Sprintf("the old logical volume on node %s is kept, because it may have the last copy of the "+
+			"data: %s. To remove it although this is so, set the annotation %s=true on the VolumeMove",
+			s.old.Spec.NodeName, doubt, v1alpha1.AllowSourceRemovalAnnotation)
+		return st
+	}
+	st.action = remove
+	st.object = s.old
+	st.message = fmt.Sprintf("node %s removes the old logical volume", s.old.Spec.NodeName)
+	if s.sourceNodeGone {
+		st.message = fmt.Sprintf("node %s no longer exists, and so does not keep the old logical volume",
+			s.old.Spec.NodeName)
+	}
+	return st
+}
+
+// isRemovalAllowed reports whether somebody has said that the old logical volume is not needed.
+func (s *state) isRemovalAllowed() bool {
+	return s.move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] == "true"
+}
+
+// doubt returns why the volume on its new node is not known to be good, or "". A volume that was deleted together with
+// its claim and PersistentVolume is not needed.
+func (s *state) doubt() string {
+	name := s.move.Status.PersistentVolume
+	isClaimed := s.claim != nil && s.claim.Spec.VolumeName == name
+	switch {
+	case s.volume == nil && (s.pv != nil || isClaimed):
+		return fmt.Sprintf("LogicalVolume %s no longer exists, but claim %s or its PersistentVolume does", name,
+			s.move.Spec.Claim)
+	case s.volume == nil:
+		return ""
+	case s.isBeingSwitched() || s.volume.Status.VolumeID == "":
+		return fmt.Sprintf("node %s has not taken over volume %s", s.volume.Spec.NodeName, s.volume.Name)
+	case s.volume.Annotations[v1alpha1.ConditionAnnotation] != "":
+		return fmt.Sprintf("volume %s on node %s is not healthy: %s", s.volume.Name, s.volume.Spec.NodeName,
+			s.volume.Annotations[v1alpha1.ConditionAnnotation])
+	case s.volumeNode.NotReady:
+		return fmt.Sprintf("%s, which has volume %s", s.volumeNode, s.volume.Name)
+	case s.isUnregistered:
+		return fmt.Sprintf("the node agent of node %s, which has volume %s, is not registered", s.volume.Spec.NodeName,
+			s.volume.Name)
+	}
+	return ""
 }
 
 // removalTime returns when the old logical volume is deleted. The owner is created at the switch.

@@ -2,6 +2,8 @@ package volumemove
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
 
@@ -71,6 +74,11 @@ func (s *state) close(confirmed bool) {
 	}
 }
 
+// lostNode returns a node that is not ready for so long that it is lost.
+func lostNode(name string) fence.Node {
+	return fence.Node{Name: name, NotReady: true, Lost: true, Since: now.Add(-fence.LostAfter)}
+}
+
 // TestTheSwitchNeedsEveryCondition: the state of the first case is switched, and each other one lacks something.
 func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -81,9 +89,22 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 		"a Pod uses it":              {func(s *state) { s.pods = []string{"n/p"} }, unfence},
 		"not confirmed":              {func(s *state) { delete(s.volume.Annotations, v1alpha1.FencedAnnotation) }, wait},
 		"confirmed for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait},
-		"not fenced":                 {func(s *state) { s.volume.Annotations = map[string]string{} }, fence},
-		"fenced for another move":    {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
-		"fenced for a clone":         {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, wait},
+		"not fenced":                 {func(s *state) { s.volume.Annotations = map[string]string{} }, closeVolume},
+		"target not ready":           {func(s *state) { s.to = lostNode("b") }, wait},
+		"target not ready, not fenced": {func(s *state) {
+			s.to = lostNode("b")
+			s.volume.Annotations = map[string]string{}
+		}, wait},
+		"source not ready, not fenced": {func(s *state) {
+			s.from = fence.Node{Name: "a", NotReady: true, Since: now}
+			s.volume.Annotations = map[string]string{}
+		}, wait},
+		"target not ready, a Pod uses it": {func(s *state) {
+			s.to = lostNode("b")
+			s.pods = []string{"n/p"}
+		}, unfence},
+		"fenced for another move": {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, wait},
+		"fenced for a clone":      {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x" }, wait},
 		"fenced for a clone, not confirmed": {func(s *state) {
 			s.volume.Annotations = map[string]string{v1alpha1.FenceAnnotation: "clone-x"}
 		}, wait},
@@ -142,9 +163,9 @@ func TestWhatFollowsARound(t *testing.T) {
 		want   action
 		phase  v1alpha1.VolumeMovePhase
 	}{
-		"few changes":      {func(*state) {}, fence, v1alpha1.MoveSwitching},
+		"few changes":      {func(*state) {}, closeVolume, v1alpha1.MoveSwitching},
 		"many changes":     {func(s *state) { s.done(31, 1) }, createSnapshot, v1alpha1.MoveCopying},
-		"slow, no changes": {func(s *state) { s.done(31, 0) }, fence, v1alpha1.MoveSwitching},
+		"slow, no changes": {func(s *state) { s.done(31, 0) }, closeVolume, v1alpha1.MoveSwitching},
 		"still closed":     {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait, v1alpha1.MoveCopying},
 		"being expanded": {func(s *state) {
 			size := resource.MustParse("512Mi")
@@ -302,66 +323,151 @@ func TestALostClaimIsBoundAgain(t *testing.T) {
 	}
 }
 
-func TestTheOldVolumeOfALostNodeIsNotWaitedFor(t *testing.T) {
+// kept returns a state in which only the old logical volume is left to be removed.
+func kept() *state {
 	s := switched()
-	s.volume.Annotations = nil
-	s.snapshots = nil
-	s.target = nil
-	s.giveUp("")
+	s.volume.Annotations = map[string]string{}
+	s.snapshots, s.target = nil, nil
+	s.giveUp("moved-u")
+	s.volumeNode = fence.Node{Name: "b"}
+	return s
+}
+
+// TestTheOldVolumeOfADeletedNode is removed if the node has given it up: then the deletion is recorded for its return.
+// Otherwise, the object is all that knows of it.
+func TestTheOldVolumeOfADeletedNode(t *testing.T) {
+	s := kept()
 	s.sourceNodeGone = true
+	if got := plan(s, now, time.Time{}); got.action != remove || got.object != s.old {
+		t.Errorf("got %+v", got)
+	}
+	s.giveUp("")
+	for range 2 {
+		got := plan(s, now.Add(100*time.Hour), time.Time{})
+		if got.action != wait || got.phase != v1alpha1.MoveKeepingSource || !strings.Contains(got.message,
+			"node a no longer exists, and had not given up the old logical volume. LogicalVolume moved-u is kept") {
+			t.Errorf("got %+v", got)
+		}
+		s.move.DeletionTimestamp = &metav1.Time{Time: now}
+	}
+	s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
 	if got := plan(s, now, time.Time{}); got.action != remove || got.object != s.old {
 		t.Errorf("got %+v", got)
 	}
 }
 
-func TestMovesHaveTheirTurn(t *testing.T) {
-	move := func(name string, age time.Duration, phase v1alpha1.VolumeMovePhase, source, target string,
-		position int32) v1alpha1.VolumeMove {
-		m := v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name,
-			CreationTimestamp: metav1.NewTime(now.Add(-age))}}
-		m.UID = "uid-" + m.UID
-		m.Status = v1alpha1.VolumeMoveStatus{Phase: phase, SourceNode: source, TargetNode: target,
-			QueuePosition: position}
-		return m
-	}
-	requests := func(m v1alpha1.VolumeMove, target string) v1alpha1.VolumeMove {
-		m.Spec.NodeName = target
-		return m
-	}
-	mine := move("mine", time.Minute, v1alpha1.MovePending, "", "", 0)
-	mine.UID = "mine"
+// TestPodsOnTheOldNodeAreNamed after the switch, and the move does not end before none is left.
+func TestPodsOnTheOldNodeAreNamed(t *testing.T) {
 	for name, test := range map[string]struct {
-		others []v1alpha1.VolumeMove
-		want   int32
+		from   func() *state
+		change func(*state)
+		want   action
+		phase  v1alpha1.VolumeMovePhase
 	}{
-		"alone":      {nil, 0},
-		"one copies": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0)}, 0},
-		"two from the source": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", 0, v1alpha1.MoveCopying, "a", "y", 0)}, 1},
-		"two to the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
-			move("b", 0, v1alpha1.MoveCopying, "y", "b", 0)}, 1},
-		"two that wait for Pods": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0),
-			move("b", 0, v1alpha1.MoveWaitingForPods, "a", "b", 0)}, 0},
-		"of other nodes": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "y", 0),
-			move("b", 0, v1alpha1.MoveCopying, "x", "y", 0)}, 0},
-		"an older one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Hour, v1alpha1.MovePending, "a", "", 1)}, 2},
-		"an older one waits for the target": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "x", "b", 0),
-			requests(move("b", time.Hour, v1alpha1.MovePending, "y", "", 1), "b")}, 2},
-		"a newer one waits": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Second, v1alpha1.MovePending, "a", "b", 1)}, 0},
-		"an older one lacks capacity": {[]v1alpha1.VolumeMove{move("a", 0, v1alpha1.MoveCopying, "a", "x", 0),
-			move("b", time.Hour, v1alpha1.MovePending, "a", "b", 0)}, 0},
+		"just switched":     {switched, func(*state) {}, createOld, v1alpha1.MoveSwitching},
+		"being adopted":     {switched, func(s *state) { s.giveUp(""); s.snapshots = nil }, wait, v1alpha1.MoveSwitching},
+		"old volume kept":   {kept, func(*state) {}, wait, v1alpha1.MoveKeepingSource},
+		"old volume is due": {kept, func(s *state) { s.move.Spec.KeepSource = &metav1.Duration{} }, remove, v1alpha1.MoveKeepingSource},
+		"all is done":       {kept, func(s *state) { s.old = nil }, wait, v1alpha1.MoveKeepingSource},
+		"all is done, and the move is deleted": {kept, func(s *state) {
+			s.old = nil
+			s.move.DeletionTimestamp = &metav1.Time{Time: now}
+		}, end, v1alpha1.MoveCompleted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := int32(0)
-			if err := turn(&mine, "a", "b", test.others); err != nil {
-				got = err.(pendingError).position //nolint:errorlint,forcetypeassert // the type is the outcome
-			}
-			if got != test.want {
-				t.Errorf("got place %d, want %d", got, test.want)
+			s := test.from()
+			test.change(s)
+			withPod(s)
+			got := plan(s, now, time.Time{})
+			if got.action != test.want || got.phase != test.phase || got.after > blocked ||
+				!strings.Contains(got.message, "These Pods are bound to another node than b and cannot start; delete them, so that they are created again: n/p") {
+				t.Errorf("got the action %d in phase %s after %s with %q, want %d in %s", got.action, got.phase, got.after,
+					got.message, test.want, test.phase)
 			}
 		})
+	}
+	done := kept()
+	done.old = nil
+	if got := plan(done, now, time.Time{}); got.action != end || got.phase != v1alpha1.MoveCompleted {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestTheOldVolumeIsKeptInDoubt: it may be the last copy, whatever the time is, and if the VolumeMove is deleted.
+func TestTheOldVolumeIsKeptInDoubt(t *testing.T) {
+	set := func(key string) func(*state) { return func(s *state) { s.volume.Annotations[key] = "x" } }
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+		says   string
+	}{
+		"known to be good":     {func(*state) {}, remove, "node a removes the old logical volume"},
+		"the node is lost":     {func(s *state) { s.volumeNode = lostNode("b") }, wait, "node b is not ready since 2026-01-02T02:59:05Z, which has volume pv"},
+		"the node is down":     {func(s *state) { s.volumeNode = fence.Node{Name: "b", NotReady: true, Since: now} }, wait, "node b is not ready"},
+		"the node is deleted":  {func(s *state) { s.volumeNode = fence.Nodes{}.Get("b") }, wait, "node b does not exist"},
+		"no node agent":        {func(s *state) { s.isUnregistered = true }, wait, "the node agent of node b, which has volume pv, is not registered"},
+		"not healthy":          {set(v1alpha1.ConditionAnnotation), wait, "volume pv on node b is not healthy: x"},
+		"never created":        {func(s *state) { s.volume.Status.VolumeID = "" }, wait, "node b has not taken over volume pv"},
+		"moved again, good":    {func(s *state) { s.volume.Spec.NodeName = "c"; s.to = lostNode("b") }, remove, ""},
+		"the object is lost":   {func(s *state) { s.volume = nil }, wait, "LogicalVolume pv no longer exists, but claim n/data or its PersistentVolume does"},
+		"only the claim":       {func(s *state) { s.volume, s.pv = nil, nil }, wait, "LogicalVolume pv no longer exists"},
+		"only the PV":          {func(s *state) { s.volume, s.claim = nil, nil }, wait, "LogicalVolume pv no longer exists"},
+		"deleted by its owner": {func(s *state) { s.volume, s.pv, s.claim = nil, nil, nil }, remove, ""},
+		"deleted, and its claim created again": {func(s *state) {
+			s.volume, s.pv = nil, nil
+			s.claim.Spec.VolumeName = "other"
+		}, remove, ""},
+		"lost, both nodes": {func(s *state) {
+			s.volumeNode = lostNode("b")
+			s.sourceNodeGone = true
+		}, wait, "node b is not ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, isDeleted := range []bool{false, true} {
+				s := kept()
+				test.change(s)
+				at := now.Add(24*time.Hour + time.Second)
+				if isDeleted {
+					s.move.DeletionTimestamp = &metav1.Time{Time: now}
+					at = now
+				}
+				got := plan(s, at, time.Time{})
+				if got.action == remove && got.object != s.old {
+					t.Errorf("another object is removed: %+v", got.object)
+				}
+				if got.action != test.want || got.phase != v1alpha1.MoveKeepingSource ||
+					!strings.Contains(got.message, test.says) {
+					t.Errorf("got the action %d in phase %s with %q, want %d with %q", got.action, got.phase, got.message,
+						test.want, test.says)
+				}
+				s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "false"}
+				if got := plan(s, at, time.Time{}); got.action != test.want {
+					t.Errorf("the annotation with another value changes the action to %d", got.action)
+				}
+				s.move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] = "true"
+				if got := plan(s, at, time.Time{}); got.action != remove || got.object != s.old {
+					t.Errorf("the old logical volume is kept, although its removal is allowed: %+v", got)
+				}
+			}
+		})
+	}
+	s := kept()
+	s.move.Annotations = map[string]string{v1alpha1.AllowSourceRemovalAnnotation: "true"}
+	if got := plan(s, now, time.Time{}); got.action != wait {
+		t.Errorf("it is removed before its time: %+v", got)
+	}
+}
+
+// TestMovesHaveTheirTurn: the rules of the queue are those of package fence.
+func TestMovesHaveTheirTurn(t *testing.T) {
+	mine := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{UID: "mine"}}
+	if err := turn(mine, "a", "b", []fence.Copy{{UID: "1", Source: "a"}}); err != nil {
+		t.Error(err)
+	}
+	err := turn(mine, "a", "b", []fence.Copy{{UID: "1", Source: "a"}, {UID: "2", Source: "a"}})
+	var later pendingError
+	if !errors.As(err, &later) || later.position != 1 || !strings.Contains(err.Error(), "place 1 in the queue") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -43,24 +43,29 @@ func (s *state) thickVolume(now, fenceAfter time.Time) step {
 		st.message = fmt.Sprintf("the incomplete copy on node %s is being deleted", s.target.Spec.NodeName)
 		return st
 	}
-	return s.copyingThick(st)
+	return s.copyingThick(st, now)
 }
 
 // isCopyOfFence reports whether the target was created for the present fence, which the node agent has confirmed, so
 // that the volume has not changed since then.
 func (s *state) isCopyOfFence() bool { return s.isFinal(s.target) }
 
-// beforeThickFence waits for Pods, and then has the volume closed.
+// beforeThickFence waits for Pods, and then has the volume closed. A move that has waited for Pods did not count among
+// those that copy, so it waits for its turn again, as one whose nodes are lost does.
 func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 	if len(s.pods) > 0 {
+		st.after = restLimit
 		st.message = fmt.Sprintf("a thick volume is copied only while no Pod uses it. To start the copy of %s, which "+
 			"takes %s, end: %s", s.volume.Spec.Size.String(), s.forecast(), s.podText())
 		return st
 	}
+	if s.move.Status.Phase != v1alpha1.MoveCopying || s.lease(now).Ended(now) != "" {
+		return step{action: begin, phase: v1alpha1.MovePending}
+	}
 	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
 		return later
 	}
-	st.action = fence
+	st.action = closeVolume
 	st.message = fmt.Sprintf("node %s closes the volume. Then it is copied, which takes %s, and no Pod can use it",
 		s.sourceNode(), s.forecast())
 	return st
@@ -74,7 +79,10 @@ func (s *state) fencedWithoutCopy(st step, now time.Time) step {
 		st.action = unfence
 		st.message = "Pods use the volume again: " + s.podText()
 	case !s.isFenceConfirmed():
-		return s.awaitFence(st, now)
+		st = s.awaitFence(st, now)
+		if st.action == unfence {
+			st.phase = v1alpha1.MovePending
+		}
 	default:
 		st.action = createTarget
 		st.snapshot = s.volume
@@ -85,11 +93,18 @@ func (s *state) fencedWithoutCopy(st step, now time.Time) step {
 }
 
 // copyingThick reports the copy, and switches the volume when it is complete. A Pod that comes meanwhile cannot start.
-// It does not end the copy, which can have taken hours: the message says how it can have the volume.
-func (s *state) copyingThick(st step) step {
+// It does not end the copy, which can have taken hours, as long as the copy makes progress and the nodes are not lost:
+// the message says how it can have the volume.
+func (s *state) copyingThick(st step, now time.Time) step {
 	record := s.record()
 	st.phase = v1alpha1.MoveCopying
+	why := s.lease(now).Ended(now)
 	switch {
+	case why != "" && len(s.pods) > 0:
+		st.action = unfence
+		st.phase = v1alpha1.MovePending
+		st.message = fmt.Sprintf("%s, so the copy is discarded for the Pods that wait for the volume on node %s: %s. "+
+			"The move waits for its turn again", why, s.sourceNode(), s.podText())
 	case s.target.Spec.Size.Cmp(s.volume.Spec.Size) < 0:
 		st.action = unfence
 		st.message = "the volume was expanded meanwhile, and is copied again"
@@ -103,6 +118,8 @@ func (s *state) copyingThick(st step) step {
 		st.message = fmt.Sprintf("node %s has a copy, and node %s keeps the volume closed. Delete these Pods, so that "+
 			"they are created again and start on node %s: %s; to keep the volume on node %s, delete the VolumeMove",
 			s.target.Spec.NodeName, s.sourceNode(), s.target.Spec.NodeName, s.podText(), s.sourceNode())
+	case s.to.NotReady:
+		return s.awaitTarget(st)
 	default:
 		st.action = switchVolume
 		st.phase = v1alpha1.MoveSwitching
@@ -125,6 +142,26 @@ func (s *state) progressOfThick(st step, record v1alpha1.CopyRecord) step {
 	if len(s.pods) > 0 {
 		st.message += fmt.Sprintf(". These Pods are bound to node %s and cannot start; delete them, so that they are "+
 			"created again: %s", s.sourceNode(), s.podText())
+	}
+	return st
+}
+
+// returnToQueue discards the copy of a move whose fence was withdrawn. Then the move begins again, maybe with another
+// node. The message stays what it was.
+func (s *state) returnToQueue(now, fenceAfter time.Time) step {
+	st := step{phase: v1alpha1.MovePending, message: s.move.Status.Message, after: often}
+	switch {
+	case s.isFenced():
+		st.action = unfence
+	case s.target != nil && s.target.DeletionTimestamp.IsZero():
+		st.action = remove
+		st.object = s.target
+	case s.target != nil || s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID):
+		st.after = blocked // The nodes remove the copy and open the volume.
+	case now.Before(fenceAfter):
+		st.after = min(fenceAfter.Sub(now), blocked)
+	default:
+		st.action = begin
 	}
 	return st
 }

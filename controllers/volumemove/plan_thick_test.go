@@ -1,6 +1,7 @@
 package volumemove
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 )
 
 // copiedThick returns a state whose thick volume is fenced and copied, and which no Pod uses.
@@ -79,12 +81,17 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 			s.volume.Spec.Size = larger
 			s.target.Spec.Size = larger
 		}, unfence, v1alpha1.MoveCopying},
-		"larger logical volume": {func(s *state) { s.volume.Status.CurrentSize = &larger }, unfence, v1alpha1.MoveCopying},
-		"volume deleted":        {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, unfence, v1alpha1.MoveFailed},
-		"no pv":                 {func(s *state) { s.pv = nil }, unfence, v1alpha1.MoveFailed},
-		"older agent":           {func(s *state) { s.target.Status.VolumeID = "x" }, unfence, v1alpha1.MoveFailed},
-		"refused target":        {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence, v1alpha1.MoveFailed},
-		"undone":                {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, unfence, v1alpha1.MoveCopying},
+		"larger logical volume":    {func(s *state) { s.volume.Status.CurrentSize = &larger }, unfence, v1alpha1.MoveCopying},
+		"volume deleted":           {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, unfence, v1alpha1.MoveFailed},
+		"no pv":                    {func(s *state) { s.pv = nil }, unfence, v1alpha1.MoveFailed},
+		"target not ready":         {func(s *state) { s.to = lostNode("b") }, wait, v1alpha1.MoveCopying},
+		"target lost, a Pod waits": {func(s *state) { s.to = lostNode("b"); withPod(s) }, unfence, v1alpha1.MovePending},
+		"source lost, a Pod waits": {func(s *state) { s.from = lostNode("a"); withPod(s) }, unfence, v1alpha1.MovePending},
+		"target down, a Pod waits": {func(s *state) { s.to = fence.Node{Name: "b", NotReady: true}; withPod(s) }, wait,
+			v1alpha1.MoveWaitingForPods},
+		"older agent":    {func(s *state) { s.target.Status.VolumeID = "x" }, unfence, v1alpha1.MoveFailed},
+		"refused target": {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence, v1alpha1.MoveFailed},
+		"undone":         {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, unfence, v1alpha1.MoveCopying},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := copiedThick()
@@ -110,7 +117,14 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 	}{
 		"a Pod uses it": {withPod, wait, v1alpha1.MoveWaitingForPods, "To start the copy of 1Gi, which takes about 20s at " +
 			"100Mi for each second, end: n/p"},
-		"no Pod":       {func(*state) {}, fence, v1alpha1.MoveCopying, "about 20s"},
+		"no Pod": {func(*state) {}, closeVolume, v1alpha1.MoveCopying, "about 20s"},
+		"no Pod any more: it waits for its turn": {func(s *state) { s.move.Status.Phase = v1alpha1.MoveWaitingForPods },
+			begin, v1alpha1.MovePending, ""},
+		"the target is lost":        {func(s *state) { s.to = lostNode("b") }, begin, v1alpha1.MovePending, ""},
+		"the source is lost":        {func(s *state) { s.from = lostNode("a") }, begin, v1alpha1.MovePending, ""},
+		"the target is lost, a Pod": {func(s *state) { s.to = lostNode("b"); withPod(s) }, wait, v1alpha1.MoveWaitingForPods, ""},
+		"the target is not ready": {func(s *state) { s.to = fence.Node{Name: "b", NotReady: true} }, wait,
+			v1alpha1.MoveCopying, "the volume is closed when it is ready"},
 		"still opened": {func(s *state) { s.volume.Annotations[v1alpha1.FencedAnnotation] = "x" }, wait, v1alpha1.MoveCopying, "opens the volume again"},
 		"fenced for a clone": {func(s *state) {
 			s.volume.Annotations[v1alpha1.FenceAnnotation] = "clone-x"
@@ -156,8 +170,8 @@ func TestHowTheCopyOfAThickVolumeBegins(t *testing.T) {
 	s.target = nil
 	s.volume.Annotations = map[string]string{}
 	s.close(false)
-	if got := plan(s, now.Add(fenceTimeout), time.Time{}); got.action != unfence {
-		t.Errorf("a fence that is not confirmed stays: %+v", got)
+	if got := plan(s, now.Add(fenceTimeout), time.Time{}); got.action != unfence || got.phase != v1alpha1.MovePending {
+		t.Errorf("a fence that is not confirmed stays, or keeps its place in the queue: %+v", got)
 	}
 	s.volume.Annotations = map[string]string{}
 	if got := plan(s, now, now.Add(time.Second)); got.action != wait {
@@ -182,5 +196,103 @@ func TestTheProgressOfAThickVolume(t *testing.T) {
 	s.volume.Status.CurrentSize = &current
 	if got := s.sizeOfThick(); got.Cmp(current) != 0 {
 		t.Errorf("the copy of a logical volume with %s has %s", current.String(), got.String())
+	}
+}
+
+// TestTheFenceIsALeaseOnProgress: a thick volume that is being copied is opened for a Pod when the copy makes no
+// progress, or a node is lost.
+func TestTheFenceIsALeaseOnProgress(t *testing.T) {
+	// known has the status say which progress was noticed when, and the record how much is copied and compared now.
+	known := func(ago time.Duration, before int64, copied, compared uint64) func(*state) {
+		return func(s *state) {
+			s.move.Status.ProgressBytes = before
+			s.move.Status.ProgressTime = &metav1.Time{Time: now.Add(-ago)}
+			s.target.CreationTimestamp = metav1.NewTime(now.Add(-100 * time.Hour))
+			text, _ := json.Marshal(v1alpha1.CopyRecord{Source: s.target.Spec.Source, SizeBytes: 1 << 30,
+				CopiedBytes: copied, ComparedBytes: compared, Error: "no route to host"})
+			s.target.Annotations[v1alpha1.CopiedAnnotation] = string(text)
+		}
+	}
+	const late = fence.ProgressLimit
+	for name, test := range map[string]struct {
+		change func(*state)
+		pod    bool
+		want   action
+		phase  v1alpha1.VolumeMovePhase
+		says   string
+	}{
+		"progress":               {known(late, 10, 11, 0), true, wait, v1alpha1.MoveCopying, "cannot start"},
+		"it compares":            {known(late, 10, 10, 1), true, wait, v1alpha1.MoveCopying, "cannot start"},
+		"no progress yet":        {known(late-time.Second, 10, 10, 0), true, wait, v1alpha1.MoveCopying, "cannot start"},
+		"no progress, no Pod":    {known(late, 10, 10, 0), false, wait, v1alpha1.MoveCopying, "no route to host"},
+		"no progress":            {known(late, 10, 10, 0), true, unfence, v1alpha1.MovePending, "node b has copied nothing from node a since 2026-01-02T02:59:05Z, so the copy is discarded for the Pods that wait for the volume on node a: n/p"},
+		"it begins again always": {known(late, 10, 5, 0), true, unfence, v1alpha1.MovePending, "copied nothing"},
+		"another copy": {func(s *state) {
+			known(late, 10, 5, 0)(s)
+			s.target.CreationTimestamp = metav1.NewTime(now)
+		}, true, wait, v1alpha1.MoveCopying, "cannot start"},
+		"target lost":         {func(s *state) { known(0, 10, 10, 0)(s); s.to = lostNode("b") }, true, unfence, v1alpha1.MovePending, "node b is not ready since"},
+		"source lost":         {func(s *state) { known(0, 10, 10, 0)(s); s.from = lostNode("a") }, true, unfence, v1alpha1.MovePending, "node a is not ready since"},
+		"target lost, no Pod": {func(s *state) { known(0, 10, 10, 0)(s); s.to = lostNode("b") }, false, wait, v1alpha1.MoveCopying, ""},
+		"target down": {func(s *state) {
+			known(0, 10, 10, 0)(s)
+			s.to = fence.Node{Name: "b", NotReady: true, Since: now}
+		}, true, wait, v1alpha1.MoveCopying, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copiedThick()
+			s.from, s.to = fence.Node{Name: "a"}, fence.Node{Name: "b"}
+			test.change(s)
+			if test.pod {
+				withPod(s)
+			}
+			got := plan(s, now, time.Time{})
+			if got.action != test.want || got.phase != test.phase || !strings.Contains(got.message, test.says) {
+				t.Errorf("got the action %d in phase %s with %q, want %d in %s with %q", got.action, got.phase, got.message,
+					test.want, test.phase, test.says)
+			}
+		})
+	}
+}
+
+// TestAMoveReturnsToTheQueue when its fence was withdrawn: its copy is removed, and then it begins again.
+func TestAMoveReturnsToTheQueue(t *testing.T) {
+	s := copiedThick()
+	s.move.Status.Phase, s.move.Status.Message = v1alpha1.MovePending, "node b is lost"
+	expect := func(want action, after time.Time) {
+		t.Helper()
+		got := plan(s, now, after)
+		if want == remove && got.object != s.target {
+			t.Errorf("another object is removed: %+v", got.object)
+		}
+		if got.action != want || got.phase != v1alpha1.MovePending ||
+			want != begin && got.message != "node b is lost" {
+			t.Errorf("got %+v, want the action %d", got, want)
+		}
+	}
+	expect(unfence, time.Time{})
+	fence.Withdraw(s.volume)
+	expect(remove, time.Time{})
+	s.target.DeletionTimestamp = &metav1.Time{Time: now}
+	expect(wait, time.Time{})
+	s.target = nil
+	expect(wait, time.Time{}) // The node agent opens the volume.
+	delete(s.volume.Annotations, v1alpha1.FencedAnnotation)
+	expect(wait, now.Add(time.Second))
+	expect(begin, time.Time{})
+	s.claim = nil
+	if got := plan(s, now, time.Time{}); got.phase != v1alpha1.MoveFailed {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestACopyWithALostNodeSaysSo, also if the volume is thin and nobody waits for it.
+func TestACopyWithALostNodeSaysSo(t *testing.T) {
+	s := copied(1)
+	delete(s.target.Annotations, v1alpha1.CopiedAnnotation)
+	s.to = lostNode("b")
+	if got := plan(s, now, time.Time{}); got.action != wait || got.phase != v1alpha1.MoveCopying ||
+		!strings.Contains(got.message, "node b is not ready since 2026-01-02T02:59:05Z: other moves do not wait for this one") {
+		t.Errorf("got %+v", got)
 	}
 }

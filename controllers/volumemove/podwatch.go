@@ -31,6 +31,8 @@ const (
 // concurrent use.
 type podWatches struct {
 	client client.WithWatch
+	// onEnd is called before a move is reported, with the namespace of the Pod.
+	onEnd func(move client.ObjectKey, namespace string)
 	// ended has the moves whose Pods have ended.
 	ended chan event.GenericEvent
 
@@ -41,8 +43,8 @@ type podWatches struct {
 	running sync.WaitGroup
 }
 
-func newPodWatches(c client.WithWatch) *podWatches {
-	return &podWatches{client: c, ended: make(chan event.GenericEvent, maxPodWatches),
+func newPodWatches(c client.WithWatch, onEnd func(move client.ObjectKey, namespace string)) *podWatches {
+	return &podWatches{client: c, onEnd: onEnd, ended: make(chan event.GenericEvent, maxPodWatches),
 		watched: map[client.ObjectKey]bool{}}
 }
 
@@ -68,12 +70,12 @@ func (p *podWatches) forbid() {
 }
 
 // follow watches a Pod for a move, from the resource version of a list that has it. It does nothing if a Pod is watched
-// for the move already, or too many are.
-func (p *podWatches) follow(move, pod client.ObjectKey, version string) {
+// for the move already, or too many are. It reports whether a Pod is watched for the move.
+func (p *podWatches) follow(move, pod client.ObjectKey, version string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx == nil || p.watched[move] || len(p.watched) >= maxPodWatches {
-		return
+		return p.watched[move]
 	}
 	p.watched[move] = true
 	ctx := p.ctx
@@ -81,9 +83,11 @@ func (p *podWatches) follow(move, pod client.ObjectKey, version string) {
 		ended := p.untilEnded(ctx, pod, version)
 		p.forget(move)
 		if ended {
+			p.onEnd(move, pod.Namespace)
 			p.report(move)
 		}
 	})
+	return true
 }
 
 func (p *podWatches) forget(move client.ObjectKey) {

@@ -48,7 +48,7 @@ func newPodWatchTest(t *testing.T, namespace string) *podWatchTest {
 		w, err := c.Watch(ctx, list, options...)
 		p.begun <- err
 		return w, err
-	}}))
+	}}), func(client.ObjectKey, string) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	p.pods.permit(ctx) // as Start does, which may run only later
@@ -110,7 +110,9 @@ func TestTheEndOfAPodIsReported(t *testing.T) {
 				p.must(test.end(pod))
 			}
 			for range 2 { // A second call does not begin a second watch.
-				p.pods.follow(move, client.ObjectKeyFromObject(pod), version)
+				if !p.pods.follow(move, client.ObjectKeyFromObject(pod), version) && !test.before {
+					t.Error("the Pod is not watched")
+				}
 			}
 			p.must(<-p.begun)
 			other.Labels = map[string]string{"changed": name}
@@ -166,7 +168,9 @@ func TestPodWatchesAreLimited(t *testing.T) {
 		p.pods.watched[client.ObjectKey{Name: fmt.Sprint(i)}] = true
 	}
 	pod, version := p.pod(namespace, "pod")
-	p.pods.follow(client.ObjectKey{Name: "one more"}, client.ObjectKeyFromObject(pod), version)
+	if p.pods.follow(client.ObjectKey{Name: "one more"}, client.ObjectKeyFromObject(pod), version) {
+		t.Error("one more Pod is watched")
+	}
 	if p.count() != maxPodWatches {
 		t.Errorf("%d watches", p.count())
 	}

@@ -34,14 +34,28 @@ var podsUseThickVolume = event.Normal("PodsUseThickVolume", "Move",
 var volumeSwitched = event.Normal("VolumeSwitched", "Move",
 	"the volume of claim %s is on node %s, and no longer on node %s")
 
+// podsOnOldNode is a Warning event on the VolumeMove: Pods were bound to the old node when the volume was switched.
+// They cannot start there.
+// What to do: delete these Pods, so that they are created again and start on the node of the volume.
+var podsOnOldNode = event.Warning("PodsOnOldNode", "Move",
+	"the volume of claim %s is on node %s now. These Pods are bound to another node and cannot start; delete them: %s")
+
 // moveFailed is a Warning event on the VolumeMove: the volume cannot be moved, and stays on its node.
 // What to do: as the message says; then delete the VolumeMove and create another one.
 var moveFailed = event.Warning("VolumeMoveFailed", "Move", "the volume of claim %s stays on its node: %s")
+
+// returnedToQueue is a Warning event on the VolumeMove: the node agent did not close the thick volume, or its copy made
+// no progress or a node was lost while a Pod waited for the volume. The volume is opened on its node, and copied again
+// later.
+// What to do: as the message says; repair the node that it names, or delete the VolumeMove.
+var returnedToQueue = event.Warning("VolumeMoveReturnedToQueue", "Move",
+	"the volume of claim %s is opened on node %s again: %s")
 
 // describe sets the status of a move for a step.
 func (c *Controller) describe(s *state, st step) {
 	status := &s.move.Status
 	now := metav1.NewTime(c.now())
+	progress := s.progress(now.Time) // The status has the earlier one.
 	status.Phase = st.phase
 	if st.message != "" || status.Phase != v1alpha1.MoveCopying {
 		status.Message = text.Truncate(st.message, maxMessage)
@@ -55,13 +69,13 @@ func (c *Controller) describe(s *state, st step) {
 		status.StartTime = &now
 	}
 	s.describeRound()
-	if s.isSwitched() {
-		// Pods on the target node do not hinder the move.
-		status.Pods = nil
-		status.PodCount = 0
-		if status.SwitchTime == nil {
-			status.SwitchTime = &now
-		}
+	status.ProgressBytes, status.ProgressTime = 0, nil
+	if !progress.Time.IsZero() {
+		status.ProgressBytes = progress.Bytes
+		status.ProgressTime = &metav1.Time{Time: progress.Time}
+	}
+	if s.isSwitched() && status.SwitchTime == nil {
+		status.SwitchTime = &now
 	}
 	if s.old != nil && s.old.Status.VolumeID != "" {
 		status.SourceRemovalTime = &metav1.Time{Time: s.removalTime()}
@@ -138,6 +152,9 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 // tell records events for a change of the phase.
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
+	if status.SwitchTime != nil && len(status.Pods) > 0 {
+		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
+	}
 	switch {
 	case status.Phase == v1alpha1.MoveWaitingForPods && len(status.Pods) > 0 && status.Thick && status.Round == 0:
 		c.events.Emit(move, podsUseThickVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
@@ -145,6 +162,8 @@ func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 		c.events.Emit(move, podsUseVolume, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	case before.Status.SwitchTime == nil && status.SwitchTime != nil:
 		c.events.Emit(move, volumeSwitched, move.Spec.Claim, status.TargetNode, status.SourceNode)
+	case status.Phase == v1alpha1.MovePending && before.Status.Phase != v1alpha1.MovePending && status.TargetNode != "":
+		c.events.Emit(move, returnedToQueue, move.Spec.Claim, status.SourceNode, status.Message)
 	case status.Phase == v1alpha1.MoveFailed && before.Status.Phase != v1alpha1.MoveFailed:
 		c.events.Emit(move, moveFailed, move.Spec.Claim, status.Message)
 	}

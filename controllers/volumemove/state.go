@@ -13,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
@@ -35,12 +37,20 @@ type state struct {
 	snapshots []*topolvmv1.LogicalVolume
 	target    *topolvmv1.LogicalVolume
 	old       *topolvmv1.LogicalVolume
-	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted.
+	// pods are the Pods that are bound to a node and use the claim, as namespace/name, sorted. After the switch, they
+	// are only those that are bound to another node than that of the volume, where they cannot start.
 	pods []string
 	// podsVersion is the resource version of the list of Pods.
 	podsVersion string
-	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists.
+	// from and to are the nodes of the two sides of the copy, as far as they are known.
+	from, to fence.Node
+	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists, as the next
+	// two are.
 	sourceNodeGone bool
+	// volumeNode is the node that has the volume: a later move can have moved it again. isUnregistered: the kubelet
+	// there has no node agent.
+	volumeNode     fence.Node
+	isUnregistered bool
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
@@ -75,14 +85,35 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 			return nil, err
 		}
 	}
-	if s.old != nil {
-		node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
-		if err != nil {
-			return nil, err
-		}
-		s.sourceNodeGone = node == nil
+	nodes, err := fence.ReadNodes(ctx, c.client, c.now())
+	if err != nil {
+		return nil, err
 	}
-	return s, c.readPods(ctx, s)
+	s.from, s.to = nodes.Get(s.sourceNode()), nodes.Get(s.targetNode())
+	if err := c.readAfterSwitch(ctx, s, nodes); err != nil {
+		return nil, err
+	}
+	// While the volume is fenced, what follows depends on the absence of Pods.
+	return s, c.readPods(ctx, s, s.isFenced())
+}
+
+// readAfterSwitch reads what decides about the removal of the old logical volume.
+func (c *Controller) readAfterSwitch(ctx context.Context, s *state, nodes fence.Nodes) error {
+	if s.old == nil {
+		return nil
+	}
+	node, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: s.old.Spec.NodeName}, &corev1.Node{})
+	if err != nil {
+		return err
+	}
+	s.sourceNodeGone = node == nil
+	if s.volume == nil {
+		return nil
+	}
+	s.volumeNode = nodes.Get(s.volume.Spec.NodeName)
+	registered, err := driver.RegisteredNodes(ctx, c.client)
+	s.isUnregistered = !registered[s.volume.Spec.NodeName]
+	return err
 }
 
 // readOwn reads the LogicalVolumes that were created for the move.
@@ -108,22 +139,35 @@ func (c *Controller) readOwn(ctx context.Context, s *state) error {
 	return nil
 }
 
-// readPods reads the Pods that are bound to a node, have not ended, and use the claim.
-func (c *Controller) readPods(ctx context.Context, s *state) error {
-	claim := s.move.Spec.Claim
-	err := paging.Each(ctx, c.live, &corev1.PodList{}, func(list *corev1.PodList) {
-		s.podsVersion = list.ResourceVersion // It is the same for all pages.
-		for i := range list.Items {
-			if pod := &list.Items[i]; pod.Spec.NodeName != "" && relocate.Runs(pod) && relocate.Uses(pod, claim.Name) {
-				s.pods = append(s.pods, pod.Namespace+"/"+pod.Name)
-			}
-		}
-	}, client.InNamespace(claim.Namespace))
+// readPods reads the Pods that are bound to a node, have not ended, and use the claim. The list is new, or shared with
+// other moves.
+func (c *Controller) readPods(ctx context.Context, s *state, isNew bool) error {
+	pods, version, err := c.lists.get(ctx, s.move.Spec.Claim.Namespace, isNew)
 	if err != nil {
-		return fmt.Errorf("list the Pods of namespace %s: %w", claim.Namespace, err)
+		return err
 	}
-	slices.Sort(s.pods)
+	s.pods, s.podsVersion = s.using(pods), version
 	return nil
+}
+
+// using returns the Pods that concern the move and use its claim, as namespace/name, sorted.
+func (s *state) using(pods []corev1.Pod) []string {
+	var names []string
+	for i := range pods {
+		if pod := &pods[i]; s.concerns(pod) && relocate.Uses(pod, s.move.Spec.Claim.Name) {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// concerns reports whether a Pod is on a node on which it hinders the move, or cannot start after it.
+func (s *state) concerns(pod *corev1.Pod) bool {
+	if !s.isSwitched() {
+		return pod.Spec.NodeName != ""
+	}
+	return s.volume != nil && pod.Spec.NodeName != "" && pod.Spec.NodeName != s.volume.Spec.NodeName
 }
 
 func targetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }
@@ -171,40 +215,29 @@ func (s *state) isSwitched() bool {
 
 // isFenced reports whether the operator has requested for this move that nobody can use the volume.
 func (s *state) isFenced() bool {
-	return s.volume != nil && s.volume.Annotations[v1alpha1.FenceAnnotation] == string(s.move.UID)
+	return s.volume != nil && fence.Holder(s.volume) == string(s.move.UID)
 }
 
 // otherFence says for what else than this move the volume is fenced. That fence is not touched.
 func (s *state) otherFence() string {
-	fence := s.volume.Annotations[v1alpha1.FenceAnnotation]
-	if v1alpha1.IsCloneFence(fence) {
+	holder := fence.Holder(s.volume)
+	if v1alpha1.IsCloneFence(holder) {
 		return fmt.Sprintf("volume %s of claim %s is being copied to LogicalVolume %s, a clone of it: the move waits "+
 			"until the clone is complete, or its claim is deleted", s.volume.Name, s.move.Spec.Claim,
 			s.volume.Annotations[v1alpha1.FenceForAnnotation])
 	}
 	return fmt.Sprintf("volume %s of claim %s is fenced for the VolumeMove with the UID %s: this move waits until "+
-		"that one is undone or completed", s.volume.Name, s.move.Spec.Claim, fence)
+		"that one is undone or completed", s.volume.Name, s.move.Spec.Claim, holder)
 }
 
 // isFenceConfirmed reports whether the node agent has confirmed it.
 func (s *state) isFenceConfirmed() bool {
-	return s.isFenced() && s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID)
+	return s.volume != nil && fence.IsConfirmed(s.volume, string(s.move.UID))
 }
 
 // isFinal reports whether a snapshot was created under the present fence.
 func (s *state) isFinal(snapshot *topolvmv1.LogicalVolume) bool {
-	fence := s.volume.Annotations[v1alpha1.FenceTimeAnnotation]
-	return s.isFenceConfirmed() && fence != "" && snapshot.Annotations[v1alpha1.FenceTimeAnnotation] == fence
-}
-
-// fenceTime returns when the fence was requested; the zero time if it is not known, so that it is too long ago.
-func (s *state) fenceTime() time.Time {
-	text, _, _ := strings.Cut(s.volume.Annotations[v1alpha1.FenceTimeAnnotation], "/")
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}
-	}
-	return t
+	return fence.Covers(s.volume, string(s.move.UID), snapshot)
 }
 
 // record returns the record of the present round. It is the zero value if the node agent has not begun the round.
@@ -214,4 +247,26 @@ func (s *state) record() v1alpha1.CopyRecord {
 		return v1alpha1.CopyRecord{Source: s.target.Spec.Source}
 	}
 	return record
+}
+
+// progress returns how far the present round is known to be: the status has what was noticed before. It is the zero
+// value if nothing is copied.
+func (s *state) progress(now time.Time) fence.Progress {
+	if s.target == nil || s.isSwitched() {
+		return fence.Progress{}
+	}
+	record := s.record()
+	if record.Finished {
+		return fence.Progress{}
+	}
+	begun := s.target.CreationTimestamp.Time
+	if snapshot := s.snapshot(s.target.Spec.Source); snapshot != nil && snapshot.CreationTimestamp.After(begun) {
+		begun = snapshot.CreationTimestamp.Time
+	}
+	return fence.ProgressOfMove(s.move).Renew(begun, toInt64(record.CopiedBytes+record.ComparedBytes), now)
+}
+
+// lease is what the fence of the volume depends on.
+func (s *state) lease(now time.Time) fence.Lease {
+	return fence.Lease{Source: s.from, Target: s.to, Progress: s.progress(now)}
 }

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
 // agentOfThickTarget copies a thick volume in two calls, the data of the first one. The agent of the source sends it
@@ -90,17 +93,7 @@ func TestAThickVolumeIsMovedWhileNoPodUsesIt(t *testing.T) {
 func (w *world) copyThick() *topolvmv1.LogicalVolume {
 	w.Helper()
 	w.start()
-	for range 60 {
-		_, err := w.reconcile()
-		w.must(err)
-		if target := w.logicalVolume(targetName(w.move)); target != nil &&
-			target.Annotations[v1alpha1.CopiedAnnotation] != "" {
-			return target
-		}
-		w.agents()
-	}
-	w.Fatalf("the copy has not begun: %+v", w.status())
-	return nil
+	return w.copiedTarget()
 }
 
 // TestAPodThatStartsDuringTheCopyOfAThickVolume waits: the copy is completed, and the volume is switched when the Pod
@@ -130,6 +123,123 @@ func TestAPodThatStartsDuringTheCopyOfAThickVolume(t *testing.T) {
 	w.until(v1alpha1.MoveKeepingSource)
 	w.agents()
 	w.wantOn(w.b())
+}
+
+// TestAPodGetsAThickVolumeWhoseCopyCannotEnd: the copy makes no progress, or a node is lost. The move returns to the
+// queue, and begins again when that is repaired. The operator is restarted before each step.
+func TestAPodGetsAThickVolumeWhoseCopyCannotEnd(t *testing.T) {
+	ready := func(w *world, name string, status corev1.ConditionStatus) {
+		w.edit(name, func(n *corev1.Node) {
+			n.Status.Conditions[0].Status = status
+			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(w.clock.Add(-fence.LostAfter))
+		})
+	}
+	for name, test := range map[string]struct {
+		fail, repair func(w *world)
+		says         string
+	}{
+		"stalled": {func(w *world) { w.clock = w.clock.Add(fence.ProgressLimit) }, func(*world) {},
+			"has copied nothing from node"},
+		"losttarget": {func(w *world) { ready(w, w.b(), corev1.ConditionUnknown) },
+			func(w *world) { ready(w, w.b(), corev1.ConditionTrue) }, "node losttarget-b is not ready"},
+		"lostsource": {func(w *world) { ready(w, w.a(), corev1.ConditionFalse) },
+			func(w *world) { ready(w, w.a(), corev1.ConditionTrue) }, "node lostsource-a is not ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldOf(t, name, "thick")
+			first := w.copyThick().UID
+			w.clock = time.Now().Add(time.Minute) // The copy is older.
+			pod := w.pod("early", w.a())
+			run := func() {
+				t.Helper()
+				said := w.events()
+				w.restart()
+				w.recorder.Events <- said
+				_, err := w.reconcile()
+				w.must(err)
+			}
+			run()
+			if got := w.status(); got.ProgressTime == nil || got.ProgressBytes != 1<<30 {
+				t.Fatalf("no progress is recorded: %+v", got)
+			}
+			test.fail(w)
+			run()
+			got := w.status()
+			if lv := w.theVolume(); lv.Annotations[v1alpha1.FenceAnnotation] != "" || got.Phase != v1alpha1.MovePending ||
+				!strings.Contains(got.Message, test.says) {
+				t.Fatalf("got the status %+v and %v", got, lv.Annotations)
+			}
+			if said := w.events(); !strings.Contains(said, "Warning VolumeMoveReturnedToQueue") ||
+				!strings.Contains(said, name+"/early") {
+				t.Errorf("got the events %s", said)
+			}
+			for range 4 {
+				w.agents()
+				run()
+			}
+			w.write() // The Pod has the volume.
+			if own := w.own(); len(own) > 0 || w.status().ProgressTime != nil {
+				t.Errorf("left: %v, %+v", own, w.status())
+			}
+			test.repair(w)
+			w.delete(pod)
+			w.until(v1alpha1.MoveCopying)
+			if target := w.copiedTarget(); target.UID == first {
+				t.Error("the first copy is used")
+			}
+			w.until(v1alpha1.MoveKeepingSource)
+			w.agents()
+			w.wantOn(w.b())
+		})
+	}
+}
+
+// copiedTarget continues until the volume is copied in part.
+func (w *world) copiedTarget() *topolvmv1.LogicalVolume {
+	w.Helper()
+	for range 60 {
+		_, err := w.reconcile()
+		w.must(err)
+		if target := w.logicalVolume(targetName(w.move)); target != nil &&
+			target.Annotations[v1alpha1.CopiedAnnotation] != "" {
+			return target
+		}
+		w.agents()
+	}
+	w.Fatalf("the copy has not begun: %+v", w.status())
+	return nil
+}
+
+// TestAThickVolumeWaitsForItsTurnAfterItsPods: it is not closed before two other volumes are copied.
+func TestAThickVolumeWaitsForItsTurnAfterItsPods(t *testing.T) {
+	w := newWorldOf(t, "thickqueue", "thick")
+	pod := w.pod("writer", w.a())
+	w.start()
+	w.until(v1alpha1.MoveWaitingForPods)
+	var others []*v1alpha1.VolumeMove
+	for _, name := range []string{"thickqueue-1", "thickqueue-2"} {
+		other := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: env.Namespace},
+			Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "x", Name: name}}}
+		w.create(other)
+		other.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveCopying, SourceNode: w.a(), TargetNode: w.b()}
+		w.must(w.api.Status().Update(t.Context(), other))
+		others = append(others, other)
+	}
+	w.delete(pod)
+	for range 4 {
+		_, err := w.reconcile()
+		w.must(err)
+		w.agents()
+	}
+	if got := w.status(); got.Phase != v1alpha1.MovePending || got.QueuePosition != 1 ||
+		w.theVolume().Annotations[v1alpha1.FenceAnnotation] != "" {
+		t.Errorf("it does not wait for its turn: %+v, %v", got, w.theVolume().Annotations)
+	}
+	w.delete(others[0])
+	w.until(v1alpha1.MoveKeepingSource)
+	w.agents()
+	w.wantOn(w.b())
+	w.delete(others[1])
 }
 
 // TestAThickVolumeIsCopiedAgainIfItWasOpened: the copy of an earlier fence is not used, whatever its record says.

@@ -203,7 +203,9 @@ func (w *world) delete(object client.Object) {
 // start creates the VolumeMove.
 func (w *world) start() { w.Helper(); w.create(w.move) }
 
+// reconcile reconciles the move after an event, and so late that it lists the Pods again.
 func (w *world) reconcile() (reconcile.Result, error) {
+	w.ctl.podEnded(client.ObjectKeyFromObject(w.move), w.name)
 	return w.ctl.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.move)})
 }
 

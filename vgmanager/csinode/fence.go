@@ -236,7 +236,8 @@ func (r *FenceReconciler) confirm(ctx context.Context, lv *topolvmv1.LogicalVolu
 	problem := fmt.Sprintf("the fence of volume %s was removed from its logical volume on node %s by another program, "+
 		"so the volume may have changed since: this fence is not set again, and the operator has to request another "+
 		"one", lv.Status.VolumeID, r.node.Node)
-	log.FromContext(ctx).Info("lost the fence of a volume", "volume", lv.Status.VolumeID, "tags", tags)
+	log.FromContext(ctx).Info("lost the fence of a volume", "volume", lv.Status.VolumeID, "cause",
+		"its tags are "+strings.Join(tags, ", "))
 	return ctrl.Result{}, r.write(ctx, lv, lostFence(lv), problem)
 }
 

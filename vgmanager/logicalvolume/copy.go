@@ -3,7 +3,6 @@ package logicalvolume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -15,6 +14,7 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
@@ -83,7 +83,8 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 	}
 	if !record.Finished {
 		return ctrl.Result{RequeueAfter: again}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, textOf(source, record)
+			s.Code, s.Message = codes.Aborted, fence.Message(source.Name, source.Spec.NodeName, record.CopiedBytes,
+				record.ComparedBytes, record.SizeBytes)
 		})
 	}
 	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
@@ -142,18 +143,4 @@ func codedCopyError(err error) error {
 		return err
 	}
 	return status.Error(codes.Unavailable, err.Error())
-}
-
-// textOf describes the progress of a copy.
-func textOf(source *topolvmv1.LogicalVolume, r v1alpha1.CopyRecord) string {
-	if r.SizeBytes == 0 {
-		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
-			source.Name, source.Spec.NodeName)
-	}
-	done, what := r.CopiedBytes, "copied"
-	if r.ComparedBytes > 0 || r.CopiedBytes == r.SizeBytes {
-		done, what = r.ComparedBytes, "copied, and compared"
-	}
-	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", source.Name, what,
-		source.Spec.NodeName, done>>20, r.SizeBytes>>20, done*100/r.SizeBytes)
 }

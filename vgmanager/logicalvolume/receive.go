@@ -253,8 +253,7 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Devi
 	}
 	complete(record, progress.Size)
 	log.FromContext(ctx).Info("copied a volume", "deviceClass", c.lv.Spec.DeviceClass, "lv", name(c.lv), "source",
-		c.lv.Spec.Source, "from", round.Base, "size", progress.Size, "sent", progress.Sent, "took",
-		progress.Took.String())
+		c.lv.Spec.Source, "from", round.Base, "size", progress.Size, "took", progress.Took.String())
 	return 0, nil
 }
 

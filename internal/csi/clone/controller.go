@@ -6,8 +6,8 @@
 //  2. the node agent of the source confirms that nobody can use the volume;
 //  3. this package gives the target the name of this fence, FenceTimeAnnotation. Only then the node agent of the target
 //     copies the data, and compares it, and the one of the source sends it only under this fence;
-//  4. when the target is complete, refused, deleted or no longer needed, this package removes the fence. It refuses a
-//     target whose node is lost when Pods wait for the source.
+//  4. when the target is complete, refused, deleted or no longer needed, this package removes the fence. When Pods wait
+//     for the source, it refuses a target that makes no progress, or if one of the nodes is lost (package fence).
 //
 // Nothing else requests or removes such a fence. A target is copied under one fence only: if the source no longer has
 // it before the target is complete, the volume could have been written to. Then the target is refused, so that the CSI
@@ -40,6 +40,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
 )
@@ -76,7 +77,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	st := plan(s)
+	st := plan(s, c.now())
 	err = c.act(ctx, s, st)
 	if apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
@@ -99,18 +100,16 @@ func (c *Controller) read(ctx context.Context, name string) (*state, error) {
 	if s.source, err = relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{}); err != nil {
 		return nil, err
 	}
-	names, err := c.listTargets(ctx, s)
+	volumes := &topolvmv1.LogicalVolumeList{}
+	if err := c.active.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
+	}
+	nodes, err := fence.ReadNodes(ctx, c.client, c.now())
 	if err != nil {
 		return nil, err
 	}
-	if s.source != nil {
-		holder := s.source.Annotations[v1alpha1.FenceForAnnotation]
-		if holder != "" && !slices.Contains(names, holder) {
-			names = append(names, holder)
-		}
-	}
-	for _, target := range names {
-		if err := c.readTarget(ctx, s, target); err != nil {
+	for _, name := range s.namesOfTargets(volumes.Items) {
+		if err := c.readTarget(ctx, s, name, nodes); err != nil {
 			return nil, err
 		}
 	}
@@ -121,37 +120,39 @@ func (c *Controller) read(ctx context.Context, name string) (*state, error) {
 	if s.source == nil || len(s.targets) == 0 {
 		return s, nil
 	}
-	if s.move, err = c.moveOf(ctx, s.fence()); err != nil {
-		return nil, err
+	s.node = nodes.Get(s.source.Spec.NodeName)
+	moves := &v1alpha1.VolumeMoveList{}
+	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list VolumeMoves: %w", err)
 	}
+	s.move = moveOf(s.fence(), moves.Items)
+	s.others = append(fence.Moves(moves.Items, nodes, c.now()), fence.Clones(volumes.Items, nodes, c.now())...)
 	return s, c.readPods(ctx, s)
 }
 
-// listTargets returns the names of the clones of the source that are not complete, and counts the clones of other
-// sources that are being copied. The cache has them.
-func (c *Controller) listTargets(ctx context.Context, s *state) ([]string, error) {
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := c.active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the LogicalVolumes that are being created: %w", err)
-	}
+// namesOfTargets returns the names of the clones of the source that are not complete, and of that for which the source
+// is fenced. volumes are the LogicalVolumes that are not settled.
+func (s *state) namesOfTargets(volumes []topolvmv1.LogicalVolume) []string {
 	var names []string
-	s.copies = map[string]int{}
-	for i := range list.Items {
-		t := &target{lv: &list.Items[i]}
-		switch {
-		case !isClone(t.lv) || t.lv.Status.VolumeID != "":
-		case t.lv.Spec.Source == s.name:
-			names = append(names, t.lv.Name)
-		case t.isPending() && t.hasBegun():
-			s.copies[t.lv.Spec.NodeName]++
+	for i := range volumes {
+		lv := &volumes[i]
+		if isClone(lv) && lv.Status.VolumeID == "" && lv.Spec.Source == s.name {
+			names = append(names, lv.Name)
 		}
 	}
-	return names, nil
+	if s.source == nil {
+		return names
+	}
+	holder := s.source.Annotations[v1alpha1.FenceForAnnotation]
+	if holder != "" && !slices.Contains(names, holder) {
+		names = append(names, holder)
+	}
+	return names
 }
 
 // readTarget adds a target to the state, if it is one of the source that is not complete. An object with a
 // PersistentVolume was restored from a backup: its data must not be copied again.
-func (c *Controller) readTarget(ctx context.Context, s *state, name string) error {
+func (c *Controller) readTarget(ctx context.Context, s *state, name string, nodes fence.Nodes) error {
 	lv, err := relocate.Get(ctx, c.live, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
 	if err != nil || lv == nil || lv.Spec.Source != s.name || !isClone(lv) || lv.Status.VolumeID != "" {
 		return err
@@ -164,27 +165,7 @@ func (c *Controller) readTarget(ctx context.Context, s *state, name string) erro
 	if err != nil {
 		return err
 	}
-	t := &target{lv: lv, lacksClaim: lacks}
-	s.targets = append(s.targets, t)
-	return c.readNode(ctx, t)
-}
-
-// readNode reads whether the node of a target is ready.
-func (c *Controller) readNode(ctx context.Context, t *target) error {
-	node, err := relocate.Get(ctx, c.client, client.ObjectKey{Name: t.lv.Spec.NodeName}, &corev1.Node{})
-	switch {
-	case err != nil:
-		return err
-	case node == nil:
-		t.notReady, t.lost = true, true
-		return nil
-	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			t.notReady = true
-			t.lost = c.now().Sub(condition.LastTransitionTime.Time) >= lostAfter
-		}
-	}
+	s.targets = append(s.targets, &target{lv: lv, lacksClaim: lacks, node: nodes.Get(lv.Spec.NodeName)})
 	return nil
 }
 
@@ -204,20 +185,13 @@ func (c *Controller) lacksClaim(ctx context.Context, lv *topolvmv1.LogicalVolume
 }
 
 // moveOf returns the name of the VolumeMove with a fence, or "" if it is not that of one.
-func (c *Controller) moveOf(ctx context.Context, fence string) (string, error) {
-	if fence == "" || v1alpha1.IsCloneFence(fence) {
-		return "", nil
-	}
-	moves := &v1alpha1.VolumeMoveList{}
-	if err := c.client.List(ctx, moves, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list VolumeMoves: %w", err)
-	}
-	for i := range moves.Items {
-		if moves.Items[i].UID == types.UID(fence) {
-			return moves.Items[i].Name, nil
+func moveOf(holder string, moves []v1alpha1.VolumeMove) string {
+	for i := range moves {
+		if holder != "" && moves[i].UID == types.UID(holder) {
+			return moves[i].Name
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // readPods reads the Pods that use the claim of the source and have not ended. A Pod that has no node yet counts: after
@@ -266,6 +240,8 @@ func (c *Controller) act(ctx context.Context, s *state, st step) error {
 		return c.fence(ctx, s.source, st.fence)
 	case st.begin != nil:
 		return c.begin(ctx, s.source, st.begin)
+	case st.progress != nil:
+		return c.recordProgress(ctx, st.progress)
 	}
 	return nil
 }
@@ -285,22 +261,18 @@ func (c *Controller) answer(ctx context.Context, a answer) error {
 	return client.IgnoreNotFound(err)
 }
 
-// fence requests that the node agent closes the source for a target. The resource version makes each fence different
-// from all others: only one patch of a version succeeds, and clocks can be set back.
+// fence requests that the node agent closes the source for a target.
 func (c *Controller) fence(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
 	before := source.DeepCopy()
-	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceAnnotation, v1alpha1.CloneFence(target.UID))
-	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceTimeAnnotation,
-		c.now().UTC().Format(time.RFC3339)+"/"+before.ResourceVersion)
-	metav1.SetMetaDataAnnotation(&source.ObjectMeta, v1alpha1.FenceForAnnotation, target.Name)
+	fence.Request(source, v1alpha1.CloneFence(target.UID), target.Name, c.now())
 	return c.patch(ctx, "fence", source, before)
 }
 
 // begin gives a target the name of the fence under which it is copied.
 func (c *Controller) begin(ctx context.Context, source, target *topolvmv1.LogicalVolume) error {
 	before := target.DeepCopy()
-	metav1.SetMetaDataAnnotation(&target.ObjectMeta, v1alpha1.FenceTimeAnnotation,
-		source.Annotations[v1alpha1.FenceTimeAnnotation])
+	metav1.SetMetaDataAnnotation(&target.ObjectMeta, v1alpha1.FenceTimeAnnotation, fence.Name(source))
+	fence.SetProgress(target, fence.Progress{Time: c.now()})
 	if err := c.patch(ctx, "begin to copy to", target, before); err != nil {
 		return err
 	}
@@ -309,12 +281,17 @@ func (c *Controller) begin(ctx context.Context, source, target *topolvmv1.Logica
 	return nil
 }
 
+// recordProgress records how far a target is copied, so that another operator knows since when it is not continued.
+func (c *Controller) recordProgress(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	before := lv.DeepCopy()
+	fence.SetProgress(lv, (&target{lv: lv}).progress(c.now()))
+	return c.patch(ctx, "record the progress of", lv, before)
+}
+
 // unfence requests that the node agent opens the source again.
 func (c *Controller) unfence(ctx context.Context, source *topolvmv1.LogicalVolume) error {
 	before := source.DeepCopy()
-	for _, key := range []string{v1alpha1.FenceAnnotation, v1alpha1.FenceTimeAnnotation, v1alpha1.FenceForAnnotation} {
-		delete(source.Annotations, key)
-	}
+	fence.Withdraw(source)
 	if err := c.patch(ctx, "remove the fence of", source, before); err != nil {
 		return err
 	}

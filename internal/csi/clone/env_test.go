@@ -58,7 +58,9 @@ func TestTheOperatorClonesAThickVolume(t *testing.T) {
 		return lv
 	}
 	volume, target := create(source()), copyTo(1)
-	must(server.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: target.Spec.NodeName}}))
+	for _, name := range []string{volume.Spec.NodeName, target.Spec.NodeName} {
+		must(server.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "clone1"},
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{

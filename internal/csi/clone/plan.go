@@ -10,16 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 )
-
-// maxCopies is the maximum number of clones of thick volumes that are copied to a node at once, which is what a node
-// agent copies at once (package copies): a source that waits for other copies would be closed for longer than needed.
-const maxCopies = 2
-
-// lostAfter is after which time the copy on a node that is not ready is discarded for the Pods of the source. After the
-// same time, Kubernetes deletes the Pods of such a node by default (taint node.kubernetes.io/not-ready).
-const lostAfter = 5 * time.Minute
 
 // maxPods is the maximum number of Pods in a message, and maxMessage that of its bytes.
 const (
@@ -34,10 +26,12 @@ type state struct {
 	source *topolvmv1.LogicalVolume
 	// targets are the clones that are not complete, the oldest first.
 	targets []*target
+	// node is that of the source.
+	node fence.Node
 	// move is the name of the VolumeMove for which the source is fenced, or "".
 	move string
-	// copies is how many clones of other sources are being copied to each node.
-	copies map[string]int
+	// others are the moves and the clones of other sources that are being copied or wait for their turn.
+	others []fence.Copy
 	// pods are the Pods that use the claim of the source and have not ended.
 	pods []string
 }
@@ -46,35 +40,45 @@ type target struct {
 	lv *topolvmv1.LogicalVolume
 	// lacksClaim: its claim no longer exists.
 	lacksClaim bool
-	// notReady: its node is not ready or does not exist. lost: that is so for lostAfter, or the node does not exist.
-	notReady, lost bool
+	node       fence.Node
 }
 
-// step is what to do. At most one of unfence, fence and begin is set.
+// progress returns how far a target is known to be copied.
+func (t *target) progress(now time.Time) fence.Progress {
+	bytes := int64(0)
+	if t.lv.Status.Code == codes.Aborted {
+		bytes = fence.BytesOf(t.lv.Status.Message)
+	}
+	return fence.ProgressOf(t.lv).Renew(time.Time{}, bytes, now)
+}
+
+// step is what to do. At most one of unfence, fence, begin and progress is set.
 type step struct {
 	answers []answer
 	// unfence removes the fence of the source. fence requests one for a target. begin has a target copied under the
 	// present fence.
 	unfence      bool
 	fence, begin *topolvmv1.LogicalVolume
+	// progress records the progress of a target.
+	progress *topolvmv1.LogicalVolume
 	// after is the delay until the source is read again, 0 if only an event matters.
 	after time.Duration
 }
 
-func (s *state) fence() string { return s.source.Annotations[v1alpha1.FenceAnnotation] }
+func (s *state) fence() string { return fence.Holder(s.source) }
 
 // plan decides what is next for a source.
-func plan(s *state) step {
+func plan(s *state, now time.Time) step {
 	st := step{}
 	if len(s.targets) > 0 {
 		st.after = pollInterval
 	}
 	var waiting []*target
 	for _, t := range s.targets {
-		if !t.isPending() {
+		if !fence.IsPendingClone(t.lv) {
 			continue
 		}
-		if code, why := s.refusal(t); code != codes.OK {
+		if code, why := s.refusal(t, now); code != codes.OK {
 			st.answers = append(st.answers, answer{lv: t.lv, code: code, message: text(why)})
 			continue
 		}
@@ -84,21 +88,34 @@ func plan(s *state) step {
 	case s.source == nil:
 		return st
 	case v1alpha1.IsCloneFence(s.fence()):
-		return s.whileFenced(st, waiting)
+		return s.whileFenced(st, waiting, now)
 	}
 	return s.beforeFence(st, waiting)
 }
 
-// isPending reports whether a target is to be created: it is neither deleted nor refused.
-func (t *target) isPending() bool {
-	return t.lv.DeletionTimestamp.IsZero() && t.lv.Status.VolumeID == "" && !service.IsRefusal(t.lv.Status.Code)
-}
-
 // hasBegun reports whether a target may be copied.
-func (t *target) hasBegun() bool { return t.lv.Annotations[v1alpha1.FenceTimeAnnotation] != "" }
+func (t *target) hasBegun() bool { return fence.Name(t.lv) != "" }
 
 // refusal returns why a target cannot be completed, with the code for the CSI controller; OK if it can.
-func (s *state) refusal(t *target) (code codes.Code, why string) {
+func (s *state) refusal(t *target, now time.Time) (code codes.Code, why string) {
+	if code, why := s.unsuitable(t); code != codes.OK || !t.hasBegun() {
+		return code, why
+	}
+	if !fence.Covers(s.source, v1alpha1.CloneFence(t.lv.UID), t.lv) {
+		return codes.FailedPrecondition, fmt.Sprintf("%s could be used since the copy to node %s began, so the copy "+
+			"is discarded, and begins again", s.subject(), t.lv.Spec.NodeName)
+	}
+	lease := fence.Lease{Source: s.node, Target: t.node, Progress: t.progress(now)}
+	if ended := lease.Ended(now); ended != "" && len(s.pods) > 0 {
+		return codes.FailedPrecondition, fmt.Sprintf("%s, so the copy of %s to node %s is discarded for the Pods that "+
+			"wait for the volume (%s). It begins again when they have ended and both nodes are ready", ended,
+			s.subject(), t.lv.Spec.NodeName, s.listPods())
+	}
+	return codes.OK, ""
+}
+
+// unsuitable returns why a target can never be a copy of the source.
+func (s *state) unsuitable(t *target) (code codes.Code, why string) {
 	switch {
 	case t.lacksClaim:
 		return codes.NotFound, fmt.Sprintf("claim %s does not exist: the data of %s is not copied for it",
@@ -110,27 +127,12 @@ func (s *state) refusal(t *target) (code codes.Code, why string) {
 			s.source.Spec.NodeName, t.lv.Annotations[v1alpha1.CloneVolumeAnnotation])
 	case !s.source.DeletionTimestamp.IsZero():
 		return codes.NotFound, fmt.Sprintf("%s is being deleted, so it is not copied", s.subject())
-	case t.hasBegun() && !s.isFencedFor(t):
-		return codes.FailedPrecondition, fmt.Sprintf("%s could be used since the copy to node %s began, so the copy "+
-			"is discarded, and begins again", s.subject(), t.lv.Spec.NodeName)
-	case t.hasBegun() && t.lost && len(s.pods) > 0:
-		return codes.FailedPrecondition, fmt.Sprintf("node %s is not ready, so the copy of %s there is discarded for "+
-			"the Pods that wait for it (%s). It begins again when the node is ready", t.lv.Spec.NodeName, s.subject(),
-			s.listPods())
 	case t.lv.Spec.Size.Cmp(s.size()) < 0:
 		size := s.size()
 		return codes.OutOfRange, fmt.Sprintf("%s has %s now, and the clone %s: delete the claim of the clone, and "+
 			"create it with at least %s", s.subject(), size.String(), t.lv.Spec.Size.String(), size.String())
 	}
 	return codes.OK, ""
-}
-
-// isFencedFor reports whether the node agent has confirmed the fence under which a target is copied, so that the volume
-// has not changed since the copy began.
-func (s *state) isFencedFor(t *target) bool {
-	fence := v1alpha1.CloneFence(t.lv.UID)
-	return s.fence() == fence && s.source.Annotations[v1alpha1.FencedAnnotation] == fence &&
-		s.source.Annotations[v1alpha1.FenceTimeAnnotation] == t.lv.Annotations[v1alpha1.FenceTimeAnnotation]
 }
 
 // size returns the size of the source.
@@ -142,7 +144,7 @@ func (s *state) size() resource.Quantity {
 }
 
 // whileFenced continues a clone for which the source is fenced, and removes a fence that no clone needs.
-func (s *state) whileFenced(st step, waiting []*target) step {
+func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	var holder *target
 	for _, t := range waiting {
 		if v1alpha1.CloneFence(t.lv.UID) == s.fence() {
@@ -162,18 +164,23 @@ func (s *state) whileFenced(st step, waiting []*target) step {
 	}
 	switch {
 	case holder.hasBegun():
-		return st
+		if holder.progress(now) != fence.ProgressOf(holder.lv) {
+			st.progress = holder.lv
+		}
 	case len(s.pods) > 0:
 		// Nothing is copied yet, so the Pods get the volume.
 		st.unfence = true
 		st.wait(holder, s.usedByPods())
-	case holder.notReady:
+	case holder.node.NotReady:
 		st.unfence = true
-		st.wait(holder, s.nodeNotReady(holder))
-	case s.source.Annotations[v1alpha1.FencedAnnotation] != s.fence():
+		st.wait(holder, s.nodeNotReady(holder.node))
+	case s.node.NotReady:
+		st.unfence = true
+		st.wait(holder, s.nodeNotReady(s.node))
+	case !fence.IsConfirmed(s.source, s.fence()):
 		st.after = fenceInterval
 		st.wait(holder, s.closing())
-	case s.source.Annotations[v1alpha1.FenceTimeAnnotation] == "":
+	case fence.Name(s.source) == "":
 		st.unfence = true // A fence without a name says nothing about a copy.
 	default:
 		st.begin = holder.lv
@@ -189,11 +196,12 @@ func (s *state) beforeFence(st step, waiting []*target) step {
 	}
 	for _, t := range waiting {
 		switch {
-		case why == "" && t.notReady:
-			st.wait(t, s.nodeNotReady(t))
-		case why == "" && s.copies[t.lv.Spec.NodeName] >= maxCopies:
-			st.wait(t, fmt.Sprintf("node %s copies %d other clones: %s is closed and copied after that",
-				t.lv.Spec.NodeName, s.copies[t.lv.Spec.NodeName], s.subject()))
+		case why == "" && t.node.NotReady:
+			st.wait(t, s.nodeNotReady(t.node))
+		case why == "" && s.turn(t) > 0:
+			st.wait(t, fmt.Sprintf("place %d in the queue: at most %d volumes are copied from node %s, and to node %s, "+
+				"at the same time. %s is closed and copied after that", s.turn(t), fence.MaxCopies, s.source.Spec.NodeName,
+				t.lv.Spec.NodeName, s.subject()))
 		case why == "" && st.fence == nil && t.isAnswered():
 			st.fence = t.lv
 			st.after = fenceInterval
@@ -204,6 +212,12 @@ func (s *state) beforeFence(st step, waiting []*target) step {
 		}
 	}
 	return st
+}
+
+// turn returns the position of a target in the queue of moves and clones, or 0 if it can be copied now.
+func (s *state) turn(t *target) int32 {
+	return fence.Turn(fence.Copy{UID: string(t.lv.UID), Source: s.source.Spec.NodeName, Target: t.lv.Spec.NodeName,
+		Created: t.lv.CreationTimestamp.Time, Name: t.lv.Name}, s.others)
 }
 
 // isAnswered reports whether the node agent of a target has no error that the fence would wait for.
@@ -228,6 +242,8 @@ func (s *state) blocked() string {
 			s.source.Spec.NodeName)
 	case a[v1alpha1.FencedAnnotation] != "":
 		return fmt.Sprintf("node %s opens %s again: it is copied after that", s.source.Spec.NodeName, s.subject())
+	case s.node.NotReady:
+		return s.nodeNotReady(s.node)
 	case s.source.Status.CurrentSize == nil || s.source.Status.CurrentSize.Cmp(s.source.Spec.Size) < 0:
 		return fmt.Sprintf("node %s extends %s to %s: it is copied after that", s.source.Spec.NodeName, s.subject(),
 			s.source.Spec.Size.String())
@@ -249,8 +265,8 @@ func (s *state) subject() string {
 	return "volume " + s.name
 }
 
-func (s *state) nodeNotReady(t *target) string {
-	return fmt.Sprintf("node %s is not ready: %s is closed and copied after that", t.lv.Spec.NodeName, s.subject())
+func (s *state) nodeNotReady(n fence.Node) string {
+	return fmt.Sprintf("%s: %s is closed and copied when the node is ready", n, s.subject())
 }
 
 // listPods returns the names of the Pods that use the source, not too many of them.

@@ -14,7 +14,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 )
+
+// moment is the time of the plans.
+var moment = time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)
 
 const fenceName = "2026-01-02T03:04:05Z/7"
 
@@ -83,6 +87,9 @@ func summary(st step) string {
 	if st.begin != nil {
 		parts = append(parts, "begin "+st.begin.Name)
 	}
+	if st.progress != nil {
+		parts = append(parts, "progress "+st.progress.Name)
+	}
 	for _, a := range st.answers {
 		parts = append(parts, fmt.Sprintf("%s %s", a.lv.Name, a.code))
 	}
@@ -102,7 +109,27 @@ func TestWhatIsNextForASource(t *testing.T) {
 		return first(func(lv *topolvmv1.LogicalVolume) { lv.Status.Code, lv.Status.Message = code, "agent" })
 	}
 	pod := func(s *state) { s.pods = []string{"shop/web"} }
-	lost := func(s *state) { s.targets[0].notReady, s.targets[0].lost = true, true }
+	notReady := fence.Node{Name: "b", NotReady: true, Since: moment.Add(-time.Minute)}
+	lostNode := func(name string) fence.Node {
+		return fence.Node{Name: name, NotReady: true, Lost: true, Since: moment.Add(-fence.LostAfter)}
+	}
+	lost := func(s *state) { s.targets[0].node = lostNode("b") }
+	// progress has the agent report a number of MiB, and the operator have noticed another one before.
+	progress := func(mib int, ago time.Duration, known int) func(*state) {
+		return func(s *state) {
+			lv := s.targets[0].lv
+			lv.Status.Code = codes.Aborted
+			lv.Status.Message = fence.Message("pvc-1", "a", uint64(mib)<<20, 0, 1<<30)
+			fence.SetProgress(lv, fence.Progress{Bytes: int64(known) << 20, Time: moment.Add(-ago)})
+		}
+	}
+	busy := func(source, target string) func(*state) {
+		return func(s *state) {
+			for _, uid := range []string{"x", "y"} {
+				s.others = append(s.others, fence.Copy{UID: uid, Source: source, Target: target})
+			}
+		}
+	}
 	for name, tt := range map[string]struct {
 		from   func() *state
 		change func(*state)
@@ -143,15 +170,22 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"the agent of the first fails": {waiting, status(codes.Unavailable), "fence pvc-c2", nil},
 		"the first is deleted": {waiting, first(func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = &now }),
 			"fence pvc-c2", nil},
-		"its node has room for a copy": {waiting, func(s *state) { s.copies = map[string]int{"a": 9, "b": 1} },
-			"fence pvc-c1, pvc-c2 Aborted", nil},
+		"its node has room for a copy": {waiting, func(s *state) {
+			busy("x", "a")(s)
+			s.others = append(s.others, fence.Copy{UID: "z", Source: "y", Target: "b"})
+		}, "fence pvc-c1, pvc-c2 Aborted", nil},
 		"its node copies others": {waiting, func(s *state) {
-			s.copies = map[string]int{"b": 2}
+			busy("x", "b")(s)
 			s.targets[1].lv.Spec.NodeName = "a"
-		}, "fence pvc-c2, pvc-c1 Aborted", []string{"node b copies 2 other clones"}},
-		"its node is not ready": {waiting, func(s *state) { s.targets[0].notReady = true },
-			"fence pvc-c2, pvc-c1 Aborted", []string{"node b is not ready: volume pvc-1 of claim shop/data is closed and " +
-				"copied after that"}},
+		}, "fence pvc-c2, pvc-c1 Aborted", []string{"place 1 in the queue: at most 2 volumes are copied from node a, and " +
+			"to node b, at the same time. volume pvc-1 of claim shop/data is closed and copied after that"}},
+		"the node of the source copies others": {waiting, busy("a", "x"), "pvc-c1 Aborted, pvc-c2 Aborted",
+			[]string{"place 1 in the queue"}},
+		"its node is not ready": {waiting, func(s *state) { s.targets[0].node = notReady },
+			"fence pvc-c2, pvc-c1 Aborted", []string{"node b is not ready since 2026-01-02T03:59:00Z: volume pvc-1 of claim " +
+				"shop/data is closed and copied when the node is ready"}},
+		"the node of the source is not ready": {waiting, func(s *state) { s.node = lostNode("a") },
+			"pvc-c1 Aborted, pvc-c2 Aborted", []string{"node a is not ready"}},
 		"no clone": {waiting, func(s *state) { s.targets = nil }, "", nil},
 
 		"not confirmed": {func() *state { return fenced(false) }, set(v1alpha1.FenceErrorAnnotation, "mounted at /x"),
@@ -165,19 +199,52 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"confirmed for another one": {func() *state { return fenced(true) }, set(v1alpha1.FencedAnnotation, "clone-x"),
 			"pvc-c2 Aborted, pvc-c1 Aborted", nil},
 		"confirmed, its node is not ready": {func() *state { return fenced(true) },
-			func(s *state) { s.targets[0].notReady = true }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
+			func(s *state) { s.targets[0].node = notReady }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
 			[]string{"node b is not ready"}},
+		"confirmed, the node of the source is not ready": {func() *state { return fenced(true) },
+			func(s *state) { s.node = lostNode("a") }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
+			[]string{"node a is not ready"}},
 		"a fence without a name": {func() *state { return fenced(true) }, set(v1alpha1.FenceTimeAnnotation, ""),
 			"unfence, pvc-c2 Aborted", nil},
-		"copied":              {copying, nil, "pvc-c2 Aborted", nil},
-		"copied, a Pod waits": {copying, pod, "pvc-c2 Aborted", nil},
-		"copied, the agent cannot reach the source": {copying, status(codes.Unavailable), "pvc-c2 Aborted", nil},
-		"copied, its node is not ready": {copying, func(s *state) { pod(s); s.targets[0].notReady = true },
-			"pvc-c2 Aborted", nil},
-		"copied, its node is lost": {copying, lost, "pvc-c2 Aborted", nil},
+		"copied":              {copying, nil, "progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, a Pod waits": {copying, pod, "progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, the agent cannot reach the source": {copying, status(codes.Unavailable), "progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, its node is not ready": {copying, func(s *state) { pod(s); s.targets[0].node = notReady },
+			"progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, its node is lost": {copying, lost, "progress pvc-c1, pvc-c2 Aborted", nil},
 		"copied, its node is lost, a Pod waits": {copying, func(s *state) { pod(s); lost(s) },
-			"unfence, pvc-c1 FailedPrecondition", []string{"node b is not ready, so the copy of volume pvc-1 of claim " +
-				"shop/data there is discarded for the Pods that wait for it (shop/web)"}},
+			"unfence, pvc-c1 FailedPrecondition", []string{"node b is not ready since 2026-01-02T03:55:00Z, so the copy of " +
+				"volume pvc-1 of claim shop/data to node b is discarded for the Pods that wait for the volume (shop/web)"}},
+		"copied, its node does not exist, a Pod waits": {copying, func(s *state) {
+			pod(s)
+			s.targets[0].node = fence.Nodes{}.Get("b")
+		}, "unfence, pvc-c1 FailedPrecondition", []string{"node b does not exist"}},
+		"copied, the node of the source is lost": {copying, func(s *state) { s.node = lostNode("a") },
+			"progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, the node of the source is lost, a Pod waits": {copying, func(s *state) { pod(s); s.node = lostNode("a") },
+			"unfence, pvc-c1 FailedPrecondition", []string{"node a is not ready since"}},
+		"copied, progress, a Pod waits": {copying, func(s *state) { pod(s); progress(8, 4*time.Minute, 7)(s) },
+			"progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, late progress, a Pod waits": {copying, func(s *state) { pod(s); progress(8, time.Hour, 7)(s) },
+			"progress pvc-c1, pvc-c2 Aborted", nil},
+		"copied, new progress, a Pod waits": {copying, func(s *state) { pod(s); progress(8, time.Second, 7)(s) },
+			"pvc-c2 Aborted", nil},
+		"copied, no progress yet, a Pod waits": {copying, func(s *state) {
+			pod(s)
+			progress(7, fence.ProgressLimit-time.Second, 7)(s)
+		}, "pvc-c2 Aborted", nil},
+		"copied, no progress": {copying, progress(7, time.Hour, 7), "pvc-c2 Aborted", nil},
+		"copied, no progress, a Pod waits": {copying, func(s *state) { pod(s); progress(7, fence.ProgressLimit, 7)(s) },
+			"unfence, pvc-c1 FailedPrecondition", []string{"has copied nothing from node"}},
+		"copied, it begins again and again, a Pod waits": {copying, func(s *state) {
+			pod(s)
+			progress(3, fence.ProgressLimit, 7)(s)
+		}, "unfence, pvc-c1 FailedPrecondition", nil},
+		"copied, it fails, a Pod waits": {copying, func(s *state) {
+			pod(s)
+			progress(7, fence.ProgressLimit, 7)(s)
+			status(codes.Unavailable)(s)
+		}, "unfence, pvc-c1 FailedPrecondition", nil},
 		"complete or gone": {copying, func(s *state) { s.targets = s.targets[1:] }, "unfence", nil},
 		"the last is gone": {copying, func(s *state) { s.targets = nil }, "unfence", nil},
 		"another UID": {copying, first(func(lv *topolvmv1.LogicalVolume) {
@@ -205,7 +272,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 			if tt.change != nil {
 				tt.change(s)
 			}
-			st := plan(s)
+			st := plan(s, moment)
 			if got := summary(st); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -231,12 +298,12 @@ func TestTheMessageNamesNotTooManyPods(t *testing.T) {
 	for i := range maxPods + 3 {
 		s.pods = append(s.pods, fmt.Sprintf("shop/web-%02d", i))
 	}
-	got := plan(s).answers[0].message
+	got := plan(s, moment).answers[0].message
 	if !strings.HasSuffix(got, "shop/web-09 and 3 more") {
 		t.Errorf("got %q", got)
 	}
 	s.pods = []string{strings.Repeat("x", 2*maxMessage)}
-	if got := plan(s).answers[0].message; len(got) != maxMessage {
+	if got := plan(s, moment).answers[0].message; len(got) != maxMessage {
 		t.Errorf("got %d bytes", len(got))
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/test/memory"
@@ -474,12 +475,12 @@ func TestALostNode(t *testing.T) {
 			w.sourceAgent(2)
 		}
 	}
-	for _, since := range []time.Duration{0, lostAfter - time.Minute} {
+	for _, since := range []time.Duration{0, fence.LostAfter - time.Minute} {
 		if set(corev1.ConditionUnknown, since); w.tag == "" || w.get("pvc-c1").Status.Code != codes.OK {
 			t.Fatalf("after %s: the tag is %q, the status %+v", since, w.tag, w.get("pvc-c1").Status)
 		}
 	}
-	set(corev1.ConditionFalse, lostAfter)
+	set(corev1.ConditionFalse, fence.LostAfter)
 	got := w.get("pvc-c1").Status
 	if w.tag != "" || got.Code != codes.FailedPrecondition || !strings.Contains(got.Message, "node b is not ready") ||
 		!strings.Contains(got.Message, "shop/web") {
@@ -490,7 +491,7 @@ func TestALostNode(t *testing.T) {
 	w.driver(1)
 	w.driver(1)
 	w.pod(false)
-	set(corev1.ConditionFalse, lostAfter)
+	set(corev1.ConditionFalse, fence.LostAfter)
 	if got := w.get("pvc-c1").Status; w.tag != "" || !strings.Contains(got.Message, "node b is not ready") {
 		t.Errorf("the tag is %q, the status %+v", w.tag, got)
 	}
@@ -535,7 +536,7 @@ func TestTheFenceOfAMoveIsNotTouched(t *testing.T) {
 // TestAFailedReadChangesNothing: the objects stay as they are, before the fence and under it.
 func TestAFailedReadChangesNothing(t *testing.T) {
 	for _, kind := range []string{"LogicalVolume/pvc-1", "LogicalVolume/pvc-c1", "LogicalVolumeList",
-		"PersistentVolume/pvc-c1", "PersistentVolumeClaim/clone1", "PodList", "VolumeMoveList", "Node/b"} {
+		"PersistentVolume/pvc-c1", "PersistentVolumeClaim/clone1", "PodList", "VolumeMoveList", "NodeList"} {
 		for steps := range 4 {
 			t.Run(fmt.Sprintf("%s after %d steps", kind, steps), func(t *testing.T) {
 				w := newWorld(t)
@@ -615,6 +616,9 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 	}{
 		"copied":    {func(*topolvmv1.LogicalVolume) {}, false},
 		"not begun": {func(lv *topolvmv1.LogicalVolume) { delete(lv.Annotations, v1alpha1.FenceTimeAnnotation) }, true},
+		"stalled": {func(lv *topolvmv1.LogicalVolume) {
+			fence.SetProgress(lv, fence.Progress{Time: time.Now().Add(-fence.ProgressLimit)})
+		}, true},
 		"complete":  {func(lv *topolvmv1.LogicalVolume) { lv.Status.VolumeID = "x" }, true},
 		"refused":   {func(lv *topolvmv1.LogicalVolume) { lv.Status.Code = codes.NotFound }, true},
 		"elsewhere": {func(lv *topolvmv1.LogicalVolume) { lv.Spec.NodeName = "c" }, true},
@@ -636,6 +640,55 @@ func TestClonesOfOtherSourcesAreCounted(t *testing.T) {
 			t.Errorf("%s: fenced %v", name, got)
 		}
 	}
+}
+
+// TestACopyWithoutProgressEndsForAPod, also if the operator is restarted: the LogicalVolume of the clone has the time.
+func TestACopyWithoutProgressEndsForAPod(t *testing.T) {
+	w := newWorld(t)
+	w.begin()
+	w.pod(true)
+	report := func(mib uint64) {
+		t.Helper()
+		lv := w.get("pvc-c1")
+		lv.Status.Code = codes.Aborted
+		lv.Status.Message = fence.Message("pvc-1", "a", mib<<20, 0, 1<<30)
+		w.must(w.api.Status().Update(t.Context(), lv))
+	}
+	// age has the last progress been noticed some time ago.
+	age := func(by time.Duration) {
+		t.Helper()
+		lv := w.get("pvc-c1")
+		p := fence.ProgressOf(lv)
+		if p.Time.IsZero() {
+			t.Fatal("no progress was recorded")
+		}
+		fence.SetProgress(lv, fence.Progress{Bytes: p.Bytes, Time: p.Time.Add(-by)})
+		w.must(w.api.Update(t.Context(), lv))
+	}
+	for _, mib := range []uint64{10, 20, 30} {
+		report(mib)
+		age(2 * time.Minute)
+		w.must(w.operate())
+		if got := fence.ProgressOf(w.get("pvc-c1")); got.Bytes != int64(mib)<<20 || w.tag == "" {
+			t.Fatalf("the progress is %+v, want %d MiB", got, mib)
+		}
+	}
+	version := w.get("pvc-c1").ResourceVersion
+	w.must(w.operate())
+	if w.get("pvc-c1").ResourceVersion != version {
+		t.Error("the same progress is written again")
+	}
+	report(20) // It was read again from the last point that was saved.
+	age(fence.ProgressLimit)
+	w.must(w.operate())
+	w.sourceAgent(2)
+	if got := w.get("pvc-c1").Status; w.tag != "" || got.Code != codes.FailedPrecondition ||
+		!strings.Contains(got.Message, "node b has copied nothing from node a since") {
+		t.Fatalf("the tag is %q, the status %+v", w.tag, got)
+	}
+	w.isOpen()
+	w.driver(1)
+	w.settle(1)
 }
 
 // TestWhichSourceAnEventIsFor, also of a clone that is complete.

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
@@ -39,9 +40,9 @@ func (a *Auditor) moves(ctx context.Context) (map[string]bool, error) {
 func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, moves map[string]bool,
 	since map[types.UID]time.Time) (early, judged bool, err error) {
 	move := moveOf(lv)
-	fence := lv.Annotations[v1alpha1.FenceAnnotation]
+	holder := fence.Holder(lv)
 	switch {
-	case move == "" && (fence == "" || moves[fence] || v1alpha1.IsCloneFence(fence)):
+	case move == "" && (holder == "" || moves[holder] || v1alpha1.IsCloneFence(holder)):
 		return false, false, nil
 	case move != "" && (moves[move] || !lv.DeletionTimestamp.IsZero()):
 		return false, true, nil
@@ -57,7 +58,7 @@ func (a *Auditor) judgeMove(ctx context.Context, lv *topolvmv1.LogicalVolume, mo
 	case a.now().Sub(first) < settleTime:
 		return true, true, nil
 	case move == "":
-		return false, true, a.unfence(ctx, lv, fence)
+		return false, true, a.unfence(ctx, lv, holder)
 	}
 	err = a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
 	if apierrors.IsConflict(err) || client.IgnoreNotFound(err) == nil {
@@ -84,8 +85,7 @@ func moveOf(lv *topolvmv1.LogicalVolume) string {
 // unfence removes the fence of a VolumeMove that no longer exists, so that the volume can be used on its node.
 func (a *Auditor) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume, move string) error {
 	before := lv.DeepCopy()
-	delete(lv.Annotations, v1alpha1.FenceAnnotation)
-	delete(lv.Annotations, v1alpha1.FenceTimeAnnotation)
+	fence.Withdraw(lv)
 	err := a.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

@@ -770,6 +770,10 @@ export interface components {
                 /** Format: int32 */
                 podCount?: number;
                 pods?: string[];
+                /** Format: int64 */
+                progressBytes?: number;
+                /** Format: date-time */
+                progressTime?: string;
                 /** Format: int32 */
                 queuePosition?: number;
                 /** Format: int32 */
