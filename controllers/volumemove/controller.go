@@ -13,8 +13,9 @@
 //
 // Each time, the operator reads all objects from the API server, decides in a pure function (plan), and performs one
 // action. It does not depend on what it has written to the status, apart from the selected nodes and the time of the
-// last progress. So it can be killed at any time, and continues. Moves that wait share the lists of Pods, and are read only
-// after a change (podlists.go, rest.go). Until the switch, a move is undone by the deletion of what was created for it.
+// last progress. So it can be killed at any time, and continues. Moves that wait share the lists of Pods, and are read
+// only after a change (podlists.go, rest.go). Until the switch, a move is undone by the deletion of what was created
+// for it.
 package volumemove
 
 import (

@@ -148,7 +148,8 @@ func (s *state) keepUnretired(st step) step {
 			"volume is forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
 	case s.sourceNodeGone:
 		st.message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. "+
-			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the VolumeMove",
+			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the "+
+			"VolumeMove",
 			s.old.Spec.NodeName, s.old.Name, v1alpha1.AllowSourceRemovalAnnotation)
 	case why != "":
 		st.message += ": " + why

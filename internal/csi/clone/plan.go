@@ -199,9 +199,9 @@ func (s *state) beforeFence(st step, waiting []*target) step {
 		case why == "" && t.node.NotReady:
 			st.wait(t, s.nodeNotReady(t.node))
 		case why == "" && s.turn(t) > 0:
-			st.wait(t, fmt.Sprintf("place %d in the queue: at most %d volumes are copied from node %s, and to node %s, "+
-				"at the same time. %s is closed and copied after that", s.turn(t), fence.MaxCopies, s.source.Spec.NodeName,
-				t.lv.Spec.NodeName, s.subject()))
+			st.wait(t, fmt.Sprintf("place %d in the queue: at most %d volumes are copied from node %s, and to node "+
+				"%s, at the same time. %s is closed and copied after that", s.turn(t), fence.MaxCopies,
+				s.source.Spec.NodeName, t.lv.Spec.NodeName, s.subject()))
 		case why == "" && st.fence == nil && t.isAnswered():
 			st.fence = t.lv
 			st.after = fenceInterval

@@ -203,6 +203,9 @@ func opensWhenTheNodeOfTheCloneIsLost(ctx SpecContext) {
 	removed(ctx, v)
 	opensThick(ctx)
 	Expect(cluster.Unclaim(ctx, thick)).To(Succeed())
+	// Pods are evicted from a node that is lost for five minutes.
+	Expect(cluster.StopPod(ctx, namespace, source.Name)).To(Succeed())
+	Expect(cluster.StartPod(ctx, source, source.Name)).To(Succeed())
 }
 
 // awaitAgents waits until the node agents are ready.
