@@ -116,6 +116,7 @@ var parts = []part{
 	{name: "copies", folder: "copies", minutes: 17, needs: []string{"kubectl-lvms"},
 		paths: []string{
 			"internal/csi/clone",
+			"internal/fence",
 			"internal/relocate",
 			"vgmanager/copies",
 			"vgmanager/copystream",
@@ -148,7 +149,8 @@ var parts = []part{
 			"internal/httpserver"},
 	},
 	{name: "moves", folder: "moves", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"controllers/volumemove", "vgmanager/copies", "internal/relocate", "internal/upkeep"}},
+		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
+			"internal/upkeep"}},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{
 			"vgmanager/fstrim",

@@ -243,6 +243,8 @@ var elsewhere = map[string][2]string{
 	"kubectl lvms evacuate worker-1 --dry-run":                          evacuated,
 	"kubectl lvms evacuate worker-1":                                    evacuated,
 	"kubectl drain worker-1 --ignore-daemonsets --delete-emptydir-data": evacuated,
+	"kubectl annotate volumemove -n openshift-lvm-storage NAME lvm.topolvm.io/allow-source-removal=true": {
+		"controllers/volumemove/move_api_test.go", "AllowSourceRemovalAnnotation"},
 	"kubectl delete volumemove -n openshift-lvm-storage NAME": {"controllers/volumemove/kill_test.go",
 		"func TestAMoveIsUndone"},
 
