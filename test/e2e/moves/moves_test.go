@@ -49,8 +49,12 @@ func moves(ctx SpecContext) {
 	Expect([]string{persistentVolume, logicalVolume}).To(Equal([]string{"node1", "node1"}))
 
 	By("ending the Pod")
-	synced, err := cluster.Shell(ctx, namespace, v.Name, "cat /tmp/synced")
-	Expect(err).NotTo(HaveOccurred())
+	var synced string
+	Eventually(func(g Gomega) { // The file is empty for a moment before each line.
+		synced, err = cluster.Shell(ctx, namespace, v.Name, "cat /tmp/synced")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(strings.TrimSpace(synced)).NotTo(BeEmpty())
+	}).WithContext(ctx).Should(Succeed())
 	Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
 	ended := time.Now()
 	move = reach(ctx, v.Name, v1alpha1.MoveKeepingSource)
