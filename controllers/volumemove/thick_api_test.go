@@ -140,10 +140,10 @@ func TestAPodGetsAThickVolumeWhoseCopyCannotEnd(t *testing.T) {
 	}{
 		"stalled": {func(w *world) { w.clock = w.clock.Add(fence.ProgressLimit) }, func(*world) {},
 			"has copied nothing from node"},
-		"losttarget": {func(w *world) { ready(w, w.b(), corev1.ConditionUnknown) },
-			func(w *world) { ready(w, w.b(), corev1.ConditionTrue) }, "node losttarget-b is not ready"},
-		"lostsource": {func(w *world) { ready(w, w.a(), corev1.ConditionFalse) },
-			func(w *world) { ready(w, w.a(), corev1.ConditionTrue) }, "node lostsource-a is not ready"},
+		"leasetarget": {func(w *world) { ready(w, w.b(), corev1.ConditionUnknown) },
+			func(w *world) { ready(w, w.b(), corev1.ConditionTrue) }, "node leasetarget-b is not ready"},
+		"leasesource": {func(w *world) { ready(w, w.a(), corev1.ConditionFalse) },
+			func(w *world) { ready(w, w.a(), corev1.ConditionTrue) }, "node leasesource-a is not ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, name, "thick")
