@@ -213,8 +213,8 @@ const (
 	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its
 	// data, although something may refer to it.
 	AllowDeletionAnnotation = "lvm.topolvm.io/allow-deletion"
-	// AllowSourceRemovalAnnotation on a VolumeMove with the value "true" lets the operator remove the old logical volume
-	// although the volume on the new node is not known to be good.
+	// AllowSourceRemovalAnnotation on a VolumeMove with the value "true" lets the operator remove the old logical
+	// volume although the volume on the new node is not known to be good.
 	AllowSourceRemovalAnnotation = "lvm.topolvm.io/allow-source-removal"
 	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"

@@ -74,7 +74,7 @@ func (t Target) checkBase(baseSize uint64) error {
 }
 
 // checkRoom returns an error if the pool of the target has no room for what is allocated in the source, before the
-// first byte of it is written. How much a source has that differs from its base is not known, and 0 stands for that too.
+// first byte of it is written. How much a source has that differs from its base is not known: 0 stands for that too.
 func (t Target) checkRoom(ctx context.Context, allocated uint64) error {
 	if t.Room == nil || t.Round.Base != "" || t.Done > 0 || allocated <= t.Allocated {
 		return nil
