@@ -42,15 +42,16 @@ func spreadClaim(t *testing.T, name, group, node string) *csi.CreateVolumeReques
 	if err := server.Client.Create(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
+	volume := "pvc-" + string(claim.UID)
 	t.Cleanup(func() {
 		claim.Finalizers = nil
 		_ = server.Client.Update(context.Background(), claim)
 		_ = server.Client.Delete(context.Background(), claim)
 		_ = server.Client.Delete(context.Background(),
-			&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name}})
+			&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: volume}})
 	})
 	return &csi.CreateVolumeRequest{
-		Name: "pvc-" + name, CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 30},
+		Name: volume, CapacityRange: &csi.CapacityRange{RequiredBytes: 1 << 30},
 		VolumeCapabilities: []*csi.VolumeCapability{{
 			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
@@ -123,7 +124,7 @@ func TestVolumesOfASpreadGroupAreFoundByTheirLabel(t *testing.T) {
 		t.Errorf("the same node: got %v", err)
 	}
 	lv := &topolvmv1.LogicalVolume{}
-	if err := agents.Get(t.Context(), client.ObjectKey{Name: "pvc-spread-b"}, lv); !apierrors.IsNotFound(err) {
+	if err := agents.Get(t.Context(), client.ObjectKey{Name: second.GetName()}, lv); !apierrors.IsNotFound(err) {
 		t.Errorf("the refused volume: got %v, %v", lv, err)
 	}
 	second.AccessibilityRequirements.Requisite[0].Segments[lvmv1alpha1.TopologyNodeKey] = "n2"

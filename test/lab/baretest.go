@@ -101,6 +101,21 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 // consoleTail is the printed length of a console, in bytes: enough for a kernel panic with registers and stack.
 const consoleTail = 6000
 
+// Panic returns the end of the console of a node from the last panic of its kernel on, or "" if there was none. After a
+// panic, the node is lost until it is started again.
+func (n *Node) Panic() (string, error) {
+	logs, err := n.Logs()
+	if err != nil {
+		return "", err
+	}
+	at := strings.LastIndex(logs["console"], "Kernel panic")
+	if at < 0 {
+		return "", nil
+	}
+	text := strings.TrimSpace(logs["console"][at:])
+	return text[:min(len(text), consoleTail)], nil
+}
+
 // endOfConsole returns the end of the console with the reason why a node's kernel ended, or why it is not available.
 func (n *Node) endOfConsole() string {
 	logs, err := n.Logs()

@@ -58,6 +58,15 @@ func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) 
 	} {
 		fmt.Fprintf(&summary, "--- kubectl %s\n%s\n", args, shortened(kubectl(args), 3000))
 	}
+	for _, n := range cluster.Lab.Nodes() {
+		text, err := n.Panic()
+		if err != nil {
+			fmt.Fprintf(&summary, "--- console of %s: %v\n", n.Name(), err)
+		}
+		if text != "" {
+			fmt.Fprintf(&summary, "--- the kernel of %s, which ends the node\n%s\n", n.Name(), text)
+		}
+	}
 	for _, args := range append([]string{
 		"get pods -A -o wide", "get lvmcluster,lvmvg,lvmvgns -A -o yaml", "get pvc,pv,volumesnapshot,logicalvolume -A",
 		"logs -n " + cluster.InstallNamespace() + " deployment/lvms-operator --tail=60",
