@@ -59,6 +59,12 @@ func IsConfirmed(volume *topolvmv1.LogicalVolume, holder string) bool {
 	return holder != "" && Holder(volume) == holder && volume.Annotations[v1alpha1.FencedAnnotation] == holder
 }
 
+// IsLost reports whether another program has removed the present fence of a volume. The node agent does not set it
+// again: it must be withdrawn, and then requested anew.
+func IsLost(volume *topolvmv1.LogicalVolume) bool {
+	return Name(volume) != "" && volume.Annotations[v1alpha1.FencedAnnotation] == v1alpha1.LostFencePrefix+Name(volume)
+}
+
 // Covers reports whether a copy was created under the present fence of a volume, so that the volume has not changed
 // since then.
 func Covers(volume *topolvmv1.LogicalVolume, holder string, copied *topolvmv1.LogicalVolume) bool {

@@ -177,6 +177,9 @@ func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	case s.node.NotReady:
 		st.unfence = true
 		st.wait(holder, s.nodeNotReady(s.node))
+	case fence.IsLost(s.source):
+		st.unfence = true
+		st.wait(holder, s.closing())
 	case !fence.IsConfirmed(s.source, s.fence()):
 		st.after = fenceInterval
 		st.wait(holder, s.closing())

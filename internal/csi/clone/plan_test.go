@@ -204,6 +204,8 @@ func TestWhatIsNextForASource(t *testing.T) {
 		"confirmed, the node of the source is not ready": {func() *state { return fenced(true) },
 			func(s *state) { s.node = lostNode("a") }, "unfence, pvc-c2 Aborted, pvc-c1 Aborted",
 			[]string{"node a is not ready"}},
+		"a fence that was lost": {func() *state { return fenced(true) },
+			set(v1alpha1.FencedAnnotation, v1alpha1.LostFencePrefix+fenceName), "unfence, pvc-c2 Aborted, pvc-c1 Aborted", nil},
 		"a fence without a name": {func() *state { return fenced(true) }, set(v1alpha1.FenceTimeAnnotation, ""),
 			"unfence, pvc-c2 Aborted", nil},
 		"copied":              {copying, nil, "progress pvc-c1, pvc-c2 Aborted", nil},
