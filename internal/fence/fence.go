@@ -60,7 +60,7 @@ func IsConfirmed(volume *topolvmv1.LogicalVolume, holder string) bool {
 }
 
 // IsLost reports whether another program has removed the present fence of a volume. The node agent does not set it
-// again: it must be withdrawn, and then requested anew.
+// again: it must be withdrawn, and then requested again.
 func IsLost(volume *topolvmv1.LogicalVolume) bool {
 	return Name(volume) != "" && volume.Annotations[v1alpha1.FencedAnnotation] == v1alpha1.LostFencePrefix+Name(volume)
 }
