@@ -201,6 +201,8 @@ var parts = []part{
 	{name: "comeback/reinstalled", folder: "comeback", label: "reinstalled", minutes: 3, paths: comebackPaths},
 	{name: "comeback/devicesfile", folder: "comeback", label: "devicesfile", minutes: 3, paths: comebackPaths},
 	{name: "comeback/etcd", folder: "comeback", label: "etcd", minutes: 3, paths: comebackPaths},
+	{name: "comeback/relocated", folder: "comeback", label: "relocated", minutes: 4,
+		paths: append([]string{"controllers/volumemove", "vgmanager/logicalvolume"}, comebackPaths...)},
 	{name: "comeback/moved", folder: "comeback", label: "moved", minutes: 3, paths: comebackPaths},
 	{name: "comeback/cluster", folder: "comeback", label: "cluster", minutes: 3, paths: comebackPaths},
 	{name: "comeback/deleted", folder: "comeback", label: "deleted", minutes: 3, paths: comebackPaths},

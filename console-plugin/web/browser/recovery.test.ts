@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMRecovery, RecoveryPlan, VGStatus } from '../src/api/types';
-import { clean, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, plan as agent, request, tell } from './kube';
+import { blank, clean, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, plan as agent, request, tell } from './kube';
 import { accessible, close, fits, launch, open, picture, says, test } from './page';
 
 const GiB = 2 ** 30;
@@ -118,6 +118,29 @@ describe('recoveries', () => {
     await test(page, 'apply').click();
     await page.getByRole('heading', { name: /^Recovery node-b-vg1-/ }).waitFor();
     assert.deepEqual((await list()).find((r) => r.spec.action === 'DeleteOrphans')?.spec.volumes, ['2f0c8f6e-7d5f-4b0e-a8d3-3a4c7e0c7c11']);
+    await close(page);
+  });
+
+  it('keeps data that the cluster has lost sight of: a volume on another node than its object says, and metadata of an earlier time', async () => {
+    const replaced = 'the metadata of volume group vg1 on node node-a was replaced with that of an earlier time: it is change 41 of the volume group, and change 52 was seen before; space that it calls free can have data, and a volume can have the data of another one: to use the present metadata, create an LVMRecovery {nodeName: node-a, deviceClassName: vg1, action: AcceptMetadata}';
+    const moved = { kind: 'OtherNode' as const, name: 'vg1/0d7a4a1c-1d8e-4d0d-9f11-5f0a3c1b2e77', size: `${5 * GiB}`, claim: 'shop/data', object: 'pvc-7', objectNode: 'node-a' };
+    await storage({ conditions: [condition('VolumesHealthy', 'MetadataReplaced', replaced)] }, { orphans: [moved], orphanCount: 1 });
+    const shared = blank('sdd', 'a9', 300 * GiB, { state: 'Excluded', reasons: [{ code: 'SharedWithNode', message: 'is also attached to other nodes, which list a disk with the same WWN wwn:0x5000c500a9: node-b (/dev/sdc). Two nodes that use one disk destroy its data, so none takes it: present the disk to one node only (zoning, LUN masking); if these are different disks with the same WWN, give each its own' }] });
+    await tell('node-b', [member('sdb', 'b1'), shared], [group({ physicalVolumes: [physicalVolume('sdb', 'b1')], orphans: [moved], orphanCount: 1 })]);
+    const page = await open(browser, '/local-volumes');
+    await test(page, 'devices').getByText(/is also attached to other nodes, which list a disk/).waitFor();
+    await seen(page, 'overview-shared');
+    await page.getByRole('link', { name: 'Device class vg1' }).click();
+    await page.getByRole('button', { name: 'Recover with ImportVolumes on node node-b' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Recover with DeleteOrphans on node node-b' }).count(), 0, 'it suggests to delete the only copy of a volume');
+    await accessible(page);
+    await seen(page, 'class-doubtful');
+    await page.getByRole('button', { name: 'Recover with AcceptMetadata on node node-a' }).click();
+    await test(page, 'dialog').getByText(/has seen a later change/).waitFor();
+    await seen(page, 'recover-accept');
+    await test(page, 'apply').click();
+    await page.getByRole('heading', { name: /^Recovery node-a-vg1-/ }).waitFor();
+    assert.equal((await list())[0]?.spec.action, 'AcceptMetadata');
     await close(page);
   });
 

@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from
-// an older backup, disks were moved to another node, the whole cluster was lost, a Node was deleted with its claims, or
-// an image-based upgrade replaced etcd.
+// an older backup, also from one of before a VolumeMove, disks were moved to another node, the whole cluster was lost, a
+// Node was deleted with its claims, or an image-based upgrade replaced etcd.
 package comeback
 
 import (
@@ -42,7 +42,7 @@ func TestComeback(t *testing.T) {
 }
 
 func TestEachSpecIsInOneChapter(t *testing.T) {
-	suite.Chapters(t, "reinstalled", "devicesfile", "etcd", "moved", "cluster", "deleted", "image")
+	suite.Chapters(t, "reinstalled", "devicesfile", "etcd", "relocated", "moved", "cluster", "deleted", "image")
 }
 
 // Each story has its own cluster, and is selected by its label.
@@ -52,6 +52,8 @@ var _ = Describe("Volumes come back", func() {
 	It("when their node with a devices file is reinstalled", Label("devicesfile"),
 		func(ctx SpecContext) { isReinstalled(ctx, "devicesfile") }, NodeTimeout(40*time.Minute))
 	It("when etcd is restored from an older backup", Label("etcd"), isRestored, NodeTimeout(40*time.Minute))
+	It("when etcd is restored from a backup of before their move to another node", Label("relocated"), areRelocated,
+		NodeTimeout(40*time.Minute))
 	It("when their disks are moved to another node", Label("moved"), areMoved, NodeTimeout(40*time.Minute))
 	It("in a new cluster when the whole cluster is lost", Label("cluster"), isLost, NodeTimeout(40*time.Minute))
 	It("when their node was deleted with its claims", Label("deleted"), areDeleted, NodeTimeout(40*time.Minute))
