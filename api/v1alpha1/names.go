@@ -144,12 +144,16 @@ const (
 	// FenceAnnotation on the LogicalVolume that is moved has the UID of the VolumeMove that requests that nobody can
 	// use the volume on its present node. On a thick volume that is being cloned, it has the CloneFence of the clone.
 	// FencedAnnotation has this value when that is so, and FenceErrorAnnotation says why it is not so. The node agent
-	// writes these two. Without FenceAnnotation, it removes them and FencedTagPrefix. After another program has removed
-	// the fence, FencedAnnotation has LostFencePrefix and the value of FenceTimeAnnotation, until the operator removes
-	// FenceAnnotation or requests a fence with another time.
+	// writes these two. After another program has removed the fence, FencedAnnotation has LostFencePrefix and the value
+	// of FenceTimeAnnotation, until the operator removes FenceAnnotation or requests a fence with another time.
+	//
+	// UnfenceAnnotation has the value of a FenceAnnotation that was withdrawn. The node agent removes FencedTagPrefix
+	// with this value, and then the annotation. A tag with another value, which nothing requests, stays: the objects can
+	// be of an earlier time than a VolumeMove, which has switched the volume to another node.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"
+	UnfenceAnnotation    = "lvm.topolvm.io/unfence"
 	LostFencePrefix      = "lost:"
 	// FenceForAnnotation on a thick volume that is fenced for a clone names the LogicalVolume of the clone.
 	FenceForAnnotation = "lvm.topolvm.io/fence-for"

@@ -345,6 +345,7 @@ func (w *world) agentsOfVolume() {
 	case request == "":
 		delete(lv.Annotations, v1alpha1.FencedAnnotation)
 		delete(lv.Annotations, v1alpha1.FenceErrorAnnotation)
+		delete(lv.Annotations, v1alpha1.UnfenceAnnotation)
 	}
 	if !equality.Semantic.DeepEqual(lv, before) {
 		w.must(w.api.Patch(w.Context(), lv, client.MergeFrom(before)))

@@ -26,13 +26,18 @@ func Request(volume *topolvmv1.LogicalVolume, holder, target string, now time.Ti
 	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceAnnotation, holder)
 	metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceTimeAnnotation,
 		now.UTC().Format(time.RFC3339)+"/"+volume.ResourceVersion)
+	delete(volume.Annotations, v1alpha1.UnfenceAnnotation)
 	if target != "" {
 		metav1.SetMetaDataAnnotation(&volume.ObjectMeta, v1alpha1.FenceForAnnotation, target)
 	}
 }
 
 // Withdraw removes the request from a LogicalVolume. The node agent then opens the volume, and removes its annotations.
+// It does so only for the fence that was withdrawn.
 func Withdraw(volume *topolvmv1.LogicalVolume) {
+	if holder := Holder(volume); holder != "" {
+		volume.Annotations[v1alpha1.UnfenceAnnotation] = holder
+	}
 	delete(volume.Annotations, v1alpha1.FenceAnnotation)
 	delete(volume.Annotations, v1alpha1.FenceTimeAnnotation)
 	delete(volume.Annotations, v1alpha1.FenceForAnnotation)
@@ -44,6 +49,7 @@ func Remove(volume *topolvmv1.LogicalVolume) {
 	Withdraw(volume)
 	delete(volume.Annotations, v1alpha1.FencedAnnotation)
 	delete(volume.Annotations, v1alpha1.FenceErrorAnnotation)
+	delete(volume.Annotations, v1alpha1.UnfenceAnnotation)
 }
 
 // Holder returns for what a fence of a volume is requested, or "".

@@ -45,11 +45,14 @@ func TestAFenceHasAName(t *testing.T) {
 	}
 	Withdraw(v)
 	Withdraw(v)
-	if len(v.Annotations) != 1 || IsConfirmed(v, "u") || Covers(v, "u", covered) {
+	if len(v.Annotations) != 2 || v.Annotations[v1alpha1.UnfenceAnnotation] != "u" || IsConfirmed(v, "u") || Covers(v, "u", covered) {
 		t.Errorf("the request is withdrawn, and the node agent removes the rest: %v", v.Annotations)
 	}
 	v.ResourceVersion = "8"
 	Request(v, "u", "clone", now)
+	if v.Annotations[v1alpha1.UnfenceAnnotation] != "" {
+		t.Error("a fence that is requested is withdrawn")
+	}
 	if Covers(v, "u", covered) || v.Annotations[v1alpha1.FenceForAnnotation] != "clone" {
 		t.Error("another fence covers the copy of an earlier one")
 	}

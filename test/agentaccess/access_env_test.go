@@ -109,7 +109,7 @@ func newObjects(t *testing.T) map[string]client.Object {
 		"grouped": volume("grouped", map[string]string{lvmv1alpha1.GroupPendingAnnotation: "g",
 			lvmv1alpha1.PendingDeletionAnnotation: "group snapshot", lvmv1alpha1.GroupRequestAnnotation: "{}"}),
 		"moved": volume("moved", map[string]string{lvmv1alpha1.MoveAnnotation: "m", lvmv1alpha1.FenceAnnotation: "m",
-			lvmv1alpha1.CopyBaseAnnotation: "s1", lvmv1alpha1.AdoptAnnotation: "t"}),
+			lvmv1alpha1.UnfenceAnnotation: "m", lvmv1alpha1.CopyBaseAnnotation: "s1", lvmv1alpha1.AdoptAnnotation: "t"}),
 		"node": &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"zone": "a"},
 			Annotations: map[string]string{"a": "1", "capacity.topolvm.io/b": "2"}}},
 		"status": status("n1"), "otherStatus": status("n2"),

@@ -27,8 +27,8 @@ var changes = []change{
 	{resource: lvs, object: "moved", allowed: true, what: "annotations `lvm.topolvm.io/fenced`, `fence-error`, " +
 		"`copied`: the progress of a move or copy", body: `{"metadata":{"annotations":{"lvm.topolvm.io/fenced":"m",` +
 		`"lvm.topolvm.io/fence-error":"in use","lvm.topolvm.io/copied":"{}"}}}`},
-	{resource: lvs, object: "moved", allowed: true, what: "removal of the annotation `lvm.topolvm.io/adopt`",
-		body: `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":null}}}`},
+	{resource: lvs, object: "moved", allowed: true, what: "removal of the annotations `lvm.topolvm.io/adopt`, `unfence`",
+		body: `{"metadata":{"annotations":{"lvm.topolvm.io/adopt":null,"lvm.topolvm.io/unfence":null}}}`},
 	{resource: lvs, object: "grouped", allowed: true, what: "annotation `lvm.topolvm.io/group-state`: the state of a " +
 		"group snapshot", body: `{"metadata":{"annotations":{"lvm.topolvm.io/group-state":"{}"}}}`},
 	{resource: lvs, object: "imported", allowed: true, what: "annotations `lvm.topolvm.io/encryption` and `spread`, " +

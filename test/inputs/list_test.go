@@ -134,7 +134,7 @@ var objects = []input{
 		reaches: "nothing: compared with the tags of the source of a copy, and named in the message",
 		check:   "no check is needed",
 		test:    "vgmanager/logicalvolume/copy_test.go TestACopyWithAnotherFileSystem"},
-	{names: []string{"AdoptAnnotation", "MoveAnnotation", "FenceTimeAnnotation", "FencedAnnotation"},
+	{names: []string{"AdoptAnnotation", "MoveAnnotation", "FenceTimeAnnotation", "FencedAnnotation", "UnfenceAnnotation"},
 		reaches: "nothing: they are compared with tags and objects",
 		check:   "no check is needed",
 		test:    "vgmanager/logicalvolume/moved_test.go TestWhatIsNotAdopted"},

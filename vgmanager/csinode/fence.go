@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -61,7 +62,7 @@ func movedReason(tags []string) string {
 				"used when that is complete: to use it now, delete the clone's claim", clone)
 		}
 		return fmt.Sprintf("it is being moved to another node by the VolumeMove with the UID %s, and its Pods get it "+
-			"there: to keep it here, delete the VolumeMove", move)
+			"there: to keep it here, delete the VolumeMove; if that does not exist, see the condition of the volume", move)
 	}
 	if isCopying(tags) {
 		return "its data is being copied to this node, and is not complete yet"
@@ -162,7 +163,8 @@ func (r *FenceReconciler) ours(object client.Object) bool {
 
 func hasFence(object client.Object) bool {
 	a := object.GetAnnotations()
-	return a[v1alpha1.FenceAnnotation]+a[v1alpha1.FencedAnnotation]+a[v1alpha1.FenceErrorAnnotation] != ""
+	return a[v1alpha1.FenceAnnotation]+a[v1alpha1.FencedAnnotation]+a[v1alpha1.FenceErrorAnnotation]+
+		a[v1alpha1.UnfenceAnnotation] != ""
 }
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
@@ -346,31 +348,66 @@ func (r *FenceReconciler) unused(ctx context.Context, v volume) error {
 }
 
 // unfence ends the fence of a volume: first what tells the operator about it, and then the fence. With the other order,
-// the operator could find the annotation of a fence that no longer exists.
+// the operator could find the annotation of a fence that no longer exists. It ends only a fence that the object knows:
+// any other one is reported, because the volume can have moved to another node after the time of the objects.
 func (r *FenceReconciler) unfence(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	if err := r.write(ctx, lv, "", ""); err != nil {
-		return err
+	// An operator of an earlier version withdraws a fence without UnfenceAnnotation.
+	withdrawn := []string{v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.UnfenceAnnotation],
+		v1alpha1.FencedTagPrefix + lv.Annotations[v1alpha1.FencedAnnotation]}
+	if lv.Annotations[v1alpha1.FencedAnnotation] != "" {
+		if err := r.write(ctx, lv, "", ""); err != nil {
+			return err
+		}
 	}
 	tags, err := r.fences(ctx, lv)
-	if err != nil || len(tags) == 0 {
+	if err != nil {
 		return err
 	}
-	if err := r.node.Volumes.TagLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID, nil, tags); err != nil {
-		return fmt.Errorf("remove the fence of volume %s on node %s: %w", lv.Status.VolumeID, r.node.Node, err)
+	var ended []string
+	tags = slices.DeleteFunc(tags, func(tag string) bool {
+		is := slices.Contains(withdrawn, tag)
+		if is {
+			ended = append(ended, tag)
+		}
+		return is
+	})
+	if len(ended) > 0 {
+		if err := r.node.Volumes.TagLV(ctx, lv.Spec.DeviceClass, lv.Status.VolumeID, nil, ended); err != nil {
+			return fmt.Errorf("remove the fence of volume %s on node %s: %w", lv.Status.VolumeID, r.node.Node, err)
+		}
+		log.FromContext(ctx).Info("ended the fence of a volume", "volume", lv.Status.VolumeID)
 	}
-	log.FromContext(ctx).Info("ended the fence of a volume", "volume", lv.Status.VolumeID)
-	return nil
+	return r.annotate(ctx, lv, map[string]string{v1alpha1.FencedAnnotation: "", v1alpha1.UnfenceAnnotation: "",
+		v1alpha1.FenceErrorAnnotation: r.unknownFence(lv, tags)})
 }
 
-// write writes for what a volume is fenced, or that its fence was lost, or why it is not fenced. It returns a conflict
-// if the object has changed since it was read, so that an answer to an earlier request is never that to a later one.
+// unknownFence says what to do about fences that nothing requests.
+func (r *FenceReconciler) unknownFence(lv *topolvmv1.LogicalVolume, tags []string) string {
+	if len(tags) == 0 {
+		return ""
+	}
+	fence := strings.TrimPrefix(tags[0], v1alpha1.FencedTagPrefix)
+	return fmt.Sprintf("the logical volume of volume %s on node %s is closed by the fence %s, which nothing in the "+
+		"cluster requests: the objects can be of an earlier time than a VolumeMove that has moved the volume, so "+
+		"another node can have later data. Look for it with `kubectl lvms orphans`, and import it on that node. Only "+
+		"if no node has it, open this volume: kubectl annotate logicalvolume %s %s=%s", lv.Status.VolumeID, r.node.Node,
+		fence, lv.Name, v1alpha1.UnfenceAnnotation, fence)
+}
+
+// write writes for what a volume is fenced, or that its fence was lost, or why it is not fenced.
 func (r *FenceReconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, fence, problem string) error {
+	return r.annotate(ctx, lv, map[string]string{v1alpha1.FencedAnnotation: fence,
+		v1alpha1.FenceErrorAnnotation: problem})
+}
+
+// annotate sets annotations, and removes those without a value. It returns a conflict if the object has changed since
+// it was read, so that an answer to an earlier request is never that to a later one.
+func (r *FenceReconciler) annotate(ctx context.Context, lv *topolvmv1.LogicalVolume, values map[string]string) error {
 	before := lv.DeepCopy()
-	for key, value := range map[string]string{v1alpha1.FencedAnnotation: fence,
-		v1alpha1.FenceErrorAnnotation: problem} {
+	for key, value := range values {
 		delete(lv.Annotations, key)
 		if value != "" {
-			lv.Annotations[key] = value
+			metav1.SetMetaDataAnnotation(&lv.ObjectMeta, key, value)
 		}
 	}
 	if maps.Equal(before.Annotations, lv.Annotations) {

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/test/kill"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
@@ -64,6 +65,16 @@ func (b *fenceBench) set(pairs ...string) {
 			delete(lv.Annotations, pairs[i])
 		}
 	}
+	if err := b.api.Update(b.Context(), lv); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// withdraw ends the request for a fence like the operator.
+func (b *fenceBench) withdraw() {
+	b.Helper()
+	lv := b.object()
+	fence.Withdraw(lv)
 	if err := b.api.Update(b.Context(), lv); err != nil {
 		b.Fatal(err)
 	}
@@ -136,13 +147,51 @@ func TestAVolumeIsFencedAndUnfenced(t *testing.T) {
 	_, err = b.reconcile()
 	b.wantCode(err, codes.OK)
 	b.see("another move", "m2", "m2", "")
-	b.set(v1alpha1.FenceAnnotation, "")
+	b.withdraw()
 	for range 2 {
 		_, err := b.reconcile()
 		b.wantCode(err, codes.OK)
 		b.see("ended", "", "", "")
 	}
+	if left := b.object().Annotations; len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
+}
+
+// TestAFenceThatNothingRequestsStays: etcd was restored from a backup of before the VolumeMove, or the metadata of the
+// volume group is from a time of the fence. Another node may have later data, so that the volume is not used before
+// somebody has said so for this fence.
+func TestAFenceThatNothingRequestsStays(t *testing.T) {
+	for name, other := range map[string]string{"the object knows no fence": "", "it knows another one": "m2"} {
+		t.Run(name, func(t *testing.T) {
+			b := newFenceBench(t)
+			b.volumes.lv.Tags = []string{v1alpha1.FencedTagPrefix + "m1"}
+			b.set(v1alpha1.UnfenceAnnotation, other)
+			b.volumes.err = errors.New("exit status 5")
+			if _, err := b.reconcile(); err == nil {
+				t.Error("a failed read is no error")
+			}
+			b.volumes.err = nil
+			for range 2 {
+				_, err := b.reconcile()
+				b.wantCode(err, codes.OK)
+				b.see("unknown", "m1", "", "which nothing in the cluster requests")
+				b.see("unknown", "m1", "", "kubectl annotate logicalvolume pvc-1 lvm.topolvm.io/unfence=m1")
+			}
+			b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "see the condition of the volume")
+			b.set(v1alpha1.UnfenceAnnotation, "m1")
+			for range 2 {
+				_, err := b.reconcile()
+				b.wantCode(err, codes.OK)
+				b.see("allowed", "", "", "")
+			}
+			if left := b.object().Annotations; len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+			b.wantCode(b.stage("ext4", writer), codes.OK)
+		})
+	}
 }
 
 // TestAVolumeInUseIsNotFenced, until it is no longer in use.
@@ -329,16 +378,19 @@ func TestTheFenceOfAVolumeThatWasMovedStays(t *testing.T) {
 // TestAFenceIsKilledAtEveryPoint: the next process completes what is requested then. At no time, the operator is told
 // about a fence that is not there.
 func TestAFenceIsKilledAtEveryPoint(t *testing.T) {
-	for name, ends := range map[string]bool{"fence": false, "end": true} {
+	for name, end := range map[string]func(*fenceBench){"fence": nil, "end": (*fenceBench).withdraw,
+		"allowed": func(b *fenceBench) {
+			b.set(v1alpha1.FenceAnnotation, "", v1alpha1.FencedAnnotation, "", v1alpha1.UnfenceAnnotation, "m1")
+		}} {
 		t.Run(name, func(t *testing.T) {
 			kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
 				b := newFenceBench(t, v1alpha1.FenceAnnotation, "m1")
 				want := "m1"
-				if ends {
+				if end != nil {
 					if _, err := b.reconcile(); err != nil {
 						t.Fatal(err)
 					}
-					b.set(v1alpha1.FenceAnnotation, "")
+					end(b)
 					want = ""
 				}
 				b.volumes.points = p

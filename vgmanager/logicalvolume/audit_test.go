@@ -537,13 +537,16 @@ func TestConditions(t *testing.T) {
 			Status:     topolvmv1.LogicalVolumeStatus{VolumeID: name + "-id"},
 		}
 	}
+	closed, closing := object("closed", "a"), object("closing", "a")
+	closed.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "closed by the fence m"}
+	closing.Annotations = map[string]string{v1alpha1.FenceErrorAnnotation: "in use", v1alpha1.FenceAnnotation: "m"}
 	got := conditions(
-		[]lvmd.VolumeState{{Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
+		[]lvmd.VolumeState{{Name: "closed-id"}, {Name: "closing-id"}, {Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
 		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
 		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"),
-			object("unknown", "x"), {}},
+			object("unknown", "x"), closed, closing, {}},
 	)
-	want := map[string]string{"ill": "the device is missing", "gone": "node node1 has no logical volume gone-id",
+	want := map[string]string{"ill": "the device is missing", "closed": "closed by the fence m", "gone": "node node1 has no logical volume gone-id",
 		"away": "no such group", "unknown": "device class x is not set up on node node1"}
 	if len(got) != len(want) {
 		t.Errorf("got %q", got)

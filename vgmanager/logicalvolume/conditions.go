@@ -102,11 +102,18 @@ func conditions(volumes []lvmd.VolumeState, classes map[string]error,
 			wrong[lv.Name] = status.Convert(problem).Message()
 		case !there:
 			wrong[lv.Name] = v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+		case isClosed(lv):
+			wrong[lv.Name] = lv.Annotations[v1alpha1.FenceErrorAnnotation]
 		case state.Condition != "":
 			wrong[lv.Name] = state.Condition
 		}
 	}
 	return wrong
+}
+
+// isClosed returns true if the logical volume of an object has a fence that nothing requests.
+func isClosed(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.FenceAnnotation] == "" && lv.Annotations[v1alpha1.FenceErrorAnnotation] != ""
 }
 
 // isMissing returns true if the agent of an object's node reports that the node does not have its logical volume.

@@ -1,6 +1,7 @@
 // Objects of the cluster as an administrator, the operator and the node agents write them, through the real API server.
 import assert from 'node:assert/strict';
-import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus, VolumeMove } from '../src/api/types';
+import { createHash } from 'node:crypto';
+import type { Device, LogicalVolume, LVMCluster, LVMRecovery, NodeStatus, PersistentVolume, PhysicalVolumeStatus, RecoveryPlan, VGStatus, VolumeMove } from '../src/api/types';
 
 export const url = process.env['CONSOLE_URL'] ?? '';
 assert.ok(url, 'CONSOLE_URL is not set: run `make test-long ITEMS=console/`, which starts what is needed');
@@ -124,6 +125,16 @@ export async function makeVolume(name: string, spec: Partial<LogicalVolume['spec
     apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name },
     spec: { capacity: { storage: spec.size ?? '10Gi' }, accessModes: ['ReadWriteOnce'], storageClassName: 'lvms-vg1', csi: { driver: 'topolvm.io', volumeHandle: `id-${name}` }, claimRef: { namespace: space, name: purpose } },
   });
+}
+
+/** The plan of an import for device class vg1, with its ID: the API server refuses one that is not a hash of the content (PlanID in api/v1alpha1). */
+export function importPlan(node: string, plan: RecoveryPlan): RecoveryPlan {
+  const values = [
+    ['ImportVolumes', '', '', node, 'vg1', plan.volumeGroupUUID ?? '', String(Math.floor(Date.parse(plan.creationTime ?? '') / 1000))],
+    ...(plan.importedVolumes ?? []).map((v) => ['imported', v.name, v.uuid ?? '', String(v.size), v.persistentVolume ?? '', v.claim ?? '', v.fromNode ?? '', v.fsType ?? '']),
+  ];
+  const lines = values.map((line) => `[${line.map((value) => JSON.stringify(value)).join(' ')}]\n`);
+  return { ...plan, id: createHash('sha256').update(lines.join('')).digest('hex').slice(0, 32) };
 }
 
 /** A recovery as somebody asks for it, with what the node agent says to it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser, Page } from 'playwright-core';
 import type { LVMRecovery, RecoveryPlan, VGStatus } from '../src/api/types';
-import { blank, clean, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, plan as agent, request, tell } from './kube';
+import { blank, clean, importPlan, judge, makeNode, makeRecovery, member, namespace, paths, physicalVolume, plan as agent, request, tell } from './kube';
 import { accessible, close, fits, launch, open, picture, says, test } from './page';
 
 const GiB = 2 ** 30;
@@ -129,7 +129,7 @@ describe('recoveries', () => {
     await tell('node-b', [member('sdb', 'b1'), shared], [group({ physicalVolumes: [physicalVolume('sdb', 'b1')], orphans: [moved], orphanCount: 1 })]);
     const page = await open(browser, '/local-volumes');
     await test(page, 'devices').getByText(/is also attached to other nodes, which list a disk/).waitFor();
-    await seen(page, 'overview-shared');
+    await picture(page, 'overview-shared');
     await page.getByRole('link', { name: 'Device class vg1' }).click();
     await page.getByRole('button', { name: 'Recover with ImportVolumes on node node-b' }).waitFor();
     assert.equal(await page.getByRole('button', { name: 'Recover with DeleteOrphans on node node-b' }).count(), 0, 'it suggests to delete the only copy of a volume');
@@ -262,11 +262,11 @@ describe('recoveries', () => {
       plan: planOf('s', { devices: [], extensibleBytes: 8 * GiB, mountedVolumeCount: 2, mountedVolumes: volumes.slice(0, 2).map((v) => ({ ...v, allocatedBytes: 2 * GiB, usedBytes: GiB })), thinPools: [{ name: 'thin-pool-1', size: 100 * GiB, allocatedBytes: 97 * GiB }] }),
     });
     await makeRecovery('import', { action: 'ImportVolumes', nodeName: 'node-b' }, {
-      phase: 'Running', message: 'waits for the operator', plan: planOf('i', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'xfs' }, { ...volumes[1]!, persistentVolume: 'pvc-1', fromNode: 'node-old' }] }),
+      phase: 'Running', message: 'waits for the operator', plan: importPlan('node-b', planOf('', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'xfs' }, { ...volumes[1]!, persistentVolume: 'pvc-1', fromNode: 'node-old' }] })),
       conditions: [{ type: 'ObjectsCreated', status: 'False', reason: 'ObjectsBlocked', message: 'claim shop/database-1 is bound to PersistentVolume pvc-9', lastTransitionTime: now() }],
     });
     await makeRecovery('import-new', { action: 'ImportVolumes', nodeName: 'node-b' }, {
-      phase: 'AwaitingApproval', message: 'two volumes', plan: planOf('n', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'ext4', created: '2026-01-02T03:04:05Z', lastMountTime: '2026-03-04T05:06:07Z' }, { ...volumes[1]!, persistentVolume: 'pvc-1', created: '2026-01-02T03:04:05Z' }] }),
+      phase: 'AwaitingApproval', message: 'two volumes', plan: importPlan('node-b', planOf('', { devices: [], importedVolumes: [{ ...volumes[0]!, persistentVolume: 'pvc-0c8f6e7d-5f4b-4e8a-9d33-a4c7e0c7c110', fsType: 'ext4', created: '2026-01-02T03:04:05Z', lastMountTime: '2026-03-04T05:06:07Z' }, { ...volumes[1]!, persistentVolume: 'pvc-1', created: '2026-01-02T03:04:05Z' }] })),
     });
     await makeRecovery('check', { action: 'CheckFileSystems', volumes: ['a'] }, { phase: 'AwaitingApproval', message: '1 of 1 file systems has errors', plan: planOf('c', { devices: [], checkedVolumes: [{ ...volumes[0]!, fsType: 'ext4', finding: 'e2fsck: inode 131 has an invalid size; the bitmap of group 3 differs' }] }) });
     const parts: Record<string, RegExp[]> = {
