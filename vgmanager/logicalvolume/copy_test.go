@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -113,6 +114,28 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 			result.RequeueAfter == 0 {
 			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
 		}
+		record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+		w.must(err)
+		want := v1alpha1.CopyRecord{Source: "source", CopiedBytes: step.at.Copied, ComparedBytes: step.at.Compared,
+			SizeBytes: step.at.Size}
+		if step.at.Size == 0 {
+			want.CopiedBytes = record.CopiedBytes // It is what was saved before.
+		}
+		expect.Equal(t, "record", record, want)
+		// Time that passes is no progress.
+		step.at.Took = time.Hour
+		_, err = w.once(w.agent(), "b")
+		w.must(err)
+		if again := w.get("b"); again.ResourceVersion != lv.ResourceVersion {
+			t.Errorf("the same progress is written again: %v", again.Annotations)
+		}
+	}
+	// An agent of an earlier version wrote only the status.
+	w.annotate("b", v1alpha1.CopiedAnnotation, "")
+	_, err := w.once(w.agent(), "b")
+	w.must(err)
+	if w.get("b").Annotations[v1alpha1.CopiedAnnotation] == "" {
+		t.Error("the progress is not reported")
 	}
 	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", "lvms.copy-of=source", v1alpha1.CopyingTag,
 		v1alpha1.NewTag, "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
@@ -121,8 +144,9 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 	}
 	w.copier.at = nil
 	w.must(w.run(w.agent(), "b"))
-	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" {
-		t.Errorf("status %+v", lv.Status)
+	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" ||
+		lv.Annotations[v1alpha1.CopiedAnnotation] != "" {
+		t.Errorf("status %+v, annotations %v", lv.Status, lv.Annotations)
 	}
 	// The tags of the source that do not describe its content are not taken.
 	want = []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}

@@ -94,12 +94,23 @@ func (r *Reconciler) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolum
 	if err != nil {
 		return fmt.Errorf("encode the record of a copy: %w", err)
 	}
-	if lv.Annotations[v1alpha1.CopiedAnnotation] == string(text) {
-		return nil
-	}
 	before := lv.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
-	err = r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.patchRecord(ctx, lv, before)
+}
+
+// removeRecord removes the record of a copy that is complete.
+func (r *Reconciler) removeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	before := lv.DeepCopy()
+	delete(lv.Annotations, v1alpha1.CopiedAnnotation)
+	return r.patchRecord(ctx, lv, before)
+}
+
+func (r *Reconciler) patchRecord(ctx context.Context, lv, before *topolvmv1.LogicalVolume) error {
+	if lv.Annotations[v1alpha1.CopiedAnnotation] == before.Annotations[v1alpha1.CopiedAnnotation] {
+		return nil
+	}
+	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsConflict(err) {
 		err = fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.CopiedAnnotation, lv.Name, err)
 	}
