@@ -17,7 +17,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
 const (
@@ -161,7 +160,7 @@ func copyKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + 
 // result.
 func codedCopyError(err error) error {
 	switch {
-	case errors.Is(err, peer.ErrGone):
+	case errors.Is(err, copies.ErrGone):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, copies.ErrUnsuitable):
 		return status.Error(codes.OutOfRange, err.Error())

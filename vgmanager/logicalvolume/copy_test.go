@@ -25,8 +25,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // fakeCopier records a copy as begun, and then returns what a test sets. By default, the volume is copied at once.
@@ -336,10 +334,10 @@ func TestWhatACopyCannotDo(t *testing.T) {
 		err, nodeErr error
 		code         codes.Code
 	}{
-		"the source is lost":             {err: fmt.Errorf("x: %w", peer.ErrGone), code: codes.NotFound},
+		"the source is lost":             {err: fmt.Errorf("x: %w", copies.ErrGone), code: codes.NotFound},
 		"the source is larger":           {err: copies.ErrUnsuitable, code: codes.OutOfRange},
 		"the pool is full":               {err: fmt.Errorf("write: %w", unix.ENOSPC), code: codes.ResourceExhausted},
-		"not permitted":                  {err: peer.ErrForbidden, code: codes.Unavailable},
+		"not permitted":                  {err: copies.ErrForbidden, code: codes.Unavailable},
 		"the connection ends":            {err: errors.New("connection reset by peer"), code: codes.Unavailable},
 		"the agent of the source is old": {nodeErr: errors.New("no address"), code: codes.Unavailable},
 	} {
@@ -424,7 +422,7 @@ func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
 			w := newWorld(t)
 			w.sourceElsewhere()
 			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
-			w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+			w.copier.err = fmt.Errorf("x: %w", copies.ErrDiffers)
 			for range 2 {
 				if _, err := w.once(w.agent(), "b"); err == nil {
 					t.Error("no error")

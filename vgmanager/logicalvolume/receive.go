@@ -19,7 +19,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // Copies are the operations on the logical volumes to which the data of another volume is copied. lvmd.Engine
@@ -246,7 +245,7 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Devi
 		record.SizeBytes, record.SentBytes = progress.Size, progress.Sent
 		record.Seconds = progress.Took.Seconds()
 	}
-	if errors.Is(err, volumecopy.ErrDiffers) {
+	if errors.Is(err, copies.ErrDiffers) {
 		_, failed := r.restart(ctx, c.lv, device, round)
 		return 0, status.Errorf(codes.Aborted, "%v: all data is copied again (%s)", err, restartOf(failed))
 	}
@@ -303,7 +302,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Dev
 	lv := c.lv
 	return r.Copier.Copy(waiting, from, copies.Target{
 		Key: copyKey(lv), Name: device.VolumeGroup + "/" + device.Name, Object: lv.Name,
-		Device: volumecopy.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
+		Device: copies.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
 		Chunk:  uint64(device.Chunk), Done: uint64(round.Copied), Allocated: uint64(device.Allocated),
 		Room: r.roomFor(lv, device),
 		Round: copies.Round{Only: !isTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,

@@ -1,14 +1,16 @@
-package volumecopy
+package copies
 
 import (
 	"bytes"
 	"context"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 )
 
 // grow gives a device more space: unprovided chunks, and the rest of the last chunk.
-func (m *memory) grow(more int) {
+func (m *chunked) grow(more int) {
 	before := len(m.content)
 	m.content = append(m.content, make([]byte, more)...)
 	for len(m.provided)*m.chunk < len(m.content) {
@@ -20,7 +22,7 @@ func (m *memory) grow(more int) {
 }
 
 // grown returns a later state of a volume that is larger: what changed, and some data in the new part.
-func (v volume) grown(r *rand.Rand, more, chunk int) volume {
+func (v diskImage) grown(r *rand.Rand, more, chunk int) diskImage {
 	after := v.change(r, chunk)
 	for at := len(after.content); at < len(v.content)+more; at += block {
 		after.content = append(after.content, make([]byte, block)...)
@@ -28,7 +30,7 @@ func (v volume) grown(r *rand.Rand, more, chunk int) volume {
 			continue
 		}
 		after.content[at+r.IntN(block)] = byte(r.IntN(256))
-		after.ranges = append(after.ranges, Range{Offset: uint64(at), Length: block})
+		after.ranges = append(after.ranges, changedblocks.Range{Offset: uint64(at), Length: block})
 	}
 	return after
 }
@@ -38,36 +40,36 @@ func (v volume) grown(r *rand.Rand, more, chunk int) volume {
 func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 	for name, tt := range map[string]struct {
 		garbage byte
-		first   Target
-		free    bool
+		first   Round
+		next    Round
 	}{
-		"zeroes":                   {0, Target{Content: ContentZeros, Chunk: 1 << 20}, true},
-		"zeroes, ignores discards": {0, Target{Content: ContentZeros, Chunk: 1 << 20}, false},
-		"does not zero":            {7, Target{Content: ContentUnknown}, false},
+		"zeroes": {0, zeroedRound, nextRound},
+		"zeroes, ignores discards": {0, Round{Sparse: true, KeepChunks: true},
+			Round{Base: "s", Sparse: true, KeepChunks: true}},
+		"does not zero": {7, unknownRound, nextNotZeroed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(6) {
 				r := rand.New(rand.NewPCG(seed, 2))
 				v := newVolume(r, 3<<20+block*r.IntN(20), 192<<10)
-				device := newMemory(len(v.content), 1<<20, tt.garbage)
-				copyTo(t, r, v, tt.first, device)
+				device := newChunked(len(v.content), 1<<20, tt.garbage)
+				to := func(round Round) *writing {
+					return writingTo(device, Target{Round: round, Chunk: 1 << 20}, len(v.content))
+				}
+				copyWithFailures(t, r, v, to(tt.first))
 				for round := range 3 {
-					next := Target{Content: ContentBase}
-					if tt.free {
-						next.Chunk = 1 << 20
-					}
-					if tt.garbage != 0 {
-						next.NewFrom = uint64(len(v.content))
-					}
+					baseSize := uint64(len(v.content))
 					more := block * r.IntN(40) * (round % 2)
 					v = v.grown(r, more, 192<<10)
 					device.grow(more)
-					copyTo(t, r, v, next, device)
+					w := to(tt.next)
+					w.baseSize = baseSize
+					copyWithFailures(t, r, v, w)
 					if !bytes.Equal(device.content, v.content) {
 						t.Fatalf("seed %d, round %d: the copy differs at %d of %d", seed, round,
 							firstDifference(device.content, v.content), len(v.content))
 					}
-					if err := verify(v, device); err != nil {
+					if err := compare(v, device); err != nil {
 						t.Fatalf("seed %d, round %d: %v", seed, round, err)
 					}
 				}
@@ -80,34 +82,32 @@ func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 // save takes longer than the changes. What was set to zero counts like data.
 func TestAnOffsetIsSavedAfterWhatWasWritten(t *testing.T) {
 	const size = 32 << 20
-	sparse := volume{content: make([]byte, size)}
+	sparse := diskImage{content: make([]byte, size)}
 	for at := 0; at < size; at += 4 << 20 {
 		sparse.content[at] = 1
-		sparse.ranges = append(sparse.ranges, Range{Offset: uint64(at), Length: block})
+		sparse.ranges = append(sparse.ranges, changedblocks.Range{Offset: uint64(at), Length: block})
 	}
-	cleared := volume{content: make([]byte, size), ranges: []Range{{Length: size}}}
-	full := volume{content: bytes.Repeat([]byte{1}, size), ranges: []Range{{Length: size}}}
+	cleared := diskImage{content: make([]byte, size), ranges: []changedblocks.Range{{Length: size}}}
+	full := diskImage{content: bytes.Repeat([]byte{1}, size), ranges: []changedblocks.Range{{Length: size}}}
 	for name, c := range map[string]struct {
-		v       volume
-		content Content
-		want    int
+		v     diskImage
+		round Round
+		want  int
 	}{
-		"few changes":                       {sparse, ContentBase, 0},
-		"new volume with little data":       {sparse, ContentZeros, 0},
-		"the rest is set to zero":           {sparse, ContentUnknown, 7},
-		"no data":                           {volume{content: make([]byte, size)}, ContentUnknown, 1},
-		"all data changed":                  {full, ContentBase, 8},
-		"all data was discarded":            {cleared, ContentBase, 8},
-		"zeros that the new volume has too": {cleared, ContentZeros, 0},
+		"few changes":                       {sparse, nextRound, 0},
+		"new volume with little data":       {sparse, zeroedRound, 0},
+		"the rest is set to zero":           {sparse, unknownRound, 7},
+		"no data":                           {diskImage{content: make([]byte, size)}, unknownRound, 1},
+		"all data changed":                  {full, nextRound, 8},
+		"all data was discarded":            {cleared, nextRound, 8},
+		"zeros that the new volume has too": {cleared, zeroedRound, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var wire bytes.Buffer
-			if err := Send(t.Context(), &wire, c.v.source(0)); err != nil {
-				t.Fatal(err)
-			}
 			saves := 0
-			if err := Receive(t.Context(), &wire, Target{Device: newMemory(size, 0, 0), Size: size, Content: c.content,
-				SaveInterval: 4 << 20, Save: func(context.Context, uint64) error { saves++; return nil }}); err != nil {
+			w := writingTo(newChunked(size, 0, 0), Target{Round: c.round}, size)
+			w.saveEvery = 4 << 20
+			w.saveOffset = func(context.Context, uint64) error { saves++; return nil }
+			if err := copyOnce(t.Context(), c.v, w); err != nil {
 				t.Fatal(err)
 			}
 			if saves != c.want {
