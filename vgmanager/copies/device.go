@@ -94,36 +94,21 @@ func (d *blockDevice) check(id Identity) error {
 	return nil
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt for at most maxData bytes.
 func (d *blockDevice) ReadAt(p []byte, offset int64) (int, error) {
-	return d.inPieces(p, func(piece []byte, done int) error {
-		n, err := d.whole(piece, offset+int64(done), unix.Pread)
-		copy(p[done:], piece[:n])
-		return err
-	})
+	piece := d.buffer[:len(p)]
+	n, err := d.whole(piece, offset, unix.Pread)
+	return copy(p, piece[:n]), err
 }
 
-// WriteAt implements io.WriterAt.
+// WriteAt implements io.WriterAt for at most maxData bytes.
 func (d *blockDevice) WriteAt(p []byte, offset int64) (int, error) {
-	return d.inPieces(p, func(piece []byte, done int) error {
-		copy(piece, p[done:])
-		_, err := d.whole(piece, offset+int64(done), unix.Pwrite)
-		return err
-	})
-}
-
-// inPieces calls f for pieces of p, with aligned memory of the size of the piece. It returns the number of bytes of the
-// pieces that succeeded.
-func (d *blockDevice) inPieces(p []byte, f func(piece []byte, done int) error) (int, error) {
-	done := 0
-	for done < len(p) {
-		piece := d.buffer[:min(len(d.buffer), len(p)-done)]
-		if err := f(piece, done); err != nil {
-			return done, err
-		}
-		done += len(piece)
+	piece := d.buffer[:len(p)]
+	if err := d.failed; err != nil {
+		return 0, err // The call that has not returned still uses the memory.
 	}
-	return done, nil
+	copy(piece, p)
+	return d.whole(piece, offset, unix.Pwrite)
 }
 
 // whole reads or writes all of a piece.

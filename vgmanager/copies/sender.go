@@ -69,10 +69,7 @@ func (s *Sender) open(ctx context.Context, node string, r Request) (*opened, err
 	if isFencedVolume(wanted, source) {
 		return s.openFenced(ctx, wanted, r)
 	}
-	if err := s.check(source); err != nil {
-		return nil, err
-	}
-	found, err := s.device(ctx, source)
+	found, err := s.snapshot(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -89,20 +86,28 @@ func (s *Sender) open(ctx context.Context, node string, r Request) (*opened, err
 	return s.openDevice(source.Name, found, s.ranges(q, uint64(found.Size)), baseSize)
 }
 
-// device returns the device of a snapshot.
-func (s *Sender) device(ctx context.Context, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
-	found, err := s.Volumes.Device(ctx, source.Spec.DeviceClass, source.Status.VolumeID)
-	if status.Code(err) == codes.NotFound {
-		err = errors.Join(err, ErrGone)
+// snapshot returns the device of a snapshot of this node.
+func (s *Sender) snapshot(ctx context.Context, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
+	if err := s.check(source); err != nil {
+		return nil, err
 	}
+	found, err := s.Volumes.Device(ctx, source.Spec.DeviceClass, source.Status.VolumeID)
 	if err != nil {
-		return nil, fmt.Errorf("source %s: %w", source.Name, err)
+		return nil, deviceError(source, err)
 	}
 	if !found.ReadOnly || found.ThinPool == "" {
 		return nil, fmt.Errorf("source %s: logical volume %s/%s is not a read-only thin snapshot: %w", source.Name,
 			found.VolumeGroup, found.Name, ErrGone)
 	}
 	return found, nil
+}
+
+// deviceError returns an error of Volumes. It wraps ErrGone if the logical volume does not exist.
+func deviceError(source *topolvmv1.LogicalVolume, err error) error {
+	if status.Code(err) == codes.NotFound {
+		err = errors.Join(err, ErrGone)
+	}
+	return fmt.Errorf("source %s: %w", source.Name, err)
 }
 
 // get reads a LogicalVolume. absent is wrapped if it does not exist.
@@ -216,15 +221,12 @@ func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.Logica
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(base); err != nil {
-		return nil, err
-	}
 	if base.Spec.Source == "" || base.Spec.Source != source.Spec.Source ||
 		base.Spec.DeviceClass != source.Spec.DeviceClass || base.UID == source.UID {
 		return nil, fmt.Errorf("base %s is not an earlier snapshot of the volume of %s: %w", name, source.Name,
 			ErrForbidden)
 	}
-	return s.device(ctx, base)
+	return s.snapshot(ctx, base)
 }
 
 // A thick volume has no snapshots: it is copied itself, while it is fenced for its VolumeMove or its clone. The target
@@ -267,11 +269,8 @@ func (s *Sender) openFenced(ctx context.Context, target *topolvmv1.LogicalVolume
 		return nil, err
 	}
 	found, err := s.Volumes.FencedDevice(ctx, source.Spec.DeviceClass, id, fence)
-	if status.Code(err) == codes.NotFound {
-		err = errors.Join(err, ErrGone)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("source %s: %w", source.Name, err)
+		return nil, deviceError(source, err)
 	}
 	if found.ThinPool != "" {
 		return nil, fmt.Errorf("source %s: logical volume %s/%s is thin, so only its snapshots are copied: %w",
