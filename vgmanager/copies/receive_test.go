@@ -223,9 +223,9 @@ func TestACopyIsLikeItsSource(t *testing.T) {
 		"thin, chunks of 3 MiB":         {round: notZeroedRound, chunk: 3 << 20, garbage: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			for seed := range uint64(9) {
 				r := rand.New(rand.NewPCG(seed, 0))
-				v := newVolume(r, 8<<20+block*r.IntN(20), []int{block, 192 << 10, 2 << 20}[seed%3])
+				v := newVolume(r, 5<<20+block*r.IntN(20), []int{block, 192 << 10, 2 << 20}[seed%3])
 				device := newChunked(len(v.content), c.chunk, c.garbage)
 				copyWithFailures(t, r, v, writingTo(device, Target{Round: c.round, Chunk: uint64(c.chunk)}, len(v.content)))
 				if !bytes.Equal(device.content, v.content) {
@@ -263,9 +263,9 @@ func copyChange(t *testing.T, r *rand.Rand, v diskImage, device *chunked, chunk 
 
 // TestAChangeInAPoolWithoutZeros is what contentBase says about such a pool.
 func TestAChangeInAPoolWithoutZeros(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(9) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		v := newVolume(r, 12<<20, 192<<10)
+		v := newVolume(r, 5<<20, 192<<10)
 		device := newChunked(len(v.content), 1<<20, 7)
 		copyWithFailures(t, r, v, writingTo(device, Target{Round: unknownRound}, len(v.content)))
 		copyChange(t, r, v, device, 0)
@@ -303,10 +303,10 @@ func TestOnlyWhatIsAllocatedTakesSpace(t *testing.T) {
 
 func TestVerifyFindsEachDifference(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	v := newVolume(r, 4<<20, 192<<10)
+	v := newVolume(r, 2<<20, 192<<10)
 	device := newChunked(len(v.content), 0, 0)
 	copy(device.content, v.content)
-	for range 200 {
+	for range 60 {
 		allocated := v.ranges[r.IntN(len(v.ranges))]
 		at := int(allocated.Offset) + r.IntN(int(allocated.Length))
 		device.content[at] ^= 1
