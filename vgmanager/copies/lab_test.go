@@ -50,7 +50,8 @@ func runLVM(t *testing.T, args ...string) string {
 
 func dd(t *testing.T, from, to string, args ...string) {
 	t.Helper()
-	runCommand(t, exec.Command("/usr/bin/dd", append([]string{"if=" + from, "of=" + to, "conv=notrunc,fsync"}, args...)...))
+	all := append([]string{"if=" + from, "of=" + to, "conv=notrunc,fsync"}, args...)
+	runCommand(t, exec.Command("/usr/bin/dd", all...))
 }
 
 // newGroups creates the volume group "copyfrom" with the snapshot "snap", and "copyto", whose free space has random

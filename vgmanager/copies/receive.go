@@ -53,7 +53,8 @@ const (
 	contentZeroChunks
 	// contentBase is an earlier copy. A stream has what is different, and the rest stays. In a pool that does not set
 	// new chunks to zero, the copy must have been written as contentUnknown, and chunk must be 0 in both rounds: then
-	// all chunks are provided, and none of them is freed. Behind the size of the base, what is not in the stream reads as zeros.
+	// all chunks are provided, and none of them is freed. Behind the size of the base, what is not in the stream reads
+	// as zeros.
 	contentBase
 )
 

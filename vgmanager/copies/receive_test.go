@@ -370,7 +370,8 @@ func TestRangesOutsideOfTheVolume(t *testing.T) {
 
 // TestAStreamThatAlwaysEndsEarly is received nevertheless: each time, what was written is saved, however little it is.
 func TestAStreamThatAlwaysEndsEarly(t *testing.T) {
-	v := diskImage{content: bytes.Repeat([]byte{1}, 8<<20), ranges: []changedblocks.Range{{Length: 3 << 20}, {Offset: 6 << 20, Length: 2 << 20}}}
+	v := diskImage{content: bytes.Repeat([]byte{1}, 8<<20),
+		ranges: []changedblocks.Range{{Length: 3 << 20}, {Offset: 6 << 20, Length: 2 << 20}}}
 	clear(v.content[3<<20 : 6<<20])
 	for name, target := range map[string]Target{"thick": {},
 		"thin, chunks not zeroed": {Round: notZeroedRound, Chunk: 1 << 20}} {

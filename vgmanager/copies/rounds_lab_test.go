@@ -193,7 +193,8 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 // compare compares the target with the last snapshot, byte for byte.
 func (m *move) compare() {
 	m.Helper()
-	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), fmt.Sprintf("/dev/copyfrom/s%d", m.round),
+	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20),
+		fmt.Sprintf("/dev/copyfrom/s%d", m.round),
 		"/dev/copyto/"+movedName))
 }
 

@@ -190,7 +190,8 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 			s := &Sender{Allocations: pages{t: t, pages: tt.pages, err: tt.err}}
 			got := 0
 			var failed error
-			s.ranges(changedblocks.Query{VG: "vg1", Target: "id1", Encrypted: true}, 100)(t.Context(), 0, func(_ changedblocks.Range, err error) bool {
+			q := changedblocks.Query{VG: "vg1", Target: "id1", Encrypted: true}
+			s.ranges(q, 100)(t.Context(), 0, func(_ changedblocks.Range, err error) bool {
 				if err != nil {
 					failed = err
 				} else {
