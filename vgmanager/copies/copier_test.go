@@ -322,6 +322,13 @@ func (b blocking) of(ctx context.Context, c *Copier, key string) (Progress, erro
 	return c.Copy(ctx, b, to, (&records{}).save)
 }
 
+// withoutData returns a Copier that opens a device for each target.
+func withoutData(ctx context.Context) *Copier {
+	c := New(ctx)
+	c.open = func(Identity) (device, error) { return &memoryDevice{}, nil }
+	return c
+}
+
 func canceled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -330,7 +337,7 @@ func canceled(t *testing.T) context.Context {
 
 func TestFewVolumesAreCopiedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCopier(t, &memoryDevice{})
+		c := withoutData(t.Context())
 		var mu sync.Mutex
 		running, most := 0, 0
 		count := func(change int) {
@@ -365,7 +372,7 @@ func TestFewVolumesAreCopiedAtOnce(t *testing.T) {
 // TestACopyThatDoesNotStop is waited for, and one that has not begun stops.
 func TestACopyThatDoesNotStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCopier(t, &memoryDevice{})
+		c := withoutData(t.Context())
 		slow := blocking(func(ctx context.Context) error {
 			<-ctx.Done()
 			time.Sleep(time.Minute)
@@ -389,8 +396,7 @@ func TestACopyThatDoesNotStop(t *testing.T) {
 func TestCopiesEndWithTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		program, end := context.WithCancel(t.Context())
-		c := New(program)
-		c.open = func(Identity) (device, error) { return &memoryDevice{}, nil }
+		c := withoutData(program)
 		go func() {
 			time.Sleep(time.Minute)
 			end()

@@ -51,7 +51,7 @@ func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(4) {
 				r := rand.New(rand.NewPCG(seed, 2))
-				v := newVolume(r, 3<<20+block*r.IntN(20), 192<<10)
+				v := newVolume(r, 2<<20+block*r.IntN(20), 192<<10)
 				device := newChunked(len(v.content), 1<<20, tt.garbage)
 				to := func(round Round) *writing {
 					return writingTo(device, Target{Round: round, Chunk: 1 << 20}, len(v.content))
@@ -81,9 +81,9 @@ func TestRoundsOfAVolumeThatGrows(t *testing.T) {
 // TestAnOffsetIsSavedAfterWhatWasWritten: a few changes all over a large volume are not saved one by one, because each
 // save takes longer than the changes. What was set to zero counts like data.
 func TestAnOffsetIsSavedAfterWhatWasWritten(t *testing.T) {
-	const size = 32 << 20
+	const size = 8 << 20
 	sparse := diskImage{content: make([]byte, size)}
-	for at := 0; at < size; at += 4 << 20 {
+	for at := 0; at < size; at += 1 << 20 {
 		sparse.content[at] = 1
 		sparse.ranges = append(sparse.ranges, changedblocks.Range{Offset: uint64(at), Length: block})
 	}
@@ -105,7 +105,7 @@ func TestAnOffsetIsSavedAfterWhatWasWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			saves := 0
 			w := writingTo(newChunked(size, 0, 0), Target{Round: c.round}, size)
-			w.saveEvery = 4 << 20
+			w.saveEvery = 1 << 20
 			w.saveOffset = func(context.Context, uint64) error { saves++; return nil }
 			if err := copyOnce(t.Context(), c.v, w); err != nil {
 				t.Fatal(err)

@@ -225,7 +225,7 @@ func TestACopyIsLikeItsSource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(9) {
 				r := rand.New(rand.NewPCG(seed, 0))
-				v := newVolume(r, 5<<20+block*r.IntN(20), []int{block, 192 << 10, 2 << 20}[seed%3])
+				v := newVolume(r, max(2<<20, c.chunk)+block*r.IntN(20), []int{block, 192 << 10, 2 << 20}[seed%3])
 				device := newChunked(len(v.content), c.chunk, c.garbage)
 				copyWithFailures(t, r, v, writingTo(device, Target{Round: c.round, Chunk: uint64(c.chunk)}, len(v.content)))
 				if !bytes.Equal(device.content, v.content) {
@@ -265,7 +265,7 @@ func copyChange(t *testing.T, r *rand.Rand, v diskImage, device *chunked, chunk 
 func TestAChangeInAPoolWithoutZeros(t *testing.T) {
 	for seed := range uint64(9) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		v := newVolume(r, 5<<20, 192<<10)
+		v := newVolume(r, 3<<20, 192<<10)
 		device := newChunked(len(v.content), 1<<20, 7)
 		copyWithFailures(t, r, v, writingTo(device, Target{Round: unknownRound}, len(v.content)))
 		copyChange(t, r, v, device, 0)
