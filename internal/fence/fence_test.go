@@ -148,8 +148,8 @@ func TestWhichNodesAreLost(t *testing.T) {
 	}
 }
 
-// TestTheProgressOfAClone is what its node agent reports. Without a report, which is so while node agents are updated, the
-// lease begins once more, and then ends.
+// TestTheProgressOfAClone is what its node agent reports. Without a report, which is so while node agents are updated,
+// the lease begins once more, and then ends.
 func TestTheProgressOfAClone(t *testing.T) {
 	for name, test := range map[string]struct {
 		known  Progress

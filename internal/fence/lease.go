@@ -133,9 +133,9 @@ func ProgressOf(lv *topolvmv1.LogicalVolume) Progress {
 	return Progress{Bytes: bytes, Time: t}
 }
 
-// ProgressOfClone returns how far the copy to a clone is known to be: its node agent reports it in CopiedAnnotation. One
-// of an earlier version reports nothing there, and an earlier operator knew the number from elsewhere: nothing can be
-// compared with it, so the lease begins once more, without a number.
+// ProgressOfClone returns how far the copy to a clone is known to be: its node agent reports it in CopiedAnnotation. A
+// node agent of an earlier version reports nothing there. If an earlier operator has recorded a number, which it knew
+// from the status, the lease begins once more, without a number, so that it does not end during an upgrade.
 func ProgressOfClone(lv *topolvmv1.LogicalVolume, now time.Time) Progress {
 	known := ProgressOf(lv)
 	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])

@@ -19,10 +19,11 @@ var ErrDiffers = errors.New("the copy differs from its source")
 type writing struct {
 	Target
 	device device
-	// size is the size of the source in bytes: the target has at least that. baseSize is that of the base, 0 without one.
+	// size is the size of the source in bytes, which the target has at least. baseSize is that of the base, 0 without
+	// one.
 	size, baseSize uint64
-	// saveEvery is the number of bytes, of data or set to zero, after which what was written is flushed and saved. Parts
-	// of the volume that stay as they are do not count: few changes all over a large volume are not saved.
+	// saveEvery is the number of bytes, of data or set to zero, after which what was written is flushed and saved.
+	// Parts of the volume that stay as they are do not count: few changes all over a large volume are not saved.
 	saveEvery uint64
 	// saveOffset records that everything before an offset is on stable storage: the next call has it as Done.
 	saveOffset Record

@@ -227,7 +227,8 @@ func TestACopyIsLikeItsSource(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
 				v := newVolume(r, max(2<<20, c.chunk)+block*r.IntN(20), []int{block, 192 << 10, 2 << 20}[seed%3])
 				device := newChunked(len(v.content), c.chunk, c.garbage)
-				copyWithFailures(t, r, v, writingTo(device, Target{Round: c.round, Chunk: uint64(c.chunk)}, len(v.content)))
+				to := Target{Round: c.round, Chunk: uint64(c.chunk)}
+				copyWithFailures(t, r, v, writingTo(device, to, len(v.content)))
 				if !bytes.Equal(device.content, v.content) {
 					t.Fatalf("seed %d: the copy differs at %d", seed, firstDifference(device.content, v.content))
 				}
