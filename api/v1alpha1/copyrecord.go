@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 )
 
-// CopyRecord is how far the present round of the target of a VolumeMove is, as JSON in CopiedAnnotation.
+// CopyRecord is how far a copy is, or the present round of the target of a VolumeMove, as JSON in CopiedAnnotation.
 //
 // +kubebuilder:object:generate=false
 type CopyRecord struct {
@@ -27,6 +28,12 @@ type CopyRecord struct {
 	Finished bool `json:"finished,omitempty"`
 	// Error says why the last attempt failed. The node agent tries again.
 	Error string `json:"error,omitempty"`
+}
+
+// DoneBytes returns how many bytes were copied and compared, together.
+func (r CopyRecord) DoneBytes() int64 {
+	copied, compared := min(r.CopiedBytes, math.MaxInt64/2), min(r.ComparedBytes, math.MaxInt64/2)
+	return int64(copied + compared) //nolint:gosec // both are limited
 }
 
 // ParseCopyRecord returns the record in CopiedAnnotation. It returns an error if the text is not a record.

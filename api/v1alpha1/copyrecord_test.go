@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 )
 
@@ -15,6 +16,15 @@ func TestACopyRecordIsReadAsItWasWritten(t *testing.T) {
 	got, err := ParseCopyRecord(string(text))
 	if err != nil || got != want {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestWhatACopyHasDone(t *testing.T) {
+	for want, record := range map[int64]CopyRecord{0: {}, 5: {CopiedBytes: 3, ComparedBytes: 2, SizeBytes: 9},
+		math.MaxInt64 - 1: {CopiedBytes: math.MaxUint64, ComparedBytes: math.MaxUint64}} {
+		if got := record.DoneBytes(); got != want {
+			t.Errorf("%+v: %d bytes, want %d", record, got, want)
+		}
 	}
 }
 

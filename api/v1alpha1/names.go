@@ -170,7 +170,8 @@ const (
 	// CopyBaseAnnotation on the target names the LogicalVolume of the snapshot that it has, so that only the
 	// differences to its source are copied. It is absent or empty in the first round.
 	CopyBaseAnnotation = "lvm.topolvm.io/copy-base"
-	// CopiedAnnotation on the target has the CopyRecord of the present round, as JSON. The node agent writes it.
+	// CopiedAnnotation on the target has the CopyRecord of the present round, as JSON. The node agent writes it, also
+	// while it copies the data of any other LogicalVolume.
 	CopiedAnnotation = "lvm.topolvm.io/copied"
 	// AdoptAnnotation on the LogicalVolume that is moved has the UID of the LogicalVolume of the target, whose logical
 	// volume the node agent of the new node makes that of the volume. The node agent removes the annotation then.

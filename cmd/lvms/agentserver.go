@@ -13,7 +13,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It
@@ -29,8 +28,8 @@ func addAgentServer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.E
 		Allocations: copies.Remember(reader), Locks: locks,
 		Wait: copies.NewBandwidth(mgr.GetClient(), namespace).Wait}
 	agents := &copies.Agents{Live: mgr.GetAPIReader(), Namespace: namespace, Credentials: certificate}
-	if err := mgr.Add(peer.NewServer(peer.Options{Address: o.peerAddress, Credentials: certificate,
-		Configure: o.profile.Configure, Open: sender.Open})); err != nil {
+	if err := mgr.Add(copies.NewServer(copies.Options{Address: o.peerAddress, Credentials: certificate,
+		Configure: o.profile.Configure}, sender)); err != nil {
 		return nil, err
 	}
 	return agents, mgr.Add(agentserver.New(agentserver.Options{

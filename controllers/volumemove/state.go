@@ -263,7 +263,7 @@ func (s *state) progress(now time.Time) fence.Progress {
 	if snapshot := s.snapshot(s.target.Spec.Source); snapshot != nil && snapshot.CreationTimestamp.After(begun) {
 		begun = snapshot.CreationTimestamp.Time
 	}
-	return fence.ProgressOfMove(s.move).Renew(begun, toInt64(record.CopiedBytes+record.ComparedBytes), now)
+	return fence.ProgressOfMove(s.move).Renew(begun, record.DoneBytes(), now)
 }
 
 // lease is what the fence of the volume depends on.

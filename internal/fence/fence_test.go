@@ -151,27 +151,37 @@ func TestWhichNodesAreLost(t *testing.T) {
 	}
 }
 
-// TestTheMessageTellsTheProgress, and no other text does.
-func TestTheMessageTellsTheProgress(t *testing.T) {
-	const mib = 1 << 20
-	for text, want := range map[string]int64{
-		Message("pvc-1", "node-1.example.com", 0, 0, 0):                  0,
-		Message("pvc-1", "a", 10*mib, 0, 100*mib):                        10 * mib,
-		Message("pvc-1", "a", 100*mib, 0, 100*mib):                       100 * mib,
-		Message("pvc-1", "a", 100*mib, 3*mib, 100*mib):                   103 * mib,
-		Message("pvc-1", "a", 1<<50, 1<<49, 1<<50):                       1<<50 + 1<<49,
-		"node b: dial tcp 10.0.0.1:8446: connection refused":             0,
-		"cannot: the data of x is copied from node a: 5 of 10 MiB (50 %": 0,
-		"": 0,
+// TestTheProgressOfAClone is what its node agent reports. Without a report, which is so while node agents are updated,
+// the lease begins once more, and then ends.
+func TestTheProgressOfAClone(t *testing.T) {
+	for name, test := range map[string]struct {
+		known  Progress
+		record string
+		after  time.Duration
+		want   Progress
+	}{
+		"copied":   {Progress{0, now}, `{"source":"s","copiedBytes":5}`, time.Minute, Progress{5, now.Add(time.Minute)}},
+		"compared": {Progress{5, now}, `{"source":"s","copiedBytes":5,"comparedBytes":3}`, time.Hour, Progress{8, now.Add(time.Hour)}},
+		"the same": {Progress{8, now}, `{"source":"s","copiedBytes":5,"comparedBytes":3}`, time.Hour, Progress{8, now}},
+		"again":    {Progress{8, now}, `{"source":"s","copiedBytes":5}`, time.Hour, Progress{8, now}},
+		"too much": {Progress{8, now}, `{"source":"s","copiedBytes":18446744073709551615,"comparedBytes":18446744073709551615}`,
+			time.Hour, Progress{1<<63 - 2, now.Add(time.Hour)}},
+		"nothing is known":               {Progress{}, "", time.Hour, Progress{0, now.Add(time.Hour)}},
+		"no report":                      {Progress{0, now}, "", time.Hour, Progress{0, now}},
+		"no report, of an earlier agent": {Progress{8, now}, "", time.Hour, Progress{0, now.Add(time.Hour)}},
+		"not readable":                   {Progress{8, now}, "{", time.Hour, Progress{0, now.Add(time.Hour)}},
+		"not readable for long":          {Progress{0, now}, "{", time.Hour, Progress{0, now}},
 	} {
-		if got := BytesOf(text); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
-	}
-	// Node agents of earlier versions write this text.
-	if got := Message("pvc-1", "a", 100*mib, 3*mib, 200*mib); got != "the data of pvc-1 is copied, and compared from node "+
-		"a: 3 of 200 MiB (1 %)" {
-		t.Errorf("got %q", got)
+		t.Run(name, func(t *testing.T) {
+			lv := volume()
+			lv.Annotations = map[string]string{v1alpha1.CopiedAnnotation: test.record}
+			if test.known != (Progress{}) {
+				SetProgress(lv, test.known)
+			}
+			if got := ProgressOfClone(lv, now.Add(test.after)); got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
 	}
 }
 

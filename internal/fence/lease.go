@@ -133,6 +133,18 @@ func ProgressOf(lv *topolvmv1.LogicalVolume) Progress {
 	return Progress{Bytes: bytes, Time: t}
 }
 
+// ProgressOfClone returns how far the copy to a clone is known to be: its node agent reports it in CopiedAnnotation. A
+// node agent of an earlier version reports nothing there. If an earlier operator has recorded a number, which it knew
+// from the status, the lease begins once more, without a number, so that it does not end during an upgrade.
+func ProgressOfClone(lv *topolvmv1.LogicalVolume, now time.Time) Progress {
+	known := ProgressOf(lv)
+	record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+	if err != nil && known.Bytes > 0 {
+		return Progress{Time: now}
+	}
+	return known.Renew(time.Time{}, record.DoneBytes(), now)
+}
+
 // SetProgress records the progress on the LogicalVolume of a clone.
 func SetProgress(lv *topolvmv1.LogicalVolume, p Progress) {
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopyProgressAnnotation,

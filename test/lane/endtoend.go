@@ -119,10 +119,7 @@ var parts = []part{
 			"internal/fence",
 			"internal/relocate",
 			"vgmanager/copies",
-			"vgmanager/copystream",
 			"internal/agentpod",
-			"vgmanager/volumecopy",
-			"vgmanager/peer",
 			"internal/snapshotref",
 		}},
 	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/luks"}},
@@ -156,7 +153,6 @@ var parts = []part{
 			"vgmanager/fstrim",
 			"vgmanager/csinode",
 			"vgmanager/erase",
-			"vgmanager/jobs",
 			"vgmanager/doc.go",
 		}},
 	{

@@ -215,7 +215,7 @@ const agentPkg = "vgmanager/volumegroup"
 
 // agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
 var agentPaths = []string{"vgmanager/volumegroup", "vgmanager/lvm", "vgmanager/device", "vgmanager/health",
-	"vgmanager/host", "vgmanager/erase", "vgmanager/jobs", "vgmanager/stack", "vgmanager/lvmarchive"}
+	"vgmanager/host", "vgmanager/erase", "vgmanager/stack", "vgmanager/lvmarchive"}
 
 const (
 	deviceScenes = "Device|Disk|Drain"

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // Bandwidth limits how fast the agent reads snapshots for all copies together. A change of the limit applies to the
@@ -22,10 +21,10 @@ type Bandwidth struct {
 // NewBandwidth returns a Bandwidth with the limit of the LVMVolumeGroups of a namespace. groups reads from a cache that
 // may return shared objects.
 func NewBandwidth(groups client.Reader, namespace string) *Bandwidth {
-	return &Bandwidth{groups: groups, namespace: namespace, limiter: rate.NewLimiter(rate.Inf, volumecopy.MaxPiece)}
+	return &Bandwidth{groups: groups, namespace: namespace, limiter: rate.NewLimiter(rate.Inf, maxData)}
 }
 
-// Wait waits until a number of bytes, at most volumecopy.MaxPiece, can be read. It returns the error of ctx, or an
+// Wait waits until a number of bytes, at most maxData, can be read. It returns the error of ctx, or an
 // error if the limit cannot be read.
 func (b *Bandwidth) Wait(ctx context.Context, bytes int) error {
 	limit, err := b.limit(ctx)

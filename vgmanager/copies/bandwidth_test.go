@@ -14,7 +14,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/memory"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // limited is an LVMVolumeGroup with a bandwidth limit, which is none if it is "".
@@ -63,7 +62,7 @@ func TestAChangedLimitAppliesToTheNextPiece(t *testing.T) {
 	api := groups(t, limited("vg1", ""))
 	b := NewBandwidth(api, "ns")
 	for range 1000 {
-		if err := b.Wait(t.Context(), volumecopy.MaxPiece); err != nil {
+		if err := b.Wait(t.Context(), maxData); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,13 +73,13 @@ func TestAChangedLimitAppliesToTheNextPiece(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.Wait(ended, volumecopy.MaxPiece); !errors.Is(err, context.Canceled) {
+	if err := b.Wait(ended, maxData); !errors.Is(err, context.Canceled) {
 		t.Errorf("the copy has ended: %v", err)
 	}
 	if got := b.limiter.Limit(); got != 1<<20 {
 		t.Errorf("limit %v", got)
 	}
-	if err := b.Wait(t.Context(), volumecopy.MaxPiece+1); err == nil {
+	if err := b.Wait(t.Context(), maxData+1); err == nil {
 		t.Error("more than a piece at once")
 	}
 	changed.Spec.VolumeCopy = nil
@@ -88,7 +87,7 @@ func TestAChangedLimitAppliesToTheNextPiece(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 1000 {
-		if err := b.Wait(t.Context(), volumecopy.MaxPiece); err != nil {
+		if err := b.Wait(t.Context(), maxData); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,5 +1,7 @@
-// Package copies copies volumes between nodes, and between device classes of a node. The agent of the target asks that
-// of the source for the data of a snapshot, and writes it to a new logical volume.
+// Package copies copies volumes between nodes, and between device classes of a node. The agent of the target requests
+// the data of a snapshot, or of a fenced thick volume, from that of the source (client.go, server.go), which sends what
+// is allocated or has changed (sender.go, send.go). The target writes it to a new logical volume, and then compares all
+// of it with the source (copier.go, receive.go).
 package copies
 
 import (
@@ -10,13 +12,8 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/jobs"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const (
@@ -28,32 +25,11 @@ const (
 	maxEnded = 64
 )
 
-// ErrUnsuitable says that the target cannot have the data of the source.
-var ErrUnsuitable = errors.New("the logical volume does not fit its source")
-
-// Source sends the data for a target. peer.Client implements it.
+// Source sends the data for a target: the agent of another node.
 type Source interface {
-	Data(ctx context.Context, r peer.Request) (*peer.Stream, error)
-	Sums(ctx context.Context, r peer.Request) (*peer.Stream, error)
-}
-
-// Target is a new logical volume.
-type Target struct {
-	// Key identifies the logical volume on the node. Name is VG/LV.
-	Key, Name string
-	// Object is the name of the LogicalVolume.
-	Object string
-	// Device is the device of the logical volume.
-	Device volumecopy.Identity
-	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume.
-	Chunk uint64
-	// Done is how much was copied and recorded before, in bytes. Allocated is how much the thin volume has, 0 for a
-	// thick one.
-	Done, Allocated uint64
-	Round           Round
-	// Room returns an error if the thin pool must not get so many bytes of data or, for 0 bytes, no more of them. It is
-	// nil for a thick volume.
-	Room func(ctx context.Context, bytes uint64) error
+	// Data returns the data from an offset on, Sums the checksums of all of it. The caller closes them.
+	Data(ctx context.Context, r Request) (*Stream, error)
+	Sums(ctx context.Context, r Request) (*Stream, error)
 }
 
 // Record saves how much of a volume was copied, in bytes.
@@ -71,34 +47,39 @@ type Progress struct {
 	// Finished: the target has all data of the source. Content are the tags of the source that describe it.
 	Finished bool
 	Content  []string
-
-	begun time.Time
-	// left: the last call of Copy has returned before the work ended.
-	left bool
-}
-
-// device is an open target.
-type device interface {
-	volumecopy.Device
-	Close() error
 }
 
 // Copier copies volumes to this node, in the background. It is safe for concurrent use.
 type Copier struct {
-	jobs *jobs.Jobs
-	open func(volumecopy.Identity) (device, error)
+	ctx   context.Context //nolint:containedctx // a copy runs for longer than a call
+	slots chan struct{}
+	open  func(Identity) (device, error)
 	// recordEvery is the constant, except in tests.
 	recordEvery uint64
 	ended       chan event.GenericEvent
 
-	mu       sync.Mutex
-	progress map[string]Progress
+	mu sync.Mutex
+	// running are the copies that run or have ended and were not asked for since, by the key of the target.
+	running map[string]*job
+}
+
+// job is the work for one target.
+type job struct {
+	cancel context.CancelFunc
+	// ended is closed when the work has ended. err is its result then.
+	ended chan struct{}
+	err   error
+	// progress is that of the work, which began at a time.
+	progress Progress
+	begun    time.Time
+	// left: the last call of Copy has returned before the work ended.
+	left bool
 }
 
 // New returns a Copier. It stops to copy when ctx ends.
 func New(ctx context.Context) *Copier {
-	return &Copier{jobs: jobs.New(ctx, atOnce), progress: map[string]Progress{}, recordEvery: recordEvery,
-		open:  func(id volumecopy.Identity) (device, error) { return volumecopy.OpenTarget(id) },
+	return &Copier{ctx: ctx, slots: make(chan struct{}, atOnce), running: map[string]*job{}, recordEvery: recordEvery,
+		open:  func(id Identity) (device, error) { return openTarget(id) },
 		ended: make(chan event.GenericEvent, maxEnded)}
 }
 
@@ -106,102 +87,172 @@ func New(ctx context.Context) *Copier {
 // them, the latest are left out.
 func (c *Copier) Ended() <-chan event.GenericEvent { return c.ended }
 
-// Running returns true if a volume is being copied, by the key of its target.
-func (c *Copier) Running(key string) bool { return c.jobs.Running(key) }
-
 // Copy begins to copy a volume, or continues to, and waits until ctx ends. It returns the progress, or the error that
-// ended the work: the next call continues from the Done of its target. The error wraps volumecopy.ErrDiffers if the
-// target must be created again, peer.ErrGone, peer.ErrForbidden or ErrUnsuitable.
+// ended the work: the next call continues from the Done of its target. The error wraps ErrDiffers if the target must be
+// created again, ErrGone, ErrForbidden or ErrUnsuitable.
 func (c *Copier) Copy(ctx context.Context, source Source, target Target, record Record) (Progress, error) {
-	c.change(target.Key, func(p *Progress) { p.left = false })
-	ended, err := c.jobs.Do(ctx, target.Key, func(ctx context.Context) error {
-		c.change(target.Key, func(p *Progress) {
-			*p = Progress{Copied: target.Done, begun: time.Now(), left: p.left}
-		})
-		defer c.report(target)
-		err := c.copy(ctx, source, target, record)
-		if err != nil {
-			return fmt.Errorf("copy the data for logical volume %s: %w", target.Name, err)
-		}
-		return nil
-	})
-	if !ended {
-		c.change(target.Key, func(p *Progress) { p.left = true })
-		return c.get(target.Key), nil
+	j := c.start(source, target, record)
+	select {
+	case <-j.ended:
+	case <-ctx.Done():
 	}
-	progress := c.take(target.Key)
-	progress.Finished = err == nil
-	return progress, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-j.ended:
+		c.forget(target.Key, j)
+		return j.progress, j.err
+	default:
+		j.left = true
+		return j.timed(), nil
+	}
 }
 
-// report reports that the work for a target has ended, unless a call of Copy still waits for it.
-func (c *Copier) report(target Target) {
-	if !c.get(target.Key).left {
-		return
+// timed returns the progress with the time that the copy has taken.
+func (j *job) timed() Progress {
+	if !j.begun.IsZero() {
+		j.progress.Took = time.Since(j.begun)
 	}
-	select {
-	case c.ended <- event.GenericEvent{Object: &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{
-		Name: target.Object}}}:
-	default:
-	}
+	return j.progress
 }
 
 // Stop stops to copy a volume, and waits until its device is closed, or until ctx ends. It does nothing if the volume
 // is not being copied.
 func (c *Copier) Stop(ctx context.Context, key string) error {
-	if err := c.jobs.Stop(ctx, key); err != nil {
-		return fmt.Errorf("the copy of %s: %w", key, err)
+	c.mu.Lock()
+	j := c.running[key]
+	c.mu.Unlock()
+	if j == nil {
+		return nil
 	}
-	c.take(key)
+	j.cancel()
+	select {
+	case <-j.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("the copy of %s has not stopped yet: %w", key, ctx.Err())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forget(key, j)
 	return nil
 }
 
-func (c *Copier) copy(ctx context.Context, source Source, t Target, record Record) (err error) {
+func (c *Copier) forget(key string, ended *job) {
+	if c.running[key] == ended {
+		delete(c.running, key)
+	}
+}
+
+// start returns the work for a target, and starts it if there is none.
+func (c *Copier) start(source Source, t Target, record Record) *job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if j := c.running[t.Key]; j != nil {
+		j.left = false
+		return j
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	j := &job{cancel: cancel, ended: make(chan struct{})}
+	c.running[t.Key] = j
+	go func() {
+		defer cancel()
+		c.end(j, t, c.run(ctx, j, source, t, record))
+	}()
+	return j
+}
+
+// run copies a volume when fewer than atOnce others are copied.
+func (c *Copier) run(ctx context.Context, j *job, source Source, t Target, record Record) error {
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.change(j, func(p *Progress) {
+		p.Copied = t.Done
+		j.begun = time.Now()
+	})
+	if err := c.copy(ctx, j, source, t, record); err != nil {
+		return fmt.Errorf("copy the data for logical volume %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// end keeps the result of the work for a target, and reports its end unless a call of Copy still waits for it.
+func (c *Copier) end(j *job, t Target, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	j.timed()
+	j.progress.Finished = err == nil
+	j.err = err
+	close(j.ended)
+	if !j.left {
+		return
+	}
+	select {
+	case c.ended <- event.GenericEvent{Object: &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: t.Object}}}:
+	default:
+	}
+}
+
+func (c *Copier) change(j *job, change func(*Progress)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&j.progress)
+}
+
+func (c *Copier) copy(ctx context.Context, j *job, source Source, t Target, record Record) (err error) {
 	d, err := c.open(t.Device)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := c.receive(ctx, source, t, d, record); err != nil {
-		return err
-	}
-	return c.compare(ctx, source, t, d)
-}
-
-// receive writes the data of the source to the device. It asks for it also if all of it was recorded before, because
-// the answer has the tags of the source.
-func (c *Copier) receive(ctx context.Context, source Source, t Target, d device, record Record) error {
-	stream, err := source.Data(ctx, t.request())
+	size, err := c.receive(ctx, j, source, writing{Target: t, device: d, saveEvery: c.recordEvery, saveOffset: record})
 	if err != nil {
 		return err
 	}
+	return c.compare(ctx, j, source, t, d, size)
+}
+
+// receive writes the data of the source to the device, and returns the size of the source. It requests the data also if
+// all of it was recorded before, because the answer has the tags of the source.
+func (c *Copier) receive(ctx context.Context, j *job, source Source, w writing) (size uint64, err error) {
+	stream, err := source.Data(ctx, w.request())
+	if err != nil {
+		return 0, err
+	}
 	defer func() { _ = stream.Close() }()
-	if stream.Size > t.Device.Size {
-		return fmt.Errorf("%w: it has %d bytes, the source has %d", ErrUnsuitable, t.Device.Size, stream.Size)
+	if stream.Size > w.Device.Size {
+		return 0, fmt.Errorf("%w: it has %d bytes, the source has %d", ErrUnsuitable, w.Device.Size, stream.Size)
 	}
-	if err := t.checkBase(stream.BaseSize); err != nil {
-		return err
+	if err := w.checkBase(stream.BaseSize); err != nil {
+		return 0, err
 	}
-	if err := t.checkRoom(ctx, stream.Allocated); err != nil {
-		return err
+	if err := w.checkRoom(ctx, stream.Allocated); err != nil {
+		return 0, err
 	}
-	c.change(t.Key, func(p *Progress) { p.Size, p.Content = stream.Size, stream.Content })
-	counted := &counter{Reader: stream}
-	err = volumecopy.Receive(ctx, counted, volumecopy.Target{
-		Device: d, Size: stream.Size, Content: t.content(), Chunk: t.chunk(), NewFrom: t.newFrom(stream.BaseSize),
-		From: t.Done, SaveInterval: c.recordEvery,
-		Save: func(ctx context.Context, offset uint64) error { return record(ctx, offset) },
-		Room: t.moreRoom(),
-		Progress: func(offset uint64) {
-			c.change(t.Key, func(p *Progress) { p.Copied, p.Sent = offset, counted.bytes })
-		},
+	c.change(j, func(p *Progress) {
+		p.Size = stream.Size
+		p.Content = stream.Content
 	})
-	c.change(t.Key, func(p *Progress) { p.Sent = counted.bytes })
-	return err
+	w.size = stream.Size
+	w.baseSize = stream.BaseSize
+	counted := &counter{Reader: stream}
+	w.progress = func(offset uint64) {
+		c.change(j, func(p *Progress) {
+			p.Copied = offset
+			p.Sent = counted.bytes
+		})
+	}
+	err = w.receive(ctx, counted)
+	c.change(j, func(p *Progress) { p.Sent = counted.bytes })
+	return stream.Size, err
 }
 
 // compare compares the device with the checksums of the source.
-func (c *Copier) compare(ctx context.Context, source Source, t Target, d device) error {
+func (c *Copier) compare(ctx context.Context, j *job, source Source, t Target, d device, size uint64) error {
 	sums, err := source.Sums(ctx, t.request())
 	if err != nil {
 		return err
@@ -210,45 +261,7 @@ func (c *Copier) compare(ctx context.Context, source Source, t Target, d device)
 	if err := t.checkBase(sums.BaseSize); err != nil {
 		return err
 	}
-	return volumecopy.Verify(ctx, sums, d, c.get(t.Key).Size, func(offset uint64) {
-		c.change(t.Key, func(p *Progress) { p.Compared = offset })
+	return verify(ctx, sums, d, size, func(offset uint64) {
+		c.change(j, func(p *Progress) { p.Compared = offset })
 	})
-}
-
-func (c *Copier) get(key string) Progress {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.progress[key].timed()
-}
-
-// timed returns the progress with the time that the copy has taken.
-func (p Progress) timed() Progress {
-	if !p.begun.IsZero() {
-		p.Took = time.Since(p.begun)
-	}
-	return p
-}
-
-func (c *Copier) change(key string, change func(*Progress)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.progress[key]
-	change(&p)
-	c.progress[key] = p
-}
-
-// take returns the progress and forgets it.
-func (c *Copier) take(key string) Progress {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.progress[key].timed()
-	delete(c.progress, key)
-	return p
-}
-
-// IsTransient reports whether an error of Copy can go away without a change of the source or the target, other than the
-// space of the target's pool.
-func IsTransient(err error) bool {
-	return !errors.Is(err, peer.ErrGone) && !errors.Is(err, ErrUnsuitable) && !errors.Is(err, volumecopy.ErrDiffers) &&
-		!errors.Is(err, unix.ENOSPC)
 }

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
+	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 )
 
 const size = 4 << 20
@@ -62,11 +62,11 @@ type source struct {
 	from []uint64
 	// baseSize is the size of the base in the answers. changed are the parts that are sent if a base is requested.
 	baseSize, allocated uint64
-	changed             []volumecopy.Range
-	requests            []peer.Request
+	changed             []changedblocks.Range
+	requests            []Request
 }
 
-func (s *source) Data(ctx context.Context, r peer.Request) (*peer.Stream, error) {
+func (s *source) Data(ctx context.Context, r Request) (*Stream, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -77,20 +77,20 @@ func (s *source) Data(ctx context.Context, r peer.Request) (*peer.Stream, error)
 	if r.Target != "object" {
 		return nil, fmt.Errorf("target is %q", r.Target)
 	}
-	return s.stream(ctx, s.content, r, volumecopy.Send)
+	return s.stream(ctx, s.content, r, sendData)
 }
 
-func (s *source) Sums(ctx context.Context, r peer.Request) (*peer.Stream, error) {
+func (s *source) Sums(ctx context.Context, r Request) (*Stream, error) {
 	r.From = 0
-	return s.stream(ctx, s.sums, r, volumecopy.SendSums)
+	return s.stream(ctx, s.sums, r, sendSums)
 }
 
 // ranges sends the changed parts if a base is requested.
-func (s *source) ranges(r peer.Request) volumecopy.Ranges {
+func (s *source) ranges(r Request) ranges {
 	if r.Base == "" {
-		return volumecopy.Whole(uint64(len(s.content)))
+		return whole(uint64(len(s.content)))
 	}
-	return func(_ context.Context, _ uint64, yield func(volumecopy.Range, error) bool) {
+	return func(_ context.Context, _ uint64, yield func(changedblocks.Range, error) bool) {
 		for _, part := range s.changed {
 			if !yield(part, nil) {
 				return
@@ -99,8 +99,8 @@ func (s *source) ranges(r peer.Request) volumecopy.Ranges {
 	}
 }
 
-func (s *source) stream(ctx context.Context, content []byte, r peer.Request,
-	send func(context.Context, io.Writer, volumecopy.Source) error) (*peer.Stream, error) {
+func (s *source) stream(ctx context.Context, content []byte, r Request,
+	send func(context.Context, io.Writer, *opened) error) (*Stream, error) {
 	reader, writer := io.Pipe()
 	go func() {
 		if s.hold != nil {
@@ -109,11 +109,11 @@ func (s *source) stream(ctx context.Context, content []byte, r peer.Request,
 			case <-ctx.Done():
 			}
 		}
-		writer.CloseWithError(send(ctx, writer, volumecopy.Source{Device: bytes.NewReader(content),
-			Size: uint64(len(content)), Ranges: s.ranges(r), From: r.From}))
+		writer.CloseWithError(send(ctx, writer, &opened{description: description{Size: uint64(len(content))},
+			device: bytes.NewReader(content), ranges: s.ranges(r), from: r.From}))
 	}()
-	return &peer.Stream{ReadCloser: reader, Size: uint64(len(content)), BaseSize: s.baseSize, Allocated: s.allocated,
-		Content: []string{"lvms.formatted=xfs"}}, nil
+	return &Stream{ReadCloser: reader, description: description{Size: uint64(len(content)), BaseSize: s.baseSize,
+		Allocated: s.allocated, Content: []string{"lvms.formatted=xfs"}}}, nil
 }
 
 func newSource() *source {
@@ -124,13 +124,13 @@ func newSource() *source {
 // newCopier returns a Copier whose target is a device.
 func newCopier(t *testing.T, m *memoryDevice) *Copier {
 	c := New(t.Context())
-	c.open = func(volumecopy.Identity) (device, error) { return m, nil }
+	c.open = func(Identity) (device, error) { return m, nil }
 	return c
 }
 
 func target() Target {
 	return Target{Key: "vg1/a", Name: "vg1/a", Object: "object",
-		Device: volumecopy.Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}, Round: Round{Only: true}}
+		Device: Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}, Round: Round{Only: true}}
 }
 
 // records is a Record.
@@ -187,23 +187,21 @@ func TestACopyThatWasCopiedBeforeIsCompared(t *testing.T) {
 func TestACopyThatFails(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	for name, tt := range map[string]struct {
-		change    func(s *source, m *memoryDevice, c *Copier, target *Target)
-		want      error
-		transient bool
+		change func(s *source, m *memoryDevice, c *Copier, target *Target)
+		want   error
 	}{
-		"the source is gone": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = peer.ErrGone },
-			peer.ErrGone, false},
-		"no connection": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = broken }, broken, true},
+		"the source is gone": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = ErrGone },
+			ErrGone},
+		"no connection": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = broken }, broken},
 		"the target is smaller": {func(_ *source, _ *memoryDevice, _ *Copier, t *Target) { t.Device.Size = size / 2 },
-			ErrUnsuitable, false},
+			ErrUnsuitable},
 		"the data differs": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) {
 			s.sums = bytes.Repeat([]byte("tada"), size/4)
-		}, volumecopy.ErrDiffers, false},
-		"the pool is full": {func(_ *source, m *memoryDevice, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC,
-			false},
+		}, ErrDiffers},
+		"the pool is full": {func(_ *source, m *memoryDevice, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC},
 		"in use": {func(_ *source, _ *memoryDevice, c *Copier, _ *Target) {
-			c.open = func(volumecopy.Identity) (device, error) { return nil, unix.EBUSY }
-		}, unix.EBUSY, true},
+			c.open = func(Identity) (device, error) { return nil, unix.EBUSY }
+		}, unix.EBUSY},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource()
@@ -212,10 +210,10 @@ func TestACopyThatFails(t *testing.T) {
 			to := target()
 			tt.change(s, m, c, &to)
 			got, err := c.Copy(t.Context(), s, to, (&records{}).save)
-			if !errors.Is(err, tt.want) || got.Finished || IsTransient(err) != tt.transient {
+			if !errors.Is(err, tt.want) || got.Finished {
 				t.Errorf("%+v, %v, want %v", got, err, tt.want)
 			}
-			if c.Running(to.Key) {
+			if len(c.running) > 0 {
 				t.Error("it still runs")
 			}
 		})
@@ -230,7 +228,7 @@ func TestACopyContinuesInTheBackground(t *testing.T) {
 	c := newCopier(t, m)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if got, err := c.Copy(short, s, target(), (&records{}).save); err != nil || got.Finished || !c.Running("vg1/a") {
+	if got, err := c.Copy(short, s, target(), (&records{}).save); err != nil || got.Finished || c.running["vg1/a"] == nil {
 		t.Fatalf("%+v, %v, want a copy that runs", got, err)
 	}
 	close(s.hold)
@@ -244,7 +242,7 @@ func TestACopyContinuesInTheBackground(t *testing.T) {
 
 // TestTheEndOfACopyIsReported: also of one that fails, if no call waits for it. The next call gets the result.
 func TestTheEndOfACopyIsReported(t *testing.T) {
-	for name, failure := range map[string]error{"copied": nil, "the data differs": volumecopy.ErrDiffers} {
+	for name, failure := range map[string]error{"copied": nil, "the data differs": ErrDiffers} {
 		t.Run(name, func(t *testing.T) {
 			s := newSource()
 			s.hold = make(chan struct{})
@@ -293,7 +291,7 @@ func TestACopyIsStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c.Running("vg1/a") || m.content[0] != 0 {
+	if len(c.running) > 0 || m.content[0] != 0 {
 		t.Error("the copy still runs, or has written")
 	}
 }
@@ -308,4 +306,107 @@ func TestARecordThatCannotBeWritten(t *testing.T) {
 	if !errors.Is(err, refused) || got.Finished {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// blocking is a Source whose answer takes some time, and then is an error.
+type blocking func(ctx context.Context) error
+
+func (b blocking) Data(ctx context.Context, _ Request) (*Stream, error) { return nil, b(ctx) }
+
+func (b blocking) Sums(ctx context.Context, _ Request) (*Stream, error) { return nil, b(ctx) }
+
+// of copies to the target with a key.
+func (b blocking) of(ctx context.Context, c *Copier, key string) (Progress, error) {
+	to := target()
+	to.Key = key
+	return c.Copy(ctx, b, to, (&records{}).save)
+}
+
+// withoutData returns a Copier that opens a device for each target.
+func withoutData(ctx context.Context) *Copier {
+	c := New(ctx)
+	c.open = func(Identity) (device, error) { return &memoryDevice{}, nil }
+	return c
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+func TestFewVolumesAreCopiedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := withoutData(t.Context())
+		var mu sync.Mutex
+		running, most := 0, 0
+		count := func(change int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += change
+			most = max(most, running)
+		}
+		slow := blocking(func(context.Context) error {
+			count(1)
+			defer count(-1)
+			time.Sleep(time.Minute)
+			return ErrGone
+		})
+		keys := []string{"a", "b", "c", "d", "e"}
+		for _, key := range keys {
+			if _, err := slow.of(canceled(t), c, key); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+		for _, key := range keys {
+			if got, err := slow.of(t.Context(), c, key); !errors.Is(err, ErrGone) || got.Took > time.Minute {
+				t.Errorf("%s: %+v, %v", key, got, err)
+			}
+		}
+		if most != atOnce {
+			t.Errorf("%d volumes were copied at once, want %d", most, atOnce)
+		}
+	})
+}
+
+// TestACopyThatDoesNotStop is waited for, and one that has not begun stops.
+func TestACopyThatDoesNotStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := withoutData(t.Context())
+		slow := blocking(func(ctx context.Context) error {
+			<-ctx.Done()
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		})
+		for _, key := range []string{"a", "b", "waiting"} {
+			_, _ = slow.of(canceled(t), c, key)
+			synctest.Wait()
+		}
+		if err := c.Stop(canceled(t), "a"); !errors.Is(err, context.Canceled) || c.running["a"] == nil {
+			t.Errorf("a copy that does not end: %v", err)
+		}
+		for _, key := range []string{"waiting", "a", "b"} {
+			if err := c.Stop(t.Context(), key); err != nil || c.running[key] != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestCopiesEndWithTheProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		program, end := context.WithCancel(t.Context())
+		c := withoutData(program)
+		go func() {
+			time.Sleep(time.Minute)
+			end()
+		}()
+		wait := blocking(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if got, err := wait.of(t.Context(), c, "a"); got.Finished || !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }

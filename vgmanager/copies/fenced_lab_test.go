@@ -24,8 +24,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // newThickMove is a move of the thick volume "origin" of the class "from" to the class "thick", whose disk has random
@@ -70,7 +68,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 		dd(t, "/dev/urandom", "/dev/copyfrom/origin", "bs=4k", "count=1", fmt.Sprint("seek=", m.random.IntN(96*256)),
 			"oflag=direct")
 	}
-	request := peer.Request{Target: "target", Source: "pvc-1"}
+	request := Request{Target: "target", Source: "pvc-1"}
 	if _, err := m.source.Data(t.Context(), request); err == nil || !strings.Contains(err.Error(), "is not fenced") {
 		t.Fatalf("it is sent without the tag: %v", err)
 	}
@@ -81,7 +79,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 		t.Error("the copy was not interrupted")
 	}
 	size := fmt.Sprint(96 << 20)
-	run(t, exec.Command("/usr/bin/cmp", "--bytes", size, "/dev/copyfrom/origin", "/dev/copyto/"+movedName))
+	runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", size, "/dev/copyfrom/origin", "/dev/copyto/"+movedName))
 	m.tags("copyto/"+movedName, "lvms.base=pvc-1,lvms.cluster=c,lvms.copying,lvms.formatted=xfs,lvms.pv=target,"+
 		"lvms.uid=uid-t")
 
@@ -99,7 +97,7 @@ func TestLabAThickVolumeIsMovedWhileItIsFenced(t *testing.T) {
 	if _, err := m.source.Data(t.Context(), request); err == nil {
 		t.Error("the volume is sent after the move")
 	}
-	run(t, exec.Command("/usr/bin/cmp", "--bytes", size, "/dev/copyfrom/uid-k", "/dev/copyto/"+movedName))
+	runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", size, "/dev/copyfrom/uid-k", "/dev/copyto/"+movedName))
 	_, err := m.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "uid-k", DeviceClass: "from"})
 	m.must(err)
 }
@@ -119,9 +117,9 @@ func TestLabAThickVolumeThatChangesIsNotTakenForComplete(t *testing.T) {
 	m.must(err)
 	size := uint64(d.Size)
 	_, err = New(t.Context()).Copy(t.Context(), m.source, Target{Key: movedName, Name: movedName, Object: "target",
-		Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: size}, Done: size,
+		Device: Identity{Path: d.Path, Number: d.Number, Size: size}, Done: size,
 		Round: Round{Source: "pvc-1"}}, func(context.Context, uint64) error { return nil })
-	if !errors.Is(err, volumecopy.ErrDiffers) {
+	if !errors.Is(err, ErrDiffers) {
 		t.Errorf("the change is not found: %v", err)
 	}
 }
@@ -151,7 +149,7 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	m.must(err)
 	receive := func() (Progress, error) {
 		return New(ctx).Copy(ctx, m.source, Target{Key: "uid-t", Name: "copyto/uid-t", Object: "target",
-			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)},
+			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)},
 			Round:  Round{Only: true}}, func(ctx context.Context, done uint64) error {
 			return m.engine.CopiedInRound(ctx, "thick", "uid-t", "uid-t", int64(done))
 		})
@@ -170,6 +168,6 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	m.must(m.engine.CompleteCopy(ctx, "thick", "uid-t", "uid-t", got.Content))
-	run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(64<<20), "/dev/copyfrom/origin", "/dev/copyto/uid-t"))
+	runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(64<<20), "/dev/copyfrom/origin", "/dev/copyto/uid-t"))
 	m.tags("copyto/uid-t", "lvms.formatted=xfs,lvms.uid=uid-t")
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
 const (
@@ -57,37 +56,37 @@ func TestWhoMayHaveAFencedVolume(t *testing.T) {
 		change  func(target, volume *topolvmv1.LogicalVolume)
 		sender  func(s *Sender)
 		node    string
-		request peer.Request
+		request Request
 		want    error
 		opens   bool
 	}{
 		"fenced":          {opens: true},
-		"another node":    {node: "node3", want: peer.ErrForbidden},
-		"with a base":     {request: peer.Request{Base: "other"}},
-		"another source":  {request: peer.Request{Source: "other"}},
-		"fenced by none":  {change: annotated(v1alpha1.FenceAnnotation, "", false), want: peer.ErrForbidden},
-		"not confirmed":   {change: annotated(v1alpha1.FencedAnnotation, "", false), want: peer.ErrForbidden},
-		"another move":    {change: annotated(v1alpha1.FencedAnnotation, "m2", false), want: peer.ErrForbidden},
-		"target of none":  {change: annotated(v1alpha1.MoveAnnotation, "", true), want: peer.ErrForbidden},
-		"target of other": {change: annotated(v1alpha1.MoveAnnotation, "m2", true), want: peer.ErrForbidden},
-		"fenced again":    {change: annotated(v1alpha1.FenceTimeAnnotation, "x", false), want: peer.ErrForbidden},
+		"another node":    {node: "node3", want: ErrForbidden},
+		"with a base":     {request: Request{Base: "other"}},
+		"another source":  {request: Request{Source: "other"}},
+		"fenced by none":  {change: annotated(v1alpha1.FenceAnnotation, "", false), want: ErrForbidden},
+		"not confirmed":   {change: annotated(v1alpha1.FencedAnnotation, "", false), want: ErrForbidden},
+		"another move":    {change: annotated(v1alpha1.FencedAnnotation, "m2", false), want: ErrForbidden},
+		"target of none":  {change: annotated(v1alpha1.MoveAnnotation, "", true), want: ErrForbidden},
+		"target of other": {change: annotated(v1alpha1.MoveAnnotation, "m2", true), want: ErrForbidden},
+		"fenced again":    {change: annotated(v1alpha1.FenceTimeAnnotation, "x", false), want: ErrForbidden},
 		"no fence time": {change: func(target, volume *topolvmv1.LogicalVolume) {
 			delete(target.Annotations, v1alpha1.FenceTimeAnnotation)
 			delete(volume.Annotations, v1alpha1.FenceTimeAnnotation)
-		}, want: peer.ErrForbidden},
-		"another volume": {change: annotated(v1alpha1.MoveVolumeAnnotation, "id-w", true), want: peer.ErrGone},
-		"not a move":     {change: annotated(v1alpha1.MoveVolumeAnnotation, "", true), want: peer.ErrGone},
+		}, want: ErrForbidden},
+		"another volume": {change: annotated(v1alpha1.MoveVolumeAnnotation, "id-w", true), want: ErrGone},
+		"not a move":     {change: annotated(v1alpha1.MoveVolumeAnnotation, "", true), want: ErrGone},
 		"being deleted": {change: func(_, volume *topolvmv1.LogicalVolume) {
 			volume.DeletionTimestamp = &now
 			volume.Finalizers = []string{"x"}
-		}, want: peer.ErrGone},
+		}, want: ErrGone},
 		"moved already": {change: func(_, volume *topolvmv1.LogicalVolume) { volume.Spec.NodeName = "node2" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 		"no tag":      {sender: func(s *Sender) { s.Volumes.(volumes)[movedID].Tags = nil }},
 		"another tag": {sender: func(s *Sender) { s.Volumes.(volumes)[movedID].Tags = []string{"lvms.fenced=m2"} }},
 		"thin": {sender: func(s *Sender) { s.Volumes.(volumes)[movedID].ThinPool = "pool" },
-			want: peer.ErrForbidden},
-		"lost":      {sender: func(s *Sender) { s.Volumes = volumes{} }, want: peer.ErrGone},
+			want: ErrForbidden},
+		"lost":      {sender: func(s *Sender) { s.Volumes = volumes{} }, want: ErrGone},
 		"LVM fails": {sender: func(s *Sender) { s.Volumes = volumes(nil) }},
 		"work in progress": {sender: func(s *Sender) {
 			if err := s.Locks.Enter(movedID); err != nil {
@@ -108,12 +107,12 @@ func TestWhoMayHaveAFencedVolume(t *testing.T) {
 				tt.request.Source = "pvc-1"
 			}
 			for range 2 {
-				_, err := s.Open(t.Context(), tt.node, tt.request)
+				_, err := s.open(t.Context(), tt.node, tt.request)
 				// The device does not exist here, so that is the error of a volume that is sent.
 				if opens := errors.Is(err, os.ErrNotExist); err == nil || opens != tt.opens {
 					t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
 				}
-				for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+				for _, known := range []error{ErrForbidden, ErrGone} {
 					if errors.Is(err, known) != errors.Is(tt.want, known) {
 						t.Errorf("%v, want %v", err, tt.want)
 					}
@@ -150,32 +149,32 @@ func TestWhichCloneMayHaveAFencedVolume(t *testing.T) {
 		change  change
 		tag     string
 		node    string
-		request peer.Request
+		request Request
 		want    error
 		opens   bool
 	}{
 		"fenced":         {opens: true},
-		"another node":   {node: "node3", want: peer.ErrForbidden},
-		"a round":        {request: peer.Request{Source: "pvc-1"}, want: peer.ErrForbidden},
-		"a base":         {request: peer.Request{Base: "x"}, want: peer.ErrForbidden},
-		"not fenced":     {change: of(v1alpha1.FenceAnnotation, ""), want: peer.ErrForbidden},
-		"not confirmed":  {change: of(v1alpha1.FencedAnnotation, ""), want: peer.ErrForbidden},
-		"another clone":  {change: of(v1alpha1.FencedAnnotation, "clone-u2"), want: peer.ErrForbidden},
-		"a move":         {change: of(v1alpha1.FenceAnnotation, "u1"), want: peer.ErrForbidden},
-		"fenced again":   {change: of(v1alpha1.FenceTimeAnnotation, "x"), want: peer.ErrForbidden},
-		"recreated":      {change: func(target, _ *topolvmv1.LogicalVolume) { target.UID = "u2" }, want: peer.ErrForbidden},
-		"another volume": {change: func(_, volume *topolvmv1.LogicalVolume) { volume.Status.VolumeID = "w" }, want: peer.ErrGone},
+		"another node":   {node: "node3", want: ErrForbidden},
+		"a round":        {request: Request{Source: "pvc-1"}, want: ErrForbidden},
+		"a base":         {request: Request{Base: "x"}, want: ErrForbidden},
+		"not fenced":     {change: of(v1alpha1.FenceAnnotation, ""), want: ErrForbidden},
+		"not confirmed":  {change: of(v1alpha1.FencedAnnotation, ""), want: ErrForbidden},
+		"another clone":  {change: of(v1alpha1.FencedAnnotation, "clone-u2"), want: ErrForbidden},
+		"a move":         {change: of(v1alpha1.FenceAnnotation, "u1"), want: ErrForbidden},
+		"fenced again":   {change: of(v1alpha1.FenceTimeAnnotation, "x"), want: ErrForbidden},
+		"recreated":      {change: func(target, _ *topolvmv1.LogicalVolume) { target.UID = "u2" }, want: ErrForbidden},
+		"another volume": {change: func(_, volume *topolvmv1.LogicalVolume) { volume.Status.VolumeID = "w" }, want: ErrGone},
 		"tag of a move":  {tag: "lvms.fenced=u1"},
 		"tag of another": {tag: "lvms.fenced=clone-u2"},
 		"without a tag":  {tag: "lvms.formatted=xfs"},
 		"not to be copied yet": {change: func(target, _ *topolvmv1.LogicalVolume) {
 			delete(target.Annotations, v1alpha1.FenceTimeAnnotation)
-		}, want: peer.ErrForbidden},
+		}, want: ErrForbidden},
 		"an ordinary copy": {change: func(target, _ *topolvmv1.LogicalVolume) {
 			delete(target.Annotations, v1alpha1.CloneVolumeAnnotation)
-		}, want: peer.ErrGone},
+		}, want: ErrGone},
 		"complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "u1" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := clonedWorld(t, tt.change)
@@ -184,11 +183,11 @@ func TestWhichCloneMayHaveAFencedVolume(t *testing.T) {
 			}
 			tt.request.Target = "target"
 			for range 2 {
-				_, err := s.Open(t.Context(), cmp.Or(tt.node, "node2"), tt.request)
+				_, err := s.open(t.Context(), cmp.Or(tt.node, "node2"), tt.request)
 				if opens := errors.Is(err, os.ErrNotExist); err == nil || opens != tt.opens {
 					t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
 				}
-				for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+				for _, known := range []error{ErrForbidden, ErrGone} {
 					if errors.Is(err, known) != errors.Is(tt.want, known) {
 						t.Errorf("%v, want %v", err, tt.want)
 					}
@@ -213,14 +212,14 @@ func TestTheVolumeIsReadAgainUnderItsLock(t *testing.T) {
 		}
 	}}
 	s.Locks = lock
-	if _, err := s.Open(t.Context(), "node2", peer.Request{Target: "target", Source: "pvc-1"}); !errors.Is(err,
-		peer.ErrForbidden) {
+	if _, err := s.open(t.Context(), "node2", Request{Target: "target", Source: "pvc-1"}); !errors.Is(err,
+		ErrForbidden) {
 		t.Errorf("withdrawn: %v", err)
 	}
 	s = fencedWorld(t, nil)
 	s.Locks = &lastMoment{Locks: s.Locks, entered: func() { s.Live = failing{s.Live} }}
-	_, err := s.Open(t.Context(), "node2", peer.Request{Target: "target", Source: "pvc-1"})
-	if !errors.Is(err, errAPI) || errors.Is(err, peer.ErrGone) || errors.Is(err, peer.ErrForbidden) {
+	_, err := s.open(t.Context(), "node2", Request{Target: "target", Source: "pvc-1"})
+	if !errors.Is(err, errAPI) || errors.Is(err, ErrGone) || errors.Is(err, ErrForbidden) {
 		t.Errorf("not read: %v", err)
 	}
 	if err := s.Locks.Enter(movedID); err != nil {

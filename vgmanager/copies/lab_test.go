@@ -5,7 +5,6 @@ package copies
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,8 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
@@ -26,13 +23,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const labAddress = "127.0.0.1:18446"
 
-func run(t *testing.T, command *exec.Cmd) string {
+func runCommand(t *testing.T, command *exec.Cmd) string {
 	t.Helper()
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -50,12 +45,13 @@ func must(t *testing.T, err error) {
 
 func runLVM(t *testing.T, args ...string) string {
 	t.Helper()
-	return run(t, nodelvm.Command("/usr/sbin/lvm", args...))
+	return runCommand(t, nodelvm.Command("/usr/sbin/lvm", args...))
 }
 
 func dd(t *testing.T, from, to string, args ...string) {
 	t.Helper()
-	run(t, exec.Command("/usr/bin/dd", append([]string{"if=" + from, "of=" + to, "conv=notrunc,fsync"}, args...)...))
+	all := append([]string{"if=" + from, "of=" + to, "conv=notrunc,fsync"}, args...)
+	runCommand(t, exec.Command("/usr/bin/dd", all...))
 }
 
 // newGroups creates the volume group "copyfrom" with the snapshot "snap", and "copyto", whose free space has random
@@ -107,30 +103,8 @@ func labEngine(t *testing.T, volumes *lvm.LVM) *lvmd.Engine {
 	return engine
 }
 
-// credentials is a mutualtls.Source.
-type credentials struct{ current *mutualtls.Credentials }
-
-func (c credentials) Current() (*mutualtls.Credentials, error) { return c.current, nil }
-
-func issue(t *testing.T, authority *pki.Authority, node string) credentials {
-	t.Helper()
-	pair, err := authority.Issue(pki.Request{Name: "test", URIs: []string{mutualtls.Node(node)}, Hosts: []string{node},
-		Now: time.Now(), Validity: time.Hour,
-		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := pair.TLS()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(authority.Certificate())
-	return credentials{current: &mutualtls.Credentials{Certificate: certificate, Authorities: pool}}
-}
-
 // serve serves the snapshots of node1, and returns the client of node2.
-func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) *peer.Client {
+func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) Source {
 	t.Helper()
 	snapshot := logicalVolume("snap", "node1", "origin", "ro", "snap")
 	snapshot.Spec.DeviceClass = "from"
@@ -140,14 +114,11 @@ func serve(t *testing.T, engine *lvmd.Engine, reader *changedblocks.Reader) *pee
 }
 
 // serveOf serves the snapshots of a Sender of node1, and returns the client of node2.
-func serveOf(t *testing.T, sender *Sender) *peer.Client {
+func serveOf(t *testing.T, sender *Sender) Source {
 	t.Helper()
-	authority, err := pki.NewAuthority(pki.Request{Name: "authority", Now: time.Now(), Validity: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := peer.NewServer(peer.Options{Address: labAddress, Credentials: issue(t, authority, "node1"),
-		Configure: func(*tls.Config) {}, Open: sender.Open})
+	cluster := newSite(t)
+	server := NewServer(Options{Address: labAddress, Credentials: cluster.agent(t, "node1"),
+		Configure: func(*tls.Config) {}}, sender)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Start(ctx) }()
@@ -157,7 +128,7 @@ func serveOf(t *testing.T, sender *Sender) *peer.Client {
 			t.Error(err)
 		}
 	})
-	return &peer.Client{Node: "node1", Address: labAddress, Credentials: issue(t, authority, "node2")}
+	return &agent{node: "node1", address: labAddress, credentials: cluster.agent(t, "node2")}
 }
 
 // copyTo copies the snapshot to a new volume of a class, which has its name. It ends the work again and again while it
@@ -182,7 +153,7 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 		copier := New(process)
 		copier.recordEvery = 8 << 20
 		got, err := copier.Copy(t.Context(), source, Target{Key: class, Name: class, Object: class,
-			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Round: Round{Only: true, Sparse: round.Sparse}},
 			func(ctx context.Context, done uint64) error {
 				return engine.CopiedInRound(ctx, class, class, "1", int64(done))
@@ -210,7 +181,7 @@ func TestLabASnapshotIsCopied(t *testing.T) {
 		if len(got.Content) != 1 || got.Content[0] != "lvms.formatted=xfs" || got.Size != 96<<20 {
 			t.Errorf("%s: %+v", class, got)
 		}
-		run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/"+class))
+		runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/"+class))
 		if err := engine.CompleteCopy(t.Context(), class, class, "1", got.Content); err != nil {
 			t.Error(err)
 		}
@@ -242,7 +213,7 @@ func TestLabACopyNeverFillsAPool(t *testing.T) {
 		round, err := lvmd.RoundOf(d.Tags)
 		must(t, err)
 		return New(t.Context()).Copy(t.Context(), client, Target{Key: "thin", Name: "thin", Object: "thin",
-			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Allocated: uint64(d.Allocated), Round: Round{Only: true, Sparse: round.Sparse},
 			Room: func(ctx context.Context, bytes uint64) error { return engine.CopyRoom(ctx, "thin", bytes) },
 		}, func(ctx context.Context, done uint64) error {
@@ -262,5 +233,5 @@ func TestLabACopyNeverFillsAPool(t *testing.T) {
 	if err != nil || !got.Finished {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	run(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/thin"))
+	runCommand(t, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(96<<20), "/dev/copyfrom/snap", "/dev/copyto/thin"))
 }

@@ -3,8 +3,9 @@ package copies
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 )
@@ -22,60 +23,28 @@ const (
 // snapshot of the pool. It is safe for concurrent use.
 type Remembered struct {
 	from Allocations
-	now  func() time.Time
-
-	mu      sync.Mutex
-	results []result
-}
-
-// result is a complete list of ranges.
-type result struct {
-	query changedblocks.Query
-	page  *changedblocks.Page
-	until time.Time
+	// results are the complete pages by their query.
+	results *cache.LRUExpireCache
 }
 
 // Remember returns a Remembered that reads from another one.
-func Remember(from Allocations) *Remembered { return &Remembered{from: from, now: time.Now} }
+func Remember(from Allocations) *Remembered {
+	return &Remembered{from: from, results: cache.NewLRUExpireCache(rememberedResults)}
+}
 
 // Read implements Allocations. Errors are not remembered.
 func (m *Remembered) Read(ctx context.Context, q changedblocks.Query) (*changedblocks.Page, error) {
-	if page := m.find(q); page != nil {
-		return page, nil
+	whole := q
+	whole.Offset = 0
+	known, _ := m.results.Get(whole)
+	if page, is := known.(changedblocks.Page); is {
+		page.Ranges = slices.DeleteFunc(slices.Clone(page.Ranges),
+			func(r changedblocks.Range) bool { return r.Offset+r.Length <= q.Offset })
+		return &page, nil
 	}
 	page, err := m.from.Read(ctx, q)
 	if err == nil && q.Offset == 0 && page.Next == 0 {
-		m.add(q, page)
+		m.results.Add(q, *page, rememberedFor)
 	}
 	return page, err
-}
-
-// find returns what is remembered of a query, from its offset on, or nil.
-func (m *Remembered) find(q changedblocks.Query) *changedblocks.Page {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	offset := q.Offset
-	q.Offset = 0
-	for _, r := range m.results {
-		if r.query != q || !m.now().Before(r.until) {
-			continue
-		}
-		page := *r.page
-		page.Ranges = slices.DeleteFunc(slices.Clone(page.Ranges),
-			func(r changedblocks.Range) bool { return r.Offset+r.Length <= offset })
-		return &page
-	}
-	return nil
-}
-
-// add remembers a result, and forgets the oldest one if there are too many.
-func (m *Remembered) add(q changedblocks.Query, page *changedblocks.Page) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	m.results = slices.DeleteFunc(m.results, func(r result) bool { return r.query == q || !now.Before(r.until) })
-	if len(m.results) == rememberedResults {
-		m.results = slices.Delete(m.results, 0, 1)
-	}
-	m.results = append(m.results, result{q, page, now.Add(rememberedFor)})
 }

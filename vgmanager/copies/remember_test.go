@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 )
@@ -24,6 +25,11 @@ func (c *counted) Read(context.Context, changedblocks.Query) (*changedblocks.Pag
 	page := c.page
 	return &page, c.err
 }
+
+// fixedClock is a clock.
+type fixedClock struct{ now time.Time }
+
+func (f *fixedClock) Now() time.Time { return f.now }
 
 func TestAListOfRangesIsReadOnce(t *testing.T) {
 	list := []changedblocks.Range{{Offset: 0, Length: 10}, {Offset: 20, Length: 10}, {Offset: 40, Length: 10}}
@@ -47,19 +53,19 @@ func TestAListOfRangesIsReadOnce(t *testing.T) {
 		"it was read in part":  {page: changedblocks.Page{Ranges: list}, first: behind, second: q, reads: 2, want: list},
 		"a long list":          {page: changedblocks.Page{Ranges: list, Next: 60}, first: q, second: q, reads: 2, want: list},
 		"the read failed":      {err: errors.New("no answer"), first: q, second: q, reads: 2},
-		"it was read some time ago": {page: changedblocks.Page{Ranges: list}, first: q, second: q, after: rememberedFor,
+		"it was read some time ago": {page: changedblocks.Page{Ranges: list}, first: q, second: q, after: rememberedFor + 1,
 			reads: 2, want: list},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from := &counted{page: tt.page, err: tt.err}
 			m := Remember(from)
-			now := time.Unix(0, 0)
-			m.now = func() time.Time { return now }
+			now := &fixedClock{now: time.Unix(0, 0)}
+			m.results = cache.NewLRUExpireCacheWithClock(rememberedResults, now)
 			_, err := m.Read(t.Context(), tt.first)
 			if !errors.Is(err, tt.err) {
 				t.Errorf("first: %v", err)
 			}
-			now = now.Add(tt.after)
+			now.now = now.now.Add(tt.after)
 			page, err := m.Read(t.Context(), tt.second)
 			if !errors.Is(err, tt.err) || from.reads != tt.reads {
 				t.Errorf("second: %v after %d reads, want %d", err, from.reads, tt.reads)
@@ -83,8 +89,8 @@ func TestFewListsAreRemembered(t *testing.T) {
 		read(i)
 	}
 	read(rememberedResults)
-	if len(m.results) != rememberedResults || from.reads != rememberedResults+1 {
-		t.Errorf("%d results after %d reads", len(m.results), from.reads)
+	if len(m.results.Keys()) != rememberedResults || from.reads != rememberedResults+1 {
+		t.Errorf("%d results after %d reads", len(m.results.Keys()), from.reads)
 	}
 	if read(0); from.reads != rememberedResults+2 {
 		t.Error("the oldest result was not forgotten")

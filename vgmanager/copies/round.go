@@ -2,16 +2,32 @@ package copies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
+
+// ErrUnsuitable says that the target cannot have the data of the source.
+var ErrUnsuitable = errors.New("the logical volume does not fit its source")
+
+// Target is a new logical volume.
+type Target struct {
+	// Key identifies the logical volume on the node. Name is VG/LV.
+	Key, Name string
+	// Object is the name of the LogicalVolume.
+	Object string
+	// Device is the device of the logical volume.
+	Device Identity
+	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume.
+	Chunk uint64
+	// Done is how much was copied and recorded before, in bytes. Allocated is how much the thin volume has, 0 for a
+	// thick one.
+	Done, Allocated uint64
+	Round           Round
+	// Room returns an error if the thin pool must not get so many bytes of data or, for 0 bytes, no more of them: that
+	// is asked before each 16 MiB are written. It is nil for a thick volume.
+	Room func(ctx context.Context, bytes uint64) error
+}
 
 // Round is one of several copies to the same volume: each brings it from one snapshot of the source to the next one.
 type Round struct {
@@ -27,16 +43,16 @@ type Round struct {
 	KeepChunks bool
 }
 
-func (t Target) content() volumecopy.Content {
+func (t Target) content() content {
 	switch {
 	case t.Round.Base != "":
-		return volumecopy.ContentBase
+		return contentBase
 	case t.Round.Sparse:
-		return volumecopy.ContentZeros
+		return contentZeros
 	case t.Round.Only && t.Chunk > 0:
-		return volumecopy.ContentZeroChunks
+		return contentZeroChunks
 	}
-	return volumecopy.ContentUnknown
+	return contentUnknown
 }
 
 // chunk returns the size of the chunks that the copy can provide in part, or free, or 0 if all of it is written.
@@ -55,8 +71,8 @@ func (t Target) newFrom(baseSize uint64) uint64 {
 	return baseSize
 }
 
-func (t Target) request() peer.Request {
-	r := peer.Request{Target: t.Object, From: t.Done}
+func (t Target) request() Request {
+	r := Request{Target: t.Object, From: t.Done}
 	if !t.Round.Only {
 		r.Source, r.Base = t.Round.Source, t.Round.Base
 	}
@@ -82,14 +98,6 @@ func (t Target) checkRoom(ctx context.Context, allocated uint64) error {
 	return t.Room(ctx, allocated-t.Allocated)
 }
 
-// moreRoom returns the Room of a volumecopy.Target.
-func (t Target) moreRoom() func(ctx context.Context) error {
-	if t.Room == nil {
-		return nil
-	}
-	return func(ctx context.Context) error { return t.Room(ctx, 0) }
-}
-
 // counter counts the bytes that are read.
 type counter struct {
 	io.Reader
@@ -100,46 +108,4 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.bytes += uint64(n)
 	return n, err
-}
-
-// checkRound returns an error unless a request is for the present round of a target. An agent that has read the target
-// before it changed would take the differences to one snapshot for those to another one. Only the operator writes the
-// source and the base of a target.
-func checkRound(target *topolvmv1.LogicalVolume, r peer.Request) error {
-	base := target.Annotations[v1alpha1.CopyBaseAnnotation]
-	switch {
-	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "" && r.Source+r.Base == "":
-		return nil
-	case target.Annotations[v1alpha1.MoveVolumeAnnotation] == "":
-		return fmt.Errorf("LogicalVolume %s is not the target of a move, so it has no rounds: %w", target.Name,
-			peer.ErrForbidden)
-	case r.Source != target.Spec.Source:
-		return fmt.Errorf("the source of LogicalVolume %s is %s, and %q was requested: try again", target.Name,
-			target.Spec.Source, r.Source)
-	case r.Base != "" && r.Base != base:
-		return fmt.Errorf("the base of LogicalVolume %s is %q, and %q was requested: try again", target.Name, base,
-			r.Base)
-	}
-	return nil
-}
-
-// base returns the device of the base of a round, or nil without one. It returns an error unless the base is a snapshot
-// of the same volume as the source: the differences between snapshots of other volumes are no data of this one.
-func (s *Sender) base(ctx context.Context, name string, source *topolvmv1.LogicalVolume) (*lvmd.Device, error) {
-	if name == "" {
-		return nil, nil
-	}
-	base, err := s.get(ctx, name, peer.ErrGone)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.check(base); err != nil {
-		return nil, err
-	}
-	if base.Spec.Source == "" || base.Spec.Source != source.Spec.Source ||
-		base.Spec.DeviceClass != source.Spec.DeviceClass || base.UID == source.UID {
-		return nil, fmt.Errorf("base %s is not an earlier snapshot of the volume of %s: %w", name, source.Name,
-			peer.ErrForbidden)
-	}
-	return s.device(ctx, base)
 }

@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // TestARoundCopiesTheDifferences, compares only them, and says what was sent.
@@ -27,7 +26,7 @@ func TestARoundCopiesTheDifferences(t *testing.T) {
 		s.content[i] = byte(r.Uint32())
 	}
 	s.baseSize = size
-	s.changed = []volumecopy.Range{{Offset: 64 << 10, Length: 128 << 10}, {Offset: 2 << 20, Length: 64 << 10}}
+	s.changed = []changedblocks.Range{{Offset: 64 << 10, Length: 128 << 10}, {Offset: 2 << 20, Length: 64 << 10}}
 	m := &memoryDevice{content: bytes.Clone(s.content)}
 	clear(m.content[64<<10 : 192<<10])
 	clear(m.content[2<<20 : 2<<20+64<<10])
@@ -46,7 +45,7 @@ func TestARoundCopiesTheDifferences(t *testing.T) {
 	if !bytes.Equal(m.content, s.content) {
 		t.Error("the copy differs")
 	}
-	want := peer.Request{Target: "object", Source: "s2", Base: "s1"}
+	want := Request{Target: "object", Source: "s2", Base: "s1"}
 	if len(s.requests) != 1 || s.requests[0] != want {
 		t.Errorf("requests %+v", s.requests)
 	}
@@ -101,7 +100,7 @@ func TestRoomIsAskedFor(t *testing.T) {
 			to.Done, to.Allocated = tt.target.Done, tt.target.Allocated
 			if tt.target.Round.Base != "" {
 				to.Round, s.baseSize = tt.target.Round, size
-				s.changed = []volumecopy.Range{{Length: size}}
+				s.changed = []changedblocks.Range{{Length: size}}
 			}
 			var asked []uint64
 			to.Room = func(_ context.Context, bytes uint64) error {
@@ -126,25 +125,25 @@ func TestRoomIsAskedFor(t *testing.T) {
 func TestHowARoundIsWritten(t *testing.T) {
 	for name, tt := range map[string]struct {
 		round          Round
-		content        volumecopy.Content
+		content        content
 		chunk, newFrom uint64
 	}{
-		"first":                     {Round{Sparse: true}, volumecopy.ContentZeros, 64 << 10, 0},
-		"first, chunks not zeroed":  {Round{}, volumecopy.ContentUnknown, 0, 100},
-		"next":                      {Round{Base: "s", Sparse: true}, volumecopy.ContentBase, 64 << 10, 0},
-		"next, discards ignored":    {Round{Base: "s", Sparse: true, KeepChunks: true}, volumecopy.ContentBase, 0, 0},
-		"next, chunks not zeroed":   {Round{Base: "s"}, volumecopy.ContentBase, 0, 100},
-		"first, discards ignored":   {Round{Sparse: true, KeepChunks: true}, volumecopy.ContentZeros, 0, 0},
-		"next, not zeroed, ignored": {Round{Base: "s", KeepChunks: true}, volumecopy.ContentBase, 0, 100},
-		"only":                      {Round{Only: true, Sparse: true}, volumecopy.ContentZeros, 64 << 10, 0},
-		"only, chunks not zeroed":   {Round{Only: true}, volumecopy.ContentZeroChunks, 64 << 10, 100},
+		"first":                     {Round{Sparse: true}, contentZeros, 64 << 10, 0},
+		"first, chunks not zeroed":  {Round{}, contentUnknown, 0, 100},
+		"next":                      {Round{Base: "s", Sparse: true}, contentBase, 64 << 10, 0},
+		"next, discards ignored":    {Round{Base: "s", Sparse: true, KeepChunks: true}, contentBase, 0, 0},
+		"next, chunks not zeroed":   {Round{Base: "s"}, contentBase, 0, 100},
+		"first, discards ignored":   {Round{Sparse: true, KeepChunks: true}, contentZeros, 0, 0},
+		"next, not zeroed, ignored": {Round{Base: "s", KeepChunks: true}, contentBase, 0, 100},
+		"only":                      {Round{Only: true, Sparse: true}, contentZeros, 64 << 10, 0},
+		"only, chunks not zeroed":   {Round{Only: true}, contentZeroChunks, 64 << 10, 100},
 	} {
 		to := Target{Chunk: 64 << 10, Round: tt.round}
 		if to.content() != tt.content || to.chunk() != tt.chunk || to.newFrom(100) != tt.newFrom {
 			t.Errorf("%s: %v, chunk %d, new from %d", name, to.content(), to.chunk(), to.newFrom(100))
 		}
 	}
-	if got := (Target{Round: Round{Only: true}}).content(); got != volumecopy.ContentUnknown {
+	if got := (Target{Round: Round{Only: true}}).content(); got != contentUnknown {
 		t.Errorf("only, thick: %v", got)
 	}
 }
@@ -153,40 +152,40 @@ func TestHowARoundIsWritten(t *testing.T) {
 func TestWhichRoundIsSent(t *testing.T) {
 	now := metav1.Now()
 	for name, tt := range map[string]struct {
-		request peer.Request
+		request Request
 		change  func(target, base *topolvmv1.LogicalVolume)
 		want    error
 		opens   bool
 	}{
-		"differences":      {request: peer.Request{Source: "snap", Base: "base"}, opens: true},
-		"all":              {request: peer.Request{Source: "snap"}, opens: true},
-		"an older source":  {request: peer.Request{Source: "base"}},
-		"no source":        {request: peer.Request{}},
-		"another base":     {request: peer.Request{Source: "snap", Base: "other"}},
-		"the source again": {request: peer.Request{Source: "snap", Base: "snap"}},
-		"a base that is not wanted": {request: peer.Request{Source: "snap", Base: "base"},
+		"differences":      {request: Request{Source: "snap", Base: "base"}, opens: true},
+		"all":              {request: Request{Source: "snap"}, opens: true},
+		"an older source":  {request: Request{Source: "base"}},
+		"no source":        {request: Request{}},
+		"another base":     {request: Request{Source: "snap", Base: "other"}},
+		"the source again": {request: Request{Source: "snap", Base: "snap"}},
+		"a base that is not wanted": {request: Request{Source: "snap", Base: "base"},
 			change: func(target, _ *topolvmv1.LogicalVolume) {
 				delete(target.Annotations, v1alpha1.CopyBaseAnnotation)
 			}},
-		"not the target of a move": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(target, _ *topolvmv1.LogicalVolume) { target.Annotations = nil }, want: peer.ErrForbidden},
-		"a base of another volume": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.Source = "other" }, want: peer.ErrForbidden},
-		"a base of another class": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.DeviceClass = "vg2" }, want: peer.ErrForbidden},
-		"a base on another node": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.NodeName = "node3" }, want: peer.ErrForbidden},
-		"a base that is writable": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.AccessType = "rw" }, want: peer.ErrGone},
-		"a base that is deleted": {request: peer.Request{Source: "snap", Base: "base"},
+		"not the target of a move": {request: Request{Source: "snap", Base: "base"},
+			change: func(target, _ *topolvmv1.LogicalVolume) { target.Annotations = nil }, want: ErrForbidden},
+		"a base of another volume": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.Source = "other" }, want: ErrForbidden},
+		"a base of another class": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.DeviceClass = "vg2" }, want: ErrForbidden},
+		"a base on another node": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.NodeName = "node3" }, want: ErrForbidden},
+		"a base that is writable": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Spec.AccessType = "rw" }, want: ErrGone},
+		"a base that is deleted": {request: Request{Source: "snap", Base: "base"},
 			change: func(_, base *topolvmv1.LogicalVolume) {
 				base.DeletionTimestamp = &now
 				base.Finalizers = []string{"x"}
-			}, want: peer.ErrGone},
-		"a base without a logical volume": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Status.VolumeID = "id7" }, want: peer.ErrGone},
-		"a base that does not exist": {request: peer.Request{Source: "snap", Base: "base"},
-			change: func(_, base *topolvmv1.LogicalVolume) { base.Name = "gone" }, want: peer.ErrGone},
+			}, want: ErrGone},
+		"a base without a logical volume": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Status.VolumeID = "id7" }, want: ErrGone},
+		"a base that does not exist": {request: Request{Source: "snap", Base: "base"},
+			change: func(_, base *topolvmv1.LogicalVolume) { base.Name = "gone" }, want: ErrGone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := logicalVolume("base", "node1", "volume", "ro", "id0")
@@ -201,12 +200,12 @@ func TestWhichRoundIsSent(t *testing.T) {
 			s.Volumes.(volumes)["id0"] = &lvmd.Device{VolumeGroup: "vg1", Name: "id0", ReadOnly: true, ThinPool: "pool",
 				Size: 77}
 			tt.request.Target = "target"
-			_, err := s.Open(t.Context(), "node2", tt.request)
+			_, err := s.open(t.Context(), "node2", tt.request)
 			// The device does not exist here, so that is the error of a round that is sent.
 			if opens := errors.Is(err, os.ErrNotExist); opens != tt.opens {
 				t.Errorf("%v, opens %v, want %v", err, opens, tt.opens)
 			}
-			for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+			for _, known := range []error{ErrForbidden, ErrGone} {
 				if errors.Is(err, known) != errors.Is(tt.want, known) {
 					t.Errorf("%v, want %v", err, tt.want)
 				}

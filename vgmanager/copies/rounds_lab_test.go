@@ -28,7 +28,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // move is a move of the volume "origin" of the class "from" to the class "thin". Both have the same logical volume name
@@ -108,7 +107,7 @@ func (m *move) change(writes int) {
 	dd(m.T, "/dev/zero", "/dev/copyfrom/origin", "bs=64k", "count=3", fmt.Sprint("seek=", m.random.IntN(m.size*16-3)),
 		"oflag=direct")
 	for range 2 {
-		run(m.T, exec.Command("/usr/sbin/blkdiscard", "--offset", fmt.Sprint(m.random.IntN(m.size-2)<<20), "--length",
+		runCommand(m.T, exec.Command("/usr/sbin/blkdiscard", "--offset", fmt.Sprint(m.random.IntN(m.size-2)<<20), "--length",
 			"1048576", "/dev/copyfrom/origin"))
 	}
 }
@@ -167,7 +166,7 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 			copier.recordEvery = 4 << 20
 		}
 		got, err := copier.Copy(process, m.source, Target{Key: movedName, Name: movedName, Object: "target",
-			Device: volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done:  uint64(round.Copied),
 			Round: Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse, KeepChunks: d.IgnoresDiscards}},
 			func(ctx context.Context, done uint64) error {
@@ -194,7 +193,8 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 // compare compares the target with the last snapshot, byte for byte.
 func (m *move) compare() {
 	m.Helper()
-	run(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), fmt.Sprintf("/dev/copyfrom/s%d", m.round),
+	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20),
+		fmt.Sprintf("/dev/copyfrom/s%d", m.round),
 		"/dev/copyto/"+movedName))
 }
 
@@ -257,7 +257,7 @@ func (m *move) switchOver() {
 	m.Logf("last snapshot: %s", m.counted(m.snapshot))
 	m.Logf("last round, undisturbed: %s", m.counted(func() { m.receive(true) }))
 	m.compare()
-	run(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), "/dev/copyfrom/origin",
+	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), "/dev/copyfrom/origin",
 		"/dev/copyto/"+movedName))
 	owner := []string{"lvms.uid=uid-v", "lvms.pv=pvc-1", "lvms.pvc=ns/a", "lvms.cluster=c"}
 	m.Logf("adopt: %s", m.counted(func() {
@@ -280,7 +280,7 @@ func (m *move) switchOver() {
 		}))
 	}
 	m.tags("copyfrom/uid-k", "lvms.cluster=c,lvms.formatted=xfs,lvms.pv=moved-m,lvms.uid=uid-k")
-	run(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), "/dev/copyfrom/uid-k",
+	runCommand(m.T, exec.Command("/usr/bin/cmp", "--bytes", fmt.Sprint(m.size<<20), "/dev/copyfrom/uid-k",
 		"/dev/copyto/"+movedName))
 	m.Logf("removal of the retired volume: %s", m.counted(func() {
 		_, err := m.engine.RemoveLV(m.Context(), &proto.RemoveLVRequest{Name: "uid-k", DeviceClass: "from"})

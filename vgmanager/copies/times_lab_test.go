@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // TestLabTheTimeOfDifferences grows with the changes, not with the size of the volume: 100 changed chunks of a volume
@@ -77,7 +75,7 @@ func (m *move) differences(chunks, every, step int) time.Duration {
 // two chunks, in chunks.
 func (m *move) writeChunks(from, chunks, every, step int) {
 	m.Helper()
-	device := m.open("from", "origin", volumecopy.OpenTarget)
+	device := m.open("from", "origin", openTarget)
 	for i := from; i < chunks; i += every {
 		chunk := make([]byte, 64<<10)
 		for j := range chunk {
@@ -92,11 +90,11 @@ func (m *move) writeChunks(from, chunks, every, step int) {
 // compareChunks compares the chunks that were written, and the one behind each of them.
 func (m *move) compareChunks(step int) {
 	m.Helper()
-	source := m.open("from", fmt.Sprintf("s%d", m.round), volumecopy.OpenSource)
-	target := m.open("thin", movedName, volumecopy.OpenSource)
+	source := m.open("from", fmt.Sprintf("s%d", m.round), openSource)
+	target := m.open("thin", movedName, openSource)
 	for i := range 400 {
 		var parts [2][128 << 10]byte
-		for j, device := range []*volumecopy.BlockDevice{source, target} {
+		for j, device := range []*blockDevice{source, target} {
 			_, err := device.ReadAt(parts[j][:], int64(i*step)*64<<10)
 			m.must(err)
 		}
@@ -109,11 +107,11 @@ func (m *move) compareChunks(step int) {
 
 // open opens the device of a logical volume.
 func (m *move) open(class, name string,
-	open func(volumecopy.Identity) (*volumecopy.BlockDevice, error)) *volumecopy.BlockDevice {
+	open func(Identity) (*blockDevice, error)) *blockDevice {
 	m.Helper()
 	d, err := m.engine.Device(m.Context(), class, name)
 	m.must(err)
-	device, err := open(volumecopy.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)})
+	device, err := open(Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)})
 	m.must(err)
 	return device
 }

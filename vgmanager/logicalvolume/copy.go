@@ -3,6 +3,7 @@ package logicalvolume
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -14,10 +15,8 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
 )
 
 const (
@@ -82,15 +81,44 @@ func (r *Reconciler) copy(ctx context.Context, lv, source *topolvmv1.LogicalVolu
 		return r.createFailed(ctx, lv, err)
 	}
 	if !record.Finished {
-		return ctrl.Result{RequeueAfter: again}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
-			s.Code, s.Message = codes.Aborted, fence.Message(source.Name, source.Spec.NodeName, record.CopiedBytes,
-				record.ComparedBytes, record.SizeBytes)
-		})
+		return ctrl.Result{RequeueAfter: again}, r.copyProgressed(ctx, lv, record, source.Spec.NodeName)
 	}
 	if found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err != nil {
 		return r.createFailed(ctx, lv, err)
 	}
 	return r.created(ctx, lv, found.GetSizeBytes())
+}
+
+// copyProgressed writes how far a copy is, if that has changed: for the operator to the annotation that the target of a
+// move has too, and for people to the status.
+func (r *Reconciler) copyProgressed(ctx context.Context, lv *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
+	node string) error {
+	message := progressMessage(record, node)
+	if lv.Status.Code == codes.Aborted && lv.Status.Message == message &&
+		lv.Annotations[v1alpha1.CopiedAnnotation] != "" {
+		return nil
+	}
+	if err := r.writeRecord(ctx, lv, record); err != nil {
+		return err
+	}
+	return r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+		s.Code = codes.Aborted
+		s.Message = message
+	})
+}
+
+// progressMessage says how far a copy from its source on a node is. Before the size is known, it is 0.
+func progressMessage(r v1alpha1.CopyRecord, node string) string {
+	if r.SizeBytes == 0 {
+		return fmt.Sprintf("the data of %s is copied from node %s: it waits for other copies, or for the source",
+			r.Source, node)
+	}
+	done, what := r.CopiedBytes, "copied"
+	if r.ComparedBytes > 0 || r.CopiedBytes == r.SizeBytes {
+		done, what = r.ComparedBytes, "copied, and compared"
+	}
+	return fmt.Sprintf("the data of %s is %s from node %s: %d of %d MiB (%d %%)", r.Source, what, node, done>>20,
+		r.SizeBytes>>20, done*100/r.SizeBytes)
 }
 
 // checkFence returns FailedPrecondition if the source of a clone no longer has the fence under which the clone is
@@ -132,7 +160,7 @@ func copyKey(lv *topolvmv1.LogicalVolume) string { return lv.Spec.DeviceClass + 
 // result.
 func codedCopyError(err error) error {
 	switch {
-	case errors.Is(err, peer.ErrGone):
+	case errors.Is(err, copies.ErrGone):
 		return status.Error(codes.NotFound, err.Error())
 	case errors.Is(err, copies.ErrUnsuitable):
 		return status.Error(codes.OutOfRange, err.Error())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -24,8 +25,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // fakeCopier records a copy as begun, and then returns what a test sets. By default, the volume is copied at once.
@@ -113,6 +112,28 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 			result.RequeueAfter == 0 {
 			t.Errorf("status %+v, requeue after %s, want %q", lv.Status, result.RequeueAfter, step.says)
 		}
+		record, err := v1alpha1.ParseCopyRecord(lv.Annotations[v1alpha1.CopiedAnnotation])
+		w.must(err)
+		want := v1alpha1.CopyRecord{Source: "source", CopiedBytes: step.at.Copied, ComparedBytes: step.at.Compared,
+			SizeBytes: step.at.Size}
+		if step.at.Size == 0 {
+			want.CopiedBytes = record.CopiedBytes // It is what was saved before.
+		}
+		expect.Equal(t, "record", record, want)
+		// Time that passes is no progress.
+		step.at.Took = time.Hour
+		_, err = w.once(w.agent(), "b")
+		w.must(err)
+		if again := w.get("b"); again.ResourceVersion != lv.ResourceVersion {
+			t.Errorf("the same progress is written again: %v", again.Annotations)
+		}
+	}
+	// An agent of an earlier version wrote only the status.
+	w.annotate("b", v1alpha1.CopiedAnnotation, "")
+	_, err := w.once(w.agent(), "b")
+	w.must(err)
+	if w.get("b").Annotations[v1alpha1.CopiedAnnotation] == "" {
+		t.Error("the progress is not reported")
 	}
 	want := []string{"lvms.cluster=c1", "lvms.copied=4194304", "lvms.copy-of=source", v1alpha1.CopyingTag,
 		v1alpha1.NewTag, "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
@@ -121,8 +142,9 @@ func TestACopyIsReportedWhenItIsComplete(t *testing.T) {
 	}
 	w.copier.at = nil
 	w.must(w.run(w.agent(), "b"))
-	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" {
-		t.Errorf("status %+v", lv.Status)
+	if lv := w.get("b"); lv.Status.VolumeID != "uid-b-2" || lv.Status.Message != "" ||
+		lv.Annotations[v1alpha1.CopiedAnnotation] != "" {
+		t.Errorf("status %+v, annotations %v", lv.Status, lv.Annotations)
 	}
 	// The tags of the source that do not describe its content are not taken.
 	want = []string{"lvms.cluster=c1", "lvms.formatted=xfs", "lvms.pv=b", "lvms.pvc=ns/b", "lvms.uid=uid-b-2"}
@@ -312,10 +334,10 @@ func TestWhatACopyCannotDo(t *testing.T) {
 		err, nodeErr error
 		code         codes.Code
 	}{
-		"the source is lost":             {err: fmt.Errorf("x: %w", peer.ErrGone), code: codes.NotFound},
+		"the source is lost":             {err: fmt.Errorf("x: %w", copies.ErrGone), code: codes.NotFound},
 		"the source is larger":           {err: copies.ErrUnsuitable, code: codes.OutOfRange},
 		"the pool is full":               {err: fmt.Errorf("write: %w", unix.ENOSPC), code: codes.ResourceExhausted},
-		"not permitted":                  {err: peer.ErrForbidden, code: codes.Unavailable},
+		"not permitted":                  {err: copies.ErrForbidden, code: codes.Unavailable},
 		"the connection ends":            {err: errors.New("connection reset by peer"), code: codes.Unavailable},
 		"the agent of the source is old": {nodeErr: errors.New("no address"), code: codes.Unavailable},
 	} {
@@ -400,7 +422,7 @@ func TestACopyThatDiffersIsMadeAgain(t *testing.T) {
 			w := newWorld(t)
 			w.sourceElsewhere()
 			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(12), Source: "source"})
-			w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+			w.copier.err = fmt.Errorf("x: %w", copies.ErrDiffers)
 			for range 2 {
 				if _, err := w.once(w.agent(), "b"); err == nil {
 					t.Error("no error")

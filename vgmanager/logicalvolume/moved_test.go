@@ -19,7 +19,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const movedVolume = "uid-v"
@@ -371,7 +370,7 @@ func TestATargetThatDiffersIsCopiedAgain(t *testing.T) {
 	w.target()
 	w.must(w.run(w.agent(), "t"))
 	w.round("s2", "s1")
-	w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers)
+	w.copier.err = fmt.Errorf("x: %w", copies.ErrDiffers)
 	if _, err := w.once(w.agent(), "t"); err == nil {
 		t.Error("no error")
 	}

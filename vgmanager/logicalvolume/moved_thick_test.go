@@ -9,8 +9,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // thickTarget creates the target "t" of the move of the thick volume "v" of node2.
@@ -53,7 +53,7 @@ var thickCopy = moveOperation{ask: (*world).thickTarget, object: "t", check: fun
 // TestAThickTargetThatDiffersIsWrittenAgain: it is not removed, because it would not be erased.
 func TestAThickTargetThatDiffersIsWrittenAgain(t *testing.T) {
 	for name, prepare := range map[string]func(w *world){
-		"differs": func(w *world) { w.copier.err = fmt.Errorf("x: %w", volumecopy.ErrDiffers) },
+		"differs": func(w *world) { w.copier.err = fmt.Errorf("x: %w", copies.ErrDiffers) },
 		"parts of another source": func(w *world) {
 			engine := w.agent().Volumes
 			w.must(engine.EnsureTarget(w.Context(), lvmd.CopyTarget{Class: "thick", Name: movedVolume,

@@ -19,7 +19,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 // Copies are the operations on the logical volumes to which the data of another volume is copied. lvmd.Engine
@@ -94,12 +93,23 @@ func (r *Reconciler) writeRecord(ctx context.Context, lv *topolvmv1.LogicalVolum
 	if err != nil {
 		return fmt.Errorf("encode the record of a copy: %w", err)
 	}
-	if lv.Annotations[v1alpha1.CopiedAnnotation] == string(text) {
-		return nil
-	}
 	before := lv.DeepCopy()
 	metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.CopiedAnnotation, string(text))
-	err = r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.patchRecord(ctx, lv, before)
+}
+
+// removeRecord removes the record of a copy that is complete.
+func (r *Reconciler) removeRecord(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	before := lv.DeepCopy()
+	delete(lv.Annotations, v1alpha1.CopiedAnnotation)
+	return r.patchRecord(ctx, lv, before)
+}
+
+func (r *Reconciler) patchRecord(ctx context.Context, lv, before *topolvmv1.LogicalVolume) error {
+	if lv.Annotations[v1alpha1.CopiedAnnotation] == before.Annotations[v1alpha1.CopiedAnnotation] {
+		return nil
+	}
+	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsConflict(err) {
 		err = fmt.Errorf("set annotation %s of LogicalVolume %s: %w", v1alpha1.CopiedAnnotation, lv.Name, err)
 	}
@@ -235,7 +245,7 @@ func (r *Reconciler) copyRound(ctx context.Context, c copying, device *lvmd.Devi
 		record.SizeBytes, record.SentBytes = progress.Size, progress.Sent
 		record.Seconds = progress.Took.Seconds()
 	}
-	if errors.Is(err, volumecopy.ErrDiffers) {
+	if errors.Is(err, copies.ErrDiffers) {
 		_, failed := r.restart(ctx, c.lv, device, round)
 		return 0, status.Errorf(codes.Aborted, "%v: all data is copied again (%s)", err, restartOf(failed))
 	}
@@ -292,7 +302,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Dev
 	lv := c.lv
 	return r.Copier.Copy(waiting, from, copies.Target{
 		Key: copyKey(lv), Name: device.VolumeGroup + "/" + device.Name, Object: lv.Name,
-		Device: volumecopy.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
+		Device: copies.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
 		Chunk:  uint64(device.Chunk), Done: uint64(round.Copied), Allocated: uint64(device.Allocated),
 		Room: r.roomFor(lv, device),
 		Round: copies.Round{Only: !isTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,

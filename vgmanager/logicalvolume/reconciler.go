@@ -228,8 +228,11 @@ func (r *Reconciler) createFailed(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return r.fail(ctx, lv, err)
 }
 
-// created writes that the logical volume exists, with its size in bytes.
+// created writes that the logical volume exists, with its size in bytes. A copy has no progress any longer.
 func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (ctrl.Result, error) {
+	if err := r.removeRecord(ctx, lv); err != nil {
+		return ctrl.Result{}, err
+	}
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
 		s.Code = codes.OK

@@ -284,7 +284,7 @@ func (c *Controller) begin(ctx context.Context, source, target *topolvmv1.Logica
 // recordProgress records how far a target is copied, so that another operator knows since when it is not continued.
 func (c *Controller) recordProgress(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
-	fence.SetProgress(lv, (&target{lv: lv}).progress(c.now()))
+	fence.SetProgress(lv, fence.ProgressOfClone(lv, c.now()))
 	return c.patch(ctx, "record the progress of", lv, before)
 }
 

@@ -43,15 +43,6 @@ type target struct {
 	node       fence.Node
 }
 
-// progress returns how far a target is known to be copied.
-func (t *target) progress(now time.Time) fence.Progress {
-	bytes := int64(0)
-	if t.lv.Status.Code == codes.Aborted {
-		bytes = fence.BytesOf(t.lv.Status.Message)
-	}
-	return fence.ProgressOf(t.lv).Renew(time.Time{}, bytes, now)
-}
-
 // step is what to do. At most one of unfence, fence, begin and progress is set.
 type step struct {
 	answers []answer
@@ -105,7 +96,7 @@ func (s *state) refusal(t *target, now time.Time) (code codes.Code, why string) 
 		return codes.FailedPrecondition, fmt.Sprintf("%s could be used since the copy to node %s began, so the copy "+
 			"is discarded, and begins again", s.subject(), t.lv.Spec.NodeName)
 	}
-	lease := fence.Lease{Source: s.node, Target: t.node, Progress: t.progress(now)}
+	lease := fence.Lease{Source: s.node, Target: t.node, Progress: fence.ProgressOfClone(t.lv, now)}
 	if ended := lease.Ended(now); ended != "" && len(s.pods) > 0 {
 		return codes.FailedPrecondition, fmt.Sprintf("%s, so the copy of %s to node %s is discarded for the Pods that "+
 			"wait for the volume (%s). It begins again when they have ended and both nodes are ready", ended,
@@ -164,7 +155,7 @@ func (s *state) whileFenced(st step, waiting []*target, now time.Time) step {
 	}
 	switch {
 	case holder.hasBegun():
-		if holder.progress(now) != fence.ProgressOf(holder.lv) {
+		if fence.ProgressOfClone(holder.lv, now) != fence.ProgressOf(holder.lv) {
 			st.progress = holder.lv
 		}
 	case len(s.pods) > 0:

@@ -119,7 +119,7 @@ func TestWhatIsNextForASource(t *testing.T) {
 		return func(s *state) {
 			lv := s.targets[0].lv
 			lv.Status.Code = codes.Aborted
-			lv.Status.Message = fence.Message("pvc-1", "a", uint64(mib)<<20, 0, 1<<30)
+			lv.Annotations[v1alpha1.CopiedAnnotation] = fmt.Sprintf(`{"source":"pvc-1","copiedBytes":%d}`, mib<<20)
 			fence.SetProgress(lv, fence.Progress{Bytes: int64(known) << 20, Time: moment.Add(-ago)})
 		}
 	}

@@ -1,4 +1,4 @@
-package copystream
+package copies
 
 import (
 	"bytes"
@@ -30,23 +30,23 @@ func held(t *testing.T, create func() any) float64 {
 
 // TestAStreamHoldsLittleMemory: the agent sends and receives several streams at once, and each holds a few records.
 func TestAStreamHoldsLittleMemory(t *testing.T) {
-	for name, part := range map[string][]byte{"random": random(MaxData, 1), "text": text(MaxData)} {
+	for name, part := range map[string][]byte{"random": noise(maxData, 1), "text": textOf(maxData)} {
 		t.Run(name, func(t *testing.T) {
-			wire := stream(t, data(0, part), data(MaxData, part), end)
+			wire := streamOf(t, putData(0, part), putData(maxData, part), putEnd)
 			writer := held(t, func() any {
-				w, err := NewWriter(io.Discard, size)
+				w, err := newStreamWriter(io.Discard, streamSize)
 				if err != nil {
 					t.Fatal(err)
 				}
 				for i := range uint64(3) {
-					if err := w.Data(i*MaxData, part); err != nil {
+					if err := w.Data(i*maxData, part); err != nil {
 						t.Fatal(err)
 					}
 				}
 				return w
 			})
 			reader := held(t, func() any {
-				r, err := NewReader(bytes.NewReader(wire), size)
+				r, err := newStreamReader(bytes.NewReader(wire), streamSize)
 				if err != nil {
 					t.Fatal(err)
 				}

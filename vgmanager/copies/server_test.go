@@ -1,4 +1,4 @@
-package peer
+package copies
 
 import (
 	"bytes"
@@ -21,8 +21,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/pki"
-	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 const volumeSize = 24 << 20
@@ -72,8 +70,8 @@ func (s site) issue(t *testing.T, identity string, hosts ...string) credentials 
 	return credentials{current: &mutualtls.Credentials{Certificate: certificate, Authorities: pool}}
 }
 
-// source is what the agent of node1 serves: the volume "copy1", for node2.
-type source struct {
+// served is what the agent of node1 serves: the volume "copy1", for node2.
+type served struct {
 	content []byte
 	// read is called before each read of the volume.
 	read   func(offset int64) error
@@ -81,22 +79,22 @@ type source struct {
 	closed atomic.Int32
 }
 
-func newSource() *source {
+func newServed() *served {
 	content := make([]byte, volumeSize)
 	for i := range 4 << 20 {
 		content[8<<20+i] = byte(i * 7 >> 8)
 	}
-	return &source{content: content, read: func(int64) error { return nil }}
+	return &served{content: content, read: func(int64) error { return nil }}
 }
 
-func (s *source) ReadAt(p []byte, offset int64) (int, error) {
+func (s *served) ReadAt(p []byte, offset int64) (int, error) {
 	if err := s.read(offset); err != nil {
 		return 0, err
 	}
 	return bytes.NewReader(s.content).ReadAt(p, offset)
 }
 
-func (s *source) open(_ context.Context, node string, r Request) (*Opened, error) {
+func (s *served) open(_ context.Context, node string, r Request) (*opened, error) {
 	target := r.Target
 	switch {
 	case target == "lost":
@@ -107,22 +105,19 @@ func (s *source) open(_ context.Context, node string, r Request) (*Opened, error
 		return nil, ErrForbidden
 	}
 	s.opened.Add(1)
-	return &Opened{
-		Source:   volumecopy.Source{Device: s, Size: volumeSize, Ranges: volumecopy.Whole(volumeSize)},
-		BaseSize: baseSizes[r.Source+"-"+r.Base],
-		Content:  []string{"lvms.formatted=xfs", "lvms.new"},
-		Close:    func() error { s.closed.Add(1); return nil },
-	}, nil
+	return &opened{description: description{Size: volumeSize, BaseSize: baseSizes[r.Source+"-"+r.Base],
+		Content: []string{"lvms.formatted=xfs", "lvms.new"}}, device: s, ranges: whole(volumeSize),
+		close: func() error { s.closed.Add(1); return nil }}, nil
 }
 
 // start serves a source as node1, and returns the address, and what stops the server and returns its error.
-func start(t *testing.T, s site, open Open) (address string, stop func() error) {
+func start(t *testing.T, s site, open openFunc) (address string, stop func() error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := NewServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {}, Open: open})
+	server := newServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {}}, open)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, listener) }()
@@ -143,37 +138,24 @@ func start(t *testing.T, s site, open Open) (address string, stop func() error) 
 	return listener.Addr().String(), stop
 }
 
-// memory is a target that has zeros.
-type memory struct{ content []byte }
-
-func (m *memory) ReadAt(p []byte, at int64) (int, error) {
-	return bytes.NewReader(m.content).ReadAt(p, at)
-}
-
-func (m *memory) WriteAt(p []byte, at int64) (int, error) { return copy(m.content[at:], p), nil }
-
-func (m *memory) Zero(offset, length uint64) error {
-	clear(m.content[offset : offset+length])
-	return nil
-}
-
-func (m *memory) Discard(offset, length uint64) error { return m.Zero(offset, length) }
-
-func (m *memory) Flush() error { return nil }
-
-func receive(t *testing.T, stream *Stream, m *memory, from uint64, saved *uint64) error {
+// receiveFrom writes a stream to a device, from an offset on. It returns how much is saved.
+func receiveFrom(t *testing.T, stream *Stream, m *memoryDevice, from uint64) (saved uint64, err error) {
 	t.Helper()
 	defer func() { _ = stream.Close() }()
-	return volumecopy.Receive(context.Background(), stream, volumecopy.Target{Device: m, Size: stream.Size, From: from,
-		SaveInterval: 1 << 20, Content: volumecopy.ContentZeros,
-		Save: func(_ context.Context, offset uint64) error { *saved = offset; return nil }})
+	saved = from
+	err = writing{Target: Target{Done: from, Round: zeroedRound}, device: m, size: stream.Size, saveEvery: 1 << 20,
+		saveOffset: func(_ context.Context, offset uint64) error { saved = offset; return nil },
+		progress:   noProgress}.receive(t.Context(), stream)
+	return saved, err
 }
+
+func noProgress(uint64) {}
 
 func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	s := newSite(t)
-	from := newSource()
+	from := newServed()
 	address, stop := start(t, s, from.open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	client := &agent{node: "node1", address: address, credentials: s.agent(t, "node2")}
 	stream, err := client.Data(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
@@ -181,9 +163,9 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	if want := []string{"lvms.formatted=xfs", "lvms.new"}; !slices.Equal(stream.Content, want) {
 		t.Errorf("content %q, want %q", stream.Content, want)
 	}
-	m := &memory{content: make([]byte, volumeSize)}
-	var saved uint64
-	if err := receive(t, stream, m, 0, &saved); err != nil {
+	m := &memoryDevice{content: make([]byte, volumeSize)}
+	saved, err := receiveFrom(t, stream, m, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(m.content, from.content) || saved == 0 || saved > volumeSize {
@@ -193,7 +175,7 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := volumecopy.Verify(t.Context(), sums, m, sums.Size, nil); err != nil {
+	if err := verify(t.Context(), sums, m, sums.Size, noProgress); err != nil {
 		t.Error(err)
 	}
 	if err := sums.Close(); err != nil {
@@ -210,7 +192,7 @@ func TestAVolumeIsCopiedFromNodeToNode(t *testing.T) {
 // TestACopyContinues: the source cannot be read once, then the copy continues where it was saved.
 func TestACopyContinues(t *testing.T) {
 	s := newSite(t)
-	from := newSource()
+	from := newServed()
 	var broken atomic.Bool
 	broken.Store(true)
 	var begin atomic.Int64
@@ -223,14 +205,14 @@ func TestACopyContinues(t *testing.T) {
 		return nil
 	}
 	address, _ := start(t, s, from.open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	client := &agent{node: "node1", address: address, credentials: s.agent(t, "node2")}
 	stream, err := client.Data(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &memory{content: make([]byte, volumeSize)}
-	var saved uint64
-	if err := receive(t, stream, m, 0, &saved); err == nil || saved != 10<<20 {
+	m := &memoryDevice{content: make([]byte, volumeSize)}
+	saved, err := receiveFrom(t, stream, m, 0)
+	if err == nil || saved != 10<<20 {
 		t.Fatalf("%v, %d bytes are saved, want an error and 10 MiB", err, saved)
 	}
 	broken.Store(false)
@@ -238,7 +220,7 @@ func TestACopyContinues(t *testing.T) {
 	if stream, err = client.Data(t.Context(), Request{Target: "copy1", From: saved}); err != nil {
 		t.Fatal(err)
 	}
-	if err := receive(t, stream, m, saved, &saved); err != nil {
+	if _, err := receiveFrom(t, stream, m, saved); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(m.content, from.content) || begin.Load() != 10<<20 {
@@ -248,7 +230,7 @@ func TestACopyContinues(t *testing.T) {
 
 func TestWhoMayNotHaveACopy(t *testing.T) {
 	s := newSite(t)
-	address, _ := start(t, s, newSource().open)
+	address, _ := start(t, s, newServed().open)
 	node2 := s.agent(t, "node2")
 	for name, c := range map[string]struct {
 		credentials credentials
@@ -267,7 +249,7 @@ func TestWhoMayNotHaveACopy(t *testing.T) {
 		"no certificate": {node: "node1", target: "copy1", want: errNone},
 		"another site":   {credentials: newSite(t).agent(t, "node2"), node: "node1", target: "copy1", want: nil},
 	} {
-		client := &Client{Node: c.node, Address: address, Credentials: c.credentials}
+		client := &agent{node: c.node, address: address, credentials: c.credentials}
 		stream, err := client.Data(t.Context(), Request{Target: c.target})
 		if err == nil {
 			_ = stream.Close()
@@ -284,9 +266,9 @@ func TestWhoMayNotHaveACopy(t *testing.T) {
 
 func TestAnOffsetBehindTheEnd(t *testing.T) {
 	s := newSite(t)
-	from := newSource()
+	from := newServed()
 	address, _ := start(t, s, from.open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	client := &agent{node: "node1", address: address, credentials: s.agent(t, "node2")}
 	_, err := client.Data(t.Context(), Request{Target: "copy1", From: volumeSize + 1})
 	if err == nil || !strings.Contains(err.Error(), http.StatusText(http.StatusBadRequest)) {
 		t.Errorf("%v, want 400", err)
@@ -297,7 +279,7 @@ func TestAnOffsetBehindTheEnd(t *testing.T) {
 }
 
 // anyCopy opens a source for every node and target whose name does not begin with "no".
-func (s *source) anyCopy(ctx context.Context, _ string, r Request) (*Opened, error) {
+func (s *served) anyCopy(ctx context.Context, _ string, r Request) (*opened, error) {
 	if strings.HasPrefix(r.Target, "no") {
 		return nil, ErrForbidden
 	}
@@ -309,12 +291,12 @@ func (s *source) anyCopy(ctx context.Context, _ string, r Request) (*Opened, err
 // have eight. A request without a copy occupies none, and does not need one.
 func TestStreamsHaveShares(t *testing.T) {
 	s := newSite(t)
-	from := newSource()
+	from := newServed()
 	address, _ := start(t, s, from.anyCopy)
-	agents := map[string]*Client{}
-	agent := func(node string) *Client {
+	agents := map[string]*agent{}
+	agent := func(node string) *agent {
 		if agents[node] == nil {
-			agents[node] = &Client{Node: "node1", Address: address, Credentials: s.agent(t, node)}
+			agents[node] = &agent{node: "node1", address: address, credentials: s.agent(t, node)}
 		}
 		return agents[node]
 	}
@@ -368,7 +350,7 @@ func TestStreamsHaveShares(t *testing.T) {
 }
 
 // stopped returns an error unless each source that was opened is closed.
-func stopped(from *source) error {
+func stopped(from *served) error {
 	if opened, closed := from.opened.Load(), from.closed.Load(); opened != closed {
 		return fmt.Errorf("%d sources were opened, and %d closed", opened, closed)
 	}
@@ -379,11 +361,11 @@ func stopped(from *source) error {
 func TestRequestsHaveARate(t *testing.T) {
 	s := newSite(t)
 	asked := map[string]int{}
-	server := NewServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {},
-		Open: func(_ context.Context, node string, _ Request) (*Opened, error) {
+	server := newServer(Options{Credentials: s.agent(t, "node1"), Configure: func(*tls.Config) {}},
+		func(_ context.Context, node string, _ Request) (*opened, error) {
 			asked[node]++
 			return nil, errors.New("the API server does not answer")
-		}})
+		})
 	codes := map[int]int{}
 	send := func(node string) int {
 		request := httptest.NewRequest(http.MethodGet, "/v1/copies/x/data", http.NoBody)
@@ -468,16 +450,16 @@ func TestAClientThatReadsSlowlyIsCutOff(t *testing.T) {
 // TestWhatWasSentIsNotTrustedBlindly: a client that is given another stream notices.
 func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
 	s := newSite(t)
-	from := newSource()
+	from := newServed()
 	address, _ := start(t, s, from.open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	client := &agent{node: "node1", address: address, credentials: s.agent(t, "node2")}
 	sums, err := client.Sums(t.Context(), Request{Target: "copy1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &memory{content: slices.Clone(from.content)}
+	m := &memoryDevice{content: slices.Clone(from.content)}
 	m.content[9<<20] ^= 1
-	if err := volumecopy.Verify(t.Context(), sums, m, sums.Size, nil); !errors.Is(err, volumecopy.ErrDiffers) {
+	if err := verify(t.Context(), sums, m, sums.Size, noProgress); !errors.Is(err, ErrDiffers) {
 		t.Errorf("%v, want ErrDiffers", err)
 	}
 	// The source has sent all when the client has read the end.
@@ -486,8 +468,7 @@ func TestWhatWasSentIsNotTrustedBlindly(t *testing.T) {
 	if sums, err = client.Sums(t.Context(), Request{Target: "copy1"}); err != nil {
 		t.Fatal(err)
 	}
-	var saved uint64
-	if err := receive(t, sums, m, 0, &saved); !errors.Is(err, copystream.ErrDamaged) || saved > 8<<20 {
+	if saved, err := receiveFrom(t, sums, m, 0); !errors.Is(err, errDamaged) || saved > 8<<20 {
 		t.Errorf("sums as data: %v, want ErrDamaged", err)
 	}
 }
@@ -498,8 +479,8 @@ var baseSizes = map[string]uint64{"s2-s1": volumeSize / 2}
 // TestARequestNamesTheSnapshotsOfItsRound, for the data and the checksums.
 func TestARequestNamesTheSnapshotsOfItsRound(t *testing.T) {
 	s := newSite(t)
-	address, _ := start(t, s, newSource().open)
-	client := &Client{Node: "node1", Address: address, Credentials: s.agent(t, "node2")}
+	address, _ := start(t, s, newServed().open)
+	client := &agent{node: "node1", address: address, credentials: s.agent(t, "node2")}
 	for _, get := range []func(context.Context, Request) (*Stream, error){client.Data, client.Sums} {
 		for r, want := range map[Request]uint64{
 			{Target: "copy1", Source: "s2", Base: "s1"}: volumeSize / 2,

@@ -1,4 +1,4 @@
-package volumecopy
+package copies
 
 import (
 	"context"
@@ -12,12 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
-	"github.com/lvm-storage/lvm-operator/vgmanager/copystream"
 )
 
 const (
-	// ioLimit is the maximum time of a read, write or flush of at most SaveInterval bytes. A disk that takes longer has
-	// failed.
+	// ioLimit is the maximum time of a read or write of a record, or of a flush. A disk that takes longer has failed.
 	ioLimit = 10 * time.Minute
 	// zeroStep is the maximum number of bytes that one call sets to zero or discards, so that it ends in time.
 	zeroStep = 256 << 20
@@ -25,9 +23,22 @@ const (
 	memoryAlignment = 4096
 )
 
-// BlockDevice is an open block device. Reads and writes bypass the page cache. After a call that did not return in
+// device is the device of a target. Offsets and lengths are in bytes.
+type device interface {
+	io.ReaderAt
+	io.WriterAt
+	// Zero lets a part of the device read as zeros.
+	Zero(offset, length uint64) error
+	// Discard lets whole chunks of a thin volume read as zeros, and frees their space.
+	Discard(offset, length uint64) error
+	// Flush returns when all that was written is on stable storage.
+	Flush() error
+	Close() error
+}
+
+// blockDevice is an open block device. Reads and writes bypass the page cache. After a call that did not return in
 // time, all calls fail. It is not safe for concurrent use.
-type BlockDevice struct {
+type blockDevice struct {
 	file   *os.File
 	calls  *bounded.Calls
 	buffer []byte
@@ -43,13 +54,13 @@ type Identity struct {
 	Size uint64
 }
 
-// OpenSource opens a device to read it.
-func OpenSource(id Identity) (*BlockDevice, error) { return open(id, os.O_RDONLY) }
+// openSource opens a device to read it.
+func openSource(id Identity) (*blockDevice, error) { return openDevice(id, os.O_RDONLY) }
 
-// OpenTarget opens a device to write it. It returns an error if the device is mounted, or used by another one.
-func OpenTarget(id Identity) (*BlockDevice, error) { return open(id, os.O_RDWR|unix.O_EXCL) }
+// openTarget opens a device to write it. It returns an error if the device is mounted, or used by another one.
+func openTarget(id Identity) (*blockDevice, error) { return openDevice(id, os.O_RDWR|unix.O_EXCL) }
 
-func open(id Identity, flags int) (*BlockDevice, error) {
+func openDevice(id Identity, flags int) (*blockDevice, error) {
 	f, err := os.OpenFile(id.Path, flags|unix.O_DIRECT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return nil, fmt.Errorf("%s is in use", id.Path)
@@ -57,14 +68,14 @@ func open(id Identity, flags int) (*BlockDevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &BlockDevice{file: f, calls: bounded.New(ioLimit, 1), buffer: aligned(copystream.MaxData)}
+	d := &blockDevice{file: f, calls: bounded.New(ioLimit, 1), buffer: aligned(maxData)}
 	if err := d.check(id); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
-func (d *BlockDevice) check(id Identity) error {
+func (d *blockDevice) check(id Identity) error {
 	var stat unix.Stat_t
 	if err := d.control(func(fd int) error { return unix.Fstat(fd, &stat) }); err != nil {
 		return fmt.Errorf("read the device number of %s: %w", id.Path, err)
@@ -83,40 +94,25 @@ func (d *BlockDevice) check(id Identity) error {
 	return nil
 }
 
-// ReadAt implements io.ReaderAt.
-func (d *BlockDevice) ReadAt(p []byte, offset int64) (int, error) {
-	return d.inPieces(p, func(piece []byte, done int) error {
-		n, err := d.whole(piece, offset+int64(done), unix.Pread)
-		copy(p[done:], piece[:n])
-		return err
-	})
+// ReadAt implements io.ReaderAt for at most maxData bytes.
+func (d *blockDevice) ReadAt(p []byte, offset int64) (int, error) {
+	piece := d.buffer[:len(p)]
+	n, err := d.whole(piece, offset, unix.Pread)
+	return copy(p, piece[:n]), err
 }
 
-// WriteAt implements io.WriterAt.
-func (d *BlockDevice) WriteAt(p []byte, offset int64) (int, error) {
-	return d.inPieces(p, func(piece []byte, done int) error {
-		copy(piece, p[done:])
-		_, err := d.whole(piece, offset+int64(done), unix.Pwrite)
-		return err
-	})
-}
-
-// inPieces calls f for pieces of p, with aligned memory of the size of the piece. It returns the number of bytes of the
-// pieces that succeeded.
-func (d *BlockDevice) inPieces(p []byte, f func(piece []byte, done int) error) (int, error) {
-	done := 0
-	for done < len(p) {
-		piece := d.buffer[:min(len(d.buffer), len(p)-done)]
-		if err := f(piece, done); err != nil {
-			return done, err
-		}
-		done += len(piece)
+// WriteAt implements io.WriterAt for at most maxData bytes.
+func (d *blockDevice) WriteAt(p []byte, offset int64) (int, error) {
+	piece := d.buffer[:len(p)]
+	if err := d.failed; err != nil {
+		return 0, err // The call that has not returned still uses the memory.
 	}
-	return done, nil
+	copy(piece, p)
+	return d.whole(piece, offset, unix.Pwrite)
 }
 
 // whole reads or writes all of a piece.
-func (d *BlockDevice) whole(piece []byte, offset int64, call func(fd int, p []byte, at int64) (int, error)) (int,
+func (d *blockDevice) whole(piece []byte, offset int64, call func(fd int, p []byte, at int64) (int, error)) (int,
 	error) {
 	done := 0
 	for done < len(piece) {
@@ -136,17 +132,17 @@ func (d *BlockDevice) whole(piece []byte, offset int64, call func(fd int, p []by
 	return done, nil
 }
 
-// Zero implements Device.
-func (d *BlockDevice) Zero(offset, length uint64) error {
+// Zero implements device.
+func (d *blockDevice) Zero(offset, length uint64) error {
 	return d.inSteps(unix.BLKZEROOUT, offset, length)
 }
 
-// Discard implements Device.
-func (d *BlockDevice) Discard(offset, length uint64) error {
+// Discard implements device.
+func (d *blockDevice) Discard(offset, length uint64) error {
 	return d.inSteps(unix.BLKDISCARD, offset, length)
 }
 
-func (d *BlockDevice) inSteps(request uint, offset, length uint64) error {
+func (d *blockDevice) inSteps(request uint, offset, length uint64) error {
 	for length > 0 {
 		step := min(length, zeroStep)
 		span := [2]uint64{offset, step}
@@ -159,11 +155,11 @@ func (d *BlockDevice) inSteps(request uint, offset, length uint64) error {
 	return nil
 }
 
-// Flush implements Device.
-func (d *BlockDevice) Flush() error { return d.control(unix.Fsync) }
+// Flush implements device.
+func (d *blockDevice) Flush() error { return d.control(unix.Fsync) }
 
 // Close closes the device. It does not wait for a call that does not return.
-func (d *BlockDevice) Close() error {
+func (d *blockDevice) Close() error {
 	if d.failed != nil {
 		go func() { _ = d.file.Close() }() // It ends with the call.
 		return nil
@@ -171,7 +167,7 @@ func (d *BlockDevice) Close() error {
 	return d.file.Close()
 }
 
-func (d *BlockDevice) ioctl(request uint, argument unsafe.Pointer) error {
+func (d *blockDevice) ioctl(request uint, argument unsafe.Pointer) error {
 	return d.control(func(fd int) error {
 		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument)); errno != 0 {
 			return errno
@@ -182,7 +178,7 @@ func (d *BlockDevice) ioctl(request uint, argument unsafe.Pointer) error {
 
 // control calls f with the file descriptor, which stays open meanwhile, and returns its result if f returns in time. It
 // repeats f while a signal interrupts it.
-func (d *BlockDevice) control(f func(fd int) error) error {
+func (d *blockDevice) control(f func(fd int) error) error {
 	if d.failed != nil {
 		return d.failed
 	}

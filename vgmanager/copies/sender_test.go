@@ -20,8 +20,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/peer"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
 
 func logicalVolume(name, node, source, access, id string) *topolvmv1.LogicalVolume {
@@ -91,29 +89,29 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 		change  func(target, source *topolvmv1.LogicalVolume)
 		want    error
 	}{
-		"another node": {node: "node3", change: nothing, want: peer.ErrForbidden},
+		"another node": {node: "node3", change: nothing, want: ErrForbidden},
 		"no such object": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Name = "other" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 		"not a copy": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 		"it is complete": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Status.VolumeID = "id2" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 		"it is deleted": {change: func(target, _ *topolvmv1.LogicalVolume) {
 			target.DeletionTimestamp = &now
 			target.Finalizers = []string{"x"}
-		}, want: peer.ErrForbidden},
+		}, want: ErrForbidden},
 		"a source of another node": {change: func(_, source *topolvmv1.LogicalVolume) { source.Spec.NodeName = "node4" },
-			want: peer.ErrForbidden},
+			want: ErrForbidden},
 		"a source that does not exist": {change: func(target, _ *topolvmv1.LogicalVolume) { target.Spec.Source = "gone" },
-			want: peer.ErrGone},
+			want: ErrGone},
 		"a volume in use": {change: func(_, source *topolvmv1.LogicalVolume) { source.Spec.AccessType = "rw" },
-			want: peer.ErrGone},
+			want: ErrGone},
 		"a source that is deleted": {change: func(_, source *topolvmv1.LogicalVolume) {
 			source.DeletionTimestamp = &now
 			source.Finalizers = []string{"x"}
-		}, want: peer.ErrGone},
+		}, want: ErrGone},
 		"a lost logical volume": {change: func(_, source *topolvmv1.LogicalVolume) { source.Status.VolumeID = "id9" },
-			want: peer.ErrGone},
+			want: ErrGone},
 		"a source that is not ready":     {change: func(_, source *topolvmv1.LogicalVolume) { source.Status.VolumeID = "" }},
 		"a device that cannot be opened": {change: nothing},
 		"the read failed":                {failing: errors.New("timeout"), change: nothing},
@@ -124,11 +122,11 @@ func TestWhoMayHaveASnapshot(t *testing.T) {
 			if tt.node != "" {
 				node = tt.node
 			}
-			opened, err := s.Open(t.Context(), node, peer.Request{Target: "target"})
+			opened, err := s.open(t.Context(), node, Request{Target: "target"})
 			if err == nil {
 				t.Fatalf("opened %+v", opened)
 			}
-			for _, known := range []error{peer.ErrForbidden, peer.ErrGone} {
+			for _, known := range []error{ErrForbidden, ErrGone} {
 				if errors.Is(err, known) != errors.Is(tt.want, known) {
 					t.Errorf("%v, want %v", err, tt.want)
 				}
@@ -144,14 +142,14 @@ func TestAVolumeThatIsNotAThinSnapshotIsNotSent(t *testing.T) {
 	} {
 		s := world(t, nil, nothing)
 		s.Volumes = volumes{"id1": d}
-		if _, err := s.Open(t.Context(), "node2", peer.Request{Target: "target"}); !errors.Is(err, peer.ErrGone) {
+		if _, err := s.open(t.Context(), "node2", Request{Target: "target"}); !errors.Is(err, ErrGone) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	s := world(t, nil, nothing)
 	s.Volumes = volumes(nil)
-	_, err := s.Open(t.Context(), "node2", peer.Request{Target: "target"})
-	if !errors.Is(err, errLVM) || errors.Is(err, peer.ErrGone) {
+	_, err := s.open(t.Context(), "node2", Request{Target: "target"})
+	if !errors.Is(err, errLVM) || errors.Is(err, ErrGone) {
 		t.Errorf("LVM cannot be read: %v", err)
 	}
 }
@@ -185,14 +183,15 @@ func TestTheRangesOfASnapshot(t *testing.T) {
 			Ranges: []changedblocks.Range{{Offset: 20, Length: 10}, {Offset: 40, Length: 10}}}}, want: 3},
 		"empty":                {pages: map[uint64]*changedblocks.Page{0: {Size: 100}}},
 		"the second fails":     {pages: map[uint64]*changedblocks.Page{0: first}, err: errLVM, want: 1, fails: errLVM},
-		"the snapshot is gone": {err: lvm.ErrNotFound, fails: peer.ErrGone},
+		"the snapshot is gone": {err: lvm.ErrNotFound, fails: ErrGone},
 		"another size":         {pages: map[uint64]*changedblocks.Page{0: {Size: 200}}, fails: errAny},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Sender{Allocations: pages{t: t, pages: tt.pages, err: tt.err}}
 			got := 0
 			var failed error
-			s.ranges(changedblocks.Query{VG: "vg1", Target: "id1", Encrypted: true}, 100)(t.Context(), 0, func(_ volumecopy.Range, err error) bool {
+			q := changedblocks.Query{VG: "vg1", Target: "id1", Encrypted: true}
+			s.ranges(q, 100)(t.Context(), 0, func(_ changedblocks.Range, err error) bool {
 				if err != nil {
 					failed = err
 				} else {
@@ -221,7 +220,7 @@ func TestTheAddressOfAnAgent(t *testing.T) {
 			return []string{o.(*corev1.Pod).Spec.NodeName}
 		}).Build()}
 	got, err := a.Of(t.Context(), "node1")
-	if c, is := got.(*peer.Client); err != nil || !is || c.Node != "node1" || c.Address != "192.0.2.1:8446" {
+	if a, is := got.(*agent); err != nil || !is || a.node != "node1" || a.address != "192.0.2.1:8446" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = a.Of(t.Context(), "node2")

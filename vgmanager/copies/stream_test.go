@@ -1,4 +1,4 @@
-package copystream
+package copies
 
 import (
 	"bytes"
@@ -10,25 +10,25 @@ import (
 	"testing"
 )
 
-const size = 8 << 20
+const streamSize = 8 << 20
 
-// random is data that cannot be compressed.
-func random(length int, seed uint64) []byte {
+// noise is data that cannot be compressed.
+func noise(length int, seed uint64) []byte {
 	source := rand.NewChaCha8([32]byte{byte(seed)})
 	data := make([]byte, length)
 	_, _ = source.Read(data)
 	return data
 }
 
-func text(length int) []byte {
+func textOf(length int) []byte {
 	return bytes.Repeat([]byte("what is compressed well "), length/24+1)[:length]
 }
 
-// stream writes a stream with one call for each record.
-func stream(t *testing.T, calls ...func(w *Writer) error) []byte {
+// streamOf writes a stream with one call for each record.
+func streamOf(t *testing.T, calls ...func(w *streamWriter) error) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, size)
+	w, err := newStreamWriter(&b, streamSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,25 +43,25 @@ func stream(t *testing.T, calls ...func(w *Writer) error) []byte {
 	return b.Bytes()
 }
 
-func data(offset uint64, data []byte) func(*Writer) error {
-	return func(w *Writer) error { return w.Data(offset, data) }
+func putData(offset uint64, data []byte) func(*streamWriter) error {
+	return func(w *streamWriter) error { return w.Data(offset, data) }
 }
 
-func zeros(offset, length uint64) func(*Writer) error {
-	return func(w *Writer) error { return w.Zeros(offset, length) }
+func putZeros(offset, length uint64) func(*streamWriter) error {
+	return func(w *streamWriter) error { return w.Zeros(offset, length) }
 }
 
-func end(w *Writer) error { return w.End() }
+func putEnd(w *streamWriter) error { return w.End() }
 
-// read returns the records of a stream, and the error after the last one.
-func read(t *testing.T, stream []byte) ([]Record, error) {
+// recordsOf returns the records of a stream, and the error after the last one.
+func recordsOf(t *testing.T, stream []byte) ([]record, error) {
 	t.Helper()
-	r, err := NewReader(bytes.NewReader(stream), size)
+	r, err := newStreamReader(bytes.NewReader(stream), streamSize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	var list []Record
+	var list []record
 	for {
 		record, err := r.Next()
 		if err != nil {
@@ -73,43 +73,43 @@ func read(t *testing.T, stream []byte) ([]Record, error) {
 }
 
 func TestAStreamHasWhatWasWritten(t *testing.T) {
-	noise := random(MaxData, 1)
-	wire := stream(t, data(0, text(MaxData)), data(MaxData, noise), zeros(2*MaxData, 4*MaxData),
-		data(size-3, []byte{1, 2, 3}), end)
-	got, err := read(t, wire)
+	random := noise(maxData, 1)
+	wire := streamOf(t, putData(0, textOf(maxData)), putData(maxData, random), putZeros(2*maxData, 4*maxData),
+		putData(streamSize-3, []byte{1, 2, 3}), putEnd)
+	got, err := recordsOf(t, wire)
 	if !errors.Is(err, io.EOF) || len(got) != 4 {
 		t.Fatalf("%d records, then %v, want 4 and the end", len(got), err)
 	}
-	if !bytes.Equal(got[0].Data, text(MaxData)) || !bytes.Equal(got[1].Data, noise) ||
+	if !bytes.Equal(got[0].Data, textOf(maxData)) || !bytes.Equal(got[1].Data, random) ||
 		!bytes.Equal(got[3].Data, []byte{1, 2, 3}) {
 		t.Error("the data differs")
 	}
-	if got[2].Data != nil || !got[2].Zeros || got[2].Offset != 2*MaxData || got[2].Length != 4*MaxData {
+	if got[2].Data != nil || !got[2].Zeros || got[2].Offset != 2*maxData || got[2].Length != 4*maxData {
 		t.Errorf("zeros are %+v", got[2])
 	}
-	if got[1].Sum != Sum(noise) {
-		t.Errorf("sum %08x, want %08x", got[1].Sum, Sum(noise))
+	if got[1].Sum != sumOf(random) {
+		t.Errorf("sum %08x, want %08x", got[1].Sum, sumOf(random))
 	}
-	if limit := MaxData + MaxData/4; len(wire) > limit {
+	if limit := maxData + maxData/4; len(wire) > limit {
 		t.Errorf("the stream has %d bytes, want less than %d: text was not compressed", len(wire), limit)
 	}
 }
 
 func TestAStreamOfSums(t *testing.T) {
-	noise := random(MaxData, 1)
-	wire := stream(t, func(w *Writer) error { return w.Sum(4096, noise) }, end)
-	got, err := read(t, wire)
+	random := noise(maxData, 1)
+	wire := streamOf(t, func(w *streamWriter) error { return w.Sum(4096, random) }, putEnd)
+	got, err := recordsOf(t, wire)
 	if !errors.Is(err, io.EOF) || len(got) != 1 {
 		t.Fatalf("%d records, then %v, want 1 and the end", len(got), err)
 	}
-	want := Record{Offset: 4096, Length: MaxData, Sum: Sum(noise)}
+	want := record{Offset: 4096, Length: maxData, Sum: sumOf(random)}
 	if !reflect.DeepEqual(got[0], want) || len(wire) > 200 {
 		t.Errorf("%+v in %d bytes, want %+v", got[0], len(wire), want)
 	}
 }
 
 func TestAnEmptyStreamHasAnEnd(t *testing.T) {
-	got, err := read(t, stream(t, end))
+	got, err := recordsOf(t, streamOf(t, putEnd))
 	if len(got) != 0 || !errors.Is(err, io.EOF) {
 		t.Fatalf("%d records and %v, want the end only", len(got), err)
 	}
@@ -117,10 +117,10 @@ func TestAnEmptyStreamHasAnEnd(t *testing.T) {
 
 // TestAStreamThatWasCutOffIsDamaged cuts a stream at each byte.
 func TestAStreamThatWasCutOffIsDamaged(t *testing.T) {
-	whole := stream(t, data(0, text(100)), zeros(100, 100), data(4096, random(50, 2)), end)
+	whole := streamOf(t, putData(0, textOf(100)), putZeros(100, 100), putData(4096, noise(50, 2)), putEnd)
 	for length := range whole {
-		if _, err := read(t, whole[:length]); !errors.Is(err, ErrDamaged) {
-			t.Fatalf("cut after %d of %d bytes: %v, want ErrDamaged", length, len(whole), err)
+		if _, err := recordsOf(t, whole[:length]); !errors.Is(err, errDamaged) {
+			t.Fatalf("cut after %d of %d bytes: %v, want errDamaged", length, len(whole), err)
 		}
 	}
 }
@@ -128,26 +128,26 @@ func TestAStreamThatWasCutOffIsDamaged(t *testing.T) {
 // TestAStreamThatWasChangedIsDamaged changes each byte of a stream. Some bits of zstd mean nothing: the data that is
 // read is the same without them.
 func TestAStreamThatWasChangedIsDamaged(t *testing.T) {
-	whole := stream(t, data(0, text(100)), zeros(100, 100), data(4096, random(50, 2)), end)
-	want, _ := read(t, whole)
+	whole := streamOf(t, putData(0, textOf(100)), putZeros(100, 100), putData(4096, noise(50, 2)), putEnd)
+	want, _ := recordsOf(t, whole)
 	for at := range whole {
 		changed := bytes.Clone(whole)
 		changed[at] ^= 0x40
-		got, err := read(t, changed)
+		got, err := recordsOf(t, changed)
 		if errors.Is(err, io.EOF) && reflect.DeepEqual(got, want) {
 			continue
 		}
-		if !errors.Is(err, ErrDamaged) {
-			t.Fatalf("byte %d changed: %v, want ErrDamaged", at, err)
+		if !errors.Is(err, errDamaged) {
+			t.Fatalf("byte %d changed: %v, want errDamaged", at, err)
 		}
 	}
 }
 
 // TestRecordsOfAnotherStream: records that are right by themselves are not, if one is missing or comes twice.
 func TestRecordsOfAnotherStream(t *testing.T) {
-	first := data(0, random(100, 1))
-	second := data(100, random(100, 2))
-	whole := stream(t, first, second, end)
+	first := putData(0, noise(100, 1))
+	second := putData(100, noise(100, 2))
+	whole := streamOf(t, first, second, putEnd)
 	record := headerLength + 100
 	start := len(magic)
 	for name, changed := range map[string][]byte{
@@ -157,8 +157,8 @@ func TestRecordsOfAnotherStream(t *testing.T) {
 		"another order": append(append(append(bytes.Clone(whole[:start]), whole[start+record:start+2*record]...),
 			whole[start:start+record]...), whole[start+2*record:]...),
 	} {
-		if _, err := read(t, changed); !errors.Is(err, ErrDamaged) {
-			t.Errorf("%s: %v, want ErrDamaged", name, err)
+		if _, err := recordsOf(t, changed); !errors.Is(err, errDamaged) {
+			t.Errorf("%s: %v, want errDamaged", name, err)
 		}
 	}
 }
@@ -179,16 +179,16 @@ func (b *broken) Read(p []byte) (int, error) { return 0, errBroken }
 
 // TestAWriterEndsWithItsFirstError: nothing must follow a record that was not written as a whole.
 func TestAWriterEndsWithItsFirstError(t *testing.T) {
-	for name, first := range map[string]func(w *Writer) error{
-		"connection":     data(0, random(1000, 1)),
-		"overlap":        func(w *Writer) error { return errors.Join(w.Zeros(0, 10), w.Zeros(5, 10)) },
-		"behind the end": zeros(size, 1),
-		"no data":        data(0, nil),
-		"too much data":  data(0, make([]byte, MaxData+1)),
-		"no zeros":       zeros(0, 0),
-		"overflow":       zeros(1<<63, 1<<63),
+	for name, first := range map[string]func(w *streamWriter) error{
+		"connection":     putData(0, noise(1000, 1)),
+		"overlap":        func(w *streamWriter) error { return errors.Join(w.Zeros(0, 10), w.Zeros(5, 10)) },
+		"behind the end": putZeros(streamSize, 1),
+		"no data":        putData(0, nil),
+		"too much data":  putData(0, make([]byte, maxData+1)),
+		"no zeros":       putZeros(0, 0),
+		"overflow":       putZeros(1<<63, 1<<63),
 	} {
-		w, err := NewWriter(&broken{left: 500}, size)
+		w, err := newStreamWriter(&broken{left: 500}, streamSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestAWriterEndsWithItsFirstError(t *testing.T) {
 		if failed == nil {
 			t.Errorf("%s: no error", name)
 		}
-		for _, call := range []func(*Writer) error{data(4096, []byte{1}), zeros(8192, 1), end} {
+		for _, call := range []func(*streamWriter) error{putData(4096, []byte{1}), putZeros(8192, 1), putEnd} {
 			if err := call(w); err == nil || !strings.Contains(failed.Error(), err.Error()) {
 				t.Errorf("%s: a later call returns %v, want %v", name, err, failed)
 			}
@@ -205,7 +205,7 @@ func TestAWriterEndsWithItsFirstError(t *testing.T) {
 }
 
 func TestNothingFollowsTheEnd(t *testing.T) {
-	w, err := NewWriter(io.Discard, size)
+	w, err := newStreamWriter(io.Discard, streamSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,11 +221,11 @@ func TestNothingFollowsTheEnd(t *testing.T) {
 }
 
 func TestAFailedReadIsNotDamage(t *testing.T) {
-	r, err := NewReader(&broken{}, size)
+	r, err := newStreamReader(&broken{}, streamSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Next(); !errors.Is(err, errBroken) || errors.Is(err, ErrDamaged) {
+	if _, err := r.Next(); !errors.Is(err, errBroken) || errors.Is(err, errDamaged) {
 		t.Fatalf("%v, want %v", err, errBroken)
 	}
 }
@@ -251,17 +251,17 @@ func TestCompressionIsAttemptedLessOftenIfItDoesNotPay(t *testing.T) {
 
 func FuzzReader(f *testing.F) {
 	var b bytes.Buffer
-	w, err := NewWriter(&b, size)
+	w, err := newStreamWriter(&b, streamSize)
 	if err != nil {
 		f.Fatal(err)
 	}
-	_ = w.Data(0, text(1000))
+	_ = w.Data(0, textOf(1000))
 	_ = w.Zeros(4096, 4096)
 	_ = w.End()
 	f.Add(b.Bytes())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		r, err := NewReader(bytes.NewReader(stream), size)
+		r, err := newStreamReader(bytes.NewReader(stream), streamSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,12 +273,12 @@ func FuzzReader(f *testing.F) {
 				return
 			}
 			if err != nil {
-				if !errors.Is(err, ErrDamaged) {
-					t.Fatalf("%v, want ErrDamaged", err)
+				if !errors.Is(err, errDamaged) {
+					t.Fatalf("%v, want errDamaged", err)
 				}
 				return
 			}
-			if record.Offset < next || record.Offset+record.Length > size || len(record.Data) > MaxData {
+			if record.Offset < next || record.Offset+record.Length > streamSize || len(record.Data) > maxData {
 				t.Fatalf("record %d+%d after %d", record.Offset, record.Length, next)
 			}
 			next = record.Offset + record.Length

@@ -1,5 +1,16 @@
-// Package copystream has the format in which a node agent sends the data of a volume to another one: records of data
-// and of zeros, each with a checksum, and an end that says what was sent. A stream that was cut off has no end.
+package copies
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+)
+
+// This file has the format in which a node agent sends the data of a volume to another one: records of data and of
+// zeros, each with a checksum, and an end that says what was sent. A stream that was cut off has no end.
 //
 // A stream begins with the 8 bytes of magic. Then come records, in the order of their offsets, without overlap. All
 // numbers are big-endian. A record has a header of 32 bytes:
@@ -15,24 +26,14 @@
 //
 // The offset of the end is the size of the volume, its length is the number of records before it, and it is followed by
 // the SHA-256 of their headers with the kind, offset, length and sum, as they would be without compression.
-package copystream
-
-import (
-	"crypto/sha256"
-	"encoding/binary"
-	"errors"
-	"fmt"
-	"hash"
-	"hash/crc32"
-)
 
 const (
 	magic        = "LVMScpy1"
 	headerLength = 32
-	// MaxData is the maximum number of bytes of a data record. Both sides hold a few of them in memory.
-	MaxData = 1 << 20
+	// maxData is the maximum number of bytes of a data record. Both sides hold a few of them in memory.
+	maxData = 1 << 20
 	// maxStored limits what a receiver reads for a record: data that grows when compressed is sent raw.
-	maxStored = MaxData
+	maxStored = maxData
 )
 
 type kind uint8
@@ -51,13 +52,13 @@ const (
 	encodingZstd
 )
 
-// ErrDamaged says that a stream is not as it was sent: it was cut off, or changed.
-var ErrDamaged = errors.New("the stream is damaged")
+// errDamaged says that a stream is not as it was sent: it was cut off, or changed.
+var errDamaged = errors.New("the stream is damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum returns the checksum of the data of a record, CRC-32C.
-func Sum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
+// sumOf returns the checksum of the data of a record, CRC-32C.
+func sumOf(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }
 
 type header struct {
 	kind           kind
@@ -75,13 +76,13 @@ func (h header) encode() [headerLength]byte {
 	binary.BigEndian.PutUint64(b[8:], h.offset)
 	binary.BigEndian.PutUint64(b[16:], h.length)
 	binary.BigEndian.PutUint32(b[24:], h.sum)
-	binary.BigEndian.PutUint32(b[28:], Sum(b[:28]))
+	binary.BigEndian.PutUint32(b[28:], sumOf(b[:28]))
 	return b
 }
 
 func decode(b [headerLength]byte) (header, error) {
-	if Sum(b[:28]) != binary.BigEndian.Uint32(b[28:]) {
-		return header{}, fmt.Errorf("%w: a header has a wrong checksum", ErrDamaged)
+	if sumOf(b[:28]) != binary.BigEndian.Uint32(b[28:]) {
+		return header{}, fmt.Errorf("%w: a header has a wrong checksum", errDamaged)
 	}
 	h := header{kind: kind(b[0]), encoding: encoding(b[1]), stored: binary.BigEndian.Uint32(b[4:]),
 		offset: binary.BigEndian.Uint64(b[8:]), length: binary.BigEndian.Uint64(b[16:]),
@@ -89,15 +90,15 @@ func decode(b [headerLength]byte) (header, error) {
 	return h, h.check(binary.BigEndian.Uint16(b[2:]))
 }
 
-// check returns an error if a header is not one that a Writer of this version writes.
+// check returns an error if a header is not one that a streamWriter of this version writes.
 func (h header) check(reserved uint16) error {
 	valid := reserved == 0 && h.encoding <= encodingZstd && h.offset+h.length >= h.offset
 	switch h.kind {
 	case kindData:
-		valid = valid && h.length > 0 && h.length <= MaxData && h.stored > 0 && h.stored <= maxStored &&
+		valid = valid && h.length > 0 && h.length <= maxData && h.stored > 0 && h.stored <= maxStored &&
 			(h.encoding != encodingRaw || uint64(h.stored) == h.length)
 	case kindSum:
-		valid = valid && h.length > 0 && h.length <= MaxData && h.stored == 0 && h.encoding == encodingRaw
+		valid = valid && h.length > 0 && h.length <= maxData && h.stored == 0 && h.encoding == encodingRaw
 	case kindZeros:
 		valid = valid && h.length > 0 && h.stored == 0 && h.encoding == encodingRaw && h.sum == 0
 	case kindEnd:
@@ -107,7 +108,7 @@ func (h header) check(reserved uint16) error {
 	}
 	if !valid {
 		return fmt.Errorf("%w: a record has the kind %d, the encoding %d and %d bytes for %d bytes at offset %d, "+
-			"which this version does not know", ErrDamaged, h.kind, h.encoding, h.stored, h.length, h.offset)
+			"which this version does not know", errDamaged, h.kind, h.encoding, h.stored, h.length, h.offset)
 	}
 	return nil
 }
@@ -125,7 +126,7 @@ func newDigest() *digest { return &digest{hash: sha256.New()} }
 // add counts a record. It returns an error if the record is not behind the one before, or not within the volume.
 func (d *digest) add(h header, size uint64) error {
 	if h.offset < d.next || h.offset > size || h.length > size-h.offset {
-		return fmt.Errorf("%w: a record of %d bytes at offset %d, after offset %d of a volume of %d bytes", ErrDamaged,
+		return fmt.Errorf("%w: a record of %d bytes at offset %d, after offset %d of a volume of %d bytes", errDamaged,
 			h.length, h.offset, d.next, size)
 	}
 	d.next = h.offset + h.length

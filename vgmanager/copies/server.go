@@ -1,14 +1,4 @@
-// Package peer is how node agents send each other the data of volumes: HTTP with mutual TLS.
-//
-// The agent of a target asks the agent of the source. A request names the target, and the source serves it only if the
-// cluster wants this copy on the node of the caller (Open):
-//
-//	GET /v1/copies/TARGET/data?from=OFFSET   the data from an offset on, as package copystream
-//	GET /v1/copies/TARGET/sums               the checksums of all of it
-//
-// For the target of a move, which is copied to in rounds, the parameters source and base name the snapshots of the
-// round that the caller has begun: it gets only the differences to the base, and nothing of another round.
-package peer
+package copies
 
 import (
 	"context"
@@ -26,8 +16,18 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/httpserver"
 	"github.com/lvm-storage/lvm-operator/internal/limit"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumecopy"
 )
+
+// This file is how node agents send each other the data of volumes: HTTP with mutual TLS.
+//
+// The agent of a target asks the agent of the source. A request names the target, and the source serves it only if the
+// cluster wants this copy on the node of the caller (Sender):
+//
+//	GET /v1/copies/TARGET/data?from=OFFSET   the data from an offset on, in the format of format.go
+//	GET /v1/copies/TARGET/sums               the checksums of all of it
+//
+// For the target of a move, which is copied to in rounds, the parameters source and base name the snapshots of the
+// round that the caller has begun: it gets only the differences to the base, and nothing of another round.
 
 const (
 	// maxStreams is the maximum number of streams at the same time, and nodeStreams that of one node: the number of
@@ -60,7 +60,7 @@ const (
 // a copy, and again with a backoff if they fail.
 var requests = limit.Rate{Interval: 200 * time.Millisecond, Burst: 50}
 
-// Errors that Open wraps. Any other error can go away, so the client repeats its request.
+// Errors that a Sender wraps. Any other error can go away, so the client repeats its request.
 var (
 	// ErrForbidden says that the cluster does not want this copy on the node of the caller.
 	ErrForbidden = errors.New("the copy is not permitted")
@@ -68,16 +68,47 @@ var (
 	ErrGone = errors.New("the source cannot be copied")
 )
 
-// Opened is a source that is open until it is closed.
-type Opened struct {
-	volumecopy.Source
-	// BaseSize is the size of the base in bytes, 0 without one.
-	BaseSize uint64
-	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one.
+// description is what a source says about its volume, before the data.
+type description struct {
+	// Size is the size of the source in bytes, and BaseSize that of the base, 0 without one.
+	Size, BaseSize uint64
+	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one, or if the agent of the
+	// source is of a version that does not say so.
 	Allocated uint64
-	// Content are the tags of the volume that describe its content.
+	// Content are the tags of the source that describe its content.
 	Content []string
-	Close   func() error
+}
+
+// sizes returns the numbers by their fields in the header.
+func (d *description) sizes() map[string]*uint64 {
+	return map[string]*uint64{sizeHeader: &d.Size, baseSizeHeader: &d.BaseSize, allocatedHeader: &d.Allocated}
+}
+
+// write writes the header of an answer.
+func (d *description) write(header http.Header) {
+	for name, size := range d.sizes() {
+		if *size > 0 || name == sizeHeader {
+			header.Set(name, strconv.FormatUint(*size, 10))
+		}
+	}
+	for _, tag := range d.Content {
+		header.Add(contentHeader, tag)
+	}
+}
+
+// read reads the header of an answer.
+func (d *description) read(header http.Header) (err error) {
+	for name, size := range d.sizes() {
+		text := header.Get(name)
+		if text == "" && name != sizeHeader {
+			continue
+		}
+		if *size, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("the field %s of the answer: %w", name, err)
+		}
+	}
+	d.Content = header.Values(contentHeader)
+	return nil
 }
 
 // Request is what the agent of a target asks for.
@@ -91,9 +122,6 @@ type Request struct {
 	From uint64
 }
 
-// Open returns the source of a target for the agent of a node, if the cluster wants this copy. It ignores From.
-type Open func(ctx context.Context, node string, r Request) (*Opened, error)
-
 // Options configure a Server.
 type Options struct {
 	// Address is the TCP address to listen on.
@@ -102,25 +130,29 @@ type Options struct {
 	Credentials mutualtls.Source
 	// Configure applies the TLS profile of the cluster.
 	Configure func(*tls.Config)
-	Open      Open
 }
+
+// openFunc is Sender.open.
+type openFunc func(ctx context.Context, node string, r Request) (*opened, error)
 
 // Server is a Runnable.
 type Server struct {
 	*httpserver.Server
-	open     Open
+	open     openFunc
 	requests *limit.Rates
 	// streams are those of each node, copies those of each target: one for its data, and one for its checksums.
 	streams, copies *limit.Shares
 }
 
-// NewServer returns a Server. Only node agents can call it.
-func NewServer(o Options) *Server {
+// NewServer returns the Server of what a Sender opens. Only node agents can call it.
+func NewServer(o Options, sender *Sender) *Server { return newServer(o, sender.open) }
+
+func newServer(o Options, open openFunc) *Server {
 	config := mutualtls.ServerOfNodes(o.Credentials)
 	// A stream has the connection for itself. HTTP/2 would only add its flow control.
 	config.NextProtos = []string{"http/1.1"}
 	o.Configure(config)
-	s := &Server{open: o.Open, requests: limit.NewRates(requests, maxNodes),
+	s := &Server{open: open, requests: limit.NewRates(requests, maxNodes),
 		streams: limit.NewShares(maxStreams, nodeStreams), copies: limit.NewShares(math.MaxInt32, 1)}
 	s.Server = httpserver.New(httpserver.Options{Name: "other node agents", Address: o.Address, TLS: config,
 		Handler: s.handler(), All: maxConnections, Peer: peerConnections, Read: readLimit})
@@ -129,14 +161,14 @@ func NewServer(o Options) *Server {
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/copies/{target}/data", s.stream("data", volumecopy.Send))
-	mux.HandleFunc("GET /v1/copies/{target}/sums", s.stream("sums", volumecopy.SendSums))
+	mux.HandleFunc("GET /v1/copies/{target}/data", s.stream("data", sendData))
+	mux.HandleFunc("GET /v1/copies/{target}/sums", s.stream("sums", sendSums))
 	return mux
 }
 
 // stream returns the handler that sends a source. An error after the first byte closes the connection: the stream has
 // no end then.
-func (s *Server) stream(what string, send func(context.Context, io.Writer, volumecopy.Source) error) http.HandlerFunc {
+func (s *Server) stream(what string, send func(context.Context, io.Writer, *opened) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		logger := log.FromContext(r.Context()).WithValues("logicalVolume", r.PathValue("target"))
 		refuse := func(err error) {
@@ -154,7 +186,7 @@ func (s *Server) stream(what string, send func(context.Context, io.Writer, volum
 			return
 		}
 		defer func() {
-			if err := opened.Close(); err != nil {
+			if err := opened.close(); err != nil {
 				logger.Error(err, "cannot close the source of a copy")
 			}
 		}()
@@ -165,17 +197,8 @@ func (s *Server) stream(what string, send func(context.Context, io.Writer, volum
 		}
 		defer leave()
 		w.Header().Set("Content-Type", contentType)
-		w.Header().Set(sizeHeader, strconv.FormatUint(opened.Size, 10))
-		sizes := map[string]uint64{baseSizeHeader: opened.BaseSize, allocatedHeader: opened.Allocated}
-		for header, size := range sizes {
-			if size > 0 {
-				w.Header().Set(header, strconv.FormatUint(size, 10))
-			}
-		}
-		for _, tag := range opened.Content {
-			w.Header().Add(contentHeader, tag)
-		}
-		if err := send(r.Context(), newUnstalled(w, http.NewResponseController(w)), opened.Source); err != nil {
+		opened.write(w.Header())
+		if err := send(r.Context(), newUnstalled(w, http.NewResponseController(w)), opened); err != nil {
 			logger.Info("the stream of a volume was cut off", "cause", err.Error())
 			panic(http.ErrAbortHandler)
 		}
@@ -213,7 +236,7 @@ func (s *Server) caller(r *http.Request) (string, error) {
 }
 
 // source authorizes a request of a node, and returns its source.
-func (s *Server) source(r *http.Request, node string) (*Opened, error) {
+func (s *Server) source(r *http.Request, node string) (*opened, error) {
 	query := r.URL.Query()
 	request := Request{Target: r.PathValue("target"), Source: query.Get("source"), Base: query.Get("base")}
 	if text := query.Get("from"); text != "" {
@@ -228,9 +251,9 @@ func (s *Server) source(r *http.Request, node string) (*Opened, error) {
 	}
 	if request.From > opened.Size {
 		return nil, errors.Join(fmt.Errorf("%w: from is %d, the volume has %d bytes", errBadRequest, request.From,
-			opened.Size), opened.Close())
+			opened.Size), opened.close())
 	}
-	opened.From = request.From
+	opened.from = request.From
 	return opened, nil
 }
 

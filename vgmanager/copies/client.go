@@ -1,4 +1,4 @@
-package peer
+package copies
 
 import (
 	"context"
@@ -12,6 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/agentpod"
 	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
 )
 
@@ -24,38 +28,50 @@ const (
 	maxMessage = 4 << 10
 )
 
-// Client asks the agent of one node.
-type Client struct {
-	// Node is the node of the source. Address is where its agent serves, HOST:PORT.
-	Node, Address string
+// Agents finds the agents of other nodes.
+type Agents struct {
+	// Live reads from the API server.
+	Live client.Reader
+	// Namespace is that of the agents.
+	Namespace string
 	// Credentials are those of this agent.
 	Credentials mutualtls.Source
+}
+
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=list
+
+// Of returns the agent of a node, at the address of its Pod. Another program at this address is not accepted: the agent
+// must have the certificate of the node.
+func (a *Agents) Of(ctx context.Context, node string) (Source, error) {
+	address, err := agentpod.Address(ctx, a.Live, a.Namespace, node, v1alpha1.PeerPort)
+	if err != nil {
+		return nil, fmt.Errorf("find the node agent of %s: %w", node, err)
+	}
+	return &agent{node: node, address: address, credentials: a.Credentials}, nil
+}
+
+// agent is the agent of a node, which serves at address, HOST:PORT. The credentials are those of this agent.
+type agent struct {
+	node, address string
+	credentials   mutualtls.Source
 }
 
 // Stream is what a source sends.
 type Stream struct {
 	io.ReadCloser
-	// Size is the size of the source in bytes.
-	Size uint64
-	// BaseSize is the size of the base in bytes, 0 without one.
-	BaseSize uint64
-	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one, or if the agent of the
-	// source is of a version that does not say so.
-	Allocated uint64
-	// Content are the tags of the source that describe its content, as the source says.
-	Content []string
+	description
 }
 
-// Data returns the data for a target from an offset on. The caller closes it.
-func (c *Client) Data(ctx context.Context, r Request) (*Stream, error) {
+// Data implements Source.
+func (a *agent) Data(ctx context.Context, r Request) (*Stream, error) {
 	query := r.query()
 	query.Set("from", strconv.FormatUint(r.From, 10))
-	return c.get(ctx, r.Target, "data", query)
+	return a.get(ctx, r.Target, "data", query)
 }
 
-// Sums returns the checksums of all of the data for a target. The caller closes it.
-func (c *Client) Sums(ctx context.Context, r Request) (*Stream, error) {
-	return c.get(ctx, r.Target, "sums", r.query())
+// Sums implements Source.
+func (a *agent) Sums(ctx context.Context, r Request) (*Stream, error) {
+	return a.get(ctx, r.Target, "sums", r.query())
 }
 
 func (r Request) query() url.Values {
@@ -69,23 +85,23 @@ func (r Request) query() url.Values {
 }
 
 // get returns the answer to a request. An error wraps ErrForbidden or ErrGone if the source says so.
-func (c *Client) get(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
-	stream, err := c.request(ctx, target, what, query)
+func (a *agent) get(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
+	stream, err := a.request(ctx, target, what, query)
 	if err != nil {
-		return nil, fmt.Errorf("request the %s for %s from the node agent of %s: %w", what, target, c.Node, err)
+		return nil, fmt.Errorf("request the %s for %s from the node agent of %s: %w", what, target, a.node, err)
 	}
 	return stream, nil
 }
 
-func (c *Client) request(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
-	config, err := mutualtls.ClientOfNode(c.Credentials, c.Node)
+func (a *agent) request(ctx context.Context, target, what string, query url.Values) (*Stream, error) {
+	config, err := mutualtls.ClientOfNode(a.credentials, a.node)
 	if err != nil {
 		return nil, err
 	}
 	// The connection is closed with the stream: the credentials of the next one may differ.
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, DisableCompression: true,
 		TLSHandshakeTimeout: dialLimit, ResponseHeaderTimeout: answerLimit, DialContext: dial}
-	address := url.URL{Scheme: "https", Host: c.Address, Path: "/v1/copies/" + target + "/" + what,
+	address := url.URL{Scheme: "https", Host: a.address, Path: "/v1/copies/" + target + "/" + what,
 		RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), http.NoBody)
 	if err != nil {
@@ -98,31 +114,11 @@ func (c *Client) request(ctx context.Context, target, what string, query url.Val
 	if response.StatusCode != http.StatusOK {
 		return nil, errors.Join(refusal(response), response.Body.Close())
 	}
-	stream := &Stream{ReadCloser: response.Body, Content: response.Header.Values(contentHeader)}
+	stream := &Stream{ReadCloser: response.Body}
 	if err := stream.read(response.Header); err != nil {
 		return nil, errors.Join(err, response.Body.Close())
 	}
 	return stream, nil
-}
-
-// read reads the sizes in the header of an answer.
-func (s *Stream) read(header http.Header) error {
-	for _, field := range []struct {
-		name     string
-		value    *uint64
-		required bool
-	}{{sizeHeader, &s.Size, true}, {baseSizeHeader, &s.BaseSize, false}, {allocatedHeader, &s.Allocated, false}} {
-		text := header.Get(field.name)
-		if text == "" && !field.required {
-			continue
-		}
-		size, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return fmt.Errorf("the field %s of the answer: %w", field.name, err)
-		}
-		*field.value = size
-	}
-	return nil
 }
 
 func refusal(response *http.Response) error {
