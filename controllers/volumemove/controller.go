@@ -228,8 +228,11 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 	status.TotalBytes = s.volume.Spec.Size.Value()
 	log.FromContext(ctx).Info("begin to move a volume", "lv", s.volume.Status.VolumeID, "claim",
 		s.move.Spec.Claim.String(), "from", facts.source, "to", facts.target)
-	return step{action: begin, phase: v1alpha1.MoveCopying, message: "the copy to node " + facts.target + " begins",
-		after: soon}, nil
+	message := "the copy to node " + facts.target + " begins"
+	if facts.doubt != "" {
+		message += ". The node " + facts.doubt + ": it refuses the copy if the data does not fit"
+	}
+	return step{action: begin, phase: v1alpha1.MoveCopying, message: message, after: soon}, nil
 }
 
 // beginLive is begin with the moves of the API server.

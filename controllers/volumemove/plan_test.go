@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
@@ -477,12 +478,27 @@ func TestTheTargetIsChosen(t *testing.T) {
 	of := func(node string, room int64, problem, neighbor string) candidate {
 		return candidate{Candidate: driver.Candidate{Node: node, Room: room, Problem: problem}, neighbor: neighbor}
 	}
+	// with returns a candidate whose thin pool has room for so much data.
+	with := func(c candidate, copyFree string) candidate {
+		c.pool = &v1alpha1.ThinPoolStatus{Name: "pool", Size: resource.MustParse("10Gi"), DataPercent: 91,
+			CopyFree: ptr.To(resource.MustParse(copyFree))}
+		return c
+	}
 	for name, test := range map[string]struct {
 		candidates []candidate
 		spread     string
 		requested  string
 		want, says string
+		doubt      string
 	}{
+		"room for the data first": {candidates: []candidate{with(of("c", 9*gi, "", ""), "100Mi"),
+			with(of("d", 2*gi, "", ""), "1Gi")}, want: "d"},
+		"a full pool": {candidates: []candidate{with(of("c", 9*gi, "", ""), "0"), of("d", 2*gi, "", "")}, want: "d"},
+		"a full pool, requested": {candidates: []candidate{with(of("c", 9*gi, "", ""), "0"), of("d", 2*gi, "", "")},
+			requested: "c", says: "no node for a volume of 1Gi in device class thin: node c has the thin pool pool, " +
+				"which is too full for copies: its data is 91% full, and its metadata 0%"},
+		"maybe no room": {candidates: []candidate{with(of("c", 9*gi, "", ""), "100Mi")}, want: "c",
+			doubt: "has room for 100Mi of data in thin pool pool, and the volume has at most 1Gi"},
 		"most capacity":  {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, want: "d"},
 		"not the source": {candidates: []candidate{of("c", 2*gi, "", "")}, want: "c"},
 		"requested":      {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, requested: "c", want: "c"},
@@ -500,13 +516,13 @@ func TestTheTargetIsChosen(t *testing.T) {
 			s := copied(1)
 			s.move.Spec.NodeName = test.requested
 			s.volume.Annotations[v1alpha1.SpreadAnnotation] = test.spread
-			got, err := choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
+			got, doubt, err := choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
 			said := ""
 			if err != nil {
 				said = err.Error()
 			}
-			if got != test.want || said != test.says {
-				t.Errorf("got node %q and %q, want %q and %q", got, said, test.want, test.says)
+			if got != test.want || said != test.says || doubt != test.doubt {
+				t.Errorf("got node %q, %q and %q, want %q, %q and %q", got, said, doubt, test.want, test.says, test.doubt)
 			}
 		})
 	}
