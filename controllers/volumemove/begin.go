@@ -102,6 +102,9 @@ func (c *Controller) begin(ctx context.Context, s *state, moves *v1alpha1.Volume
 	if err != nil {
 		return start{}, err
 	}
+	if s.sourcePool = poolOf(candidates, source); s.fills(s.hasBegun()) != "" {
+		return start{}, pendingError{message: s.fills(s.hasBegun())}
+	}
 	ready := fence.NodesOf(nodes.Items, c.now())
 	copies := append(fence.Moves(moves.Items, ready, c.now()), fence.Clones(volumes.Items, ready, c.now())...)
 	if err := turn(s.move, source, target, copies); err != nil {

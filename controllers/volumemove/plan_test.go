@@ -527,3 +527,87 @@ func TestTheTargetIsChosen(t *testing.T) {
 		})
 	}
 }
+
+// fill sets the usage of the thin pool of the source: so much data can be copied to it.
+func (s *state) fill(copyFree string) {
+	s.sourcePool = &v1alpha1.ThinPoolStatus{Name: "pool", Size: resource.MustParse("100Gi"), DataPercent: 91,
+		MetadataPercent: 3, CopyFree: ptr.To(resource.MustParse(copyFree))}
+}
+
+// TestASourceThatFillsUpDiscardsTheCopy: the snapshots of a move keep what Pods overwrite. In the first case, the volume
+// is being copied, a Pod uses it, and its thin pool is at the limit.
+func TestASourceThatFillsUpDiscardsTheCopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*state)
+		want     action
+		object   string
+		phase    v1alpha1.VolumeMovePhase
+		discards bool
+	}{
+		"the copy first":    {func(*state) {}, remove, "move-u", v1alpha1.MovePending, true},
+		"then the snapshot": {func(s *state) { s.target.DeletionTimestamp = &metav1.Time{Time: now} }, remove, "move-u-1", v1alpha1.MovePending, true},
+		"fenced":            {func(s *state) { s.close(true) }, unfence, "", v1alpha1.MovePending, true},
+		"room":              {func(s *state) { s.fill("1") }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"not known":         {func(s *state) { s.sourcePool = nil }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"an old node agent": {func(s *state) { s.sourcePool.CopyFree = nil }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"no Pod":            {func(s *state) { s.pods = nil }, closeVolume, "", v1alpha1.MoveSwitching, false},
+		"being undone":      {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, remove, "move-u", v1alpha1.MoveWaitingForPods, false},
+		"after the switch":  {func(s *state) { s.volume.Spec.NodeName = "b" }, createOld, "", v1alpha1.MoveSwitching, false},
+		"discarded before, and not removed yet": {func(s *state) {
+			s.move.Status.Phase = v1alpha1.MovePending
+			s.target = nil
+			s.snapshots[0].DeletionTimestamp = &metav1.Time{Time: now}
+		}, wait, "", v1alpha1.MovePending, false},
+		"discarded before, and removed": {func(s *state) {
+			s.move.Status.Phase = v1alpha1.MovePending
+			s.target, s.snapshots = nil, nil
+		}, begin, "", v1alpha1.MovePending, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copied(1)
+			s.move.Status.Phase = v1alpha1.MoveWaitingForPods
+			s.pods = []string{"n/p"}
+			s.fill("0")
+			test.change(s)
+			for range 2 {
+				st := plan(s, now, time.Time{})
+				object := ""
+				if st.object != nil {
+					object = st.object.Name
+				}
+				if st.action != test.want || object != test.object || st.phase != test.phase || st.discards != test.discards {
+					t.Errorf("got action %d of %q, phase %s, discards %t: %s", st.action, object, st.phase, st.discards, st.message)
+				}
+				if test.discards && !strings.Contains(st.message, "the thin pool pool of node a fills: its data is 91% full") {
+					t.Errorf("the message is %q", st.message)
+				}
+			}
+		})
+	}
+}
+
+// TestWhenADiscardedCopyBegins: with more room than one that was not discarded, or without Pods.
+func TestWhenADiscardedCopyBegins(t *testing.T) {
+	for name, test := range map[string]struct {
+		copyFree string
+		pods     bool
+		hasBegun bool
+		waits    bool
+	}{
+		"the first, little room":       {"1", true, false, false},
+		"the first, no room":           {"0", true, false, true},
+		"the first, no room, no Pod":   {"0", false, false, false},
+		"discarded, little room":       {"5119Mi", true, true, true},
+		"discarded, enough room":       {"5Gi", true, true, false},
+		"discarded, little room, idle": {"1", false, true, false},
+	} {
+		s := copied(1)
+		s.fill(test.copyFree)
+		if test.pods {
+			s.pods = []string{"n/p"}
+		}
+		if got := s.fills(test.hasBegun); (got != "") != test.waits {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
