@@ -211,7 +211,9 @@ func (p *evacuation) noRoom(class string, size int64) string {
 
 // readCapacity reads the thin pools of the node, and what the other nodes have.
 func (p *evacuation) readCapacity(thin map[string]bool, statuses []v1alpha1.LVMVolumeGroupNodeStatus) {
-	p.used, p.pools, p.nodes = map[string]int64{}, map[string]*v1alpha1.ThinPoolStatus{}, map[string]map[string]room.Node{}
+	p.used = map[string]int64{}
+	p.pools = map[string]*v1alpha1.ThinPoolStatus{}
+	p.nodes = map[string]map[string]room.Node{}
 	for i := range statuses {
 		for _, group := range statuses[i].Status.NodeStatus {
 			if statuses[i].Name == p.node {
@@ -373,7 +375,8 @@ func (v evacuated) text(rate int64) string {
 		return fmt.Sprintf(": stays Pending: it has %s, and the moves above leave at most %s free on a node",
 			amountOf(v.size), amountOf(v.left))
 	case v.doubtful:
-		return ": its data is not known, and may not fit into a thin pool of the other nodes: then the node refuses the copy"
+		return ": its data is not known, and may not fit into a thin pool of the other nodes: then the node refuses the " +
+			"copy"
 	case v.thick:
 		return fmt.Sprintf(": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(v.size),
 			thickPause(v.size, rate), amountOf(rate))

@@ -16,10 +16,11 @@ const maxCandidates = 8
 
 func newStorageClass() *storagev1.StorageClass { return &storagev1.StorageClass{} }
 
-// choose returns the target node: the requested one, or the node with the most free capacity, rather one whose thin pool
-// has room for all data that the volume can have. A node with another volume of the spread group is chosen only if the
-// group does not require different nodes, and no other node has enough capacity. doubt says why the node may have no
-// room for the data, or is "". It returns a pendingError with the numbers of each node if no node is possible.
+// choose returns the target node: the requested one, or the node with the most free capacity. It prefers nodes whose
+// thin pool has room for all data that the volume can have. A node with another volume of the spread group is chosen
+// only if the group does not require different nodes, and no other node has enough capacity. doubt says why the node
+// may have no room for the data, or is "". It returns a pendingError with the numbers of each node if no node is
+// possible.
 func choose(candidates []candidate, s *state, class string) (node, doubt string, err error) {
 	source := s.volume.Spec.NodeName
 	at := slices.IndexFunc(candidates, func(c candidate) bool { return c.Node == source })

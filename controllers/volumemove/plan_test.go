@@ -534,8 +534,8 @@ func (s *state) fill(copyFree string) {
 		MetadataPercent: 3, CopyFree: ptr.To(resource.MustParse(copyFree))}
 }
 
-// TestASourceThatFillsUpDiscardsTheCopy: the snapshots of a move keep what Pods overwrite. In the first case, the volume
-// is being copied, a Pod uses it, and its thin pool is at the limit.
+// TestASourceThatFillsUpDiscardsTheCopy: the snapshots of a move keep what Pods overwrite. In the first case, the
+// volume is being copied, a Pod uses it, and its thin pool is at the limit.
 func TestASourceThatFillsUpDiscardsTheCopy(t *testing.T) {
 	for name, test := range map[string]struct {
 		change   func(*state)
@@ -575,7 +575,8 @@ func TestASourceThatFillsUpDiscardsTheCopy(t *testing.T) {
 				if st.object != nil {
 					object = st.object.Name
 				}
-				if st.action != test.want || object != test.object || st.phase != test.phase || st.discards != test.discards {
+				if st.action != test.want || object != test.object || st.phase != test.phase ||
+					st.discards != test.discards {
 					t.Errorf("got action %d of %q, phase %s, discards %t: %s", st.action, object, st.phase, st.discards, st.message)
 				}
 				if test.discards && !strings.Contains(st.message, "the thin pool pool of node a fills: its data is 91% full") {

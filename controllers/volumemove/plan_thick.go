@@ -157,7 +157,8 @@ func (s *state) returnToQueue(message string, now, fenceAfter time.Time) step {
 	case left != nil:
 		st.action = remove
 		st.object = left
-	case s.target != nil || len(s.snapshots) > 0 || s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID):
+	case s.target != nil || len(s.snapshots) > 0 ||
+		s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID):
 		st.after = blocked // The nodes remove the copy and open the volume.
 	case now.Before(fenceAfter):
 		st.after = min(fenceAfter.Sub(now), blocked)

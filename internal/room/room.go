@@ -2,9 +2,9 @@
 // and the node of a copy, and the kubectl plugin for its plans. The console has the same rules: evacuation.ts.
 //
 // A thin volume needs virtual size, and physical space for its data. The node agents report both in the node status.
-// How much data a single volume has is not known, only that of its whole thin pool. So there are three answers: there is
-// no room, there is room for all data that the volume can have, or it is doubtful. Then the agent of the node decides
-// when the copy begins, and refuses it if the data does not fit.
+// How much data a single volume has is not known, only that of its whole thin pool. So there are three answers: there
+// is no room, there is room for all data that the volume can have, or it is doubtful. Then the agent of the node
+// decides when the copy begins, and refuses it if the data does not fit.
 package room
 
 import (
@@ -23,13 +23,13 @@ import (
 // Volume is what a volume needs. Its sizes are in bytes.
 type Volume struct {
 	Size int64
-	// Data is how much data can be copied to the node, at most: for several volumes of a thin pool, that of the pool. It
-	// is 0 for an empty volume.
+	// Data is how much data can be copied to the node, at most: for several volumes of a thin pool, that of the pool.
+	// It is 0 for an empty volume.
 	Data int64
 }
 
-// Copy returns what a copy of a volume needs. pool is the thin pool of its source: the volume cannot have more data than
-// the pool. It is nil if the source is thick, or if the state of the pool is not known.
+// Copy returns what a copy of a volume needs. pool is the thin pool of its source: the volume cannot have more data
+// than the pool. It is nil if the source is thick, or if the state of the pool is not known.
 func Copy(size int64, pool *v1alpha1.ThinPoolStatus) Volume {
 	if pool == nil || pool.Free == nil {
 		return Volume{Size: size, Data: math.MaxInt64}
@@ -85,8 +85,8 @@ func (n Node) Refusal(v Volume) string {
 	case n.Free < v.Size:
 		return fmt.Sprintf("has %s free", quantity(max(0, n.Free)))
 	case !n.IsOpen() && n.data(v) > 0:
-		return fmt.Sprintf("has the thin pool %s, which is too full for copies: its data is %d%% full, and its metadata "+
-			"%d%%", n.Pool.Name, n.Pool.DataPercent, n.Pool.MetadataPercent)
+		return fmt.Sprintf("has the thin pool %s, which is too full for copies: its data is %d%% full, and its "+
+			"metadata %d%%", n.Pool.Name, n.Pool.DataPercent, n.Pool.MetadataPercent)
 	}
 	return ""
 }
@@ -97,8 +97,8 @@ func (n Node) Doubt(v Volume) string {
 	if !n.isPoolKnown() || n.Pool.CopyFree.Value() >= n.data(v) {
 		return ""
 	}
-	return fmt.Sprintf("has room for %s of data in thin pool %s, and the volume has at most %s", n.Pool.CopyFree.String(),
-		n.Pool.Name, quantity(n.data(v)))
+	return fmt.Sprintf("has room for %s of data in thin pool %s, and the volume has at most %s",
+		n.Pool.CopyFree.String(), n.Pool.Name, quantity(n.data(v)))
 }
 
 // Better reports whether a volume is rather created on this node than on another one. Both have room for it.

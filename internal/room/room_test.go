@@ -13,8 +13,8 @@ import (
 
 const gi = int64(1) << 30
 
-// pool returns a thin pool of 100 GiB with a usage and room for copies in GiB. If copyFree is negative, it is the one of
-// a node agent that does not report it.
+// pool returns a thin pool of 100 GiB with a usage and room for copies in GiB. If copyFree is negative, it is the one
+// of a node agent that does not report it.
 func pool(percent int32, copyFree int64) *v1alpha1.ThinPoolStatus {
 	p := &v1alpha1.ThinPoolStatus{Name: "pool", Size: *quantity(100 * gi), DataPercent: percent, MetadataPercent: 3,
 		Free: quantity((100 - int64(percent)) * gi)}

@@ -118,6 +118,7 @@ var parts = []part{
 			"internal/csi/clone",
 			"internal/fence",
 			"internal/relocate",
+			"internal/room",
 			"vgmanager/copies",
 			"vgmanager/copystream",
 			"internal/agentpod",
@@ -149,7 +150,7 @@ var parts = []part{
 			"internal/httpserver"},
 	},
 	{name: "moves", folder: "moves", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
+		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate", "internal/room",
 			"internal/upkeep"}},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{

@@ -261,8 +261,8 @@ func (s *ControllerServer) bestNode(ctx context.Context, desired *topolvmv1.Logi
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=list;watch
 
-// needsOf returns what a volume needs on a node, and the thin pools of its device class by node. If the volume is empty,
-// there are no pools: the node agents publish no capacity if a pool is too full for a new volume.
+// needsOf returns what a volume needs on a node, and the thin pools of its device class by node. If the volume is
+// empty, there are no pools: the node agents publish no capacity if a pool is too full for a new volume.
 func (s *ControllerServer) needsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
 	source *copySource) (room.Volume, map[string]*v1alpha1.ThinPoolStatus, error) {
 	needs := room.Volume{Size: desired.Spec.Size.Value()}

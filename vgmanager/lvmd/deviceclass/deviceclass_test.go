@@ -26,7 +26,8 @@ func TestRAIDOptions(t *testing.T) {
 // TestTheRoomForCopies ends 5 percentage points below the high-water mark, and with that of the metadata.
 func TestTheRoomForCopies(t *testing.T) {
 	usage := func(data, metadata, mark float64, extendable int64) PoolUsage {
-		return PoolUsage{Size: 1000, MetadataSize: 1 << 30, Extendable: extendable, Data: data, Metadata: metadata, Mark: mark}
+		return PoolUsage{Size: 1000, MetadataSize: 1 << 30, Extendable: extendable, Data: data, Metadata: metadata,
+			Mark: mark}
 	}
 	small := usage(10, 69, 95, 0)
 	small.MetadataSize = 4 << 20

@@ -205,8 +205,8 @@ func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
 	entry.ThinPool.CopyFree = copyFree(w.Spec.ThinPoolConfig, vg, pool)
 }
 
-// copyFree returns how much data can be copied to a thin pool, or nil if its usage is not known. It depends on the usage
-// in whole percent, so that the status changes no more often.
+// copyFree returns how much data can be copied to a thin pool, or nil if its usage is not known. It depends on the
+// usage in whole percent, so that the status changes no more often.
 func copyFree(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) *resource.Quantity {
 	if pool.DataPercent == nil || pool.MetadataPercent == nil {
 		return nil
