@@ -375,8 +375,8 @@ func (v evacuated) text(rate int64) string {
 		return fmt.Sprintf(": stays Pending: it has %s, and the moves above leave at most %s free on a node",
 			amountOf(v.size), amountOf(v.left))
 	case v.doubtful:
-		return ": its data is not known, and may not fit into a thin pool of the other nodes: then the node refuses the " +
-			"copy"
+		return ": its data is not known, and may not fit into a thin pool of the other nodes: then the node " +
+			"refuses the copy"
 	case v.thick:
 		return fmt.Sprintf(": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(v.size),
 			thickPause(v.size, rate), amountOf(rate))

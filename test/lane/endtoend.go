@@ -150,8 +150,8 @@ var parts = []part{
 			"internal/httpserver"},
 	},
 	{name: "moves", folder: "moves", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate", "internal/room",
-			"internal/upkeep"}},
+		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
+			"internal/room", "internal/upkeep"}},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{
 			"vgmanager/fstrim",
