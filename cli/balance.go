@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/room"
 )
 
 const (
@@ -41,8 +42,8 @@ type BalanceNode struct {
 	// Before and After are the size of the volumes in percent of the pool, now and after the moves.
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
-	// free is the free capacity for new volumes in bytes.
-	free int64
+	// room is what the node has for new volumes.
+	room room.Node
 }
 
 // BalanceMove is a proposed move.
@@ -175,9 +176,7 @@ func poolsOf(statuses []v1alpha1.LVMVolumeGroupNodeStatus) map[string]*balancing
 			}
 			node := &BalanceNode{DeviceClass: group.Name, Node: statuses[i].Name, Size: pool.Size.Value(),
 				Used: float64(pool.DataPercent)}
-			if pool.Free != nil {
-				node.free = pool.Free.Value()
-			}
+			node.room, _ = room.Of(&group, true)
 			classes[group.Name].nodes[node.Node] = node
 		}
 	}
@@ -230,7 +229,9 @@ func (b *balancing) next() (BalanceMove, bool) {
 	best, index := from.ratio(0)-balanceGain, -1
 	for i, move := range b.volumes[from.Node] {
 		fullest := max(from.ratio(-move.Size), to.ratio(move.Size))
-		if move.Size <= to.free && fullest < best {
+		needs := room.Copy(move.Size, nil)
+		fits := to.room.Refusal(needs) == "" && to.room.Doubt(needs) == ""
+		if fits && fullest < best {
 			best, index = fullest, i
 		}
 	}
@@ -242,7 +243,8 @@ func (b *balancing) next() (BalanceMove, bool) {
 	b.volumes[from.Node] = slices.Delete(b.volumes[from.Node], index, index+1)
 	from.Provisioned -= move.Size
 	to.Provisioned += move.Size
-	to.free -= move.Size
+	to.room.Free -= move.Size
+	to.room.Assigned += move.Size
 	return move, true
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/room"
 )
 
 // evacuation is what evacuate does with the volumes of a node.
@@ -29,8 +30,10 @@ type evacuation struct {
 	running []string
 	// used is the data in the thin pools of the node by device class, in bytes.
 	used map[string]int64
-	// free is the free capacity of each other node, by device class, in bytes. With redundancy, less of it can be used.
-	free map[string]map[string]int64
+	// pools are the thin pools of the node by device class.
+	pools map[string]*v1alpha1.ThinPoolStatus
+	// nodes are what the other nodes have, by device class. With redundancy, less of it can be used.
+	nodes map[string]map[string]room.Node
 }
 
 // evacuated is a volume that is moved.
@@ -41,6 +44,8 @@ type evacuated struct {
 	// waits: when the volumes before it are moved, no node has enough free capacity for it, but at most left.
 	waits bool
 	left  int64
+	// doubtful: its node may have no room for its data, which is not known.
+	doubtful bool
 }
 
 func (e *environment) evacuateCommand() *cobra.Command {
@@ -159,7 +164,6 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		class := cmp.Or(lv.Spec.DeviceClass, cluster.Spec.Storage.DefaultDeviceClass())
 		claim := lv.Annotations[v1alpha1.ClaimAnnotation]
 		size := lv.Spec.Size.Value()
-		_, largest := mostFree(p.free[class])
 		isThin, known := thin[class]
 		why := whyStays(lv)
 		switch {
@@ -169,9 +173,8 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 		case openMove(moves, claim) != nil:
 			p.running = append(p.running, claim)
 			continue
-		case size > largest:
-			why = fmt.Sprintf("it has %s, and the other nodes have at most %s free in device class %s", amountOf(size),
-				amountOf(largest), class)
+		case room.Best(p.nodes[class], p.needs(class, size)) == "":
+			why = p.noRoom(class, size)
 		default:
 			p.moves = append(p.moves, evacuated{claim: claim, class: class, size: size, thick: !isThin})
 			continue
@@ -187,56 +190,81 @@ func newEvacuation(node string, cluster *v1alpha1.LVMCluster, volumes []topolvmv
 	return p
 }
 
-// readCapacity reads the data in the thin pools of the node, and the free capacity of the other nodes.
+// needs returns what a volume of the node needs on another one.
+func (p *evacuation) needs(class string, size int64) room.Volume {
+	return room.Copy(size, p.pools[class])
+}
+
+// noRoom returns why no other node has room for a volume.
+func (p *evacuation) noRoom(class string, size int64) string {
+	largest := int64(0)
+	for _, node := range p.nodes[class] {
+		largest = max(largest, node.Free)
+	}
+	if size > largest {
+		return fmt.Sprintf("it has %s, and the other nodes have at most %s free in device class %s", amountOf(size),
+			amountOf(largest), class)
+	}
+	return fmt.Sprintf("the thin pools of the other nodes that have %s free in device class %s are too full for copies",
+		amountOf(size), class)
+}
+
+// readCapacity reads the thin pools of the node, and what the other nodes have.
 func (p *evacuation) readCapacity(thin map[string]bool, statuses []v1alpha1.LVMVolumeGroupNodeStatus) {
-	p.used, p.free = map[string]int64{}, map[string]map[string]int64{}
+	p.used = map[string]int64{}
+	p.pools = map[string]*v1alpha1.ThinPoolStatus{}
+	p.nodes = map[string]map[string]room.Node{}
 	for i := range statuses {
 		for _, group := range statuses[i].Status.NodeStatus {
-			free, pool := group.Free, group.ThinPool
-			switch isThin := thin[group.Name]; {
-			case isThin && pool == nil:
-				continue
-			case isThin && statuses[i].Name == p.node:
-				p.used[group.Name] = int64(float64(pool.Size.Value()) / 100 * float64(pool.DataPercent))
-			case isThin:
-				free = pool.Free
-			}
-			if statuses[i].Name == p.node || free == nil {
+			if statuses[i].Name == p.node {
+				if thin[group.Name] && group.ThinPool != nil {
+					p.pools[group.Name] = group.ThinPool
+					p.used[group.Name] = room.Used(group.ThinPool)
+				}
 				continue
 			}
-			if p.free[group.Name] == nil {
-				p.free[group.Name] = map[string]int64{}
+			node, known := room.Of(&group, thin[group.Name])
+			if !known {
+				continue
 			}
-			p.free[group.Name][statuses[i].Name] = free.Value()
+			if p.nodes[group.Name] == nil {
+				p.nodes[group.Name] = map[string]room.Node{}
+			}
+			p.nodes[group.Name][statuses[i].Name] = node
 		}
 	}
 }
 
-// mostFree returns the node with the most free capacity, the first one by name of several, and this capacity.
-func mostFree(free map[string]int64) (string, int64) {
-	best, most := "", int64(0)
-	for _, node := range slices.Sorted(maps.Keys(free)) {
-		if best == "" || free[node] > most {
-			best, most = node, free[node]
+// mostFree returns the most free capacity of a node to which data can be copied.
+func mostFree(nodes map[string]room.Node) int64 {
+	most := int64(0)
+	for _, node := range nodes {
+		if node.IsOpen() {
+			most = max(most, node.Free)
 		}
 	}
-	return best, most
+	return most
 }
 
-// place assigns each volume to the node with the most free capacity, as the operator does.
+// place assigns each volume to a node, as the operator does.
 func (p *evacuation) place() {
-	left := map[string]map[string]int64{}
-	for class, free := range p.free {
-		left[class] = maps.Clone(free)
+	left := map[string]map[string]room.Node{}
+	for class, nodes := range p.nodes {
+		left[class] = maps.Clone(nodes)
 	}
 	for i := range p.moves {
 		v := &p.moves[i]
-		node, most := mostFree(left[v.class])
-		if v.waits = most < v.size; v.waits {
-			v.left = most
+		needs := p.needs(v.class, v.size)
+		name := room.Best(left[v.class], needs)
+		if v.waits = name == ""; v.waits {
+			v.left = mostFree(left[v.class])
 			continue
 		}
-		left[v.class][node] -= v.size
+		node := left[v.class][name]
+		v.doubtful = node.Doubt(needs) != ""
+		node.Free -= v.size
+		node.Assigned += v.size
+		left[v.class][name] = node
 	}
 }
 
@@ -308,8 +336,14 @@ func (p *evacuation) text(rate int64) string {
 	} else {
 		fmt.Fprintf(&b, "Node %s: %s can be moved, %s.\n", p.node, countOf(n, "volume", "volumes"), amountOf(size))
 	}
-	for _, class := range slices.Sorted(maps.Keys(p.free)) {
-		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(sum(p.free[class])), class)
+	for _, class := range slices.Sorted(maps.Keys(p.nodes)) {
+		free, data, known := sum(p.nodes[class])
+		if known {
+			fmt.Fprintf(&b, "The other nodes have %s free in device class %s, and room for %s of copied data.\n",
+				amountOf(free), class, amountOf(data))
+			continue
+		}
+		fmt.Fprintf(&b, "The other nodes have %s free in device class %s.\n", amountOf(free), class)
 	}
 	for _, class := range slices.Sorted(maps.Keys(waiting)) {
 		fmt.Fprintf(&b, "Device class %s: %s Pending, because no other node has enough free capacity left.\n", class,
@@ -340,6 +374,9 @@ func (v evacuated) text(rate int64) string {
 	case v.waits:
 		return fmt.Sprintf(": stays Pending: it has %s, and the moves above leave at most %s free on a node",
 			amountOf(v.size), amountOf(v.left))
+	case v.doubtful:
+		return ": its data is not known, and may not fit into a thin pool of the other nodes: then the node " +
+			"refuses the copy"
 	case v.thick:
 		return fmt.Sprintf(": thick, %s, its Pods cannot start for about %s at %s for each second", amountOf(v.size),
 			thickPause(v.size, rate), amountOf(rate))
@@ -347,10 +384,16 @@ func (v evacuated) text(rate int64) string {
 	return ""
 }
 
-func sum(bytes map[string]int64) int64 {
-	var total int64
-	for _, n := range bytes {
-		total += n
+// sum returns what nodes have together. known: all of them have reported how much data can be copied to them.
+func sum(nodes map[string]room.Node) (free, data int64, known bool) {
+	known = true
+	for _, node := range nodes {
+		free += node.Free
+		if node.Pool == nil || node.Pool.CopyFree == nil {
+			known = false
+			continue
+		}
+		data += node.Pool.CopyFree.Value()
 	}
-	return total
+	return free, data, known
 }

@@ -570,6 +570,17 @@ type ThinPoolStatus struct {
 	// virtualSize is the total virtual size of the volumes of the thin pool.
 	// +optional
 	VirtualSize *resource.Quantity `json:"virtualSize,omitempty"`
+
+	// virtualFree is the total virtual size that new volumes can have: overprovisionRatio times the size of the thin
+	// pool, without virtualSize.
+	// +optional
+	VirtualFree *resource.Quantity `json:"virtualFree,omitempty"`
+
+	// copyFree is how much data can be copied to the thin pool, by moves, restores and clones from other nodes and
+	// device classes. Copies stop 5 percentage points below highWaterMarkPercent, so that they do not fill the thin
+	// pool. If autoExtend is set, the free space of the volume group counts. It is 0 if copies have to wait.
+	// +optional
+	CopyFree *resource.Quantity `json:"copyFree,omitempty"`
 }
 
 // ExcludedDevice is a device that a volume group does not use.

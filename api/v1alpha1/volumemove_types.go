@@ -98,8 +98,8 @@ type VolumeMovePhase string
 
 const (
 	// MovePending sets Moved to False: the copy has not begun, because other moves and clones of these nodes are copied
-	// first, or because of the cause in the message. A move whose copy was discarded, because it made no progress or a
-	// node was lost while a Pod waited for the volume, begins again.
+	// first, or because of the cause in the message. A move whose copy was discarded, because it made no progress, a
+	// node was lost while a Pod waited for the volume, or the thin pool of the source filled up, begins again.
 	// What to do: wait, or as the message says.
 	MovePending VolumeMovePhase = "Pending"
 	// MoveCopying sets Moved to False: the data is being copied. Pods can use a thin volume meanwhile, and not a thick

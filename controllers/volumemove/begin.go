@@ -16,6 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/fence"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/room"
 )
 
 // refusedError is why a volume cannot be moved at all. pendingError is what a move waits for.
@@ -43,6 +44,8 @@ type start struct {
 	class, source, target string
 	// thick: the volume has no snapshots.
 	thick bool
+	// doubt says why the target may have no room for the data of the volume, or is "".
+	doubt string
 }
 
 // listMoves reads all VolumeMoves.
@@ -95,16 +98,19 @@ func (c *Controller) begin(ctx context.Context, s *state, moves *v1alpha1.Volume
 		return start{}, err
 	}
 	source := s.volume.Spec.NodeName
-	target, err := choose(candidates, s, class)
+	target, doubt, err := choose(candidates, s, class)
 	if err != nil {
 		return start{}, err
+	}
+	if s.sourcePool = poolOf(candidates, source); s.fills(s.hasBegun()) != "" {
+		return start{}, pendingError{message: s.fills(s.hasBegun())}
 	}
 	ready := fence.NodesOf(nodes.Items, c.now())
 	copies := append(fence.Moves(moves.Items, ready, c.now()), fence.Clones(volumes.Items, ready, c.now())...)
 	if err := turn(s.move, source, target, copies); err != nil {
 		return start{}, err
 	}
-	return start{class: class, source: source, target: target, thick: thick}, nil
+	return start{class: class, source: source, target: target, thick: thick, doubt: doubt}, nil
 }
 
 // movable returns an error if the volume of the claim cannot be moved, or not now.
@@ -207,6 +213,9 @@ type candidate struct {
 	driver.Candidate
 	// neighbor describes a volume of the spread group on the node, or is "".
 	neighbor string
+	// pool is the thin pool of the device class on the node. It is nil if the class is thick, or the state of the pool
+	// is not known.
+	pool *v1alpha1.ThinPoolStatus
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
@@ -232,6 +241,10 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string, nod
 	if err != nil {
 		return nil, err
 	}
+	pools, err := c.pools(ctx, class)
+	if err != nil {
+		return nil, err
+	}
 	var all []candidate
 	for i, each := range driver.Candidates(nodes, registered, requested, class) {
 		// A cordoned node can be left, but not entered.
@@ -245,9 +258,20 @@ func (c *Controller) candidates(ctx context.Context, s *state, class string, nod
 		case each.Node != s.volume.Spec.NodeName && !isAllowed(topology, nodes[i].Labels):
 			each.Problem = fmt.Sprintf("is not in allowedTopologies of StorageClass %s", s.pv.Spec.StorageClassName)
 		}
-		all = append(all, candidate{Candidate: each, neighbor: neighbors[each.Node]})
+		all = append(all, candidate{Candidate: each, neighbor: neighbors[each.Node], pool: pools[each.Node]})
 	}
 	return all, nil
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=list;watch
+
+// pools returns the thin pools of a device class by node.
+func (c *Controller) pools(ctx context.Context, class string) (map[string]*v1alpha1.ThinPoolStatus, error) {
+	statuses := &v1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := c.client.List(ctx, statuses, client.InNamespace(c.namespace)); err != nil {
+		return nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
+	}
+	return room.Pools(statuses.Items, class, c.now()), nil
 }
 
 // others returns the moves without one, whose volume is not requested twice.

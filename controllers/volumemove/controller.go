@@ -176,6 +176,9 @@ func (c *Controller) step(ctx context.Context, move *v1alpha1.VolumeMove) (step,
 	if err := c.act(ctx, s, st); err != nil {
 		return step{}, err
 	}
+	if st.discards {
+		c.delayFence(move.UID)
+	}
 	if err := c.report(ctx, before, s); err != nil {
 		return step{}, err
 	}
@@ -228,8 +231,11 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 	status.TotalBytes = s.volume.Spec.Size.Value()
 	log.FromContext(ctx).Info("begin to move a volume", "lv", s.volume.Status.VolumeID, "claim",
 		s.move.Spec.Claim.String(), "from", facts.source, "to", facts.target)
-	return step{action: begin, phase: v1alpha1.MoveCopying, message: "the copy to node " + facts.target + " begins",
-		after: soon}, nil
+	message := "the copy to node " + facts.target + " begins"
+	if facts.doubt != "" {
+		message += ". The node " + facts.doubt + ": it refuses the copy if the data does not fit"
+	}
+	return step{action: begin, phase: v1alpha1.MoveCopying, message: message, after: soon}, nil
 }
 
 // beginLive is begin with the moves of the API server.
@@ -241,14 +247,14 @@ func (c *Controller) beginLive(ctx context.Context, s *state) (start, error) {
 	return c.begin(ctx, s, moves)
 }
 
-// fenceAfter returns when the volume of a move may be fenced again.
+// fenceAfter returns when the volume of a move may be fenced again, or a copy that was discarded may begin again.
 func (c *Controller) fenceAfter(move types.UID) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fences[move].until
 }
 
-// delayFence delays the next fence after one that was withdrawn.
+// delayFence delays the next fence after one that was withdrawn, and the next copy after one that was discarded.
 func (c *Controller) delayFence(move types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -296,6 +302,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&topolvmv1.LogicalVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(c.movesOf)).
+		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(c.movesFrom)).
 		WatchesRawSource(source.Channel(c.pods.ended, &handler.EnqueueRequestForObject{})).
 		Complete(c)
 }

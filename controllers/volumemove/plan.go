@@ -54,6 +54,8 @@ type step struct {
 	after    time.Duration
 	// queuedFor is the target node for which the move waits for its turn.
 	queuedFor string
+	// discards: the copy is discarded, and begins again only after a delay, which grows each time.
+	discards bool
 }
 
 // Times of a move.
@@ -94,9 +96,14 @@ func plan(s *state, now, fenceAfter time.Time) step {
 	if why := s.problem(); why != "" {
 		return s.undo(v1alpha1.MoveFailed, why)
 	}
+	if why := s.fills(false); why != "" && s.move.Status.Phase != v1alpha1.MovePending {
+		st := s.returnToQueue(why, now, fenceAfter)
+		st.discards = true
+		return st
+	}
 	switch {
 	case s.move.Status.Phase == v1alpha1.MovePending:
-		return s.returnToQueue(now, fenceAfter)
+		return s.returnToQueue(s.move.Status.Message, now, fenceAfter)
 	case s.move.Status.Thick:
 		return s.thickVolume(now, fenceAfter)
 	case s.target == nil:

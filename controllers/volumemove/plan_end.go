@@ -19,16 +19,24 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 		st.action = unfence
 		return st
 	}
-	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target}, s.snapshots...) {
-		if lv != nil && lv.DeletionTimestamp.IsZero() {
-			st.action = remove
-			st.object = lv
-			return st
-		}
+	if lv := s.undeleted(); lv != nil {
+		st.action = remove
+		st.object = lv
+		return st
 	}
 	// The nodes remove the logical volumes. The move does not wait for them: a node can be lost.
 	st.action = end
 	return st
+}
+
+// undeleted returns the target, or else a snapshot, whose deletion has not been requested, or nil.
+func (s *state) undeleted() *topolvmv1.LogicalVolume {
+	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target}, s.snapshots...) {
+		if lv != nil && lv.DeletionTimestamp.IsZero() {
+			return lv
+		}
+	}
+	return nil
 }
 
 // afterSwitch completes a move, and names the Pods that were bound to another node before the scheduler knew of the

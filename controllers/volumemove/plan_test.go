@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
@@ -477,12 +478,27 @@ func TestTheTargetIsChosen(t *testing.T) {
 	of := func(node string, room int64, problem, neighbor string) candidate {
 		return candidate{Candidate: driver.Candidate{Node: node, Room: room, Problem: problem}, neighbor: neighbor}
 	}
+	// with returns a candidate whose thin pool has room for so much data.
+	with := func(c candidate, copyFree string) candidate {
+		c.pool = &v1alpha1.ThinPoolStatus{Name: "pool", Size: resource.MustParse("10Gi"), DataPercent: 91,
+			CopyFree: ptr.To(resource.MustParse(copyFree))}
+		return c
+	}
 	for name, test := range map[string]struct {
 		candidates []candidate
 		spread     string
 		requested  string
 		want, says string
+		doubt      string
 	}{
+		"room for the data first": {candidates: []candidate{with(of("c", 9*gi, "", ""), "100Mi"),
+			with(of("d", 2*gi, "", ""), "1Gi")}, want: "d"},
+		"a full pool": {candidates: []candidate{with(of("c", 9*gi, "", ""), "0"), of("d", 2*gi, "", "")}, want: "d"},
+		"a full pool, requested": {candidates: []candidate{with(of("c", 9*gi, "", ""), "0"), of("d", 2*gi, "", "")},
+			requested: "c", says: "no node for a volume of 1Gi in device class thin: node c has the thin pool pool, " +
+				"which is too full for copies: its data is 91% full, and its metadata 0%"},
+		"maybe no room": {candidates: []candidate{with(of("c", 9*gi, "", ""), "100Mi")}, want: "c",
+			doubt: "has room for 100Mi of data in thin pool pool, and the volume has at most 1Gi"},
 		"most capacity":  {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, want: "d"},
 		"not the source": {candidates: []candidate{of("c", 2*gi, "", "")}, want: "c"},
 		"requested":      {candidates: []candidate{of("c", 2*gi, "", ""), of("d", 3*gi, "", "")}, requested: "c", want: "c"},
@@ -500,14 +516,99 @@ func TestTheTargetIsChosen(t *testing.T) {
 			s := copied(1)
 			s.move.Spec.NodeName = test.requested
 			s.volume.Annotations[v1alpha1.SpreadAnnotation] = test.spread
-			got, err := choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
+			got, doubt, err := choose(append(test.candidates, of("a", 100*gi, "", "")), s, "thin")
 			said := ""
 			if err != nil {
 				said = err.Error()
 			}
-			if got != test.want || said != test.says {
-				t.Errorf("got node %q and %q, want %q and %q", got, said, test.want, test.says)
+			if got != test.want || said != test.says || doubt != test.doubt {
+				t.Errorf("got node %q, %q and %q, want %q, %q and %q", got, said, doubt, test.want, test.says, test.doubt)
 			}
 		})
+	}
+}
+
+// fill sets the usage of the thin pool of the source: so much data can be copied to it.
+func (s *state) fill(copyFree string) {
+	s.sourcePool = &v1alpha1.ThinPoolStatus{Name: "pool", Size: resource.MustParse("100Gi"), DataPercent: 91,
+		MetadataPercent: 3, CopyFree: ptr.To(resource.MustParse(copyFree))}
+}
+
+// TestASourceThatFillsUpDiscardsTheCopy: the snapshots of a move keep what Pods overwrite. In the first case, the
+// volume is being copied, a Pod uses it, and its thin pool is at the limit.
+func TestASourceThatFillsUpDiscardsTheCopy(t *testing.T) {
+	for name, test := range map[string]struct {
+		change   func(*state)
+		want     action
+		object   string
+		phase    v1alpha1.VolumeMovePhase
+		discards bool
+	}{
+		"the copy first":    {func(*state) {}, remove, "move-u", v1alpha1.MovePending, true},
+		"then the snapshot": {func(s *state) { s.target.DeletionTimestamp = &metav1.Time{Time: now} }, remove, "move-u-1", v1alpha1.MovePending, true},
+		"fenced":            {func(s *state) { s.close(true) }, unfence, "", v1alpha1.MovePending, true},
+		"room":              {func(s *state) { s.fill("1") }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"not known":         {func(s *state) { s.sourcePool = nil }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"an old node agent": {func(s *state) { s.sourcePool.CopyFree = nil }, wait, "", v1alpha1.MoveWaitingForPods, false},
+		"no Pod":            {func(s *state) { s.pods = nil }, closeVolume, "", v1alpha1.MoveSwitching, false},
+		"being undone":      {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, remove, "move-u", v1alpha1.MoveWaitingForPods, false},
+		"after the switch":  {func(s *state) { s.volume.Spec.NodeName = "b" }, createOld, "", v1alpha1.MoveSwitching, false},
+		"discarded before, and not removed yet": {func(s *state) {
+			s.move.Status.Phase = v1alpha1.MovePending
+			s.target = nil
+			s.snapshots[0].DeletionTimestamp = &metav1.Time{Time: now}
+		}, wait, "", v1alpha1.MovePending, false},
+		"discarded before, and removed": {func(s *state) {
+			s.move.Status.Phase = v1alpha1.MovePending
+			s.target, s.snapshots = nil, nil
+		}, begin, "", v1alpha1.MovePending, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := copied(1)
+			s.move.Status.Phase = v1alpha1.MoveWaitingForPods
+			s.pods = []string{"n/p"}
+			s.fill("0")
+			test.change(s)
+			for range 2 {
+				st := plan(s, now, time.Time{})
+				object := ""
+				if st.object != nil {
+					object = st.object.Name
+				}
+				if st.action != test.want || object != test.object || st.phase != test.phase ||
+					st.discards != test.discards {
+					t.Errorf("got action %d of %q, phase %s, discards %t: %s", st.action, object, st.phase, st.discards, st.message)
+				}
+				if test.discards && !strings.Contains(st.message, "the thin pool pool of node a fills: its data is 91% full") {
+					t.Errorf("the message is %q", st.message)
+				}
+			}
+		})
+	}
+}
+
+// TestWhenADiscardedCopyBegins: with more room than one that was not discarded, or without Pods.
+func TestWhenADiscardedCopyBegins(t *testing.T) {
+	for name, test := range map[string]struct {
+		copyFree string
+		pods     bool
+		hasBegun bool
+		waits    bool
+	}{
+		"the first, little room":       {"1", true, false, false},
+		"the first, no room":           {"0", true, false, true},
+		"the first, no room, no Pod":   {"0", false, false, false},
+		"discarded, little room":       {"5119Mi", true, true, true},
+		"discarded, enough room":       {"5Gi", true, true, false},
+		"discarded, little room, idle": {"1", false, true, false},
+	} {
+		s := copied(1)
+		s.fill(test.copyFree)
+		if test.pods {
+			s.pods = []string{"n/p"}
+		}
+		if got := s.fills(test.hasBegun); (got != "") != test.waits {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }

@@ -146,17 +146,19 @@ func (s *state) progressOfThick(st step, record v1alpha1.CopyRecord) step {
 	return st
 }
 
-// returnToQueue discards the copy of a move whose fence was withdrawn. Then the move begins again, maybe with another
-// node. The message stays what it was.
-func (s *state) returnToQueue(now, fenceAfter time.Time) step {
-	st := step{phase: v1alpha1.MovePending, message: s.move.Status.Message, after: often}
-	switch {
+// returnToQueue discards the copy of a move whose fence was withdrawn, or whose snapshots fill the thin pool. Then the
+// move begins again, maybe with another node. The snapshots of the next copy can have the names of these, so it begins
+// when none of them is left.
+func (s *state) returnToQueue(message string, now, fenceAfter time.Time) step {
+	st := step{phase: v1alpha1.MovePending, message: message, after: often}
+	switch left := s.undeleted(); {
 	case s.isFenced():
 		st.action = unfence
-	case s.target != nil && s.target.DeletionTimestamp.IsZero():
+	case left != nil:
 		st.action = remove
-		st.object = s.target
-	case s.target != nil || s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID):
+		st.object = left
+	case s.target != nil || len(s.snapshots) > 0 ||
+		s.volume.Annotations[v1alpha1.FencedAnnotation] == string(s.move.UID):
 		st.after = blocked // The nodes remove the copy and open the volume.
 	case now.Before(fenceAfter):
 		st.after = min(fenceAfter.Sub(now), blocked)

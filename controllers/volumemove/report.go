@@ -44,12 +44,12 @@ var podsOnOldNode = event.Warning("PodsOnOldNode", "Move",
 // What to do: as the message says; then delete the VolumeMove and create another one.
 var moveFailed = event.Warning("VolumeMoveFailed", "Move", "the volume of claim %s stays on its node: %s")
 
-// returnedToQueue is a Warning event on the VolumeMove: the node agent did not close the thick volume, or its copy made
-// no progress or a node was lost while a Pod waited for the volume. The volume is opened on its node, and copied again
-// later.
-// What to do: as the message says; repair the node that it names, or delete the VolumeMove.
+// returnedToQueue is a Warning event on the VolumeMove: the node agent did not close the thick volume, its copy made no
+// progress or a node was lost while a Pod waited for the volume, or the thin pool of the source node fills up. Pods can
+// use the volume on its node, and it is copied again later.
+// What to do: as the message says; repair the node that it names, extend the thin pool, or delete the VolumeMove.
 var returnedToQueue = event.Warning("VolumeMoveReturnedToQueue", "Move",
-	"the volume of claim %s is opened on node %s again: %s")
+	"the volume of claim %s stays open on node %s, and is copied again later: %s")
 
 // describe sets the status of a move for a step.
 func (c *Controller) describe(s *state, st step) {

@@ -44,6 +44,9 @@ type state struct {
 	podsVersion string
 	// from and to are the nodes of the two sides of the copy, as far as they are known.
 	from, to fence.Node
+	// sourcePool is the thin pool on the source node, before the switch. It is nil if the volume is thick, or the state
+	// of the pool is not known.
+	sourcePool *v1alpha1.ThinPoolStatus
 	// sourceNodeGone: the Node of the old logical volume no longer exists. It is read only if old exists, as the next
 	// two are.
 	sourceNodeGone bool
@@ -90,6 +93,9 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		return nil, err
 	}
 	s.from, s.to = nodes.Get(s.sourceNode()), nodes.Get(s.targetNode())
+	if err := c.readSourcePool(ctx, s); err != nil {
+		return nil, err
+	}
 	if err := c.readAfterSwitch(ctx, s, nodes); err != nil {
 		return nil, err
 	}

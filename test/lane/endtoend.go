@@ -118,6 +118,7 @@ var parts = []part{
 			"internal/csi/clone",
 			"internal/fence",
 			"internal/relocate",
+			"internal/room",
 			"vgmanager/copies",
 			"internal/agentpod",
 			"internal/snapshotref",
@@ -147,7 +148,7 @@ var parts = []part{
 	},
 	{name: "moves", folder: "moves", minutes: 12, needs: []string{"kubectl-lvms"},
 		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
-			"internal/upkeep"}},
+			"internal/room", "internal/upkeep"}},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{
 			"vgmanager/fstrim",

@@ -1071,7 +1071,7 @@ func TestMkfsOptions(t *testing.T) {
 			VolumeCapability: capability("ext4", writer),
 			VolumeContext:    map[string]string{v1alpha1.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
 	b.wantCode(err, codes.OK)
-	if want := "mkfs.ext4 -q -F -m0 -N 1000 -E lazy_itable_init=0"; b.host.mkfs != want {
+	if want := "mkfs.ext4 -q -F -m0 -b 4096 -N 1000 -E lazy_itable_init=0"; b.host.mkfs != want {
 		t.Errorf("got %q, want %q", b.host.mkfs, want)
 	}
 	b = newBench(t)

@@ -259,7 +259,7 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 	if err := s.beginFormatting(ctx, v); err != nil {
 		return err
 	}
-	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)
+	command := service.MkfsCommand(fileSystem, options)
 	s.locks.Running(v.id, strings.Join(append(slices.Clone(command), v.path()), " "))
 	defer s.locks.Running(v.id, "")
 	if err := s.disks.format(ctx, command, v.path()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // CopyingTag and CopiedTagPrefix are those of the API, which the engine does not import.
@@ -87,13 +88,6 @@ func (e *Engine) deviceIn(ctx context.Context, l classView, lv *lvm.LV) (*Device
 	return d, statusOf(err)
 }
 
-// belowMark is by how many percentage points copies stop below the high-water mark of a thin pool: the rest is for the
-// volumes that are in use.
-const belowMark = 5
-
-// copyMark returns the usage in percent at which copies stop, for a high-water mark.
-func copyMark(mark float64) float64 { return max(mark-belowMark, mark/2) }
-
 // CopyRoom returns an error if the pool of a thin class must not get the data of a copy, so that a copy never fills it:
 // ResourceExhausted without room for so many bytes, before a copy begins. For 0 bytes, Aborted if it is too full to
 // continue. It returns nil for a thick class, and starts no process if there is a report of the last two minutes.
@@ -112,8 +106,8 @@ func (e *Engine) CopyRoom(ctx context.Context, class string, bytes uint64) error
 	for _, part := range []struct {
 		name          string
 		percent, mark float64
-	}{{"data", *l.fill.data, copyMark(mark)},
-		{"metadata", *l.fill.metadata, copyMark(metadataMark(l.pool.MetadataSize, mark))}} {
+	}{{"data", *l.fill.data, deviceclass.CopyMark(mark)},
+		{"metadata", *l.fill.metadata, deviceclass.CopyMark(metadataMark(l.pool.MetadataSize, mark))}} {
 		if part.percent >= part.mark {
 			return status.Errorf(codes.Aborted, "the copy waits for space in thin pool %s: its %s is %.1f%% full, and "+
 				"copies to it stop at %.0f%%: add a device to the device class, or delete volumes or snapshots", pool,
@@ -121,11 +115,12 @@ func (e *Engine) CopyRoom(ctx context.Context, class string, bytes uint64) error
 		}
 	}
 	// A pool that is extended automatically can have the free space of its volume group.
-	most := float64(l.pool.Size+l.vg.Free)*copyMark(mark)/100 - float64(l.pool.Size)**l.fill.data/100
-	if float64(bytes) > most {
+	most := deviceclass.PoolUsage{Size: int64(l.pool.Size), MetadataSize: int64(l.pool.MetadataSize),
+		Extendable: int64(l.vg.Free), Data: *l.fill.data, Metadata: *l.fill.metadata, Mark: mark}.CopyFree()
+	if float64(bytes) > float64(most) {
 		return status.Errorf(codes.ResourceExhausted, "the copy needs %d MiB in thin pool %s, which has %d MiB until "+
 			"its limit for copies of %.0f%%: add a device to the device class, or delete volumes or snapshots",
-			bytes>>20, pool, int64(most)>>20, copyMark(mark))
+			bytes>>20, pool, most>>20, deviceclass.CopyMark(mark))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // tagsOf returns the sorted tags of a volume.
@@ -154,7 +155,7 @@ func TestTheRoomForACopy(t *testing.T) {
 		wantCode(t, "an unknown class", e.CopyRoom(t.Context(), "nosuch", 0), codes.NotFound)
 	}
 	for mark, want := range map[float64]float64{95: 90, 100: 95, 50: 45, 8: 4, 1: 0.5} {
-		if got := copyMark(mark); got != want {
+		if got := deviceclass.CopyMark(mark); got != want {
 			t.Errorf("mark %g: %g, want %g", mark, got, want)
 		}
 	}

@@ -31,21 +31,9 @@ func highWater(c *DeviceClass) float64 {
 	return float64(c.ThinPoolConfig.HighWaterMarkPercent)
 }
 
-// LVM refuses new volumes in a pool whose metadata has less than 4 MiB or a quarter free, whichever is smaller
-// (lib/metadata/thin_manip.c, pool_below_threshold).
-const (
-	metadataReserve      = lvm.Bytes(4) << 20
-	metadataReserveShare = 0.25
-)
-
-// metadataMark returns the high-water mark for the metadata of a pool in percent: the lower one of mark and LVM's
-// limit.
+// metadataMark returns the high-water mark for the metadata of a pool in percent.
 func metadataMark(size lvm.Bytes, mark float64) float64 {
-	if size <= 0 {
-		return mark
-	}
-	reserve := min(metadataReserveShare, float64(metadataReserve)/float64(size))
-	return min(mark, 100*(1-reserve))
+	return deviceclass.MetadataMark(int64(size), mark)
 }
 
 // fill is the usage of a pool in percent. The values are nil if they are not known, for example if the pool is not

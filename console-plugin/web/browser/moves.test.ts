@@ -93,7 +93,7 @@ describe('moves of volumes', () => {
     assert.ok(await test(page, 'apply').isDisabled());
     await test(page, 'show-new').click();
     await test(page, 'effect').getByText('The volume stays on node node-b.').waitFor();
-    await test(page, 'effect').getByText('The old logical volume on node node-a is removed now. It is erased like a deleted volume.').waitFor();
+    await test(page, 'effect').getByText('The old logical volume on node node-a is removed as soon as the volume on node node-b is known to be good, and is erased like a deleted volume.').waitFor();
     assert.equal((await moves()).length, 1, 'it was deleted before the button was pressed');
     await test(page, 'apply').click();
     await page.getByRole('heading', { name: 'Local volumes' }).waitFor();

@@ -917,10 +917,11 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
-	if room, most, err := c.server.nodeWithMostCapacity(t.Context(), "ssd", []string{"node2", "node3"},
-		nil); err != nil ||
-		room != "node2" || most != 30*mebi {
-		t.Errorf("got %s, %d, %v", room, most, err)
+	small := newDesiredVolume("pvc-8", 30*mebi, "")
+	small.Spec.DeviceClass = "ssd"
+	if got, err := c.server.bestNode(t.Context(), small, nil, []string{"node2", "node3"}, nil); err != nil ||
+		got.node != "node2" || got.most != 30*mebi {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	desired, _, err := c.server.desiredVolume(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)

@@ -41,7 +41,12 @@ func (c *copySource) prefers(allowed []string) bool {
 
 // isElsewhere reports whether a LogicalVolume cannot be a snapshot of the source.
 func (c *copySource) isElsewhere(lv *topolvmv1.LogicalVolume) bool {
-	return c != nil && (c.thick || lv.Spec.NodeName != c.node() || lv.Spec.DeviceClass != c.lv.Spec.DeviceClass)
+	return c.isCopiedTo(lv.Spec.NodeName, lv.Spec.DeviceClass)
+}
+
+// isCopiedTo reports whether the data of the source is copied for a LogicalVolume on a node, in a device class.
+func (c *copySource) isCopiedTo(node, class string) bool {
+	return c != nil && (c.thick || node != c.node() || class != c.lv.Spec.DeviceClass)
 }
 
 // sourceOf returns the LogicalVolume to copy, or nil if the request has no source.

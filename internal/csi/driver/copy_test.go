@@ -11,7 +11,9 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -413,5 +415,90 @@ func TestACompleteCopyOfADeletedClaimIsFound(t *testing.T) {
 	w.must(err)
 	if response.GetVolume().GetVolumeId() != string(lv.UID) || w.get("copy-pvc-2") != nil {
 		t.Errorf("got %+v, want volume %s", response.GetVolume(), lv.UID)
+	}
+}
+
+// pool sets the usage of the thin pool of class ssd on a node.
+func (w withSource) pool(node string, percent int32, copyFree string) {
+	w.Helper()
+	pool := &v1alpha1.ThinPoolStatus{Name: "pool", Size: resource.MustParse("1000Mi"), DataPercent: percent,
+		Free: ptr.To(resource.MustParse("1Mi")), CopyFree: ptr.To(resource.MustParse(copyFree))}
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: node}}
+	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "ssd", ThinPool: pool}}
+	w.must(w.api.Create(w.Context(), status))
+}
+
+// TestACopyIsWhereItsDataHasRoom: node3 has the most capacity. The volume on node2 has 40 MiB.
+func TestACopyIsWhereItsDataHasRoom(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pools  func(w withSource)
+		want   string
+		says   string
+		source bool
+	}{
+		"nothing is known": {pools: func(withSource) {}, want: "node3"},
+		"a full pool":      {pools: func(w withSource) { w.pool("node3", 91, "0") }, want: "node1"},
+		"too little room": {pools: func(w withSource) {
+			w.pool("node3", 88, "39Mi")
+			w.pool("node1", 50, "40Mi")
+		}, want: "node1"},
+		"the source has less data": {pools: func(w withSource) {
+			w.pool("node3", 88, "39Mi")
+			w.pool("node2", 3, "800Mi")
+		}, want: "node3"},
+		"only doubtful ones": {pools: func(w withSource) {
+			w.pool("node3", 88, "39Mi")
+			w.pool("node1", 88, "39Mi")
+		}, want: "node3"},
+		"only full ones": {pools: func(w withSource) {
+			w.pool("node3", 91, "0")
+			w.pool("node1", 92, "0")
+		}, says: "node node1 has the thin pool pool, which is too full for copies: its data is 92% full"},
+		"a snapshot of the source needs no room": {pools: func(w withSource) { w.pool("node2", 93, "0") }, source: true,
+			want: "node2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWithSource(t, 400*mebi, "")
+			w.must(w.api.Create(t.Context(), offering("node3", map[string]string{"ssd": fmt.Sprint(950 * mebi)})))
+			w.must(w.api.Create(t.Context(), registered("node3")))
+			tt.pools(w)
+			request := w.restore("node1", "node3")
+			if tt.source {
+				request = w.restore("node1", "node2")
+			}
+			for range 2 {
+				_, err := w.server.CreateVolume(t.Context(), request)
+				if tt.says != "" {
+					wantCode(t, name, err, codes.ResourceExhausted)
+					if !strings.Contains(fmt.Sprint(err), tt.says) {
+						t.Errorf("%v does not say %q", err, tt.says)
+					}
+					continue
+				}
+				w.must(err)
+				expect.Equal(t, "Spec.NodeName", w.get("pvc-2").Spec.NodeName, tt.want)
+			}
+		})
+	}
+}
+
+// failingStatuses cannot list node statuses.
+type failingStatuses struct{ client.Client }
+
+func (f failingStatuses) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, is := list.(*v1alpha1.LVMVolumeGroupNodeStatusList); is {
+		return errors.New("no answer")
+	}
+	return f.Client.List(ctx, list, options...)
+}
+
+// TestACopyIsNotPlacedBlindly: if the node statuses cannot be read, no node is selected for a copy.
+func TestACopyIsNotPlacedBlindly(t *testing.T) {
+	w := newWithSource(t, 50*mebi, "")
+	w.server.Client = failingStatuses{w.server.Client}
+	_, err := w.server.CreateVolume(t.Context(), w.restore("node1", "node2"))
+	wantCode(t, "statuses", err, codes.Unavailable)
+	if w.get("pvc-2") != nil {
+		t.Error("the copy was requested")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/room"
 )
 
 // place selects the node of a volume. If the scheduler has selected a node for the claim, place selects that one.
@@ -69,11 +71,11 @@ func (s *ControllerServer) selectNode(ctx context.Context, desired, present *top
 		node = present.Spec.NodeName
 	default:
 		if source.prefers(allowed) && others.nodes[source.node()] == "" {
-			if err := s.reserve(ctx, desired, []string{source.node()}, others); err == nil {
+			if err := s.reserve(ctx, desired, source, []string{source.node()}, others); err == nil {
 				return nil
 			}
 		}
-		return s.reserve(ctx, desired, allowed, others)
+		return s.reserve(ctx, desired, source, allowed, others)
 	}
 	// The node of an earlier call was checked then.
 	if present == nil || present.Spec.NodeName != node {
@@ -112,26 +114,23 @@ func allowedNodes(source *copySource, requirement *csi.TopologyRequirement) ([]s
 // reserve selects the node with the most capacity among the allowed ones, and counts the volume there until the cache
 // has it. It is serialized, so that concurrent claims do not all select the same node. A node with one of the others is
 // selected only if no other node has enough capacity, and if the volume does not have to be apart.
-func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, allowed []string,
-	others neighbors) error {
+func (s *ControllerServer) reserve(ctx context.Context, desired *topolvmv1.LogicalVolume, source *copySource,
+	allowed []string, others neighbors) error {
 	s.placing.Lock()
 	defer s.placing.Unlock()
 	s.placed.Delete(desired.Name)
-	size := desired.Spec.Size.Value()
-	node, room, err := s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed, others.nodes)
-	if err == nil && room < size && len(others.nodes) > 0 && !others.spread.Required() {
-		node, room, err = s.nodeWithMostCapacity(ctx, desired.Spec.DeviceClass, allowed, nil)
+	choice, err := s.bestNode(ctx, desired, source, allowed, others.nodes)
+	if err == nil && choice.node == "" && len(others.nodes) > 0 && !others.spread.Required() {
+		choice, err = s.bestNode(ctx, desired, source, allowed, nil)
 		others = neighbors{}
 	}
 	if err != nil {
 		return err
 	}
-	if node == "" || room < size {
-		return status.Errorf(codes.ResourceExhausted,
-			"no node has enough capacity for %s in device class %q: the maximum is %s%s", desired.Spec.Size.String(),
-			desired.Spec.DeviceClass, resource.NewQuantity(room, resource.BinarySI), others.excluded())
+	if choice.node == "" {
+		return choice.refusal(desired, others)
 	}
-	desired.Spec.NodeName = node
+	desired.Spec.NodeName = choice.node
 	s.placed.Store(desired.Name, desired.DeepCopy())
 	return nil
 }
@@ -197,34 +196,91 @@ func nodesOf(terms []*csi.Topology) []string {
 	return nodes
 }
 
-// nodeWithMostCapacity returns the node with the most free capacity for a class and that capacity in bytes. It selects
-// among the allowed nodes, or among all nodes if allowed is empty, without those in avoided.
-func (s *ControllerServer) nodeWithMostCapacity(ctx context.Context, class string, allowed []string,
-	avoided map[string]string) (string, int64, error) {
+// choice is the node that was selected for a volume, or "". most is the most capacity of a node in bytes, and full says
+// which nodes have the capacity, and a thin pool that is too full for the data of a copy.
+type choice struct {
+	node string
+	most int64
+	full []string
+}
+
+// maxFull is the maximum number of nodes with a full pool in a message.
+const maxFull = 8
+
+func (c choice) refusal(desired *topolvmv1.LogicalVolume, others neighbors) error {
+	if len(c.full) > 0 {
+		return status.Errorf(codes.ResourceExhausted, "no node has room for a copy of %s in device class %q: %s%s",
+			desired.Spec.Size.String(), desired.Spec.DeviceClass,
+			strings.Join(c.full[:min(len(c.full), maxFull)], "; "), others.excluded())
+	}
+	return status.Errorf(codes.ResourceExhausted,
+		"no node has enough capacity for %s in device class %q: the maximum is %s%s", desired.Spec.Size.String(),
+		desired.Spec.DeviceClass, resource.NewQuantity(c.most, resource.BinarySI), others.excluded())
+}
+
+// bestNode returns the node that has room for a volume, for a copy also for its data, and of several the one with the
+// most free capacity. It selects among the allowed nodes, or among all nodes if allowed is empty, without those in
+// avoided.
+func (s *ControllerServer) bestNode(ctx context.Context, desired *topolvmv1.LogicalVolume, source *copySource,
+	allowed []string, avoided map[string]string) (choice, error) {
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return "", 0, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
+		return choice{}, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
 	}
-	pending, err := s.pending(ctx, class)
+	pending, err := s.pending(ctx, desired.Spec.DeviceClass)
 	if err != nil {
-		return "", 0, err
+		return choice{}, err
 	}
 	registered, err := s.registeredNodes(ctx)
 	if err != nil {
-		return "", 0, err
+		return choice{}, err
 	}
-	best := ""
-	most := int64(0)
-	for _, c := range Candidates(nodes.Items, registered, pending, class) {
-		if c.Problem != "" || len(allowed) > 0 && !slices.Contains(allowed, c.Node) || avoided[c.Node] != "" {
+	needs, pools, err := s.needsOf(ctx, desired, source)
+	if err != nil {
+		return choice{}, err
+	}
+	var c choice
+	usable := map[string]room.Node{}
+	for _, each := range Candidates(nodes.Items, registered, pending, desired.Spec.DeviceClass) {
+		if each.Problem != "" || len(allowed) > 0 && !slices.Contains(allowed, each.Node) || avoided[each.Node] != "" {
 			continue
 		}
-		if c.Room > most {
-			best = c.Node
-			most = c.Room
+		node := room.Node{Free: each.Room}
+		if source.isCopiedTo(each.Node, desired.Spec.DeviceClass) {
+			node.Pool = pools[each.Node]
+		}
+		c.most = max(c.most, each.Room)
+		usable[each.Node] = node
+		if why := node.Refusal(needs); why != "" && each.Room >= needs.Size {
+			c.full = append(c.full, fmt.Sprintf("node %s %s", each.Node, why))
 		}
 	}
-	return best, most, nil
+	c.node = room.Best(usable, needs)
+	return c, nil
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=list;watch
+
+// needsOf returns what a volume needs on a node, and the thin pools of its device class by node. If the volume is
+// empty, there are no pools: the node agents publish no capacity if a pool is too full for a new volume.
+func (s *ControllerServer) needsOf(ctx context.Context, desired *topolvmv1.LogicalVolume,
+	source *copySource) (room.Volume, map[string]*v1alpha1.ThinPoolStatus, error) {
+	needs := room.Volume{Size: desired.Spec.Size.Value()}
+	if source == nil {
+		return needs, nil, nil
+	}
+	statuses := &v1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := s.Client.List(ctx, statuses, client.UnsafeDisableDeepCopy); err != nil {
+		return needs, nil, status.Errorf(codes.Unavailable, "list LVMVolumeGroupNodeStatuses: %v", err)
+	}
+	fallback, err := DefaultClass(ctx, s.Client)
+	if err != nil {
+		return needs, nil, err
+	}
+	now := time.Now()
+	from := room.Pools(statuses.Items, cmp.Or(source.lv.Spec.DeviceClass, fallback), now)[source.node()]
+	needs.Data = min(source.lv.Spec.Size.Value(), room.Copy(needs.Size, from).Data)
+	return needs, room.Pools(statuses.Items, cmp.Or(desired.Spec.DeviceClass, fallback), now), nil
 }
 
 // Candidate is a node with its free capacity for a device class in bytes. Problem says why no volume is created there

@@ -94,3 +94,26 @@ func TestMountOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestFileSystemsCanBeMoved to disks with larger sectors, unless the StorageClass sets the size of blocks or sectors.
+func TestFileSystemsCanBeMoved(t *testing.T) {
+	for _, test := range []struct{ fileSystem, options, want string }{
+		{"ext4", "", "mkfs.ext4 -q -F -m0 -b 4096"},
+		{"ext4", "-N 1000 -m 1", "mkfs.ext4 -q -F -m0 -b 4096 -N 1000 -m 1"},
+		{"ext4", "-b1024", "mkfs.ext4 -q -F -m0 -b1024"},
+		{"ext4", "-b 1024", "mkfs.ext4 -q -F -m0 -b 1024"},
+		{"ext4", "-T small", "mkfs.ext4 -q -F -m0 -T small"},
+		{"ext4", "-O bigalloc -C 2048", "mkfs.ext4 -q -F -m0 -O bigalloc -C 2048"},
+		{"xfs", "", "mkfs.xfs -q -f -s size=4096"},
+		{"xfs", "-i size=1024", "mkfs.xfs -q -f -s size=4096 -i size=1024"},
+		{"xfs", "-ssize=512", "mkfs.xfs -q -f -ssize=512"},
+		{"xfs", "-b size=1024", "mkfs.xfs -q -f -b size=1024"},
+		{"xfs", "-l version=1", "mkfs.xfs -q -f -l version=1"},
+	} {
+		for range 2 {
+			if got := MkfsCommand(test.fileSystem, strings.Fields(test.options)); strings.Join(got, " ") != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		}
+	}
+}

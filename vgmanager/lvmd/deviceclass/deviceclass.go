@@ -115,6 +115,47 @@ type ThinPool struct {
 // volumes, snapshots and expansion. The remaining space is for the existing volumes.
 const DefaultHighWaterMark = 95
 
+// belowMark is by how many percentage points copies stop below the high-water mark of a thin pool: the rest is for the
+// volumes that are in use.
+const belowMark = 5
+
+// CopyMark returns the usage in percent at which copies stop, for a high-water mark in percent.
+func CopyMark(mark float64) float64 { return max(mark-belowMark, mark/2) }
+
+// LVM refuses new volumes in a pool whose metadata has less than 4 MiB or a quarter free, whichever is smaller
+// (lib/metadata/thin_manip.c, pool_below_threshold).
+const (
+	metadataReserve      = 4 << 20
+	metadataReserveShare = 0.25
+)
+
+// MetadataMark returns the high-water mark for the metadata of a pool in percent: the lower one of mark and LVM's
+// limit. size is that of the metadata in bytes.
+func MetadataMark(size int64, mark float64) float64 {
+	if size <= 0 {
+		return mark
+	}
+	reserve := min(metadataReserveShare, metadataReserve/float64(size))
+	return min(mark, 100*(1-reserve))
+}
+
+// PoolUsage is what decides how much data copies can write to a thin pool. Sizes are in bytes.
+type PoolUsage struct {
+	Size, MetadataSize int64
+	// Extendable is the free space that the data of the pool can be extended by.
+	Extendable int64
+	// Data and Metadata are the usage, and Mark is the high-water mark, in percent.
+	Data, Metadata, Mark float64
+}
+
+// CopyFree returns how much data copies can write to the pool, in bytes. It is 0 if they have to wait.
+func (u PoolUsage) CopyFree() int64 {
+	if u.Data >= CopyMark(u.Mark) || u.Metadata >= CopyMark(MetadataMark(u.MetadataSize, u.Mark)) {
+		return 0
+	}
+	return max(0, int64(float64(u.Size+u.Extendable)*CopyMark(u.Mark)/100-float64(u.Size)*u.Data/100))
+}
+
 // claimTagPrefix is VolumeUIDTagPrefix of the API, which the engine does not import.
 const claimTagPrefix = "lvms.uid="
 

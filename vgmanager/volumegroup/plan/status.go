@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/text"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Outcome is the result of a step: an observation, its plan, and the error of the plan's action.
@@ -198,6 +200,24 @@ func addGroup(entry *v1alpha1.VGStatus, w Desired, o Outcome, vg *lvm.VG) {
 	if pool.DataPercent != nil {
 		entry.ThinPool.Free = quantity(pool.Size - pool.Size/100*lvm.Bytes(entry.ThinPool.DataPercent))
 	}
+	limit := lvm.Bytes(w.Spec.ThinPoolConfig.OverprovisionRatio) * pool.Size
+	entry.ThinPool.VirtualFree = quantity(max(0, limit-pool.VirtualSize()))
+	entry.ThinPool.CopyFree = copyFree(w.Spec.ThinPoolConfig, vg, pool)
+}
+
+// copyFree returns how much data can be copied to a thin pool, or nil if its usage is not known. It depends on the
+// usage in whole percent, so that the status changes no more often.
+func copyFree(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) *resource.Quantity {
+	if pool.DataPercent == nil || pool.MetadataPercent == nil {
+		return nil
+	}
+	usage := deviceclass.PoolUsage{Size: int64(pool.Size), MetadataSize: int64(pool.MetadataSize),
+		Data: float64(wholePercent(pool.DataPercent)), Metadata: float64(wholePercent(pool.MetadataPercent)),
+		Mark: float64(cmp.Or(config.HighWaterMarkPercent, deviceclass.DefaultHighWaterMark))}
+	if config.AutoExtend != nil {
+		usage.Extendable = int64(max(0, min(dataRoom(config, vg), MaxPoolSize(pool.ChunkSize)-pool.Size)))
+	}
+	return resource.NewQuantity(usage.CopyFree(), resource.BinarySI)
 }
 
 // pvNames returns the sorted devices of a group for the status.

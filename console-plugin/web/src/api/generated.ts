@@ -290,6 +290,7 @@ export interface components {
                         status?: string;
                         thinPool?: {
                             chunkSize?: number | string;
+                            copyFree?: number | string;
                             /** Format: int32 */
                             dataPercent: number;
                             free?: number | string;
@@ -298,6 +299,7 @@ export interface components {
                             metadataSize: number | string;
                             name: string;
                             size: number | string;
+                            virtualFree?: number | string;
                             virtualSize?: number | string;
                         };
                         uuid?: string;
@@ -510,6 +512,7 @@ export interface components {
                     status?: string;
                     thinPool?: {
                         chunkSize?: number | string;
+                        copyFree?: number | string;
                         /** Format: int32 */
                         dataPercent: number;
                         free?: number | string;
@@ -518,6 +521,7 @@ export interface components {
                         metadataSize: number | string;
                         name: string;
                         size: number | string;
+                        virtualFree?: number | string;
                         virtualSize?: number | string;
                     };
                     uuid?: string;

@@ -23,6 +23,18 @@ export interface Evacuated {
   thick: boolean;
   /** When the volumes before it are moved, no node has enough free capacity for it, but at most this. undefined: one has. */
   left?: number;
+  /** Its node may have no room for its data, which is not known. */
+  doubtful: boolean;
+}
+
+/** What a node has for the volumes of a device class. */
+export interface Room {
+  /** The size that a new volume can have. */
+  free: number;
+  /** How much data can be copied to the thin pool; undefined for a thick device class, or if the node agent does not report it. */
+  copyFree?: number;
+  /** The size of the other volumes that are moved there. */
+  assigned: number;
 }
 
 export interface Evacuation {
@@ -35,41 +47,65 @@ export interface Evacuation {
   running: string[];
   /** The data in the thin pools of the node, by device class. */
   used: Map<string, number>;
-  /** The free capacity of each other node, by device class. */
-  free: Map<string, Map<string, number>>;
+  /** What each other node has, by device class. */
+  nodes: Map<string, Map<string, Room>>;
 }
 
 /** Bytes for each second, for the forecast. */
 export const DEFAULT_RATE = '100Mi';
 
-/** The data in the thin pools of the node, and the free capacity of the other nodes, by device class. */
+/** The data in the thin pools of the node, and what the other nodes have, by device class. */
 function capacityOf(node: string, cluster: LVMCluster, statuses: NodeStatus[]) {
   const thin = new Set(classesOf(cluster).filter((c) => c.thinPoolConfig).map((c) => c.name));
-  const capacity = { used: new Map<string, number>(), free: new Map<string, Map<string, number>>() };
+  const capacity = { used: new Map<string, number>(), nodes: new Map<string, Map<string, Room>>() };
   for (const { metadata, status } of statuses)
     for (const group of status?.nodeStatus ?? []) {
       const { name, thinPool } = group;
-      const free = bytesOf(thin.has(name) ? thinPool?.free : group.free);
+      // Node agents of earlier versions do not report the virtual size that new volumes can have.
+      const free = bytesOf(thin.has(name) ? (thinPool?.virtualFree ?? thinPool?.free) : group.free);
+      const copyFree = thin.has(name) ? bytesOf(thinPool?.copyFree) : undefined;
       if (metadata.name === node) {
         if (thin.has(name) && thinPool) capacity.used.set(name, Math.trunc(((bytesOf(thinPool.size) ?? 0) / 100) * thinPool.dataPercent));
-      } else if (free !== undefined) capacity.free.set(name, new Map(capacity.free.get(name)).set(metadata.name ?? '', free));
+      } else if (free !== undefined) capacity.nodes.set(name, new Map(capacity.nodes.get(name)).set(metadata.name ?? '', { free, copyFree, assigned: 0 }));
     }
   return capacity;
 }
 
-/** The node with the most free capacity, the first one by name of several, and this capacity. */
-function mostFree(free: Map<string, number> | undefined): [string, number] {
-  const [best] = [...(free ?? [])].sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
-  return best ?? ['', 0];
+/** What a volume needs: its size, and at most so much data, that of its thin pool. */
+interface Needs {
+  size: number;
+  data: number;
 }
 
-/** Assigns each volume to the node with the most free capacity, as the operator does. */
-function place(moves: Evacuated[], free: Evacuation['free']) {
-  const left = new Map([...free].map(([name, nodes]) => [name, new Map(nodes)]));
+// The rules are those of internal/room.
+
+/** How much data a node gets if a volume is copied to it, at most. */
+const dataOn = ({ assigned }: Room, { size, data }: Needs): number => Math.min(data, assigned + size);
+const isOpen = ({ copyFree }: Room): boolean => copyFree === undefined || copyFree > 0;
+const hasRoom = (room: Room, needs: Needs): boolean => room.free >= needs.size && (isOpen(room) || dataOn(room, needs) <= 0);
+const isDoubtful = (room: Room, needs: Needs): boolean => room.copyFree !== undefined && room.copyFree < dataOn(room, needs);
+
+/** The best node for a volume, the first one by name of several; undefined if none has room. */
+const bestOf = (nodes: Map<string, Room> | undefined, needs: Needs): [string, Room] | undefined =>
+  [...(nodes ?? [])].filter(([, room]) => hasRoom(room, needs)).sort(([a, x], [b, y]) => Number(isDoubtful(x, needs)) - Number(isDoubtful(y, needs)) || y.free - x.free || (a < b ? -1 : 1))[0];
+
+/** The most free capacity of a node. */
+const mostFree = (rooms: Room[]): number => Math.max(0, ...rooms.map(({ free }) => free));
+const roomsOf = (nodes: Map<string, Map<string, Room>>, deviceClass: string): Room[] => [...(nodes.get(deviceClass)?.values() ?? [])];
+
+const needsOf = ({ used }: Pick<Evacuation, 'used'>, deviceClass: string, size: number): Needs => ({ size, data: used.get(deviceClass) ?? Infinity });
+
+/** Assigns each volume to a node, as the operator does. */
+function place({ moves, nodes, used }: Evacuation) {
+  const left = new Map([...nodes].map(([name, rooms]) => [name, new Map(rooms)]));
   for (const v of moves) {
-    const [node, most] = mostFree(left.get(v.deviceClass));
-    if (most < v.size) v.left = most;
-    else left.get(v.deviceClass)?.set(node, most - v.size);
+    const needs = needsOf({ used }, v.deviceClass, v.size);
+    const [node, room] = bestOf(left.get(v.deviceClass), needs) ?? [];
+    if (node === undefined || !room) v.left = mostFree(roomsOf(left, v.deviceClass).filter(isOpen));
+    else {
+      v.doubtful = isDoubtful(room, needs);
+      left.get(v.deviceClass)?.set(node, { ...room, free: room.free - v.size, assigned: room.assigned + v.size });
+    }
   }
 }
 
@@ -82,21 +118,25 @@ export function evacuationOf(node: string, cluster: LVMCluster, volumes: Logical
     const deviceClass = classOf(lv, cluster) ?? '';
     const claim = annotations[CLAIM_ANNOTATION] ?? '';
     const bytes = bytesOf(lv.spec.size) ?? 0;
-    const [, most] = mostFree(plan.free.get(deviceClass));
     const why = whyStays(lv, deviceClass, cluster);
     if (why) plan.stay.push({ claim: claim || undefined, snapshot: lv.spec.accessType === 'ro', name, why });
     else if (openMove(moves, claim)) plan.running.push(claim);
-    else if (bytes > most) {
-      const values = { size: size(bytes), free: size(most), name: deviceClass };
-      plan.stay.push({ claim, snapshot: false, name, why: msg('it has {{size}}, and the other nodes have at most {{free}} free in device class {{name}}', values) });
-    } else plan.moves.push({ claim, deviceClass, size: bytes, thick: isThick(cluster, deviceClass) });
+    else if (!bestOf(plan.nodes.get(deviceClass), needsOf(plan, deviceClass, bytes))) {
+      plan.stay.push({ claim, snapshot: false, name, why: noRoom(mostFree(roomsOf(plan.nodes, deviceClass)), bytes, deviceClass, size) });
+    } else plan.moves.push({ claim, deviceClass, size: bytes, thick: isThick(cluster, deviceClass), doubtful: false });
   }
   plan.moves.sort((a, b) => b.size - a.size || (a.claim < b.claim ? -1 : 1));
   plan.running.sort();
   plan.stay.sort((a, b) => (key(a) < key(b) ? -1 : 1));
-  place(plan.moves, plan.free);
+  place(plan);
   return plan;
 }
+
+/** Why no other node has room for a volume. */
+const noRoom = (most: number, bytes: number, name: string, size: (bytes: number) => string): Message =>
+  bytes > most
+    ? msg('it has {{size}}, and the other nodes have at most {{free}} free in device class {{name}}', { size: size(bytes), free: size(most), name })
+    : msg('the thin pools of the other nodes that have {{size}} free in device class {{name}} are too full for copies', { size: size(bytes), name });
 
 /** The order is that of the lines of the kubectl plugin. */
 const key = ({ claim, name }: Pick<Stays, 'claim' | 'name'>): string => `${claim ?? 'volume'} (${name}): `;
@@ -132,6 +172,7 @@ export const thickText = (bytes: number, rate: number, { size, duration }: Writi
 /** What follows the claim of a volume that is moved; undefined if there is nothing to say. */
 export function aboutMove(v: Evacuated, rate: number, writing: Writing): Message | undefined {
   if (v.left !== undefined) return msg('it has {{size}}, and the moves above leave at most {{free}} free on a node', { size: writing.size(v.size), free: writing.size(v.left) });
+  if (v.doubtful) return msg('its data is not known, and may not fit into a thin pool of the other nodes: then the node refuses the copy');
   return v.thick ? thickText(v.size, rate, writing) : undefined;
 }
 
@@ -154,7 +195,7 @@ const allocatedOf = (plan: Evacuation): number => sum([...sizesOf(placed(plan))]
 
 /** What an evacuation does, in sentences, with a forecast for a rate in bytes for each second. */
 export function sentencesOf(plan: Evacuation, rate: number, { size, duration }: Writing): Message[] {
-  const { node, moves, free } = plan;
+  const { node, moves, nodes } = plan;
   const fits = placed(plan);
   const allocated = allocatedOf(plan);
   const byName = <T>(values: Map<string, T>) => [...values].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -162,7 +203,11 @@ export function sentencesOf(plan: Evacuation, rate: number, { size, duration }: 
   for (const v of moves) if (v.left !== undefined) waiting.set(v.deviceClass, (waiting.get(v.deviceClass) ?? 0) + 1);
   return [
     fits.length > 0 ? msg('Node {{node}}: {{count}} volumes can be moved, {{size}}.', { node, count: fits.length, size: size(sum(fits.map((v) => v.size))) }) : msg('Node {{node}}: no volumes can be moved.', { node }),
-    ...byName(free).map(([name, nodes]) => msg('The other nodes have {{free}} free in device class {{name}}.', { free: size(sum(nodes.values())), name })),
+    ...byName(nodes).map(([name, rooms]) => {
+      const free = size(sum([...rooms.values()].map((r) => r.free)));
+      const copyFree = [...rooms.values()].map((r) => r.copyFree);
+      return copyFree.includes(undefined) ? msg('The other nodes have {{free}} free in device class {{name}}.', { free, name }) : msg('The other nodes have {{free}} free in device class {{name}}, and room for {{data}} of copied data.', { free, name, data: size(sum(copyFree.map((n) => n ?? 0))) });
+    }),
     ...byName(waiting).map(([name, count]) => msg('Device class {{name}}: {{count}} moves stay Pending, because no other node has enough free capacity left.', { name, count })),
     ...(allocated > 0 ? [msg('The thin ones have at most {{data}} of data. At {{rate}} for each second, their copies take at most about {{duration}}.', { data: size(allocated), rate: size(rate), duration: duration(copySeconds(allocated, rate)) })] : []),
     ...(fits.some((v) => v.thick) ? [msg('Thick volumes are copied while their Pods are stopped, two at once; the others wait.')] : []),

@@ -140,8 +140,9 @@ export const targetsOf = (statuses: NodeStatus[], deviceClass: string | undefine
   statuses
     .flatMap((s): Target[] => {
       const group = s.status?.nodeStatus?.find((g) => g.name === deviceClass);
-      const space = thick ? group : group?.thinPool;
+      const pool = group?.thinPool;
       const node = s.metadata.name ?? '';
-      return space && node !== source ? [{ node, free: bytesOf(space.free) }] : [];
+      const free = bytesOf(thick ? group?.free : (pool?.virtualFree ?? pool?.free));
+      return (thick ? group : pool) && node !== source ? [{ node, free }] : [];
     })
     .sort((a, b) => (b.free ?? -1) - (a.free ?? -1) || a.node.localeCompare(b.node));

@@ -75,6 +75,7 @@ export function UndoDialog({ opened, now, close, deleted }: Props) {
 function Effect({ undo, move }: { undo: Undo; move: VolumeMove }) {
   const { t } = useT();
   const [source, target] = [move.status?.sourceNode || t('Unknown'), targetOf(move) ?? t('Unknown')];
+  const kept = t('Until then, it is kept, because it may have the last copy of the data, and so is the move, whose message says why. To remove it nevertheless, set the annotation {{annotation}} on the move.', { annotation: 'lvm.topolvm.io/allow-source-removal=true' });
   const back = t('To move the volume back, create another move.');
   const staying = move.status?.sourceNode ? t('The volume stays on node {{node}}.', { node: source }) : t('The volume stays on its node.');
   // A thick volume is closed while it is copied.
@@ -83,9 +84,10 @@ function Effect({ undo, move }: { undo: Undo; move: VolumeMove }) {
     stays: isClosed ? [t('The volume is opened at once, and the copy is discarded.'), staying] : [move.status?.sourceNode ? t('The copy is deleted, and the volume stays on node {{node}}.', { node: source }) : t('The copy is deleted, and the volume stays on its node.')],
     switching: [
       t('If the volume is not switched yet, the copy is deleted, and the volume stays on node {{node}}.', { node: source }),
-      t('If the volume is already switched, it stays on node {{target}}, and the old logical volume on node {{source}} is removed now. It is erased like a deleted volume.', { target, source }),
+      t('If the volume is already switched, it stays on node {{target}}. The old logical volume on node {{source}} is removed as soon as the volume on node {{target}} is known to be good, and is erased like a deleted volume.', { target, source }),
+      kept,
     ],
-    removesSource: [t('The volume stays on node {{node}}.', { node: target }), t('The old logical volume on node {{node}} is removed now. It is erased like a deleted volume.', { node: source }), back],
+    removesSource: [t('The volume stays on node {{node}}.', { node: target }), t('The old logical volume on node {{source}} is removed as soon as the volume on node {{target}} is known to be good, and is erased like a deleted volume.', { source, target }), kept, back],
     record: [t('The volume stays on node {{node}}.', { node: target }), t('Only the record of the move is deleted.'), back],
     failed: [staying, t('Only the record of the move is deleted, with what is left of the copy.')],
   };

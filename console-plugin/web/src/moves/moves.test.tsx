@@ -77,8 +77,8 @@ describe('the dialog that undoes a move', () => {
   };
   it.each<[VolumeMove, string, RegExp]>([
     [move(), 'Undo move', /^The copy is deleted, and the volume stays on its node\.$/], [move('Pending'), 'Undo move', /^The copy is deleted, and the volume stays on node a\.$/], [move('WaitingForPods'), 'Undo move', /stays on node a/],
-    [move('Switching'), 'Undo move', /If the volume is not switched yet.*stays on node a.*If the volume is already switched, it stays on node b, and the old logical volume on node a is removed now/],
-    [move('KeepingSource'), 'Remove old logical volume', /^The volume stays on node b\.The old logical volume on node a is removed now\. It is erased like a deleted volume\.To move the volume back/],
+    [move('Switching'), 'Undo move', /If the volume is not switched yet.*stays on node a.*If the volume is already switched, it stays on node b\. The old logical volume on node a is removed as soon as the volume on node b is known to be good, and is erased like a deleted volume.*Until then, it is kept.*lvm\.topolvm\.io\/allow-source-removal=true/],
+    [move('KeepingSource'), 'Remove old logical volume', /^The volume stays on node b\.The old logical volume on node a is removed as soon as the volume on node b is known to be good, and is erased like a deleted volume\.Until then, it is kept.*set the annotation lvm\.topolvm\.io\/allow-source-removal=true on the move\.To move the volume back/],
     [move('Copying', { thick: true }), 'Undo move', /^The volume is opened at once, and the copy is discarded\.The volume stays on node a\.$/],
     [move('WaitingForPods', { thick: true }), 'Undo move', /^The copy is deleted, and the volume stays on node a\.$/],
     [move('Completed'), 'Delete', /^The volume stays on node b\.Only the record/], [move('Failed'), 'Delete', /^The volume stays on node a\.Only the record/],
@@ -95,7 +95,7 @@ describe('the dialog that undoes a move', () => {
     expect([has('obstacle')?.textContent, isDisabled(), has('effect')?.textContent]).toEqual([expect.stringMatching(/phase of the move has changed/), true, expect.stringMatching(/The copy is deleted/)]);
     stored = move('KeepingSource');
     await press('show-new');
-    expect([has('obstacle'), isDisabled(), has('effect')?.textContent]).toEqual([null, false, expect.stringMatching(/old logical volume on node a is removed now/)]);
+    expect([has('obstacle'), isDisabled(), has('effect')?.textContent]).toEqual([null, false, expect.stringMatching(/old logical volume on node a is removed as soon as/)]);
     await press('apply');
     await waitFor(() => expect(deleted).toHaveBeenCalledOnce());
   });
@@ -106,7 +106,7 @@ describe('the dialog that undoes a move', () => {
     await waitFor(() => expect(has('obstacle')?.textContent).toMatch(/Nothing was deleted/));
     expect([isDisabled(), sent.filter((s) => s.method === 'DELETE'), deleted.mock.calls.length]).toEqual([true, [], 0]);
     await press('show-new');
-    expect(has('effect')?.textContent).toMatch(/removed now/);
+    expect(has('effect')?.textContent).toMatch(/removed as soon as/);
   });
   it('is of no use once the move is gone', () => {
     const { now } = show(move('Copying'));
