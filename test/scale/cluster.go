@@ -237,7 +237,8 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	return c.Status().Update(ctx, pv)
 }
 
-// startControllerManager starts the controllers that bind claims, with OpenShift's request limits.
+// startControllerManager starts the controllers that bind claims and check admission policies, with OpenShift's request
+// limits.
 func (c *cluster) startControllerManager(ctx context.Context) error {
 	user, err := c.server.AddUser(envtest.User{Name: "system:kube-controller-manager",
 		Groups: []string{"system:masters"}}, nil)
@@ -255,7 +256,7 @@ func (c *cluster) startControllerManager(ctx context.Context) error {
 	c.manager = exec.CommandContext(ctx, filepath.Join(c.assets, "kube-controller-manager"), "--kubeconfig="+file,
 		"--leader-elect=false", "--secure-port=0",
 		"--controllers=persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,"+
-			"persistentvolume-protection-controller", "--kube-api-qps=150", "--kube-api-burst=300")
+			"persistentvolume-protection-controller,validatingadmissionpolicy-status-controller", "--kube-api-qps=150", "--kube-api-burst=300")
 	c.manager.Stdout = log
 	c.manager.Stderr = log
 	return c.manager.Start()

@@ -19,14 +19,18 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 )
 
 const healthAddress = "127.0.0.1:18081"
@@ -38,7 +42,7 @@ type operator struct {
 	killed  atomic.Bool
 }
 
-// installOperator creates the operator's permissions and its Pod, in which nothing runs.
+// installOperator creates the operator's permissions, Deployment and Pod, in which nothing runs.
 func (c *cluster) installOperator(ctx context.Context) error {
 	roles, err := objects(filepath.Join("config", "rbac", "operator_role.yaml"))
 	if err != nil {
@@ -69,6 +73,7 @@ func (c *cluster) installOperator(ctx context.Context) error {
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vg-manager"}},
+		operatorDeployment(),
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator:scale"}}}},
 	} {
@@ -77,6 +82,15 @@ func (c *cluster) installOperator(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// operatorDeployment returns the owner of what the operator creates. It has no Pods: the operator is a process.
+func operatorDeployment() *appsv1.Deployment {
+	labels := map[string]string{"app": "lvms-operator"}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name},
+		Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator:scale"}}}}}}
 }
 
 // objects reads a manifest.
