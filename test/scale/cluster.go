@@ -256,7 +256,8 @@ func (c *cluster) startControllerManager(ctx context.Context) error {
 	c.manager = exec.CommandContext(ctx, filepath.Join(c.assets, "kube-controller-manager"), "--kubeconfig="+file,
 		"--leader-elect=false", "--secure-port=0",
 		"--controllers=persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,"+
-			"persistentvolume-protection-controller,validatingadmissionpolicy-status-controller", "--kube-api-qps=150", "--kube-api-burst=300")
+			"persistentvolume-protection-controller,validatingadmissionpolicy-status-controller",
+		"--kube-api-qps=150", "--kube-api-burst=300")
 	c.manager.Stdout = log
 	c.manager.Stderr = log
 	return c.manager.Start()
