@@ -638,6 +638,22 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
+// TestAnotherVolumeWithTheNameIsNotExpanded: the volume was deleted and created again since it was found.
+func TestAnotherVolumeWithTheNameIsNotExpanded(t *testing.T) {
+	c := newCluster(t)
+	_, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
+	c.must(err)
+	found := c.get("pvc-1")
+	found.UID = "another"
+	for range 2 {
+		_, err := c.server.ask(t.Context(), found, 80*mebi)
+		wantCode(t, "another object", err, codes.NotFound)
+	}
+	if size := c.get("pvc-1").Spec.Size; size.Value() != 40*mebi {
+		t.Errorf("the size is %s", size.String())
+	}
+}
+
 // TestWhatTheNodeExpands: the file system, and the mapped device of an encrypted volume, also without a file system.
 func TestWhatTheNodeExpands(t *testing.T) {
 	block := &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},

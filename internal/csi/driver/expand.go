@@ -153,6 +153,9 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return err
 		}
+		if now.UID != lv.UID {
+			return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").GroupResource(), lv.Name)
+		}
 		want := size
 		if has(now, size) {
 			want = now.Status.CurrentSize.Value()

@@ -10,7 +10,7 @@ import type { Volume } from './volumes';
 export const actions: Record<RecoveryAction, Message> = {
   RemoveLostDevices: msg('Removes missing devices from the volume group, with the volumes that cannot be read without them.'),
   RestoreLabels: msg('Writes the LVM labels of attached devices again after they were overwritten.'),
-  RestoreMetadata: msg('Restores a volume group without thin pools that was deleted with LVM commands.'),
+  RestoreMetadata: msg('Restores the metadata of a volume group that was deleted, or replaced with that of an earlier time.'),
   RepairThinPool: msg('Checks the metadata of the thin pool and repairs it. No Pod can use volumes of the pool meanwhile.'),
   FreePoolSpace: msg('Trims the mounted file systems of the thin pool, so that the pool gets back the blocks of deleted files.'),
   DeleteOrphans: msg('Deletes logical volumes that no object of the cluster refers to.'),
