@@ -148,8 +148,8 @@ const (
 	// of FenceTimeAnnotation, until the operator removes FenceAnnotation or requests a fence with another time.
 	//
 	// UnfenceAnnotation has the value of a FenceAnnotation that was withdrawn. The node agent removes FencedTagPrefix
-	// with this value, and then the annotation. A tag with another value, which nothing requests, stays: the objects can
-	// be of an earlier time than a VolumeMove, which has switched the volume to another node.
+	// with this value, and then the annotation. A tag with another value, which nothing requests, stays: the objects
+	// can be of an earlier time than a VolumeMove, which has switched the volume to another node.
 	FenceAnnotation      = "lvm.topolvm.io/fence"
 	FencedAnnotation     = "lvm.topolvm.io/fenced"
 	FenceErrorAnnotation = "lvm.topolvm.io/fence-error"

@@ -40,8 +40,8 @@ func (s *state) fills(hasBegun bool) string {
 	}
 	return fmt.Sprintf("the thin pool %s of node %s fills: its data is %d%% full, and its metadata %d%%. A snapshot "+
 		"keeps what Pods overwrite, so the volume is copied when the thin pool has room, or no Pod uses the volume: "+
-		"%s. Extend the thin pool, delete volumes or snapshots there, or end the Pods", pool.Name, node, pool.DataPercent,
-		pool.MetadataPercent, s.podText())
+		"%s. Extend the thin pool, delete volumes or snapshots there, or end the Pods", pool.Name, node,
+		pool.DataPercent, pool.MetadataPercent, s.podText())
 }
 
 // hasBegun reports whether a copy has begun before.

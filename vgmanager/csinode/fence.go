@@ -62,7 +62,8 @@ func movedReason(tags []string) string {
 				"used when that is complete: to use it now, delete the clone's claim", clone)
 		}
 		return fmt.Sprintf("it is being moved to another node by the VolumeMove with the UID %s, and its Pods get it "+
-			"there: to keep it here, delete the VolumeMove; if that does not exist, see the condition of the volume", move)
+			"there: to keep it here, delete the VolumeMove; if that does not exist, see the condition of the volume",
+			move)
 	}
 	if isCopying(tags) {
 		return "its data is being copied to this node, and is not complete yet"

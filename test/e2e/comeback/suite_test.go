@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Package comeback tests that volumes come back with their data: after a node was reinstalled, etcd was restored from
-// an older backup, also from one of before a VolumeMove, disks were moved to another node, the whole cluster was lost, a
-// Node was deleted with its claims, or an image-based upgrade replaced etcd.
+// an older backup, also from one of before a VolumeMove, disks were moved to another node, the whole cluster was lost,
+// a Node was deleted with its claims, or an image-based upgrade replaced etcd.
 package comeback
 
 import (
