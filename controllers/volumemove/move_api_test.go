@@ -355,19 +355,8 @@ func TestARefusedCopyIsUndone(t *testing.T) {
 	w := newWorld(t, "refused")
 	w.pod("writer", w.a())
 	w.start()
-	for range 10 {
-		_, err := w.reconcile()
-		w.must(err)
-		target := w.logicalVolume(targetName(w.move))
-		if target != nil && target.DeletionTimestamp.IsZero() && target.Status.Code == codes.OK {
-			target.Status.Code = codes.ResourceExhausted
-			target.Status.Message = "no space left"
-			w.must(w.api.Status().Update(t.Context(), target))
-			continue
-		}
-		w.agents()
-	}
-	if got := w.status(); got.Phase != v1alpha1.MoveFailed || !strings.Contains(got.Message, "no space left") {
+	w.refuse(codes.InvalidArgument, "its options are not supported")
+	if got := w.status(); got.Phase != v1alpha1.MoveFailed || !strings.Contains(got.Message, "options are not supported") {
 		t.Errorf("got the status %+v", got)
 	}
 	w.agents()
@@ -378,6 +367,50 @@ func TestARefusedCopyIsUndone(t *testing.T) {
 		t.Errorf("got the events %s", got)
 	}
 	w.wantOn(w.a())
+}
+
+// refuse has the node agent of the target refuse the copy, until the operator has removed it.
+func (w *world) refuse(code codes.Code, message string) {
+	w.Helper()
+	for range 15 {
+		_, err := w.reconcile()
+		w.must(err)
+		target := w.logicalVolume(targetName(w.move))
+		if target != nil && target.DeletionTimestamp.IsZero() && target.Status.Code == codes.OK {
+			target.Status.Code = code
+			target.Status.Message = message
+			w.must(w.api.Status().Update(w.Context(), target))
+			continue
+		}
+		w.agents()
+	}
+}
+
+// TestACopyWithoutRoomWaits: the node agent of the target finds that the data does not fit. What was created is
+// deleted, and the move begins again, each time after a longer delay.
+func TestACopyWithoutRoomWaits(t *testing.T) {
+	w := newWorld(t, "roomless")
+	w.pod("writer", w.a())
+	w.start()
+	delay := time.Duration(0)
+	for range 3 {
+		w.refuse(codes.ResourceExhausted, "no space left")
+		if own := w.own(); len(own) > 0 {
+			t.Errorf("left: %v", own)
+		}
+		got := w.status()
+		if got.Phase != v1alpha1.MovePending || !strings.Contains(got.Message, "has no room for the copy: no space left") {
+			t.Errorf("got the status %+v", got)
+		}
+		next := w.ctl.fenceAfter(w.move.UID).Sub(w.clock)
+		if next <= delay {
+			t.Errorf("the delay is %s, and was %s", next, delay)
+		}
+		delay = next
+		w.wantOn(w.a())
+		w.clock = w.clock.Add(maxFenceDelay)
+	}
+	w.until(v1alpha1.MoveCopying)
 }
 
 // TestADeletedClaimEndsItsMove: before the switch, what was created for the move is deleted.

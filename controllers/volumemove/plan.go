@@ -1,11 +1,13 @@
 package volumemove
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
@@ -96,7 +98,7 @@ func plan(s *state, now, fenceAfter time.Time) step {
 	if why := s.problem(); why != "" {
 		return s.undo(v1alpha1.MoveFailed, why)
 	}
-	if why := s.fills(false); why != "" && s.move.Status.Phase != v1alpha1.MovePending {
+	if why := cmp.Or(s.fills(false), s.lacksRoom()); why != "" && s.move.Status.Phase != v1alpha1.MovePending {
 		st := s.returnToQueue(why, now, fenceAfter)
 		st.discards = true
 		return st
@@ -136,10 +138,18 @@ func (s *state) problem() string {
 	case s.target.Status.VolumeID != "":
 		return fmt.Sprintf("the node agent of node %s does not know moves of volumes: update it, and create another "+
 			"VolumeMove", s.target.Spec.NodeName)
-	case service.IsRefusal(s.target.Status.Code):
+	case service.IsRefusal(s.target.Status.Code) && s.lacksRoom() == "":
 		return fmt.Sprintf("node %s cannot create the copy: %s", s.target.Spec.NodeName, s.target.Status.Message)
 	}
 	return ""
+}
+
+// lacksRoom returns that the target node has refused the copy because it has no room for its data now, or "".
+func (s *state) lacksRoom() string {
+	if s.target == nil || s.target.Status.Code != codes.ResourceExhausted {
+		return ""
+	}
+	return fmt.Sprintf("node %s has no room for the copy: %s", s.target.Spec.NodeName, s.target.Status.Message)
 }
 
 // firstRound creates the first snapshot and the target.

@@ -136,7 +136,8 @@ func TestTheSwitchNeedsEveryCondition(t *testing.T) {
 			s.target.Spec.Size = resource.MustParse("2Gi")
 		}, unfence},
 		"older agent":    {func(s *state) { s.target.Status.VolumeID = "x" }, unfence},
-		"refused target": {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence},
+		"refused target": {func(s *state) { s.target.Status.Code = codes.InvalidArgument }, unfence},
+		"no room":        {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence},
 		"undone":         {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, unfence},
 		"failed":         {func(s *state) { s.move.Status.Phase = v1alpha1.MoveFailed }, unfence},
 	} {

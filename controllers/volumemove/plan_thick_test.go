@@ -90,7 +90,8 @@ func TestTheSwitchOfAThickVolumeNeedsEveryCondition(t *testing.T) {
 		"target down, a Pod waits": {func(s *state) { s.to = fence.Node{Name: "b", NotReady: true}; withPod(s) }, wait,
 			v1alpha1.MoveWaitingForPods},
 		"older agent":    {func(s *state) { s.target.Status.VolumeID = "x" }, unfence, v1alpha1.MoveFailed},
-		"refused target": {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence, v1alpha1.MoveFailed},
+		"refused target": {func(s *state) { s.target.Status.Code = codes.InvalidArgument }, unfence, v1alpha1.MoveFailed},
+		"no room":        {func(s *state) { s.target.Status.Code = codes.ResourceExhausted }, unfence, v1alpha1.MovePending},
 		"undone":         {func(s *state) { s.move.DeletionTimestamp = &metav1.Time{Time: now} }, unfence, v1alpha1.MoveCopying},
 	} {
 		t.Run(name, func(t *testing.T) {
