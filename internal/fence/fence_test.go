@@ -118,10 +118,12 @@ func TestWhenALeaseEnds(t *testing.T) {
 		after time.Duration
 		want  string
 	}{
-		"no copy yet":    {Lease{Source: a, Target: b}, 100 * time.Hour, ""},
-		"progress":       {Lease{Source: a, Target: b, Progress: Progress{5, now}}, ProgressLimit - time.Second, ""},
-		"no progress":    {Lease{Source: a, Target: b, Progress: Progress{5, now}}, ProgressLimit, "node b has copied nothing from node a since 2026-01-02T03:04:05Z"},
-		"target down":    {Lease{Source: a, Target: down}, 0, ""},
+		"no copy yet": {Lease{Source: a, Target: b}, 100 * time.Hour, ""},
+		"progress":    {Lease{Source: a, Target: b, Progress: Progress{5, now}}, ProgressLimit - time.Second, ""},
+		"no progress": {Lease{Source: a, Target: b, Progress: Progress{5, now}}, ProgressLimit, "node b has copied nothing from node a since 2026-01-02T03:04:05Z"},
+		"target down": {Lease{Source: a, Target: down}, 0, ""},
+		"target down, no progress": {Lease{Source: a, Target: down, Progress: Progress{5, now}}, ProgressLimit,
+			"node b is not ready since 2026-01-02T03:04:05Z, and node b has copied nothing from node a since 2026-01-02T03:04:05Z"},
 		"target lost":    {Lease{Source: a, Target: Node{Name: "b", NotReady: true, Lost: true, Since: now}}, 0, "node b is not ready since 2026-01-02T03:04:05Z"},
 		"source missing": {Lease{Source: Nodes{}.Get("a"), Target: b}, 0, "node a does not exist"},
 	} {

@@ -116,8 +116,18 @@ func (l Lease) Ended(now time.Time) string {
 	case l.Target.Lost:
 		return l.Target.String()
 	case !l.Progress.Time.IsZero() && now.Sub(l.Progress.Time) >= ProgressLimit:
-		return fmt.Sprintf("node %s has copied nothing from node %s since %s", l.Target.Name, l.Source.Name,
-			l.Progress.Time.UTC().Format(time.RFC3339))
+		return l.unready() + fmt.Sprintf("node %s has copied nothing from node %s since %s", l.Target.Name,
+			l.Source.Name, l.Progress.Time.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// unready says which node is not ready, as the first part of a reason, or is "".
+func (l Lease) unready() string {
+	for _, n := range []Node{l.Source, l.Target} {
+		if n.NotReady {
+			return n.String() + ", and "
+		}
 	}
 	return ""
 }

@@ -190,7 +190,8 @@ func opensWhenTheNodeOfTheCloneIsLost(ctx SpecContext) {
 	Eventually(func() string { return fenceOf(ctx) }).WithContext(ctx).WithTimeout(8 * time.Minute).Should(BeEmpty())
 	Expect(cluster.WaitRunning(ctx, namespace, thick.Name)).To(Succeed())
 	sameData(ctx, thick, thickSum)
-	progress(ctx, v, "node "+there.Name()+" is not ready, so the copy of volume .* of claim default/thick there is discarded")
+	progress(ctx, v, "node "+there.Name()+" is not ready since .* so the copy of volume .* of claim default/thick to "+
+		"node "+there.Name()+" is discarded")
 
 	By("starting " + there.Name())
 	thickSum = write(ctx, thick)
