@@ -4,6 +4,7 @@ package volumegroup
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +148,19 @@ func (s *scene) notReadMeanwhile(volume string) {
 	}
 }
 
+// setFilter adds a filter to the configuration of the host's LVM, and returns what takes it back. The rest stays: LVM
+// renames the devices file of a host that is told not to use one (devices_file_rename_unused of lib/device/dev-cache.c).
+func (s *scene) setFilter(filter string) (restore func()) {
+	s.Helper()
+	const local = "/etc/lvm/lvmlocal.conf"
+	before, err := os.ReadFile(local)
+	s.ok(err)
+	restore = func() { s.ok(os.WriteFile(local, before, 0o600)) }
+	s.Cleanup(restore)
+	s.ok(os.WriteFile(local, fmt.Appendf(before, "devices { filter = %s }\n", filter), 0o600))
+	return restore
+}
+
 // TestSceneGuestsOfVolumes has a user of a volume write everything to it that the LVM of the host reads: a volume group
 // with the name and the tags of the class, the same in a partition, and a copy of a physical volume of the class. Then
 // the disk of the copy is pulled.
@@ -178,12 +192,10 @@ func TestSceneGuestsOfVolumes(t *testing.T) {
 	s.write(volume, 0, make([]byte, 2<<20))
 	s.write(volume, 0, image)
 	s.notReadMeanwhile(volume)
-	const local = "/etc/lvm/lvmlocal.conf"
-	t.Cleanup(func() { s.ok(os.RemoveAll(local)) })
-	s.ok(os.WriteFile(local, []byte(`devices { filter = [ "r|^/dev/none$|", "a|.*|" ] }`), 0o600))
+	restore := s.setFilter(`[ "r|^/dev/none$|", "a|.*|" ]`)
 	s.notReadMeanwhile(volume)
 	s.nothingChanges(ours)
-	s.ok(os.Remove(local))
+	restore()
 	s.nothingChanges(ours)
 
 	t.Log("a copy of a physical volume")
