@@ -29,7 +29,7 @@ func (e *environment) moveCommands() []*cobra.Command {
 }
 
 func (e *environment) moveCommand() *cobra.Command {
-	w, to := &writing{}, ""
+	w, to, back := &writing{}, "", false
 	command := &cobra.Command{Use: "move CLAIM", Short: "Move the volume of a claim to another node",
 		Long: `Move the volume of a claim to another node. It creates a VolumeMove. The data of a thin volume is copied while
 Pods use it. A thick volume has no snapshots: it is copied only while no Pod uses it, and its Pods cannot start until
@@ -37,12 +37,18 @@ that is complete. When no Pod that is bound to a node uses the claim, the volume
 then, you can delete the VolumeMove, and the volume stays on its node.
 
 If a VolumeMove of the claim has not ended, the command shows the progress of that one. A claim is NAME in the namespace
-of -n, or NAMESPACE/NAME.`,
+of -n, or NAMESPACE/NAME.
+
+With --back, nothing is copied: the node from which the volume was moved has kept the old logical volume, which becomes
+the volume again. This is for a volume whose new node is lost. What was written there since the switch is not in it.`,
 		Example: `  # Move the volume to the node with the most free capacity, and wait
   kubectl lvms move -n shop data
 
   # Move it to a node, without waiting
-  kubectl lvms move shop/data --to worker-2 --wait=false`,
+  kubectl lvms move shop/data --to worker-2 --wait=false
+
+  # The new node is lost: use the old logical volume again
+  kubectl lvms move shop/data --back`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := w.validate(); err != nil {
@@ -52,10 +58,15 @@ of -n, or NAMESPACE/NAME.`,
 			if err != nil {
 				return err
 			}
+			if back {
+				return e.moveBack(command, w, claims[0], to)
+			}
 			return e.move(command, w, claims[0], to)
 		}}
 	command.Flags().StringVar(&to, "to", "", "the node to which the volume is moved. Without it, the operator selects "+
 		"one")
+	command.Flags().BoolVar(&back, "back", false, "use the old logical volume again that the last move has kept, because "+
+		"the node of the volume is lost")
 	w.addFlags(command)
 	return command
 }
@@ -196,6 +207,20 @@ func printMoves(t *terminal, moves ...*v1alpha1.VolumeMove) error {
 // followMove shows the progress of a move until the volume is on the target node.
 func (e *environment) followMove(ctx context.Context, c client.Client, w *writing, t *terminal,
 	move *v1alpha1.VolumeMove) error {
+	return e.follow(ctx, c, w, t, move, func(m *v1alpha1.VolumeMove) (bool, error) {
+		switch m.Status.Phase {
+		case v1alpha1.MoveFailed:
+			return false, errFinal{fmt.Errorf("%w: %s", errNotPossible, single(m.Status.Message))}
+		case v1alpha1.MoveKeepingSource, v1alpha1.MoveCompleted:
+			return true, nil
+		}
+		return false, nil
+	})
+}
+
+// follow shows the progress of a move until it is done.
+func (e *environment) follow(ctx context.Context, c client.Client, w *writing, t *terminal, move *v1alpha1.VolumeMove,
+	isDone func(*v1alpha1.VolumeMove) (bool, error)) error {
 	last := ""
 	err := e.poll(ctx, w, t, func(ctx context.Context) (bool, error) {
 		m := &v1alpha1.VolumeMove{}
@@ -210,13 +235,7 @@ func (e *environment) followMove(ctx context.Context, c client.Client, w *writin
 			fmt.Fprintln(t.out, text)
 			last = text
 		}
-		switch m.Status.Phase {
-		case v1alpha1.MoveFailed:
-			return false, errFinal{fmt.Errorf("%w: %s", errNotPossible, single(m.Status.Message))}
-		case v1alpha1.MoveKeepingSource, v1alpha1.MoveCompleted:
-			return true, nil
-		}
-		return false, nil
+		return isDone(m)
 	})
 	if errors.Is(err, errTimeout) {
 		return fmt.Errorf("%w: VolumeMove %s continues", err, move.Name)

@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -112,6 +113,62 @@ func TestMove(t *testing.T) {
 	}}, "move", "shop/data", "--yes")
 	if got.code != exitProblems || !strings.Contains(got.err, "no thin pool") {
 		t.Errorf("a move that fails: %+v", got)
+	}
+}
+
+// TestMoveBack: it requests the way back once, for the node that has the volume now, and follows it.
+func TestMoveBack(t *testing.T) {
+	switched := func(name, claim string, at int) *v1alpha1.VolumeMove {
+		m := &v1alpha1.VolumeMove{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: name},
+			Spec: v1alpha1.VolumeMoveSpec{Claim: v1alpha1.VolumeMoveClaim{Namespace: "shop", Name: claim}}}
+		time := metav1.Date(2026, 11, 30, at, 0, 0, 0, time.UTC)
+		m.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveKeepingSource, SourceNode: "worker-1",
+			TargetNode: "worker-2", SwitchTime: &time}
+		return m
+	}
+	ended := switched("ended", "old", 1)
+	ended.Status.Phase = v1alpha1.MoveCompleted
+	c := clientOf(clusterWithClasses(), switched("first", "data", 1), switched("second", "data", 2), ended)
+	if got := run(t, c, "move", "shop/old", "--back", "--yes"); got.code != exitProblems ||
+		!strings.Contains(got.err, "no VolumeMove keeps an old logical volume of the claim shop/old") {
+		t.Errorf("got %+v", got)
+	}
+	if got := run(t, c, "move", "shop/data", "--back", "--to", "worker-1", "--yes"); got.code != exitError {
+		t.Errorf("got %+v", got)
+	}
+	get := func() *v1alpha1.VolumeMove {
+		m := &v1alpha1.VolumeMove{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: operatorNamespace, Name: "second"}, m); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if got := run(t, c, "move", "shop/data", "--back", "--dry-run"); got.code != 0 || len(get().Annotations) != 0 ||
+		!strings.Contains(got.out, "lvm.topolvm.io/move-back: worker-2") || !strings.Contains(got.out, "name: second") {
+		t.Errorf("dry run: %+v", got)
+	}
+	if got := run(t, c, "move", "shop/data", "--back", "--wait=false"); got.code != exitError || len(get().Annotations) != 0 ||
+		!strings.Contains(got.out, "Node worker-1 has kept the volume of the claim shop/data as it was at 2026-11-30T02:00:00Z") {
+		t.Errorf("without --yes: %+v", got)
+	}
+	set := func(change func(*v1alpha1.VolumeMoveStatus)) func() {
+		return func() {
+			m := get()
+			change(&m.Status)
+			if err := c.Status().Update(t.Context(), m); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	got := runWith(t, c, "", []func(){
+		set(func(s *v1alpha1.VolumeMoveStatus) { s.Message = "not known that node worker-2 is off" }),
+		set(func(s *v1alpha1.VolumeMoveStatus) {
+			s.SourceNode, s.TargetNode, s.Message = "worker-2", "worker-1", "node worker-2 has not given up"
+		})}, "move", "shop/data", "--back", "--yes")
+	if got.code != 0 || get().Annotations[v1alpha1.MoveBackAnnotation] != "worker-2" ||
+		!strings.Contains(got.out, "not known that node worker-2 is off") ||
+		!strings.Contains(got.out, "node worker-2 has not given up") {
+		t.Errorf("got %+v, %+v", got, get())
 	}
 }
 

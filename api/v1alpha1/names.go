@@ -185,6 +185,11 @@ const (
 	// it.
 	RetireAnnotation = "lvm.topolvm.io/retire"
 	RetiredSource    = "moved"
+	// MoveBackAnnotation on a VolumeMove names the node to which the volume was moved, and which is lost: the operator
+	// makes the old logical volume that of the volume again. The operator sets it too, with the same value: on the
+	// LogicalVolume of the old logical volume, which is not removed then, and on the one of the logical volume on the
+	// lost node, which has no fence.
+	MoveBackAnnotation = "lvm.topolvm.io/move-back"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
 	// EncryptionAnnotation on a LogicalVolume names how its volume is encrypted: EncryptionLUKS2.

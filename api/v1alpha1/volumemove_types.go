@@ -99,7 +99,8 @@ type VolumeMovePhase string
 const (
 	// MovePending sets Moved to False: the copy has not begun, because other moves and clones of these nodes are copied
 	// first, or because of the cause in the message. A move whose copy was discarded, because it made no progress, a
-	// node was lost while a Pod waited for the volume, or the thin pool of the source filled up, begins again.
+	// node was lost while a Pod waited for the volume, the thin pool of the source filled up, or the target node has no
+	// room for the data, begins again.
 	// What to do: wait, or as the message says.
 	MovePending VolumeMovePhase = "Pending"
 	// MoveCopying sets Moved to False: the data is being copied. Pods can use a thin volume meanwhile, and not a thick
@@ -115,7 +116,8 @@ const (
 	MoveSwitching VolumeMovePhase = "Switching"
 	// MoveKeepingSource sets Moved to True: the volume is on the target node. The logical volume on the old node is
 	// kept until `status.sourceRemovalTime`, and longer if the volume on the target node is not known to be good.
-	// What to do: nothing, or as the message says; to have it removed now, delete the VolumeMove.
+	// What to do: nothing, or as the message says; to have it removed now, delete the VolumeMove; if the target node is
+	// lost, run `kubectl lvms move --back` to use the old logical volume again.
 	MoveKeepingSource VolumeMovePhase = "KeepingSource"
 	// MoveCompleted sets Moved to True: the volume is on the target node, and the old logical volume is removed.
 	// What to do: nothing; the VolumeMove can be deleted.

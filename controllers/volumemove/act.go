@@ -44,7 +44,13 @@ func (c *Controller) act(ctx context.Context, s *state, st step) error {
 	case unfence:
 		return c.unfence(ctx, s)
 	case switchVolume:
-		return c.switchVolume(ctx, s)
+		return c.switchVolume(ctx, s, s.target)
+	case switchBack:
+		return c.switchVolume(ctx, s, s.old)
+	case keepOld:
+		return c.keepOld(ctx, s)
+	case swapNodes:
+		s.swapNodes()
 	case rebind:
 		return c.rebind(ctx, s)
 	case createOld:
@@ -139,17 +145,22 @@ func (c *Controller) unfence(ctx context.Context, s *state) error {
 // annotation, from which package volumeimport recreates it. The plan has just checked that the node agent of the source
 // node has closed the volume, that the copy is complete since then, and that no Pod uses the volume. The request fails
 // if the LogicalVolume has changed since it was read, which was before that.
-func (c *Controller) switchVolume(ctx context.Context, s *state) error {
-	data, err := json.Marshal(relocate.PersistentVolume(s.pv, s.target.Spec.NodeName))
+func (c *Controller) switchVolume(ctx context.Context, s *state, to *topolvmv1.LogicalVolume) error {
+	data, err := json.Marshal(relocate.PersistentVolume(s.pv, to.Spec.NodeName))
 	if err != nil {
 		return fmt.Errorf("PersistentVolume %s: %w", s.pv.Name, err)
 	}
 	before := s.volume.DeepCopy()
-	s.volume.Spec.NodeName = s.target.Spec.NodeName
-	s.volume.Spec.DeviceClass = s.target.Spec.DeviceClass
+	s.volume.Spec.NodeName = to.Spec.NodeName
+	s.volume.Spec.DeviceClass = to.Spec.DeviceClass
 	fence.Remove(s.volume)
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
-	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.AdoptAnnotation, string(s.target.UID))
+	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.AdoptAnnotation, string(to.UID))
+	if to == s.old && !s.isOldRetired() {
+		// The logical volume still is that of the volume, and has the fence of the move.
+		delete(s.volume.Annotations, v1alpha1.AdoptAnnotation)
+		metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.UnfenceAnnotation, string(s.move.UID))
+	}
 	if err := c.patch(ctx, "switch", s.volume, before); err != nil {
 		return err
 	}
@@ -187,7 +198,10 @@ func (c *Controller) createOld(ctx context.Context, s *state) error {
 	if volume == "" {
 		return fmt.Errorf("VolumeMove %s: the name of the old logical volume is not known", s.move.Name)
 	}
-	lv := s.newVolume(oldName(s.move), s.sourceNode())
+	lv := s.newVolume(s.newOldName(), s.sourceNode())
+	if s.target != nil && isOldOf(s.move, s.target) {
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MoveBackAnnotation, s.sourceNode())
+	}
 	lv.Spec.Source = v1alpha1.RetiredSource
 	lv.Spec.AccessType = accessVolume
 	lv.Annotations[v1alpha1.RetireAnnotation] = volume + "/" + string(s.move.UID)

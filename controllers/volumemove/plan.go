@@ -37,6 +37,11 @@ const (
 	unfence
 	// switchVolume moves the LogicalVolume of the claim to the target node.
 	switchVolume
+	// keepOld has the old logical volume kept, because switchBack makes it that of the volume again. keepOld also
+	// withdraws this. swapNodes makes the target node the source node, and the other way around.
+	keepOld
+	switchBack
+	swapNodes
 	// rebind has the claim bound to the PersistentVolume that was recreated.
 	rebind
 	// createOld creates the owner of the logical volume on the source node.
@@ -84,6 +89,10 @@ const (
 // plan decides what is next. fenceAfter is when the volume may be fenced again after a fence that was not confirmed.
 func plan(s *state, now, fenceAfter time.Time) step {
 	switch {
+	case s.isBack():
+		return s.afterSwitchBack()
+	case s.isSwitched() && (s.isBackRequested() || s.isOldKept()):
+		return s.moveBack(now)
 	case s.isSwitched():
 		return s.afterSwitch(now)
 	case !s.move.DeletionTimestamp.IsZero():

@@ -29,9 +29,10 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 	return st
 }
 
-// undeleted returns the target, or else a snapshot, whose deletion has not been requested, or nil.
+// undeleted returns the target, the owner of the old logical volume or a snapshot whose deletion has not been requested,
+// or nil.
 func (s *state) undeleted() *topolvmv1.LogicalVolume {
-	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target}, s.snapshots...) {
+	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target, s.old}, s.snapshots...) {
 		if lv != nil && lv.DeletionTimestamp.IsZero() {
 			return lv
 		}
@@ -65,11 +66,8 @@ func (s *state) afterSwitch(now time.Time) step {
 func (s *state) complete(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
-	case s.isLost() && s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID):
-		st.action = rebind
-		st.message = fmt.Sprintf("claim %s is being bound to its PersistentVolume on node %s", s.move.Spec.Claim,
-			s.targetNode())
-		return st
+	case s.isLost() && s.rebindClaim().action == rebind:
+		return s.rebindClaim()
 	case s.old == nil && (s.target != nil || len(s.snapshots) > 0):
 		st.action = createOld
 		st.message = fmt.Sprintf("node %s gives up the volume", s.sourceNode())
@@ -88,15 +86,23 @@ func (s *state) complete(now time.Time) step {
 	case s.isBeingSwitched():
 		return st
 	case s.target != nil && s.isLost():
-		st.message = fmt.Sprintf("kube-controller-manager has not bound claim %s to its PersistentVolume yet",
-			s.move.Spec.Claim)
-		return st
+		return s.rebindClaim()
 	case s.target != nil && s.target.DeletionTimestamp.IsZero():
 		st.action = remove
 		st.object = s.target
 		return st
 	}
 	return s.keep(now)
+}
+
+// rebindClaim has kube-controller-manager bind a lost claim, or waits for it.
+func (s *state) rebindClaim() step {
+	st := step{phase: v1alpha1.MoveSwitching, after: soon, message: fmt.Sprintf("kube-controller-manager has not bound "+
+		"claim %s to its PersistentVolume on node %s yet", s.move.Spec.Claim, s.volume.Spec.NodeName)}
+	if s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID) {
+		st.action = rebind
+	}
+	return st
 }
 
 // isBeingSwitched reports whether the node agent of the target node, or the controller that recreates the
@@ -109,10 +115,10 @@ func (s *state) isBeingSwitched() bool {
 // isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
 // exist for a moment, and has accepted the one that was recreated. A Pod cannot use the claim before it is bound again.
 func (s *state) isLost() bool {
-	return s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost && s.claim.DeletionTimestamp.IsZero() &&
+	return s.volume != nil && s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost && s.claim.DeletionTimestamp.IsZero() &&
 		s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound && s.pv.DeletionTimestamp.IsZero() &&
 		s.claim.Spec.VolumeName == s.pv.Name && s.pv.Spec.ClaimRef != nil && s.pv.Spec.ClaimRef.UID == s.claim.UID &&
-		v1alpha1.NodeOfVolume(s.pv) == s.targetNode()
+		v1alpha1.NodeOfVolume(s.pv) == s.volume.Spec.NodeName
 }
 
 // keep keeps the old logical volume for keepSource after the switch, and then deletes it.
@@ -149,18 +155,19 @@ func (s *state) keep(now time.Time) step {
 func (s *state) keepUnretired(st step) step {
 	st.message = fmt.Sprintf("node %s has not given up the old logical volume yet", s.old.Spec.NodeName)
 	switch why := s.old.Status.Message; {
-	case s.sourceNodeGone && s.isRemovalAllowed():
+	case (s.sourceNodeGone || why != "") && s.isRemovalAllowed():
 		st.action = remove
 		st.object = s.old
-		st.message = fmt.Sprintf("node %s no longer exists, and the annotation %s=true is set: the old logical "+
-			"volume is forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
+		st.message = fmt.Sprintf("node %s has not given up the old logical volume, and the annotation %s=true is set: "+
+			"the logical volume is forgotten", s.old.Spec.NodeName, v1alpha1.AllowSourceRemovalAnnotation)
 	case s.sourceNodeGone:
 		st.message = fmt.Sprintf("node %s no longer exists, and had not given up the old logical volume. "+
 			"LogicalVolume %s is kept until the node returns. If it never does, set the annotation %s=true on the "+
 			"VolumeMove",
 			s.old.Spec.NodeName, s.old.Name, v1alpha1.AllowSourceRemovalAnnotation)
 	case why != "":
-		st.message += ": " + why
+		st.message += fmt.Sprintf(": %s. If it never can, set the annotation %s=true on the VolumeMove", why,
+			v1alpha1.AllowSourceRemovalAnnotation)
 	}
 	return st
 }

@@ -45,8 +45,8 @@ var podsOnOldNode = event.Warning("PodsOnOldNode", "Move",
 var moveFailed = event.Warning("VolumeMoveFailed", "Move", "the volume of claim %s stays on its node: %s")
 
 // returnedToQueue is a Warning event on the VolumeMove: the node agent did not close the thick volume, its copy made no
-// progress or a node was lost while a Pod waited for the volume, or the thin pool of the source node fills up. Pods can
-// use the volume on its node, and it is copied again later.
+// progress or a node was lost while a Pod waited for the volume, the thin pool of the source node fills up, or the
+// target node has no room for the data. Pods can use the volume on its node, and it is copied again later.
 // What to do: as the message says; repair the node that it names, extend the thin pool, or delete the VolumeMove.
 var returnedToQueue = event.Warning("VolumeMoveReturnedToQueue", "Move",
 	"the volume of claim %s stays open on node %s, and is copied again later: %s")
@@ -152,7 +152,8 @@ func (c *Controller) report(ctx context.Context, before *v1alpha1.VolumeMove, s 
 // tell records events for a change of the phase.
 func (c *Controller) tell(before, move *v1alpha1.VolumeMove) {
 	status := &move.Status
-	if status.SwitchTime != nil && len(status.Pods) > 0 {
+	isBackRequested := move.Annotations[v1alpha1.MoveBackAnnotation] == status.TargetNode
+	if status.SwitchTime != nil && len(status.Pods) > 0 && !isBackRequested {
 		c.events.Emit(move, podsOnOldNode, move.Spec.Claim, status.TargetNode, strings.Join(status.Pods, ", "))
 	}
 	switch {

@@ -33,7 +33,7 @@ type state struct {
 	pv     *corev1.PersistentVolume
 	volume *topolvmv1.LogicalVolume
 	// snapshots are those of the rounds, the oldest first. target is the copy on the target node, and old has the
-	// logical volume on the source node after the switch.
+	// logical volume on the source node after the switch. When the volume is moved back, they change places.
 	snapshots []*topolvmv1.LogicalVolume
 	target    *topolvmv1.LogicalVolume
 	old       *topolvmv1.LogicalVolume
@@ -42,7 +42,7 @@ type state struct {
 	pods []string
 	// podsVersion is the resource version of the list of Pods.
 	podsVersion string
-	// from and to are the nodes of the two sides of the copy, as far as they are known.
+	// from and to are the source node and the target node, as far as they are known.
 	from, to fence.Node
 	// sourcePool is the thin pool on the source node, before the switch. It is nil if the volume is thick, or the state
 	// of the pool is not known.
@@ -99,8 +99,8 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 	if err := c.readAfterSwitch(ctx, s, nodes); err != nil {
 		return nil, err
 	}
-	// While the volume is fenced, what follows depends on the absence of Pods.
-	return s, c.readPods(ctx, s, s.isFenced())
+	// While the volume is fenced or moved back, what follows depends on the absence of Pods.
+	return s, c.readPods(ctx, s, s.isFenced() || s.isBackRequested())
 }
 
 // readAfterSwitch reads what decides about the removal of the old logical volume.
@@ -129,7 +129,9 @@ func (c *Controller) readOwn(ctx context.Context, s *state) error {
 			switch lv := &list.Items[i]; {
 			case lv.Name == targetName(s.move):
 				s.target = lv
-			case lv.Name == oldName(s.move):
+			case isOldOf(s.move, lv) && lv.Spec.NodeName == s.move.Status.TargetNode:
+				s.target = lv
+			case isOldOf(s.move, lv):
 				s.old = lv
 			case roundOf(s.move, lv.Name) > 0:
 				s.snapshots = append(s.snapshots, lv)
@@ -170,8 +172,11 @@ func (s *state) using(pods []corev1.Pod) []string {
 
 // concerns reports whether a Pod is on a node on which it hinders the move, or cannot start after it.
 func (s *state) concerns(pod *corev1.Pod) bool {
-	if !s.isSwitched() {
+	switch {
+	case !s.isSwitched():
 		return pod.Spec.NodeName != ""
+	case s.isBackRequested():
+		return pod.Spec.NodeName != "" && pod.Spec.NodeName != s.sourceNode()
 	}
 	return s.volume != nil && pod.Spec.NodeName != "" && pod.Spec.NodeName != s.volume.Spec.NodeName
 }
@@ -179,6 +184,22 @@ func (s *state) concerns(pod *corev1.Pod) bool {
 func targetName(m *v1alpha1.VolumeMove) string { return targetPrefix + string(m.UID) }
 
 func oldName(m *v1alpha1.VolumeMove) string { return oldPrefix + string(m.UID) }
+
+// newOldName returns the name of the LogicalVolume for the logical volume on the source node. If that was the target
+// node before the volume was moved back, the target has the name before it.
+func (s *state) newOldName() string {
+	name := oldName(s.move)
+	if s.target == nil || !isOldOf(s.move, s.target) {
+		return name
+	}
+	number, _ := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(s.target.Name, name), "-"))
+	return name + "-" + strconv.Itoa(number+1)
+}
+
+// isOldOf reports whether a LogicalVolume was created for the logical volume on the source node of a move.
+func isOldOf(m *v1alpha1.VolumeMove, lv *topolvmv1.LogicalVolume) bool {
+	return strings.HasPrefix(lv.Name, oldName(m))
+}
 
 func snapshotName(m *v1alpha1.VolumeMove, round int) string {
 	return targetName(m) + "-" + strconv.Itoa(round)

@@ -61,6 +61,8 @@ type world struct {
 	written  int
 	// busy: the node agent of the source does not confirm the fence.
 	busy bool
+	// lost: the node agent of node b does nothing.
+	lost bool
 	// seconds is how long a round takes, and changed whether it sends data.
 	seconds float64
 }
@@ -251,8 +253,15 @@ func (w *world) agents() {
 	w.agentsOfVolume()
 	w.bind()
 	for _, lv := range w.own() {
+		disk := lv.Spec.NodeName + "/" + string(lv.UID)
 		switch {
+		case w.lost && lv.Spec.NodeName == w.b():
 		case !lv.DeletionTimestamp.IsZero():
+			back := lv.Annotations[v1alpha1.MoveBackAnnotation]
+			if _, exists := w.data[disk]; exists && back != "" && back != lv.Spec.NodeName {
+				continue // The agent keeps the logical volume.
+			}
+			delete(w.data, disk)
 			if controllerutil.RemoveFinalizer(&lv, v1alpha1.LogicalVolumeFinalizer) {
 				w.must(client.IgnoreNotFound(w.api.Update(w.Context(), &lv)))
 			}
@@ -260,7 +269,7 @@ func (w *world) agents() {
 			w.must(w.api.Update(w.Context(), &lv))
 		case lv.Name == targetName(w.move):
 			w.agentOfTarget(&lv)
-		case lv.Status.VolumeID == "" && lv.Name == oldName(w.move):
+		case lv.Status.VolumeID == "" && isOldOf(w.move, &lv):
 			w.agentOfOld(&lv)
 		case lv.Status.VolumeID == "":
 			w.data[lv.Name] = w.data[lv.Spec.NodeName+"/"+w.handle()]
@@ -312,13 +321,19 @@ func (w *world) agentOfTarget(lv *topolvmv1.LogicalVolume) {
 
 func (w *world) agentOfOld(lv *topolvmv1.LogicalVolume) {
 	w.Helper()
+	isBack := lv.Annotations[v1alpha1.MoveBackAnnotation] == lv.Spec.NodeName
 	if want := w.handle() + "/" + string(w.move.UID); lv.Annotations[v1alpha1.RetireAnnotation] != want ||
-		lv.Spec.NodeName != w.a() || lv.Spec.Source != v1alpha1.RetiredSource {
+		(lv.Spec.NodeName == w.b()) != isBack || lv.Spec.Source != v1alpha1.RetiredSource {
 		w.Fatalf("the old logical volume has %+v %+v", lv.ObjectMeta, lv.Spec)
 	}
-	if v := w.logicalVolume(w.pv()); v != nil && v.Spec.NodeName == w.a() {
+	switch v := w.logicalVolume(w.pv()); {
+	case v != nil && v.Spec.NodeName == lv.Spec.NodeName && lv.Annotations[v1alpha1.MoveBackAnnotation] == "":
 		w.Fatal("the old logical volume is given up before the switch")
+	case v != nil && (v.Spec.NodeName == lv.Spec.NodeName || v.Annotations[v1alpha1.AdoptAnnotation] != ""):
+		return
 	}
+	w.data[lv.Spec.NodeName+"/"+string(lv.UID)] = w.data[lv.Spec.NodeName+"/"+w.handle()]
+	delete(w.data, lv.Spec.NodeName+"/"+w.handle())
 	w.created(lv)
 }
 
@@ -332,8 +347,19 @@ func (w *world) agentsOfVolume() {
 	before := lv.DeepCopy()
 	request, fenced := lv.Annotations[v1alpha1.FenceAnnotation], lv.Annotations[v1alpha1.FencedAnnotation]
 	switch {
-	case lv.Spec.NodeName == w.b():
+	case lv.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
 		w.recreate(lv)
+	case w.lost && lv.Spec.NodeName == w.b():
+	case lv.Annotations[v1alpha1.AdoptAnnotation] != "" && lv.Spec.NodeName == w.a():
+		retired := lv.Spec.NodeName + "/" + lv.Annotations[v1alpha1.AdoptAnnotation]
+		data, exists := w.data[retired]
+		if !exists {
+			w.Fatal("the old logical volume was removed before the volume has adopted it")
+		}
+		w.data[lv.Spec.NodeName+"/"+w.handle()] = data
+		delete(w.data, retired)
+		delete(lv.Annotations, v1alpha1.AdoptAnnotation)
+	case lv.Spec.NodeName == w.b():
 		if target := w.logicalVolume(targetName(w.move)); target != nil &&
 			lv.Annotations[v1alpha1.AdoptAnnotation] == string(target.UID) {
 			delete(lv.Annotations, v1alpha1.AdoptAnnotation)

@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Node struct {
 	// Since is when the node stopped being ready, unless it is Missing: it does not exist.
 	Since   time.Time
 	Missing bool
+	// IsOutOfService: somebody has said that the node is off, with a taint of Kubernetes (KEP-2268).
+	IsOutOfService bool
 }
 
 // String says what is wrong with a node that is not ready.
@@ -70,6 +73,8 @@ func NodesOf(items []corev1.Node, now time.Time) Nodes {
 				n.Lost = now.Sub(n.Since) >= LostAfter
 			}
 		}
+		n.IsOutOfService = slices.ContainsFunc(items[i].Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
 		nodes[n.Name] = n
 	}
 	return nodes

@@ -97,7 +97,11 @@ func (r *Reconciler) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolum
 	if err := r.stopCopy(ctx, lv); err != nil {
 		return 0, err
 	}
+	target := lv.Annotations[v1alpha1.AdoptAnnotation]
 	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	if status.Code(err) == codes.NotFound {
+		found, err = r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, target)
+	}
 	if status.Code(err) == codes.NotFound {
 		return 0, status.Errorf(codes.Unavailable, "device class %s on node %s has no logical volume %s: nothing is "+
 			"created in its place", lv.Spec.DeviceClass, r.Node, name(lv))
@@ -107,7 +111,25 @@ func (r *Reconciler) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolum
 	}
 	claim := cmp.Or(lv.Annotations[v1alpha1.ClaimAnnotation], claimOf(found.GetTags()))
 	tags := append(tagsOf(lv, r.Cluster, claim), spreadTags(lv)...)
-	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, name(lv), lv.Annotations[v1alpha1.AdoptAnnotation], tags)
+	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, name(lv), target, tags)
+}
+
+// takenBack returns an error if a logical volume was retired and is to be that of the volume again. The volume that has
+// adopted it gave it its own name.
+func (r *Reconciler) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if lv.Annotations[v1alpha1.RetireAnnotation] == "" || lv.Annotations[v1alpha1.MoveBackAnnotation] == "" ||
+		lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
+		return nil
+	}
+	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+	if err == nil {
+		return status.Errorf(codes.Unavailable, "the volume of LogicalVolume %s is moved back to this node: the "+
+			"logical volume is not removed", lv.Name)
+	}
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
 }
 
 // removeTarget removes the logical volume of a target, unless it was adopted, and then the finalizer.
@@ -222,6 +244,9 @@ func (r *Reconciler) retireVolume(ctx context.Context, lv *topolvmv1.LogicalVolu
 		if err := r.Removed(volume); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "logical volume %s is retired: %v", volume, err)
 		}
+	}
+	if lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
+		move = "" // This node was lost: it could not fence the volume.
 	}
 	return r.Volumes.Retire(ctx, lvmd.Retirement{Class: lv.Spec.DeviceClass, Name: volume, NewName: string(lv.UID),
 		Move: move, Tags: tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation])})

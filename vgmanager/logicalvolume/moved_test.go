@@ -185,6 +185,34 @@ var moveOperations = map[string]moveOperation{
 			w.Errorf("%s: status %+v", what, k.Status)
 		}
 	}},
+	"return of a retired volume": {before: (*world).kept, ask: (*world).takeBack, object: "v",
+		check: func(w *world, what string) {
+			w.see(what, "thin/uid-v 12")
+			v := w.get("v")
+			w.seeTags(what, movedVolume, "lvms.uid="+string(v.UID), "lvms.pv=v", "lvms.pvc=ns/v", "lvms.cluster=c1",
+				"lvms.formatted=xfs")
+			if v.Annotations[v1alpha1.AdoptAnnotation] != "" || v.Status.Code != codes.OK {
+				w.Errorf("%s: %+v", what, v)
+			}
+		}},
+	"removal of the owner of what is returned": {before: func(w *world) {
+		w.kept()
+		w.takeBack()
+		w.must(w.run(w.agent(), "v"))
+	}, ask: func(w *world) { w.must(w.api.Delete(w.Context(), w.get("k"))) }, object: "k",
+		check: func(w *world, what string) {
+			w.see(what, "thin/uid-v 12")
+			w.seeNoObject(what, "k")
+		}},
+	"retirement on a node that was lost": {before: func(w *world) {
+		w.earlier()
+		w.must(w.agent().Volumes.TagLV(w.Context(), "thin", movedVolume, nil, []string{v1alpha1.FencedTagPrefix + "m"}))
+	}, ask: func(w *world) {
+		w.retired()
+		w.annotate("k", v1alpha1.MoveBackAnnotation, "node1")
+	}, object: "k", check: func(w *world, what string) {
+		w.see(what, "thin/"+string(w.get("k").UID)+" 12")
+	}},
 	"removal of what is not retired yet": {before: (*world).earlier, ask: func(w *world) {
 		w.retired()
 		k := w.get("k")
@@ -224,6 +252,42 @@ func (w *world) retired() {
 	spec.Source = v1alpha1.RetiredSource
 	w.ask("k", spec)
 	w.annotate("k", v1alpha1.MoveAnnotation, "m", v1alpha1.RetireAnnotation, movedVolume+"/m")
+}
+
+// kept retires the logical volume, which is to be that of the volume again.
+func (w *world) kept() {
+	w.Helper()
+	w.earlier()
+	w.retired()
+	w.must(w.run(w.agent(), "k"))
+	w.annotate("k", v1alpha1.MoveBackAnnotation, "node2")
+}
+
+// takeBack switches the volume back to the node.
+func (w *world) takeBack() {
+	w.Helper()
+	v := w.get("v")
+	v.Spec.NodeName = "node1"
+	w.must(w.api.Update(w.Context(), v))
+	w.annotate("v", v1alpha1.AdoptAnnotation, string(w.get("k").UID))
+}
+
+// TestWhatIsToReturnIsNotRemoved: not even if its owner is deleted.
+func TestWhatIsToReturnIsNotRemoved(t *testing.T) {
+	w := newWorld(t)
+	w.kept()
+	w.must(w.api.Delete(t.Context(), w.get("k")))
+	_ = w.run(w.agent(), "k")
+	k := w.get("k")
+	w.see("kept", "thin/"+string(k.UID)+" 12")
+	if !strings.Contains(k.Status.Message, "is moved back to this node") {
+		t.Errorf("status %+v", k.Status)
+	}
+	w.takeBack()
+	w.must(w.run(w.agent(), "v"))
+	w.must(w.run(w.agent(), "k"))
+	w.see("returned", "thin/uid-v 12")
+	w.seeNoObject("returned", "k")
 }
 
 // start prepares an operation, and requests it.
@@ -466,7 +530,7 @@ func TestWhatIsNotRetired(t *testing.T) {
 			"does not use its logical volume of LogicalVolume v yet"},
 		"another move": {func(w *world, _ *Reconciler) {
 			w.annotate("k", v1alpha1.RetireAnnotation, movedVolume+"/other")
-		}, "is not fenced for the VolumeMove with the UID other"},
+		}, `is not fenced for the VolumeMove with the UID "other"`},
 		"not valid": {func(w *world, _ *Reconciler) { w.annotate("k", v1alpha1.RetireAnnotation, movedVolume) },
 			"must be VOLUME-ID/UID"},
 		"no logical volume": {func(w *world, _ *Reconciler) {

@@ -79,6 +79,9 @@ func (r *Reconciler) mayRemove(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if err := r.removable(ctx, lv); err != nil {
 		return err
 	}
+	if err := r.takenBack(ctx, lv); err != nil {
+		return err
+	}
 	return r.unbound(ctx, lv)
 }
 

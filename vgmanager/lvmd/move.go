@@ -255,12 +255,17 @@ func (e *Engine) FencedDevice(ctx context.Context, class, name, fence string) (*
 	return found, err
 }
 
-// Adopt makes the logical volume of the target with a UID that of the volume that was moved, in one commit. tags are
-// those of the volume's object. It returns the size in bytes. If that was done before, it only returns the size. It
-// returns FailedPrecondition if the target does not have all data of a snapshot, or its removal has begun.
+// Adopt makes the logical volume of the target with a UID that of the volume that was moved. tags are those of the
+// volume's object. It returns the size in bytes. If that was done before, it only returns the size. It returns
+// FailedPrecondition if the target does not have all data of a snapshot, or its removal has begun. The target can be a
+// logical volume that was retired with this UID: it gets the name of the volume. Each of these two commits can be the
+// last one of a killed agent.
 func (e *Engine) Adopt(ctx context.Context, class, name, target string, tags []string) (size int64, err error) {
 	err = e.exclusively(ctx, class, name, func(l classView) error {
 		lv := l.volume(name)
+		if lv == nil {
+			lv = l.volume(target)
+		}
 		if lv == nil {
 			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 		}
@@ -269,12 +274,17 @@ func (e *Engine) Adopt(ctx context.Context, class, name, target string, tags []s
 		if own >= 0 && slices.Contains(lv.Tags, tags[own]) && !IsCopying(lv.Tags) {
 			return nil
 		}
-		if err := l.requireTarget(lv, target); err != nil {
-			return err
+		if !slices.Contains(lv.Tags, uidTags+target) {
+			return l.requireTarget(lv, target)
 		}
 		if problem := unusable(lv.Tags); problem != "" {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not used: %s", l.vg.Name, name,
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not used: %s", l.vg.Name, lv.Name,
 				problem)
+		}
+		if lv.Name != name {
+			if err := e.lvm.LVRename(ctx, l.vg.Name, lv.Name, name); err != nil {
+				return statusOf(err)
+			}
 		}
 		err := e.retag(ctx, l, lv, name, tags, func(tag string) bool {
 			return isOwnerTag(tag) || isRoundTag(tag) || tag == CopyingTag || tag == SparseTag
@@ -287,7 +297,8 @@ func (e *Engine) Adopt(ctx context.Context, class, name, target string, tags []s
 	return size, err
 }
 
-// unusable returns why the logical volume of a target cannot become that of the volume, or "".
+// unusable returns why the logical volume of a target cannot become that of the volume, or "". One that was retired has
+// all data.
 func unusable(tags []string) string {
 	round, err := RoundOf(tags)
 	switch {
@@ -297,7 +308,7 @@ func unusable(tags []string) string {
 		return "its removal has begun"
 	case round.Source != "":
 		return "it does not have all data of snapshot " + round.Source + " yet"
-	case round.Base == "":
+	case round.Base == "" && IsCopying(tags):
 		return "it has the data of no snapshot"
 	}
 	return ""
@@ -340,7 +351,8 @@ func (e *Engine) RemoveTarget(ctx context.Context, class, name, uid string) erro
 type Retirement struct {
 	// Name is that of the volume, and NewName the one that it gets.
 	Class, Name, NewName string
-	// Move is the UID of the VolumeMove for which the volume is fenced.
+	// Move is the UID of the VolumeMove for which the volume is fenced. It is "" for a volume without a fence, whose
+	// node was lost.
 	Move string
 	// Tags are those of its new object.
 	Tags []string
@@ -366,7 +378,7 @@ func (e *Engine) Retire(ctx context.Context, r Retirement) (size int64, err erro
 		done := slices.Contains(lv.Tags, uidTags+r.NewName)
 		if move := FencedBy(lv.Tags); move != r.Move && !(renamed && done) {
 			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s is not fenced for the VolumeMove "+
-				"with the UID %s, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
+				"with the UID %q, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
 		}
 		if !renamed {
 			if err := e.lvm.LVRename(ctx, l.vg.Name, r.Name, r.NewName); err != nil {

@@ -248,6 +248,43 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	}
 }
 
+// TestARetiredVolumeIsAdopted: it gets its name back, unless its removal has begun or there is another one with the
+// name.
+func TestARetiredVolumeIsAdopted(t *testing.T) {
+	e, fake := newEngine(t)
+	ctx := t.Context()
+	create := func(name string, tags ...string) {
+		t.Helper()
+		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name,
+			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.pv=moved-m", "lvms.formatted=xfs")}))
+	}
+	tags := []string{"lvms.uid=v", "lvms.pv=pvc-1", "lvms.cluster=c"}
+	create("k", "lvms.uid=k", ErasedTagPrefix+"0")
+	_, err := e.Adopt(ctx, "thin", moved, "k", tags)
+	wantCode(t, "its removal has begun", err, codes.FailedPrecondition)
+	must(t, e.TagLV(ctx, "thin", "k", nil, []string{ErasedTagPrefix + "0"}))
+	create(moved, "lvms.uid=x")
+	if _, err := e.Adopt(ctx, "thin", moved, "k", tags); !errors.Is(err, ErrNotTarget) {
+		t.Errorf("another with the name: %v", err)
+	}
+	must(t, fake.LVRemove(ctx, "thin", moved))
+	fake.Fail("LVChangeTags", errLVM)
+	if _, err = e.Adopt(ctx, "thin", moved, "k", tags); err == nil {
+		t.Error("no error")
+	}
+	fake.Fail("LVChangeTags", nil)
+	for range 2 {
+		size, err := e.Adopt(ctx, "thin", moved, "k", tags)
+		if err != nil || size != 12*mib {
+			t.Errorf("%d, %v", size, err)
+		}
+		seeTags(t, "adopted", fake, moved, append([]string{"lvms.formatted=xfs"}, tags...)...)
+	}
+	if calls := fake.Calls()["LVRename"]; calls != 1 {
+		t.Errorf("%d renames", calls)
+	}
+}
+
 // TestMovesWhenTheReadFails: nothing is changed, and nothing is absent.
 func TestMovesWhenTheReadFails(t *testing.T) {
 	e, fake := newTarget(t)

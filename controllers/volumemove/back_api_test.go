@@ -1,0 +1,250 @@
+package volumemove
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/test/kill"
+)
+
+// loseB has node b lost, and known to be off. Its logical volume has a write that the one on node a lacks.
+func (w *world) loseB() {
+	w.Helper()
+	w.lost = true
+	w.edit(w.b(), func(n *corev1.Node) {
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+	})
+}
+
+// returnB has node b ready again.
+func (w *world) returnB() {
+	w.Helper()
+	w.lost = false
+	w.edit(w.b(), func(n *corev1.Node) {
+		n.Status.Conditions[0].Status = corev1.ConditionTrue
+		n.Spec.Taints = nil
+	})
+}
+
+// requestBack requests that the volume is moved back from a node, or from none.
+func (w *world) requestBack(node string) {
+	w.Helper()
+	w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(w.move), w.move))
+	metav1.SetMetaDataAnnotation(&w.move.ObjectMeta, v1alpha1.MoveBackAnnotation, node)
+	w.must(w.api.Update(w.Context(), w.move))
+}
+
+// steps reconciles a few times, with the agents.
+func (w *world) steps() {
+	w.Helper()
+	for range 12 {
+		_, _ = w.reconcile()
+		w.agents()
+	}
+}
+
+// moved returns a world whose volume is on node b, and kept on node a. Only node b has the last write.
+func moved(t *testing.T, name, class string) *world {
+	t.Helper()
+	w := newWorldOf(t, name, class)
+	w.start()
+	w.until(v1alpha1.MoveKeepingSource)
+	w.steps()
+	w.write()
+	return w
+}
+
+// wantBack checks that the volume is on node a again, with its data of the switch, and that the logical volume of node
+// b is kept there until its time has passed.
+func (w *world) wantBack() {
+	w.Helper()
+	w.written--
+	w.wantOn(w.a())
+	status := w.status()
+	if status.SourceNode != w.b() || status.TargetNode != w.a() || status.Phase != v1alpha1.MoveKeepingSource {
+		w.Errorf("got %+v", status)
+	}
+	if w.lost && (len(w.own()) != 1 || !strings.Contains(status.Message, w.b()+" has not given up the old logical volume")) {
+		w.Errorf("got %+v, %v", status, w.own())
+	}
+	w.returnB()
+	w.steps()
+	if own := w.own(); len(own) != 1 || w.data[w.b()+"/"+string(own[0].UID)] != w.written+1 {
+		w.Errorf("node b does not keep its logical volume: %v, %v", own, w.data)
+	}
+	w.clock = w.clock.Add(25 * time.Hour)
+	w.steps()
+	if own := w.own(); w.status().Phase != v1alpha1.MoveCompleted || len(own) > 0 {
+		w.Errorf("got %+v, left: %v", w.status(), own)
+	}
+	w.wantOn(w.a())
+}
+
+// TestAVolumeIsMovedBackFromALostNode: each thing that hinders this is named, and ends in turn.
+func TestAVolumeIsMovedBackFromALostNode(t *testing.T) {
+	for _, class := range []string{"thin", "thick"} {
+		t.Run(class, func(t *testing.T) {
+			w := moved(t, "back-"+class, class)
+			pod := w.pod("p", w.b())
+			wait := func(says string) {
+				t.Helper()
+				w.steps()
+				if lv := w.theVolume(); lv.Spec.NodeName != w.b() || !strings.Contains(w.status().Message, says) {
+					t.Errorf("the volume is on node %s, got %q, want %q", lv.Spec.NodeName, w.status().Message, says)
+				}
+			}
+			w.requestBack(w.a())
+			wait("is kept until")
+			w.requestBack(w.b())
+			wait(fmt.Sprintf("the volume is not moved back to node %s: node %s is ready", w.a(), w.b()))
+			w.lost = true
+			w.edit(w.b(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+			wait("kubectl taint node " + w.b() + " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+			w.loseB()
+			wait("these Pods on other nodes use it: " + w.name + "/p.")
+			w.edit(w.a(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown })
+			wait("node " + w.a() + " is not ready")
+			w.edit(w.a(), func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue })
+			w.delete(pod)
+			w.steps()
+			w.wantBack()
+			if events := w.events(); !strings.Contains(events, "is on node "+w.a()+", and no longer on node "+w.b()) {
+				t.Errorf("got the events %s", events)
+			}
+		})
+	}
+}
+
+// TestMovingBackSurvivesTheDeathOfTheOperator: it is killed at each write.
+func TestMovingBackSurvivesTheDeathOfTheOperator(t *testing.T) {
+	number := 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := moved(t, fmt.Sprintf("back-kill-%d", number), "thin")
+		w.loseB()
+		w.requestBack(w.b())
+		w.guard(p)
+		for range 12 {
+			_, _ = w.reconcile()
+			w.agents()
+		}
+		p.Restart()
+		w.restart()
+		w.steps()
+		w.wantBack()
+	})
+}
+
+// TestANodeIsLostBeforeItTakesOverTheVolume: the switch is undone. Nothing is lost.
+func TestANodeIsLostBeforeItTakesOverTheVolume(t *testing.T) {
+	number := 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := newWorldOf(t, fmt.Sprintf("back-early-%d", number), "thin")
+		w.start()
+		for w.theVolume().Spec.NodeName == w.a() {
+			_, _ = w.reconcile()
+			if w.theVolume().Spec.NodeName == w.a() {
+				w.agents()
+			}
+		}
+		w.loseB()
+		w.steps()
+		w.requestBack(w.b())
+		w.guard(p)
+		for range 12 {
+			_, _ = w.reconcile()
+			w.agents()
+		}
+		p.Restart()
+		w.restart()
+		w.steps()
+		if status := w.status(); status.Phase != v1alpha1.MoveFailed || !strings.Contains(status.Message,
+			"the volume stays on node "+w.a()+", with all its data") {
+			t.Errorf("got %+v", status)
+		}
+		w.wantOn(w.a())
+		w.returnB()
+		w.steps()
+		if own := w.own(); len(own) > 0 {
+			t.Errorf("left: %v", own)
+		}
+	})
+}
+
+// TestARequestToMoveBackIsWithdrawn: the old logical volume is removed as if it had never been requested.
+func TestARequestToMoveBackIsWithdrawn(t *testing.T) {
+	w := moved(t, "back-withdrawn", "thin")
+	w.loseB()
+	w.requestBack(w.b())
+	w.spy.Fail = func(verb string, object any) error {
+		if lv, is := object.(client.Object); is && isWrite(verb) && lv.GetName() == w.pv() {
+			return fmt.Errorf("no answer")
+		}
+		return nil
+	}
+	w.steps()
+	old := w.own()[0]
+	if old.Annotations[v1alpha1.MoveBackAnnotation] != w.b() {
+		t.Fatalf("the old logical volume can be removed: %+v", old.Annotations)
+	}
+	w.spy.Fail = nil
+	w.requestBack("")
+	w.steps()
+	w.returnB()
+	w.clock = w.clock.Add(25 * time.Hour)
+	w.steps()
+	if w.status().Phase != v1alpha1.MoveCompleted {
+		t.Errorf("got %+v", w.status())
+	}
+	w.wantOn(w.b())
+}
+
+// TestWhatIsNotMovedBack: each state differs from the first one by what hinders the switch. The plan names it, and
+// removes nothing.
+func TestWhatIsNotMovedBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   action
+		says   string
+	}{
+		"can be moved back":    {func(*state) {}, switchBack, ""},
+		"not kept yet":         {func(s *state) { s.old.Annotations = nil }, keepOld, ""},
+		"not requested":        {func(s *state) { s.move.Annotations = nil }, keepOld, "no longer requested"},
+		"ready":                {func(s *state) { s.to.NotReady = false }, keepOld, "node b is ready"},
+		"not known to be off":  {func(s *state) { s.to.IsOutOfService = false }, keepOld, "it is not known that node b is off"},
+		"deleted":              {func(s *state) { s.to = fence.Nodes{}.Get("b") }, switchBack, ""},
+		"the source is lost":   {func(s *state) { s.from = lostNode("a") }, keepOld, "node a is not ready"},
+		"a Pod":                {func(s *state) { s.pods = []string{"n/p"} }, keepOld, "n/p"},
+		"moved again":          {func(s *state) { s.volume.Spec.NodeName = "c" }, keepOld, "was moved to node c"},
+		"the volume is gone":   {func(s *state) { s.volume = nil }, keepOld, "LogicalVolume pv no longer exists"},
+		"it is deleted":        {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, keepOld, "or is being deleted"},
+		"no PersistentVolume":  {func(s *state) { s.pv = nil }, keepOld, "PersistentVolume pv does not exist"},
+		"fenced":               {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, keepOld, "is fenced for"},
+		"a snapshot":           {func(s *state) { s.snapshots = copied(2).snapshots }, keepOld, "snapshots"},
+		"not given up yet":     {func(s *state) { s.old.Status.VolumeID = "" }, keepOld, "is being given up"},
+		"the owner is deleted": {func(s *state) { s.old.DeletionTimestamp = &metav1.Time{Time: now} }, keepOld, "is removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := kept()
+			s.from, s.to = fence.Node{Name: "a"}, lostNode("b")
+			s.to.IsOutOfService = true
+			s.move.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
+			s.old.Annotations = map[string]string{v1alpha1.MoveBackAnnotation: "b"}
+			test.change(s)
+			got := plan(s, now.Add(48*time.Hour), time.Time{})
+			if got.action != test.want || !strings.Contains(got.message, test.says) {
+				t.Errorf("got the action %d with %q, want %d with %q", got.action, got.message, test.want, test.says)
+			}
+		})
+	}
+}
