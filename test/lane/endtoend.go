@@ -146,9 +146,9 @@ var parts = []part{
 		paths: []string{"monitoring", "vgmanager/health", "vgmanager/smart", "internal/scrape", "internal/limit",
 			"internal/httpserver"},
 	},
-	{name: "moves", folder: "moves", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
-			"internal/room", "internal/upkeep"}},
+	{name: "moves", folder: "moves", label: "!lost", minutes: 17, needs: []string{"kubectl-lvms"}, paths: movePaths},
+	{name: "moves/lost", folder: "moves", label: "lost", minutes: 9, needs: []string{"kubectl-lvms"},
+		paths: append([]string{"vgmanager/logicalvolume"}, movePaths...)},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{
 			"vgmanager/fstrim",
@@ -254,6 +254,9 @@ var parts = []part{
 		paths:   []string{"controllers/volumeimport", "internal/earlier"},
 	},
 }
+
+var movePaths = []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
+	"internal/room", "internal/upkeep"}
 
 // fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.
 var fipsImages = []string{

@@ -60,6 +60,8 @@ var _ = Describe("Moves", Ordered, func() {
 	It("leaves the volume on its node if the move is deleted", undoes, NodeTimeout(30*time.Minute))
 	It("ends on one node when agents and operator are killed", isKilled, NodeTimeout(30*time.Minute))
 	It("empties a node for kubectl drain", evacuates, NodeTimeout(20*time.Minute))
+	It("moves a volume back whose new node is lost", movesBack, Label("lost"),
+		NodeTimeout(30*time.Minute))
 	It("moves a thick volume while no Pod uses it", movesThick, NodeTimeout(30*time.Minute))
 })
 
