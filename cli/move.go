@@ -65,8 +65,8 @@ the volume again. This is for a volume whose new node is lost. What was written 
 		}}
 	command.Flags().StringVar(&to, "to", "", "the node to which the volume is moved. Without it, the operator selects "+
 		"one")
-	command.Flags().BoolVar(&back, "back", false, "use the old logical volume again that the last move has kept, because "+
-		"the node of the volume is lost")
+	command.Flags().BoolVar(&back, "back", false, "use the old logical volume again that the last move has kept, "+
+		"because the node of the volume is lost")
 	w.addFlags(command)
 	return command
 }

@@ -71,8 +71,8 @@ func switchedMove(moves []v1alpha1.VolumeMove, claim string) *v1alpha1.VolumeMov
 }
 
 func whatMoveBackDoes(m *v1alpha1.VolumeMove) string {
-	return fmt.Sprintf("Node %s has kept the volume of the claim %s as it was at %s. What was written on node %s since "+
-		"then is not in it: the logical volume there is kept too, until spec.keepSource has passed after the node has "+
+	return fmt.Sprintf("Node %s has kept the volume of the claim %s as it was at %s. What was written on node %s "+
+		"since then is not in it: the logical volume there is kept too, until spec.keepSource has passed after the node has "+
 		"returned. The operator waits until it is known that node %s is off.", m.Status.SourceNode, m.Spec.Claim,
 		m.Status.SwitchTime.UTC().Format(time.RFC3339), m.Status.TargetNode, m.Status.TargetNode)
 }

@@ -104,8 +104,8 @@ func (s *state) backProblem() string {
 	return ""
 }
 
-// notLost returns why the target node may still use the volume, or "": then its Pods could write to a copy of the volume
-// that nobody uses any more.
+// notLost returns why the target node may still use the volume, or "": then its Pods could write to a copy of the
+// volume that nobody uses any more.
 func (s *state) notLost() string {
 	node := s.targetNode()
 	switch {
@@ -131,8 +131,8 @@ func (s *state) afterSwitchBack() step {
 	case s.isLost():
 		return s.rebindClaim()
 	}
-	return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost before it took over "+
-		"the volume: the volume stays on node %s, with all its data", lost, node))
+	return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost before it took "+
+		"over the volume: the volume stays on node %s, with all its data", lost, node))
 }
 
 // keepOld has the node agent keep the old logical volume, or withdraws that. It fails if the owner has changed since it

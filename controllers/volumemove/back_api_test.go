@@ -21,7 +21,8 @@ func (w *world) loseB() {
 	w.lost = true
 	w.edit(w.b(), func(n *corev1.Node) {
 		n.Status.Conditions[0].Status = corev1.ConditionUnknown
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute})
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService,
+			Effect: corev1.TaintEffectNoExecute})
 	})
 }
 

@@ -29,8 +29,8 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 	return st
 }
 
-// undeleted returns the target, the owner of the old logical volume or a snapshot whose deletion has not been requested,
-// or nil.
+// undeleted returns the target, the owner of the old logical volume or a snapshot whose deletion has not been
+// requested, or nil.
 func (s *state) undeleted() *topolvmv1.LogicalVolume {
 	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target, s.old}, s.snapshots...) {
 		if lv != nil && lv.DeletionTimestamp.IsZero() {
@@ -97,8 +97,8 @@ func (s *state) complete(now time.Time) step {
 
 // rebindClaim has kube-controller-manager bind a lost claim, or waits for it.
 func (s *state) rebindClaim() step {
-	st := step{phase: v1alpha1.MoveSwitching, after: soon, message: fmt.Sprintf("kube-controller-manager has not bound "+
-		"claim %s to its PersistentVolume on node %s yet", s.move.Spec.Claim, s.volume.Spec.NodeName)}
+	st := step{phase: v1alpha1.MoveSwitching, after: soon, message: fmt.Sprintf("kube-controller-manager has not "+
+		"bound claim %s to its PersistentVolume on node %s yet", s.move.Spec.Claim, s.volume.Spec.NodeName)}
 	if s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID) {
 		st.action = rebind
 	}
@@ -115,8 +115,8 @@ func (s *state) isBeingSwitched() bool {
 // isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
 // exist for a moment, and has accepted the one that was recreated. A Pod cannot use the claim before it is bound again.
 func (s *state) isLost() bool {
-	return s.volume != nil && s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost && s.claim.DeletionTimestamp.IsZero() &&
-		s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound && s.pv.DeletionTimestamp.IsZero() &&
+	return s.volume != nil && s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost &&
+		s.claim.DeletionTimestamp.IsZero() && s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound && s.pv.DeletionTimestamp.IsZero() &&
 		s.claim.Spec.VolumeName == s.pv.Name && s.pv.Spec.ClaimRef != nil && s.pv.Spec.ClaimRef.UID == s.claim.UID &&
 		v1alpha1.NodeOfVolume(s.pv) == s.volume.Spec.NodeName
 }

@@ -18,7 +18,8 @@ func movesBack(ctx SpecContext) {
 	sum := begin(ctx, v)
 	Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
 	lvms(ctx, "move", "-n", namespace, v.Name, "--to", "node2", "--yes")
-	Eventually(func() bool { return moveOf(ctx, v.Name).Status.SourceRemovalTime != nil }).WithContext(ctx).Should(BeTrue())
+	Eventually(func() bool { return moveOf(ctx, v.Name).Status.SourceRemovalTime != nil }).WithContext(ctx).
+		Should(BeTrue())
 	there := v
 	there.Node = "node2"
 	startsOn(ctx, there, sum)
