@@ -105,7 +105,7 @@ func (s *state) backProblem() string {
 }
 
 // notLost returns why the target node may still use the volume, or "": then its Pods could write to a copy of the
-// volume that nobody uses any more.
+// volume that nobody uses any longer.
 func (s *state) notLost() string {
 	node := s.targetNode()
 	switch {
