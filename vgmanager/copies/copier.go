@@ -230,6 +230,9 @@ func (c *Copier) receive(ctx context.Context, j *job, source Source, w writing) 
 	if err := w.checkBase(stream.BaseSize); err != nil {
 		return 0, err
 	}
+	if err := checkSector(w.device, stream.MaxSector); err != nil {
+		return 0, err
+	}
 	if err := w.checkRoom(ctx, stream.Allocated); err != nil {
 		return 0, err
 	}

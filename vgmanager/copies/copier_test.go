@@ -25,6 +25,9 @@ type memoryDevice struct {
 	content []byte
 	closed  bool
 	failing error
+	// sector is the size of the logical sectors, if it is not 512.
+	sector    uint64
+	sectorErr error
 }
 
 func (m *memoryDevice) ReadAt(p []byte, at int64) (int, error) {
@@ -47,6 +50,8 @@ func (m *memoryDevice) Discard(offset, length uint64) error { return m.Zero(offs
 
 func (m *memoryDevice) Flush() error { return nil }
 
+func (m *memoryDevice) SectorSize() (uint64, error) { return max(512, m.sector), m.sectorErr }
+
 func (m *memoryDevice) Close() error {
 	m.closed = true
 	return nil
@@ -55,8 +60,10 @@ func (m *memoryDevice) Close() error {
 // source sends content. sums is what it sends the checksums of. hold delays the data until it is closed.
 type source struct {
 	content, sums []byte
-	hold          chan struct{}
-	err           error
+	// sector is the largest logical sector with which the content can be used.
+	sector uint64
+	hold   chan struct{}
+	err    error
 
 	mu   sync.Mutex
 	from []uint64
@@ -113,7 +120,7 @@ func (s *source) stream(ctx context.Context, content []byte, r Request,
 			device: bytes.NewReader(content), ranges: s.ranges(r), from: r.From}))
 	}()
 	return &Stream{ReadCloser: reader, description: description{Size: uint64(len(content)), BaseSize: s.baseSize,
-		Allocated: s.allocated, Content: []string{"lvms.formatted=xfs"}}}, nil
+		Allocated: s.allocated, MaxSector: s.sector, Content: []string{"lvms.formatted=xfs"}}}, nil
 }
 
 func newSource() *source {
@@ -193,6 +200,11 @@ func TestACopyThatFails(t *testing.T) {
 		"the source is gone": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = ErrGone },
 			ErrGone},
 		"no connection": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) { s.err = broken }, broken},
+		"larger sectors": {func(s *source, m *memoryDevice, _ *Copier, _ *Target) { s.sector, m.sector = 512, 4096 },
+			ErrUnsuitable},
+		"unknown sectors": {func(s *source, m *memoryDevice, _ *Copier, _ *Target) {
+			s.sector, m.sectorErr = 512, broken
+		}, broken},
 		"the target is smaller": {func(_ *source, _ *memoryDevice, _ *Copier, t *Target) { t.Device.Size = size / 2 },
 			ErrUnsuitable},
 		"the data differs": {func(s *source, _ *memoryDevice, _ *Copier, _ *Target) {

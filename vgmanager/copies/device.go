@@ -27,6 +27,8 @@ const (
 type device interface {
 	io.ReaderAt
 	io.WriterAt
+	// SectorSize returns the size of a logical sector in bytes.
+	SectorSize() (uint64, error)
 	// Zero lets a part of the device read as zeros.
 	Zero(offset, length uint64) error
 	// Discard lets whole chunks of a thin volume read as zeros, and frees their space.
@@ -130,6 +132,13 @@ func (d *blockDevice) whole(piece []byte, offset int64, call func(fd int, p []by
 		done += n
 	}
 	return done, nil
+}
+
+// SectorSize implements device.
+func (d *blockDevice) SectorSize() (uint64, error) {
+	var size int32
+	err := d.ioctl(unix.BLKSSZGET, unsafe.Pointer(&size))
+	return uint64(size), err //nolint:gosec // the kernel has only sizes above 0
 }
 
 // Zero implements device.

@@ -93,6 +93,8 @@ func (m *chunked) Discard(offset, length uint64) error {
 	return nil
 }
 
+func (m *chunked) SectorSize() (uint64, error) { return 512, m.call() }
+
 func (m *chunked) Flush() error { return m.call() }
 
 func (m *chunked) Close() error { return nil }

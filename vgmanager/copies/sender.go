@@ -149,8 +149,13 @@ func (s *Sender) openDevice(object string, found *lvmd.Device, list ranges, base
 	if err != nil {
 		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
 	}
+	start := make([]byte, startLength)
+	if _, err := d.ReadAt(start, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("source %s: read the start of logical volume %s/%s: %w", object,
+			found.VolumeGroup, found.Name, err), d.Close())
+	}
 	return &opened{description: description{Size: size, BaseSize: baseSize, Allocated: uint64(found.Allocated),
-		Content: lvmd.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait, close: d.Close}, nil
+		MaxSector: maxSector(start), Content: lvmd.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait, close: d.Close}, nil
 }
 
 // ranges returns what is allocated in a snapshot, or differs from its base. It reads a page when it is needed.

@@ -49,11 +49,12 @@ const (
 	contentType = "application/vnd.lvms.copy"
 	// sizeHeader has the size of the volume in bytes, and contentHeader a tag that describes its content, once for
 	// each. baseSizeHeader has the size of the base, if there is one. allocatedHeader has how many bytes are allocated
-	// in a thin volume.
+	// in a thin volume, and sectorHeader maxSector of the source.
 	sizeHeader      = "Lvms-Volume-Size"
 	contentHeader   = "Lvms-Volume-Content"
 	baseSizeHeader  = "Lvms-Base-Size"
 	allocatedHeader = "Lvms-Volume-Allocated"
+	sectorHeader    = "Lvms-Volume-Max-Sector"
 )
 
 // requests is the rate of requests of a node. Each of them reads from the API server. An agent requests two streams for
@@ -75,13 +76,16 @@ type description struct {
 	// Allocated is how many bytes of a thin volume have blocks in its pool, 0 for a thick one, or if the agent of the
 	// source is of a version that does not say so.
 	Allocated uint64
+	// MaxSector is maxSector of the source, also 0 if the agent of the source is of a version that does not say so.
+	MaxSector uint64
 	// Content are the tags of the source that describe its content.
 	Content []string
 }
 
 // sizes returns the numbers by their fields in the header.
 func (d *description) sizes() map[string]*uint64 {
-	return map[string]*uint64{sizeHeader: &d.Size, baseSizeHeader: &d.BaseSize, allocatedHeader: &d.Allocated}
+	return map[string]*uint64{sizeHeader: &d.Size, baseSizeHeader: &d.BaseSize, allocatedHeader: &d.Allocated,
+		sectorHeader: &d.MaxSector}
 }
 
 // write writes the header of an answer.
