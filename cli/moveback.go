@@ -46,7 +46,8 @@ func (e *environment) moveBack(command *cobra.Command, w *writing, claim, to str
 		if err := s.client.Patch(ctx, move, client.MergeFrom(before)); err != nil {
 			return explainWrite(err, "change", movesResource, "the VolumeMove "+move.Name)
 		}
-		fmt.Fprintf(t.out, "The operator moves the volume back to node %s.\n", move.Status.SourceNode)
+		fmt.Fprintf(t.out, "The operator moves the volume back to node %s when node %s is known to be off.\n",
+			move.Status.SourceNode, lost)
 	}
 	if !w.wait {
 		return nil
@@ -73,8 +74,8 @@ func switchedMove(moves []v1alpha1.VolumeMove, claim string) *v1alpha1.VolumeMov
 func whatMoveBackDoes(m *v1alpha1.VolumeMove) string {
 	return fmt.Sprintf("Node %s has kept the volume of the claim %s as it was at %s. What was written on node %s "+
 		"since then is not in it: the logical volume there is kept too, until spec.keepSource has passed after the node has "+
-		"returned. The operator waits until it is known that node %s is off.", m.Status.SourceNode, m.Spec.Claim,
-		m.Status.SwitchTime.UTC().Format(time.RFC3339), m.Status.TargetNode, m.Status.TargetNode)
+		"returned.", m.Status.SourceNode, m.Spec.Claim,
+		m.Status.SwitchTime.UTC().Format(time.RFC3339), m.Status.TargetNode)
 }
 
 // printMoveBack prints what is written to a VolumeMove.
