@@ -113,16 +113,9 @@ var parts = []part{
 		minutes: 4,
 		paths:   []string{"vgmanager/host", "hack/rootfs"},
 	},
-	{name: "copies", folder: "copies", minutes: 17, needs: []string{"kubectl-lvms"},
-		paths: []string{
-			"internal/csi/clone",
-			"internal/fence",
-			"internal/relocate",
-			"internal/room",
-			"vgmanager/copies",
-			"internal/agentpod",
-			"internal/snapshotref",
-		}},
+	{name: "copies", folder: "copies", label: "!full", minutes: 17, needs: []string{"kubectl-lvms"}, paths: copyPaths},
+	{name: "copies/full", folder: "copies", label: "full", minutes: 9, needs: []string{"kubectl-lvms"},
+		paths: append([]string{"controllers/volumemove"}, copyPaths...)},
 	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/luks"}},
 	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/extender", "internal/podwebhook"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
@@ -254,6 +247,9 @@ var parts = []part{
 		paths:   []string{"controllers/volumeimport", "internal/earlier"},
 	},
 }
+
+var copyPaths = []string{"internal/csi/clone", "internal/fence", "internal/relocate", "internal/room",
+	"vgmanager/copies", "internal/agentpod", "internal/snapshotref"}
 
 var movePaths = []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
 	"internal/room", "internal/upkeep"}
