@@ -73,9 +73,9 @@ func switchedMove(moves []v1alpha1.VolumeMove, claim string) *v1alpha1.VolumeMov
 
 func whatMoveBackDoes(m *v1alpha1.VolumeMove) string {
 	return fmt.Sprintf("Node %s has kept the volume of the claim %s as it was at %s. What was written on node %s "+
-		"since then is not in it: the logical volume there is kept too, until spec.keepSource has passed after the node has "+
-		"returned.", m.Status.SourceNode, m.Spec.Claim,
-		m.Status.SwitchTime.UTC().Format(time.RFC3339), m.Status.TargetNode)
+		"since then is not in it: the logical volume there is kept too, until spec.keepSource has passed after the "+
+		"node has returned.", m.Status.SourceNode, m.Spec.Claim, m.Status.SwitchTime.UTC().Format(time.RFC3339),
+		m.Status.TargetNode)
 }
 
 // printMoveBack prints what is written to a VolumeMove.

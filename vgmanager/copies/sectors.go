@@ -51,7 +51,7 @@ func checkSector(d device, largest uint64) error {
 	if sector <= largest {
 		return nil
 	}
-	return fmt.Errorf("%w: its disk has logical sectors of %d bytes, and the file system or partition table of the source "+
-		"can be used with at most %d: use a node or device class whose disks have smaller sectors, or copy the files with "+
-		"a Pod to a new volume", ErrUnsuitable, sector, largest)
+	return fmt.Errorf("%w: its disk has logical sectors of %d bytes, and the file system or partition table of the "+
+		"source can be used with at most %d: use a node or device class whose disks have smaller sectors, or copy the "+
+		"files with a Pod to a new volume", ErrUnsuitable, sector, largest)
 }

@@ -39,7 +39,8 @@ func TestACopyToLargerSectors(t *testing.T) {
 	for _, test := range []struct {
 		largest, sector uint64
 		refused         bool
-	}{{0, 4096, false}, {512, 512, false}, {512, 4096, true}, {1024, 512, false}, {1024, 4096, true}, {4096, 4096, false}} {
+	}{{0, 4096, false}, {512, 512, false}, {512, 4096, true}, {1024, 512, false}, {1024, 4096, true},
+		{4096, 4096, false}} {
 		err := checkSector(&memoryDevice{sector: test.sector}, test.largest)
 		if (err != nil) != test.refused {
 			t.Errorf("%+v: %v", test, err)

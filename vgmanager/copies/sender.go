@@ -155,7 +155,8 @@ func (s *Sender) openDevice(object string, found *lvmd.Device, list ranges, base
 			found.VolumeGroup, found.Name, err), d.Close())
 	}
 	return &opened{description: description{Size: size, BaseSize: baseSize, Allocated: uint64(found.Allocated),
-		MaxSector: maxSector(start), Content: lvmd.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait, close: d.Close}, nil
+		MaxSector: maxSector(start), Content: lvmd.Inherited(found.Tags)}, device: d, ranges: list, wait: s.Wait,
+		close: d.Close}, nil
 }
 
 // ranges returns what is allocated in a snapshot, or differs from its base. It reads a page when it is needed.
