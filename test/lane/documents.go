@@ -77,7 +77,7 @@ func (all Results) hosts() string {
 	columns := [][]string{
 		{"contract"},
 		{"device"},
-		{"scenes-devices", "scenes-raid", "scenes-a-h", "scenes-i-z"},
+		{"scenes-devices", "scenes-raid", "scenes-a-h", "scenes-i-z", "core"},
 		{"sanity"},
 		{"agent"},
 	}
@@ -91,7 +91,9 @@ func (all Results) hosts() string {
 		for _, suites := range columns {
 			var names []string
 			for _, s := range suites {
-				names = append(names, "bare/"+s+"/"+flavor)
+				if name := "bare/" + s + "/" + flavor; isItem(name) {
+					names = append(names, name)
+				}
 			}
 			fmt.Fprintf(&b, " %s |", all.passed(names))
 		}
@@ -106,6 +108,10 @@ func (all Results) hosts() string {
 		fmt.Fprintf(&b, " %s |\n", all.passed(story))
 	}
 	return b.String()
+}
+
+func isItem(name string) bool {
+	return slices.ContainsFunc(bareItems(), func(i Item) bool { return i.Name == name })
 }
 
 // passed describes the results of items: the oldest one if all have passed, else the first that has not.

@@ -195,6 +195,11 @@ func e2e(name, folder string, minutes float64, paths []string, args ...string) I
 var flavors = []string{"debian12", "devicesfile", "devicesfile-absent", "devicesfile-root", "sectors4k", "multipath",
 	"readonly-usr", "no-thin-tools", "no-lvm", "many-disks", "lvm31", "lvm31-devicesfile", "kernel61"}
 
+// likeTheDefault are the flavors on which LVM and the kernel work as on the default one: they differ in which disks the
+// host has, or where its programs are. Of the scenes, those about devices and the core ones run there.
+var likeTheDefault = []string{"devicesfile-absent", "devicesfile-root", "multipath", "readonly-usr",
+	"many-disks"}
+
 // suite is a set of tests that run on a bare lab node. A node starts blank and is deleted afterward, so the suites
 // cannot affect each other.
 type suite struct {
@@ -204,8 +209,9 @@ type suite struct {
 	disks   string
 	// run and skip are the patterns of the tests.
 	run, skip string
-	// each is set for suites that run on each flavor of host. On those other than the default, they run with -short.
-	each bool
+	// on returns whether the suite runs on a flavor of host other than the default, with -short. Without it, the suite
+	// runs on none.
+	on func(flavor string) bool
 	// short is set for suites that always run with -short.
 	short bool
 	paths []string
@@ -217,6 +223,12 @@ const agentPkg = "vgmanager/volumegroup"
 var agentPaths = []string{"vgmanager/volumegroup", "vgmanager/lvm", "vgmanager/device", "vgmanager/health",
 	"vgmanager/host", "vgmanager/erase", "vgmanager/stack", "vgmanager/lvmarchive"}
 
+func onEach(string) bool { return true }
+
+func onOthers(flavor string) bool { return !slices.Contains(likeTheDefault, flavor) }
+
+func onSimilar(flavor string) bool { return slices.Contains(likeTheDefault, flavor) }
+
 const (
 	deviceScenes = "Device|Disk|Drain"
 	raidScenes   = "RAID|Lost"
@@ -226,28 +238,29 @@ const (
 )
 
 var (
-	core = suite{name: "core", minutes: 4, pkg: agentPkg, disks: "400M,400M,400M", short: true, paths: agentPaths,
+	core = suite{name: "core", minutes: 4, pkg: agentPkg, disks: "400M,400M,400M", short: true, on: onSimilar,
+		paths: agentPaths,
 		run: "^(TestLabLifeOfAThinClass|TestSceneLabelsAreRestored|TestSceneDiskWithContent|TestSceneDrainIsCancelled" +
 			"|TestSceneDeletedGroupIsRestored)$"}
 	contract = suite{name: "contract", minutes: 2, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "TestReal",
-		each: true, paths: []string{"vgmanager/lvm", "vgmanager/host"}}
+		on: onEach, paths: []string{"vgmanager/lvm", "vgmanager/host"}}
 )
 
 // bareSuites are all suites. Each test with the build tag lab is in one of them, but for those of the lab itself.
 var bareSuites = []suite{
 	core,
 	contract,
-	{name: "scenes-devices", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-devices", minutes: 8, pkg: agentPkg, disks: "400M", on: onEach, paths: agentPaths,
 		run: "^TestScene.*(" + deviceScenes + ")", skip: "^TestScene.*(" + raidScenes + ")"},
-	{name: "scenes-raid", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-raid", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene.*(" + raidScenes + ")"},
-	{name: "scenes-a-h", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-a-h", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene[A-H]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
-	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", each: true, paths: agentPaths,
+	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene[I-Z]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
-	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, each: true, paths: agentPaths, run: labTests},
-	{name: "device", minutes: 2, pkg: "vgmanager/device", disks: "128M,64M,64M", each: true, run: labTests},
-	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", each: true, run: "^TestSanity",
+	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, on: onEach, paths: agentPaths, run: labTests},
+	{name: "device", minutes: 2, pkg: "vgmanager/device", disks: "128M,64M,64M", on: onEach, run: labTests},
+	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "vgmanager/logicalvolume"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
 	{name: "limits", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestLimit"},
@@ -288,7 +301,7 @@ func bareItems() []Item {
 	}
 	for _, flavor := range flavors[1:] {
 		for _, s := range bareSuites {
-			if s.each {
+			if s.on != nil && s.on(flavor) {
 				all = append(all, bare(s, flavor))
 			}
 		}
