@@ -283,7 +283,8 @@ var bareSuites = []suite{
 	{name: "changedblocks", minutes: 2, pkg: "vgmanager/changedblocks", disks: "400M", run: labTests},
 	{name: "agentserver", minutes: 1, pkg: "vgmanager/agentserver", disks: "400M", run: labTests},
 	{name: "groups", minutes: 6, pkg: "vgmanager/groupsnapshot", disks: "800M", run: labTests},
-	{name: "copies", minutes: 3, pkg: "vgmanager/copies", disks: "400M,400M", run: labTests},
+	{name: "copies", minutes: 3, pkg: "vgmanager/copies", disks: "400M,400M", run: labTests,
+		paths: []string{"vgmanager/blockdevice"}},
 	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
 	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
 	{name: "records", minutes: 3, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",

@@ -14,6 +14,8 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 )
 
 const (
@@ -53,7 +55,7 @@ type Progress struct {
 type Copier struct {
 	ctx   context.Context //nolint:containedctx // a copy runs for longer than a call
 	slots chan struct{}
-	open  func(Identity) (device, error)
+	open  func(blockdevice.Identity) (device, error)
 	// recordEvery is the constant, except in tests.
 	recordEvery uint64
 	ended       chan event.GenericEvent
@@ -79,7 +81,7 @@ type job struct {
 // New returns a Copier. It stops to copy when ctx ends.
 func New(ctx context.Context) *Copier {
 	return &Copier{ctx: ctx, slots: make(chan struct{}, atOnce), running: map[string]*job{}, recordEvery: recordEvery,
-		open:  func(id Identity) (device, error) { return openTarget(id) },
+		open:  func(id blockdevice.Identity) (device, error) { return openTarget(id) },
 		ended: make(chan event.GenericEvent, maxEnded)}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 )
 
@@ -131,13 +132,13 @@ func newSource() *source {
 // newCopier returns a Copier whose target is a device.
 func newCopier(t *testing.T, m *memoryDevice) *Copier {
 	c := New(t.Context())
-	c.open = func(Identity) (device, error) { return m, nil }
+	c.open = func(blockdevice.Identity) (device, error) { return m, nil }
 	return c
 }
 
 func target() Target {
 	return Target{Key: "vg1/a", Name: "vg1/a", Object: "object",
-		Device: Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}, Round: Round{Only: true}}
+		Device: blockdevice.Identity{Path: "/dev/vg1/a", Number: "253:1", Size: size}, Round: Round{Only: true}}
 }
 
 // records is a Record.
@@ -212,7 +213,7 @@ func TestACopyThatFails(t *testing.T) {
 		}, ErrDiffers},
 		"the pool is full": {func(_ *source, m *memoryDevice, _ *Copier, _ *Target) { m.failing = unix.ENOSPC }, unix.ENOSPC},
 		"in use": {func(_ *source, _ *memoryDevice, c *Copier, _ *Target) {
-			c.open = func(Identity) (device, error) { return nil, unix.EBUSY }
+			c.open = func(blockdevice.Identity) (device, error) { return nil, unix.EBUSY }
 		}, unix.EBUSY},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,7 +338,7 @@ func (b blocking) of(ctx context.Context, c *Copier, key string) (Progress, erro
 // withoutData returns a Copier that opens a device for each target.
 func withoutData(ctx context.Context) *Copier {
 	c := New(ctx)
-	c.open = func(Identity) (device, error) { return &memoryDevice{}, nil }
+	c.open = func(blockdevice.Identity) (device, error) { return &memoryDevice{}, nil }
 	return c
 }
 

@@ -2,7 +2,6 @@ package copies
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 )
 
 const (
@@ -48,52 +48,20 @@ type blockDevice struct {
 	failed error
 }
 
-// Identity is what a device must be, so that no other one is read or written.
-type Identity struct {
-	// Path is the path of the device, and Number its MAJOR:MINOR.
-	Path, Number string
-	// Size is its size in bytes.
-	Size uint64
-}
-
 // openSource opens a device to read it.
-func openSource(id Identity) (*blockDevice, error) { return openDevice(id, os.O_RDONLY) }
+func openSource(id blockdevice.Identity) (*blockDevice, error) { return openDevice(id, os.O_RDONLY) }
 
 // openTarget opens a device to write it. It returns an error if the device is mounted, or used by another one.
-func openTarget(id Identity) (*blockDevice, error) { return openDevice(id, os.O_RDWR|unix.O_EXCL) }
+func openTarget(id blockdevice.Identity) (*blockDevice, error) {
+	return openDevice(id, os.O_RDWR|unix.O_EXCL)
+}
 
-func openDevice(id Identity, flags int) (*blockDevice, error) {
-	f, err := os.OpenFile(id.Path, flags|unix.O_DIRECT|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("%s is in use", id.Path)
-	}
+func openDevice(id blockdevice.Identity, flags int) (*blockDevice, error) {
+	f, err := blockdevice.Open(id, flags|unix.O_DIRECT)
 	if err != nil {
 		return nil, err
 	}
-	d := &blockDevice{file: f, calls: bounded.New(ioLimit, 1), buffer: aligned(maxData)}
-	if err := d.check(id); err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return d, nil
-}
-
-func (d *blockDevice) check(id Identity) error {
-	var stat unix.Stat_t
-	if err := d.control(func(fd int) error { return unix.Fstat(fd, &stat) }); err != nil {
-		return fmt.Errorf("read the device number of %s: %w", id.Path, err)
-	}
-	number := fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))
-	if stat.Mode&unix.S_IFMT != unix.S_IFBLK || number != id.Number {
-		return fmt.Errorf("%s is device %s, not %s: run on the node: udevadm trigger", id.Path, number, id.Number)
-	}
-	var size uint64
-	if err := d.ioctl(unix.BLKGETSIZE64, unsafe.Pointer(&size)); err != nil {
-		return fmt.Errorf("read the size of %s: %w", id.Path, err)
-	}
-	if size != id.Size {
-		return fmt.Errorf("%s has %d bytes, not %d", id.Path, size, id.Size)
-	}
-	return nil
+	return &blockDevice{file: f, calls: bounded.New(ioLimit, 1), buffer: aligned(maxData)}, nil
 }
 
 // ReadAt implements io.ReaderAt for at most maxData bytes.
@@ -151,7 +119,7 @@ func (d *blockDevice) Discard(offset, length uint64) error {
 	return d.inSteps(unix.BLKDISCARD, offset, length)
 }
 
-func (d *blockDevice) inSteps(request uint, offset, length uint64) error {
+func (d *blockDevice) inSteps(request uintptr, offset, length uint64) error {
 	for length > 0 {
 		step := min(length, zeroStep)
 		span := [2]uint64{offset, step}
@@ -176,43 +144,26 @@ func (d *blockDevice) Close() error {
 	return d.file.Close()
 }
 
-func (d *blockDevice) ioctl(request uint, argument unsafe.Pointer) error {
-	return d.control(func(fd int) error {
-		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(argument)); errno != 0 {
-			return errno
-		}
-		return nil
-	})
+func (d *blockDevice) ioctl(request uintptr, argument unsafe.Pointer) error {
+	return d.bound(func() error { return blockdevice.Ioctl(d.file, request, argument) })
 }
 
-// control calls f with the file descriptor, which stays open meanwhile, and returns its result if f returns in time. It
-// repeats f while a signal interrupts it.
+// control calls f with the file descriptor, if it returns in time.
 func (d *blockDevice) control(f func(fd int) error) error {
+	return d.bound(func() error { return blockdevice.Control(d.file, f) })
+}
+
+// bound calls f, and returns its result if it returns in time.
+func (d *blockDevice) bound(f func() error) error {
 	if d.failed != nil {
 		return d.failed
 	}
-	result, err := bounded.Do(context.Background(), d.calls, d.file.Name(), func(context.Context) error {
-		return withDescriptor(d.file, f)
-	})
+	result, err := bounded.Do(context.Background(), d.calls, d.file.Name(), func(context.Context) error { return f() })
 	if err != nil {
 		d.failed = fmt.Errorf("device %s: %w", d.file.Name(), err)
 		return d.failed
 	}
 	return result
-}
-
-func withDescriptor(file *os.File, f func(fd int) error) error {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var result error
-	err = raw.Control(func(fd uintptr) {
-		for result = f(int(fd)); errors.Is(result, unix.EINTR); {
-			result = f(int(fd))
-		}
-	})
-	return errors.Join(err, result)
 }
 
 // aligned returns memory for reads and writes that bypass the page cache.

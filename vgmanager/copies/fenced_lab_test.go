@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -117,7 +118,7 @@ func TestLabAThickVolumeThatChangesIsNotTakenForComplete(t *testing.T) {
 	m.must(err)
 	size := uint64(d.Size)
 	_, err = New(t.Context()).Copy(t.Context(), m.source, Target{Key: movedName, Name: movedName, Object: "target",
-		Device: Identity{Path: d.Path, Number: d.Number, Size: size}, Done: size,
+		Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: size}, Done: size,
 		Round: Round{Source: "pvc-1"}}, func(context.Context, uint64) error { return nil })
 	if !errors.Is(err, ErrDiffers) {
 		t.Errorf("the change is not found: %v", err)
@@ -149,7 +150,7 @@ func TestLabAThickVolumeIsClonedWhileItIsFenced(t *testing.T) {
 	m.must(err)
 	receive := func() (Progress, error) {
 		return New(ctx).Copy(ctx, m.source, Target{Key: "uid-t", Name: "copyto/uid-t", Object: "target",
-			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)},
+			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)},
 			Round:  Round{Only: true}}, func(ctx context.Context, done uint64) error {
 			return m.engine.CopiedInRound(ctx, "thick", "uid-t", "uid-t", int64(done))
 		})

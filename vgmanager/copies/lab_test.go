@@ -18,6 +18,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -153,7 +154,7 @@ func copyTo(t *testing.T, engine *lvmd.Engine, source Source, class string) Prog
 		copier := New(process)
 		copier.recordEvery = 8 << 20
 		got, err := copier.Copy(t.Context(), source, Target{Key: class, Name: class, Object: class,
-			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Round: Round{Only: true, Sparse: round.Sparse}},
 			func(ctx context.Context, done uint64) error {
 				return engine.CopiedInRound(ctx, class, class, "1", int64(done))
@@ -213,7 +214,7 @@ func TestLabACopyNeverFillsAPool(t *testing.T) {
 		round, err := lvmd.RoundOf(d.Tags)
 		must(t, err)
 		return New(t.Context()).Copy(t.Context(), client, Target{Key: "thin", Name: "thin", Object: "thin",
-			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done: uint64(round.Copied), Allocated: uint64(d.Allocated), Round: Round{Only: true, Sparse: round.Sparse},
 			Room: func(ctx context.Context, bytes uint64) error { return engine.CopyRoom(ctx, "thin", bytes) },
 		}, func(ctx context.Context, done uint64) error {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 )
 
 // ErrUnsuitable says that the target cannot have the data of the source.
@@ -17,7 +19,7 @@ type Target struct {
 	// Object is the name of the LogicalVolume.
 	Object string
 	// Device is the device of the logical volume.
-	Device Identity
+	Device blockdevice.Identity
 	// Chunk is the size of the chunks of the thin pool in bytes, 0 for a thick volume.
 	Chunk uint64
 	// Done is how much was copied and recorded before, in bytes. Allocated is how much the thin volume has, 0 for a

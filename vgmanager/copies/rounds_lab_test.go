@@ -23,6 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -166,7 +167,7 @@ func (m *move) receiveFrom(name, class string, undisturbed bool) Progress {
 			copier.recordEvery = 4 << 20
 		}
 		got, err := copier.Copy(process, m.source, Target{Key: movedName, Name: movedName, Object: "target",
-			Device: Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
+			Device: blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)}, Chunk: uint64(d.Chunk),
 			Done:  uint64(round.Copied),
 			Round: Round{Source: round.Source, Base: round.Base, Sparse: round.Sparse, KeepChunks: d.IgnoresDiscards}},
 			func(ctx context.Context, done uint64) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 )
 
 // TestLabSectors has mkfs write file systems on a disk with logical sectors of 512 bytes. The kernel mounts a copy on
@@ -78,9 +79,9 @@ func newFeatures(start []byte) uint32 {
 }
 
 // identityOf returns what openSource needs to know of a device.
-func identityOf(t *testing.T, path string) Identity {
+func identityOf(t *testing.T, path string) blockdevice.Identity {
 	t.Helper()
 	number := strings.TrimSpace(runCommand(t, exec.Command("/usr/bin/lsblk", "--noheadings", "--nodeps", "--output",
 		"MAJ:MIN", path)))
-	return Identity{Path: path, Number: number, Size: 320 << 20}
+	return blockdevice.Identity{Path: path, Number: number, Size: 320 << 20}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -145,7 +146,7 @@ const accessSnapshot = "ro"
 // openDevice opens a logical volume to read the parts of it that list returns.
 func (s *Sender) openDevice(object string, found *lvmd.Device, list ranges, baseSize uint64) (*opened, error) {
 	size := uint64(found.Size)
-	d, err := openSource(Identity{Path: found.Path, Number: found.Number, Size: size})
+	d, err := openSource(blockdevice.Identity{Path: found.Path, Number: found.Number, Size: size})
 	if err != nil {
 		return nil, fmt.Errorf("source %s: open logical volume %s/%s: %w", object, found.VolumeGroup, found.Name, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 )
 
 // TestLabTheTimeOfDifferences grows with the changes, not with the size of the volume: 100 changed chunks of a volume
@@ -107,11 +109,11 @@ func (m *move) compareChunks(step int) {
 
 // open opens the device of a logical volume.
 func (m *move) open(class, name string,
-	open func(Identity) (*blockDevice, error)) *blockDevice {
+	open func(blockdevice.Identity) (*blockDevice, error)) *blockDevice {
 	m.Helper()
 	d, err := m.engine.Device(m.Context(), class, name)
 	m.must(err)
-	device, err := open(Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)})
+	device, err := open(blockdevice.Identity{Path: d.Path, Number: d.Number, Size: uint64(d.Size)})
 	m.must(err)
 	return device
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/blockdevice"
 	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -302,7 +303,7 @@ func (r *Reconciler) copyBlocks(ctx context.Context, c copying, device *lvmd.Dev
 	lv := c.lv
 	return r.Copier.Copy(waiting, from, copies.Target{
 		Key: copyKey(lv), Name: device.VolumeGroup + "/" + device.Name, Object: lv.Name,
-		Device: copies.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
+		Device: blockdevice.Identity{Path: device.Path, Number: device.Number, Size: uint64(device.Size)},
 		Chunk:  uint64(device.Chunk), Done: uint64(round.Copied), Allocated: uint64(device.Allocated),
 		Room: r.roomFor(lv, device),
 		Round: copies.Round{Only: !isTarget(lv), Source: round.Source, Base: round.Base, Sparse: round.Sparse,
