@@ -319,25 +319,11 @@ func isAllowed(terms []corev1.TopologySelectorTerm, labels map[string]string) bo
 
 // neighborsOf returns a description of a volume of another claim of the spread group, for each node that has one.
 func (c *Controller) neighborsOf(ctx context.Context, s *state) (map[string]string, error) {
-	neighbors := map[string]string{}
 	spread, valid := v1alpha1.ParseSpread(s.volume.Annotations[v1alpha1.SpreadAnnotation])
 	if !valid || spread.Scope != v1alpha1.SpreadNode {
-		return neighbors, nil
+		return nil, nil
 	}
-	err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(page *topolvmv1.LogicalVolumeList) {
-		for i := range page.Items {
-			lv := &page.Items[i]
-			other, _ := v1alpha1.ParseSpread(lv.Annotations[v1alpha1.SpreadAnnotation])
-			claim := lv.Annotations[v1alpha1.ClaimAnnotation]
-			if lv.DeletionTimestamp.IsZero() && other.Group == spread.Group && claim != s.move.Spec.Claim.String() {
-				neighbors[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name, claim)
-			}
-		}
-	}, client.MatchingLabels{v1alpha1.SpreadGroupHashLabel: spread.GroupHash()})
-	if err != nil {
-		return nil, fmt.Errorf("find the volumes of spread group %s: %w", spread.Group, err)
-	}
-	return neighbors, nil
+	return driver.Neighbors(ctx, c.live, s.volume, spread)
 }
 
 // recovered returns the nodes on which a recovery of a device class is running, with its LVMRecovery.

@@ -116,7 +116,8 @@ func (s *state) isBeingSwitched() bool {
 // exist for a moment, and has accepted the one that was recreated. A Pod cannot use the claim before it is bound again.
 func (s *state) isLost() bool {
 	return s.volume != nil && s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost &&
-		s.claim.DeletionTimestamp.IsZero() && s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound && s.pv.DeletionTimestamp.IsZero() &&
+		s.claim.DeletionTimestamp.IsZero() && s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound &&
+		s.pv.DeletionTimestamp.IsZero() &&
 		s.claim.Spec.VolumeName == s.pv.Name && s.pv.Spec.ClaimRef != nil && s.pv.Spec.ClaimRef.UID == s.claim.UID &&
 		v1alpha1.NodeOfVolume(s.pv) == s.volume.Spec.NodeName
 }

@@ -63,32 +63,43 @@ func (s *ControllerServer) neighborsOf(ctx context.Context, desired *topolvmv1.L
 	if spread.Scope != v1alpha1.SpreadNode {
 		return others, nil
 	}
-	add := func(lv *topolvmv1.LogicalVolume) {
-		if lv.Name != desired.Name && lv.DeletionTimestamp.IsZero() && spreadOf(lv).Group == spread.Group &&
-			lv.Annotations[v1alpha1.ClaimAnnotation] != desired.Annotations[v1alpha1.ClaimAnnotation] {
-			others.nodes[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name,
-				lv.Annotations[v1alpha1.ClaimAnnotation])
-		}
-	}
 	// In this order, a volume that another call creates meanwhile is in one of them.
 	s.placed.Range(func(_, placed any) bool {
 		if lv, ok := placed.(*topolvmv1.LogicalVolume); ok {
-			add(lv)
+			addNeighbor(others.nodes, lv, desired, spread)
 		}
 		return true
 	})
-	each := func(page *topolvmv1.LogicalVolumeList) {
-		for i := range page.Items {
-			add(&page.Items[i])
-		}
-	}
-	err := paging.Each(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, each,
-		client.MatchingLabels{v1alpha1.SpreadGroupHashLabel: spread.GroupHash()})
+	created, err := Neighbors(ctx, s.Live, desired, spread)
 	if err != nil {
-		return neighbors{}, status.Errorf(codes.Unavailable, "find the volumes of spread group %s: %v", spread.Group,
-			err)
+		return neighbors{}, status.Error(codes.Unavailable, err.Error())
 	}
+	maps.Copy(others.nodes, created)
 	return others, nil
+}
+
+// Neighbors returns the nodes that have volumes of other claims of the spread group of a volume, with a description of
+// one of these volumes. live reads from the API server.
+func Neighbors(ctx context.Context, live client.Reader, of *topolvmv1.LogicalVolume,
+	spread v1alpha1.Spread) (map[string]string, error) {
+	nodes := map[string]string{}
+	err := paging.Each(ctx, live, &topolvmv1.LogicalVolumeList{}, func(page *topolvmv1.LogicalVolumeList) {
+		for i := range page.Items {
+			addNeighbor(nodes, &page.Items[i], of, spread)
+		}
+	}, client.MatchingLabels{v1alpha1.SpreadGroupHashLabel: spread.GroupHash()})
+	if err != nil {
+		return nil, fmt.Errorf("find the volumes of spread group %s: %w", spread.Group, err)
+	}
+	return nodes, nil
+}
+
+func addNeighbor(nodes map[string]string, lv, of *topolvmv1.LogicalVolume, spread v1alpha1.Spread) {
+	claim := lv.Annotations[v1alpha1.ClaimAnnotation]
+	if lv.Name != of.Name && lv.DeletionTimestamp.IsZero() && spreadOf(lv).Group == spread.Group &&
+		claim != of.Annotations[v1alpha1.ClaimAnnotation] {
+		nodes[lv.Spec.NodeName] = fmt.Sprintf("volume %s of claim %s", lv.Name, claim)
+	}
 }
 
 // refusal returns ResourceExhausted if a volume must not be on a node, so that the provisioner asks the scheduler for
