@@ -227,7 +227,7 @@ func run(ctx SpecContext, dir, name, pattern string, skip []string) results {
 	logs := logsOf(name)
 	command := tests(ctx, dir, "-kubeconfig="+cluster.Lab.Kubeconfig(), "-provider=skeleton",
 		"-storage.testdriver="+filepath.Join(dir, "driver.yaml"), "-report-dir="+logs, "-report-prefix="+name,
-		"-ginkgo.focus="+pattern, "-ginkgo.skip="+strings.Join(skip, "|"), "-ginkgo.no-color", "-ginkgo.v",
+		"-ginkgo.focus=External Storage.*("+pattern+")", "-ginkgo.skip="+strings.Join(skip, "|"), "-ginkgo.no-color", "-ginkgo.v",
 		"-ginkgo.timeout=45m")
 	log, err := os.Create(filepath.Join(logs, "log"))
 	Expect(err).NotTo(HaveOccurred())
