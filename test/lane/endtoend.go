@@ -139,7 +139,7 @@ var parts = []part{
 		env:     fipsImages,
 		paths:   []string{"hack/image", "hack/dev"},
 	},
-	{name: "kubernetes", folder: "kubernetes", minutes: 28, needs: []string{"programs/storage-tests"},
+	{name: "kubernetes", folder: "kubernetes", minutes: 17, needs: []string{"programs/storage-tests"},
 		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "test/lab/programs/storagetests"}},
 	{
 		name:    "monitoring",

@@ -104,7 +104,7 @@ var parts = []struct{ name, pattern string }{
 const serial = `\[Serial\]`
 
 // minimum is the number of tests that have to run. The suite skips a test for what the driver does not have.
-const minimum = 60
+const minimum = 76
 
 var cluster suite.Cluster
 
