@@ -305,6 +305,9 @@ func labPrograms(set string) artifact {
 		if set == "opm" {
 			w.set("OPM", filepath.Join(dirs[0], "opm"))
 		}
+		if set == "storage-tests" {
+			w.set("LVMS_STORAGE_TESTS", dirs[0])
+		}
 		return nil
 	}}
 }

@@ -31,6 +31,9 @@ var ownDependencies = map[string]map[string]string{
 	"test/lab/programs/kubernetes": {
 		"github.com/google/cel-go": "the API server evaluates the rules of CRDs as its release does",
 	},
+	"test/lab/programs/storagetests": {
+		"github.com/google/cel-go": "has the version of test/lab/programs/kubernetes, to share its packages",
+	},
 }
 
 // versions are the versions of the dependencies of a module, direct and indirect.

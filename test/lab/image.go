@@ -31,3 +31,21 @@ func (l *Lab) LoadImage(ctx context.Context, path, ref string) (string, error) {
 	}
 	return l.PushImage(ctx, ref, img)
 }
+
+// PushBusybox pushes an image of busybox, as busybox:1. With a program, this is in the root folder of the image and its
+// entry point, and runs with the arguments by default.
+func (l *Lab) PushBusybox(ctx context.Context, ref, program string, arguments ...string) (string, error) {
+	applets, err := busyboxApplets(ctx)
+	if err != nil {
+		return "", err
+	}
+	build := func() (v1.Image, error) { return images.Busybox(applets, nil) }
+	if program != "" {
+		build = func() (v1.Image, error) { return images.Tool(applets, program, arguments...) }
+	}
+	img, err := build()
+	if err != nil {
+		return "", err
+	}
+	return l.PushImage(ctx, ref, img)
+}

@@ -137,6 +137,14 @@ func networkPoliciesSet() set {
 		programs: []program{{"netpol", networkPolicies + "/cmd"}}}
 }
 
+// storageTestsSet has Kubernetes' own tests of storage drivers, and the program of the Pods of these tests.
+func storageTestsSet() set {
+	return set{
+		name: "storage-tests", module: "test/lab/programs/storagetests", versionOf: kubernetesModule, key: ownCodeKey,
+		programs: []program{{"storagetests", "."}, {"agnhost", kubernetesModule + "/test/images/agnhost"}},
+	}
+}
+
 // OPM builds opm, which creates catalogs of OLM, if it is not in the cache, and returns its path.
 func OPM(ctx context.Context, w io.Writer) (string, error) {
 	dir, err := opmSet().ensure(ctx, w)
@@ -154,8 +162,8 @@ func (s set) called() string { return s.name }
 
 // AllPrograms builds everything that a lab can run, or only the sets with the given names (kernel, kubernetes,
 // containerd, container, snapshot-controller, olm, opm, olm-v1, service-ca, prometheus-operator, network-policies, and
-// kubernetes-oldest, which no lab runs), and returns the directories. It prints a line with the duration for each built
-// program.
+// kubernetes-oldest and storage-tests, which no lab runs), and returns the directories. It prints a line with the
+// duration for each built program.
 //
 // The cache key consists of the versions of all dependencies and of Go. A cold build takes ten minutes or more on two
 // cores. Builds of several processes wait for each other.
@@ -167,7 +175,7 @@ func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, e
 	if len(names) == 0 {
 		return ensureAll(ctx, w, all...)
 	}
-	all = append(all, oldestSet())
+	all = append(all, oldestSet(), storageTestsSet())
 	var chosen []artifact
 	for _, name := range names {
 		at := slices.IndexFunc(all, func(a artifact) bool { return a.called() == name })
@@ -303,6 +311,16 @@ func moduleKey(_ context.Context, root string, s set) (string, error) {
 	}
 	gosum, err := os.ReadFile(filepath.Join(root, s.module, "go.sum"))
 	return string(gomod) + string(gosum), err
+}
+
+// ownCodeKey returns the key for a module that pins versions and has a program of its own.
+func ownCodeKey(ctx context.Context, root string, s set) (string, error) {
+	pins, err := moduleKey(ctx, root, s)
+	if err != nil {
+		return "", err
+	}
+	source, err := sourceOf(filepath.Join(root, s.module))
+	return pins + source, err
 }
 
 // sourceKey returns the key for packages that depend on the operator's own go.mod, which changes more often than the

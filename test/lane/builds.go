@@ -14,6 +14,7 @@ var builds = map[string]float64{
 	"programs/olm-v1":              4,
 	"programs/opm":                 2,
 	"programs/prometheus-operator": 12,
+	"programs/storage-tests":       4,
 	"topolvm-image":                2,
 }
 

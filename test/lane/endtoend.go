@@ -132,6 +132,8 @@ var parts = []part{
 		env:     fipsImages,
 		paths:   []string{"hack/image", "hack/dev"},
 	},
+	{name: "kubernetes", folder: "kubernetes", minutes: 17, needs: []string{"programs/storage-tests"},
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "test/lab/programs/storagetests"}},
 	{
 		name:    "monitoring",
 		folder:  "monitoring",

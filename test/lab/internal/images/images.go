@@ -81,6 +81,23 @@ func Unprivileged(program string, more map[string]string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
+// Tool returns an image of busybox with a program in the root folder that is its entry point, and the arguments with
+// which it runs by default.
+func Tool(applets []string, program string, arguments ...string) (v1.Image, error) {
+	name := filepath.Base(program)
+	img, err := Busybox(applets, map[string]string{name: program})
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.Config.Entrypoint = []string{"/" + name}
+	config.Config.Cmd = arguments
+	return mutate.ConfigFile(img, config)
+}
+
 // build creates an image of one layer with files (path in the image to path here), links and a /tmp.
 func build(command []string, files, links map[string]string) (v1.Image, error) {
 	var buf bytes.Buffer
