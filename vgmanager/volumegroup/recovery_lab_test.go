@@ -202,6 +202,10 @@ func (s *scene) recover(mode string, next func(n int) int) []string {
 			last = status.Message
 			s.Logf("%s: %s", status.Phase, last)
 		}
+		// Lost devices need another approval if no agent has seen the first one: a disk could have returned meanwhile.
+		if status := s.recovery().Status; strings.Contains(status.Message, "is not the current one") {
+			s.approve(status.Plan.ID)
+		}
 		if dead, said := c.isDead(); dead {
 			killed = append(killed, said...)
 			c = &crashingRunner{real: s.runner, next: next(len(killed)), mode: mode}
