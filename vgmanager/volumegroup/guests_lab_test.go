@@ -149,7 +149,8 @@ func (s *scene) notReadMeanwhile(volume string) {
 }
 
 // setFilter adds a filter to the configuration of the host's LVM, and returns what takes it back. The rest stays: LVM
-// renames the devices file of a host that is told not to use one (devices_file_rename_unused of lib/device/dev-cache.c).
+// renames the devices file of a host that is told not to use one (devices_file_rename_unused in
+// lib/device/dev-cache.c).
 func (s *scene) setFilter(filter string) (restore func()) {
 	s.Helper()
 	const local = "/etc/lvm/lvmlocal.conf"
