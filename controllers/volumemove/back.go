@@ -46,7 +46,7 @@ func (s *state) isBack() bool {
 	return adopts == "" || adopts == string(s.old.UID)
 }
 
-// moveBack switches the volume back, unless something hinders that or it is no longer requested.
+// moveBack switches the volume back, unless that is blocked or no longer requested.
 func (s *state) moveBack(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon,
 		message: fmt.Sprintf("the volume is moved back to node %s", s.sourceNode())}

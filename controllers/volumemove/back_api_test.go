@@ -53,6 +53,17 @@ func (w *world) steps() {
 	}
 }
 
+// moveBackKilled moves the volume back with an operator that one of its writes may end, and then with another one.
+func (w *world) moveBackKilled(p *kill.Points) {
+	w.Helper()
+	w.requestBack(w.b())
+	w.guard(p)
+	w.steps()
+	p.Restart()
+	w.restart()
+	w.steps()
+}
+
 // moved returns a world whose volume is on node b, and kept on node a. Only node b has the last write.
 func moved(t *testing.T, name, class string) *world {
 	t.Helper()
@@ -90,7 +101,7 @@ func (w *world) wantBack() {
 	w.wantOn(w.a())
 }
 
-// TestAVolumeIsMovedBackFromALostNode: each thing that hinders this is named, and ends in turn.
+// TestAVolumeIsMovedBackFromALostNode: each reason why it is blocked is named, and ends in turn.
 func TestAVolumeIsMovedBackFromALostNode(t *testing.T) {
 	for _, class := range []string{"thin", "thick"} {
 		t.Run(class, func(t *testing.T) {
@@ -132,15 +143,7 @@ func TestMovingBackSurvivesTheDeathOfTheOperator(t *testing.T) {
 		number++
 		w := moved(t, fmt.Sprintf("back-kill-%d", number), "thin")
 		w.loseB()
-		w.requestBack(w.b())
-		w.guard(p)
-		for range 12 {
-			_, _ = w.reconcile()
-			w.agents()
-		}
-		p.Restart()
-		w.restart()
-		w.steps()
+		w.moveBackKilled(p)
 		w.wantBack()
 	})
 }
@@ -160,15 +163,7 @@ func TestANodeIsLostBeforeItTakesOverTheVolume(t *testing.T) {
 		}
 		w.loseB()
 		w.steps()
-		w.requestBack(w.b())
-		w.guard(p)
-		for range 12 {
-			_, _ = w.reconcile()
-			w.agents()
-		}
-		p.Restart()
-		w.restart()
-		w.steps()
+		w.moveBackKilled(p)
 		if status := w.status(); status.Phase != v1alpha1.MoveFailed || !strings.Contains(status.Message,
 			"the volume stays on node "+w.a()+", with all its data") {
 			t.Errorf("got %+v", status)
@@ -210,7 +205,7 @@ func TestARequestToMoveBackIsWithdrawn(t *testing.T) {
 	w.wantOn(w.b())
 }
 
-// TestWhatIsNotMovedBack: each state differs from the first one by what hinders the switch. The plan names it, and
+// TestWhatIsNotMovedBack: each state differs from the first one by why the switch is blocked. The plan says why, and
 // removes nothing.
 func TestWhatIsNotMovedBack(t *testing.T) {
 	for name, test := range map[string]struct {
