@@ -172,7 +172,7 @@ soak: packages ## Run random actions of users and administrators, and faults, on
 	@go run ./test/soak --image $(LVMS_CACHE)/image/lvms-operator.tar --for $(FOR) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--replay $(STEPS)) --logs $(LVMS_CACHE)/soak-logs
 
 .PHONY: bench
-bench: packages ## Measure: make bench NAME=node, volumes, copies, moves, io, scale, scrape or gather (docs/reference/performance.md).
+bench: packages ## Measure: make bench NAME=node, volumes, copies, neighbor, moves, io, scale, scrape or gather (docs/reference/performance.md).
 	@hack/bench $(NAME) $(ARGS)
 
 .PHONY: lab-up

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -192,6 +193,8 @@ func (c *Controller) createOld(ctx context.Context, s *state) error {
 	switch {
 	case s.volume != nil:
 		volume = s.volume.Status.VolumeID
+	case s.isMovedBack():
+		volume, _, _ = strings.Cut(s.target.Annotations[v1alpha1.RetireAnnotation], "/")
 	case s.target != nil:
 		volume = s.target.Annotations[v1alpha1.MoveVolumeAnnotation]
 	}
@@ -199,7 +202,7 @@ func (c *Controller) createOld(ctx context.Context, s *state) error {
 		return fmt.Errorf("VolumeMove %s: the name of the old logical volume is not known", s.move.Name)
 	}
 	lv := s.newVolume(s.newOldName(), s.sourceNode())
-	if s.target != nil && isOldOf(s.move, s.target) {
+	if s.isMovedBack() {
 		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.MoveBackAnnotation, s.sourceNode())
 	}
 	lv.Spec.Source = v1alpha1.RetiredSource

@@ -46,6 +46,12 @@ func (s *state) isBack() bool {
 	return adopts == "" || adopts == string(s.old.UID)
 }
 
+// isLostWithoutOwner reports whether the volume was deleted after it was switched back, and before the status said so.
+// The logical volume on the lost node needs an owner, as if it had not been deleted: nothing else removes it.
+func (s *state) isLostWithoutOwner() bool {
+	return s.volume == nil && s.isOldKept() && s.isOldRetired() && s.notLost() == ""
+}
+
 // moveBack switches the volume back, unless that is blocked or no longer requested.
 func (s *state) moveBack(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon,
@@ -123,8 +129,7 @@ func (s *state) afterSwitchBack() step {
 	lost, node := s.targetNode(), s.old.Spec.NodeName
 	switch {
 	case s.isOldRetired():
-		return step{action: swapNodes, phase: v1alpha1.MoveSwitching, after: soon,
-			message: fmt.Sprintf("node %s takes the volume back", node)}
+		return s.swap(fmt.Sprintf("node %s takes the volume back", node))
 	case s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
 		return step{phase: v1alpha1.MoveSwitching, after: soon,
 			message: fmt.Sprintf("the PersistentVolume of claim %s is recreated on node %s", s.move.Spec.Claim, node)}
@@ -133,6 +138,10 @@ func (s *state) afterSwitchBack() step {
 	}
 	return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost before it took "+
 		"over the volume: the volume stays on node %s, with all its data", lost, node))
+}
+
+func (s *state) swap(message string) step {
+	return step{action: swapNodes, phase: v1alpha1.MoveSwitching, after: soon, message: message}
 }
 
 // keepOld has the node agent keep the old logical volume, or withdraws that. It fails if the owner has changed since it

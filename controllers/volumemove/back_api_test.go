@@ -12,7 +12,6 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // loseB has node b lost, and known to be off. Its logical volume has a write that the one on node a lacks.
@@ -51,17 +50,6 @@ func (w *world) steps() {
 		_, _ = w.reconcile()
 		w.agents()
 	}
-}
-
-// moveBackKilled moves the volume back with an operator that one of its writes may end, and then with another one.
-func (w *world) moveBackKilled(p *kill.Points) {
-	w.Helper()
-	w.requestBack(w.b())
-	w.guard(p)
-	w.steps()
-	p.Restart()
-	w.restart()
-	w.steps()
 }
 
 // moved returns a world whose volume is on node b, and kept on node a. Only node b has the last write.
@@ -136,47 +124,6 @@ func TestAVolumeIsMovedBackFromALostNode(t *testing.T) {
 	}
 }
 
-// TestMovingBackSurvivesTheDeathOfTheOperator: it is killed at each write.
-func TestMovingBackSurvivesTheDeathOfTheOperator(t *testing.T) {
-	number := 0
-	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
-		number++
-		w := moved(t, fmt.Sprintf("back-kill-%d", number), "thin")
-		w.loseB()
-		w.moveBackKilled(p)
-		w.wantBack()
-	})
-}
-
-// TestANodeIsLostBeforeItTakesOverTheVolume: the switch is undone. Nothing is lost.
-func TestANodeIsLostBeforeItTakesOverTheVolume(t *testing.T) {
-	number := 0
-	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
-		number++
-		w := newWorldOf(t, fmt.Sprintf("back-early-%d", number), "thin")
-		w.start()
-		for w.theVolume().Spec.NodeName == w.a() {
-			_, _ = w.reconcile()
-			if w.theVolume().Spec.NodeName == w.a() {
-				w.agents()
-			}
-		}
-		w.loseB()
-		w.steps()
-		w.moveBackKilled(p)
-		if status := w.status(); status.Phase != v1alpha1.MoveFailed || !strings.Contains(status.Message,
-			"the volume stays on node "+w.a()+", with all its data") {
-			t.Errorf("got %+v", status)
-		}
-		w.wantOn(w.a())
-		w.returnB()
-		w.steps()
-		if own := w.own(); len(own) > 0 {
-			t.Errorf("left: %v", own)
-		}
-	})
-}
-
 // TestARequestToMoveBackIsWithdrawn: the old logical volume is removed as if it had never been requested.
 func TestARequestToMoveBackIsWithdrawn(t *testing.T) {
 	w := moved(t, "back-withdrawn", "thin")
@@ -222,7 +169,8 @@ func TestWhatIsNotMovedBack(t *testing.T) {
 		"the source is lost":   {func(s *state) { s.from = lostNode("a") }, keepOld, "node a is not ready"},
 		"a Pod":                {func(s *state) { s.pods = []string{"n/p"} }, keepOld, "n/p"},
 		"moved again":          {func(s *state) { s.volume.Spec.NodeName = "c" }, keepOld, "was moved to node c"},
-		"the volume is gone":   {func(s *state) { s.volume = nil }, keepOld, "LogicalVolume pv no longer exists"},
+		"the volume is gone":   {func(s *state) { s.volume = nil }, swapNodes, "was deleted"},
+		"gone, and b returned": {func(s *state) { s.volume, s.to.NotReady = nil, false }, keepOld, "node b is ready"},
 		"it is deleted":        {func(s *state) { s.volume.DeletionTimestamp = &metav1.Time{Time: now} }, keepOld, "or is being deleted"},
 		"no PersistentVolume":  {func(s *state) { s.pv = nil }, keepOld, "PersistentVolume pv does not exist"},
 		"fenced":               {func(s *state) { s.volume.Annotations[v1alpha1.FenceAnnotation] = "x" }, keepOld, "is fenced for"},

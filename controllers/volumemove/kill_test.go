@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -132,3 +135,110 @@ func TestTheMoveOfAThickVolumeSurvivesTheDeathOfTheOperator(t *testing.T) {
 func TestTheMoveOfAThickVolumeIsUndone(t *testing.T) { isUndone(t, "thick", 5) }
 
 func TestEachFailedReadChangesNothingOfAThickVolume(t *testing.T) { failsToRead(t, "thick", 60) }
+
+// moveBackKilled moves the volume back with an operator that one of its writes may end, and then with another one.
+func (w *world) moveBackKilled(p *kill.Points) {
+	w.Helper()
+	w.requestBack(w.b())
+	w.guard(p)
+	w.steps()
+	p.Restart()
+	w.restart()
+	w.steps()
+}
+
+// TestMovingBackSurvivesTheDeathOfTheOperator: it is killed at each write.
+func TestMovingBackSurvivesTheDeathOfTheOperator(t *testing.T) {
+	number := 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := moved(t, fmt.Sprintf("back-kill-%d", number), "thin")
+		w.loseB()
+		w.moveBackKilled(p)
+		w.wantBack()
+	})
+}
+
+// TestANodeIsLostBeforeItTakesOverTheVolume: the switch is undone. Nothing is lost.
+func TestANodeIsLostBeforeItTakesOverTheVolume(t *testing.T) {
+	number := 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := newWorldOf(t, fmt.Sprintf("back-early-%d", number), "thin")
+		w.start()
+		for w.theVolume().Spec.NodeName == w.a() {
+			_, _ = w.reconcile()
+			if w.theVolume().Spec.NodeName == w.a() {
+				w.agents()
+			}
+		}
+		w.loseB()
+		w.steps()
+		w.moveBackKilled(p)
+		if status := w.status(); status.Phase != v1alpha1.MoveFailed || !strings.Contains(status.Message,
+			"the volume stays on node "+w.a()+", with all its data") {
+			t.Errorf("got %+v", status)
+		}
+		w.wantOn(w.a())
+		w.returnB()
+		w.steps()
+		if own := w.own(); len(own) > 0 {
+			t.Errorf("left: %v", own)
+		}
+	})
+}
+
+// TestAVolumeIsDeletedWhileItIsMovedBack: the operator is killed at each write, and the claim is deleted before it runs
+// again and before the node has taken the volume back. The logical volumes of both nodes are removed, when the lost one
+// has returned.
+func TestAVolumeIsDeletedWhileItIsMovedBack(t *testing.T) {
+	number, switched := 0, 0
+	kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
+		number++
+		w := moved(t, fmt.Sprintf("back-deleted-%d", number), "thin")
+		w.loseB()
+		w.requestBack(w.b())
+		w.guard(p)
+		for range 12 {
+			_, _ = w.reconcile()
+		}
+		p.Restart()
+		w.restart()
+		if w.theVolume().Spec.NodeName != w.a() {
+			return
+		}
+		switched++
+		w.deleteVolume()
+		w.steps()
+		if own := w.own(); len(own) != 1 || own[0].Spec.NodeName != w.b() {
+			t.Errorf("node b was lost, and has %v, %+v", own, w.status())
+		}
+		w.returnB()
+		w.steps()
+		if own, status := w.own(), w.status(); len(own) > 0 || status.Phase != v1alpha1.MoveFailed {
+			t.Errorf("left: %v, %+v", own, status)
+		}
+		for disk := range w.data {
+			if strings.Contains(disk, "/") {
+				t.Errorf("%s is left", disk)
+			}
+		}
+	})
+	if switched < 3 {
+		t.Errorf("the volume was deleted in %d states only", switched)
+	}
+}
+
+// deleteVolume deletes claim, PersistentVolume and LogicalVolume, which no node has.
+func (w *world) deleteVolume() {
+	w.Helper()
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	for _, object := range []client.Object{&corev1.PersistentVolumeClaim{ObjectMeta: named(w.name, "data")},
+		&corev1.PersistentVolume{ObjectMeta: named("", w.pv())}, w.theVolume()} {
+		w.must(w.api.Patch(w.Context(), object, client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`))))
+		w.delete(object)
+	}
+}

@@ -91,6 +91,8 @@ func plan(s *state, now, fenceAfter time.Time) step {
 	switch {
 	case s.isBack():
 		return s.afterSwitchBack()
+	case s.isLostWithoutOwner():
+		return s.swap("the volume was deleted")
 	case s.isSwitched() && (s.isBackRequested() || s.isOldKept()):
 		return s.moveBack(now)
 	case s.isSwitched():

@@ -189,7 +189,7 @@ func oldName(m *v1alpha1.VolumeMove) string { return oldPrefix + string(m.UID) }
 // node before the volume was moved back, the target has the name before it.
 func (s *state) newOldName() string {
 	name := oldName(s.move)
-	if s.target == nil || !isOldOf(s.move, s.target) {
+	if !s.isMovedBack() {
 		return name
 	}
 	number, _ := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(s.target.Name, name), "-"))
@@ -234,9 +234,12 @@ func (s *state) sourceNode() string {
 	return s.move.Status.SourceNode
 }
 
-// isSwitched reports whether the volume is on the target node.
+// isMovedBack reports whether the volume was moved back, so that the source node is the lost one.
+func (s *state) isMovedBack() bool { return s.target != nil && isOldOf(s.move, s.target) }
+
+// isSwitched reports whether the volume is on the target node, or was until it was deleted.
 func (s *state) isSwitched() bool {
-	return s.old != nil ||
+	return s.old != nil || s.isMovedBack() ||
 		s.volume != nil && s.targetNode() != "" && s.volume.Spec.NodeName == s.targetNode()
 }
 

@@ -258,7 +258,8 @@ func (w *world) agents() {
 		case w.lost && lv.Spec.NodeName == w.b():
 		case !lv.DeletionTimestamp.IsZero():
 			back := lv.Annotations[v1alpha1.MoveBackAnnotation]
-			if _, exists := w.data[disk]; exists && back != "" && back != lv.Spec.NodeName {
+			if _, exists := w.data[disk]; exists && back != "" && back != lv.Spec.NodeName &&
+				w.logicalVolume(w.pv()) != nil {
 				continue // The agent keeps the logical volume.
 			}
 			delete(w.data, disk)

@@ -1,6 +1,7 @@
 // Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
 // reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes, and
-// the start of a Pod with a new claim; or copies of a volume to another node; or moves of volumes to another node.
+// the start of a Pod with a new claim; or copies of a volume to another node, and what they cost other volumes; or moves
+// of volumes to another node.
 // Machines are shared and noisy: if possible, times are ratios; counts of processes and API calls are exact.
 package main
 
@@ -50,6 +51,8 @@ func main() {
 		"measure only copies of a volume to another node, and the memory of the agents")
 	moved := flag.Bool("moves", false,
 		"measure only how long a workload waits while its volume is moved to another node")
+	beside := flag.String("neighbor", "",
+		"folder of fio: measure only what copies cost a volume in the thin pool to which they are written")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -64,6 +67,9 @@ func main() {
 	}
 	if *moved {
 		options, measure = moveLab, runMoves
+	}
+	if *beside != "" {
+		options, measure = neighborLab, runNeighbor(*beside)
 	}
 	if err := onLab(ctx, options, *image, measure); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

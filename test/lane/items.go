@@ -234,6 +234,7 @@ func onSimilar(flavor string) bool { return slices.Contains(likeTheDefault, flav
 const (
 	deviceScenes = "Device|Disk|Drain"
 	raidScenes   = "RAID|Lost"
+	killedScenes = "Lost.*Deaths"
 	threeDisks   = "400M,400M,400M"
 	// labTests are not TestLabels and the like, which need no node.
 	labTests = "^TestLab[A-Z]"
@@ -255,7 +256,9 @@ var bareSuites = []suite{
 	{name: "scenes-devices", minutes: 8, pkg: agentPkg, disks: "400M", on: onEach, paths: agentPaths,
 		run: "^TestScene.*(" + deviceScenes + ")", skip: "^TestScene.*(" + raidScenes + ")"},
 	{name: "scenes-raid", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
-		run: "^TestScene.*(" + raidScenes + ")"},
+		run: "^TestScene.*(" + raidScenes + ")", skip: "^TestScene.*(" + killedScenes + ")"},
+	{name: "scenes-killed", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
+		run: "^TestScene.*(" + killedScenes + ")"},
 	{name: "scenes-a-h", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene[A-H]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
 	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,

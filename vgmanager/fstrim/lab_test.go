@@ -117,6 +117,26 @@ func (n *node) write(path string, size int) []byte {
 	return data
 }
 
+// remove deletes a file, and waits until the file system has its blocks back: xfs frees them in the background.
+func (n *node) remove(path string, size int64) {
+	n.Helper()
+	free := func() int64 {
+		var fs unix.Statfs_t
+		n.ok(unix.Statfs(filepath.Dir(path), &fs))
+		return int64(fs.Bfree) * fs.Bsize
+	}
+	before := free()
+	n.ok(os.Remove(path))
+	end := time.Now().Add(2 * time.Minute)
+	for free() < before+size {
+		if time.Now().After(end) {
+			n.Fatalf("%s was deleted, and the file system has %d bytes free, %d before", path, free(), before)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	unix.Sync()
+}
+
 func (n *node) wantData(path string, want []byte) {
 	n.Helper()
 	got := make([]byte, len(want))
@@ -157,8 +177,7 @@ func TestLabAPoolGetsTheBlocksOfDeletedFilesBack(t *testing.T) {
 			kept := n.write(filepath.Join(path, "kept"), 4*mib)
 			n.write(filepath.Join(path, "deleted"), 200*mib)
 			full := n.used()
-			n.ok(os.Remove(filepath.Join(path, "deleted")))
-			unix.Sync()
+			n.remove(filepath.Join(path, "deleted"), 200*mib)
 			if now := n.used(); now < full {
 				t.Fatalf("the pool used %d bytes and uses %d after the deletion: this shows nothing", full, now)
 			}
@@ -193,7 +212,7 @@ func TestLabAReadOnlyFileSystemIsNotTrimmed(t *testing.T) {
 	n := newNode(t, "ext4", v1alpha1.TrimConfig{PoolUsageThresholdPercent: 10})
 	path := n.stage(v1alpha1.DriverName)
 	n.write(filepath.Join(path, "deleted"), 100*mib)
-	n.ok(os.Remove(filepath.Join(path, "deleted")))
+	n.remove(filepath.Join(path, "deleted"), 100*mib)
 	n.sh("mount", "-o", "remount,ro", path)
 	before := n.used()
 	if n.pass() || n.used() != before || n.record("1") != nil {
@@ -232,8 +251,7 @@ func TestLabADeviceThatDoesNotRespond(t *testing.T) {
 	n.now = start.Add(week)
 	path := n.stage(v1alpha1.DriverName)
 	n.write(filepath.Join(path, "deleted"), 100*mib)
-	n.ok(os.Remove(filepath.Join(path, "deleted")))
-	unix.Sync()
+	n.remove(filepath.Join(path, "deleted"), 100*mib)
 	n.sh("dmsetup", "suspend", "--nolockfs", group+"-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

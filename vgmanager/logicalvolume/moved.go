@@ -114,22 +114,52 @@ func (r *Reconciler) adoptVolume(ctx context.Context, lv *topolvmv1.LogicalVolum
 	return r.Volumes.Adopt(ctx, lv.Spec.DeviceClass, name(lv), target, tags)
 }
 
-// takenBack returns an error if a logical volume was retired and is to be that of the volume again. The volume that has
-// adopted it gave it its own name.
+// takenBack returns an error if a logical volume was retired and is to be that of the volume again, or if that is
+// unknown. The volume that has adopted it gave it its own name, and a volume that no longer exists needs none.
 func (r *Reconciler) takenBack(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if lv.Annotations[v1alpha1.RetireAnnotation] == "" || lv.Annotations[v1alpha1.MoveBackAnnotation] == "" ||
 		lv.Annotations[v1alpha1.MoveBackAnnotation] == r.Node {
 		return nil
 	}
 	_, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
-	if err == nil {
-		return status.Errorf(codes.Unavailable, "the volume of LogicalVolume %s is moved back to this node: the "+
-			"logical volume is not removed", lv.Name)
-	}
 	if status.Code(err) == codes.NotFound {
 		return nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	volume, _, _ := strings.Cut(lv.Annotations[v1alpha1.RetireAnnotation], "/")
+	err = r.noOther(ctx, "the volume of the retired logical volume "+name(lv), func(other *topolvmv1.LogicalVolume) error {
+		if other.UID == lv.UID || name(other) != volume {
+			return nil
+		}
+		return status.Errorf(codes.Unavailable, "volume %s is moved back to this node: its logical volume %s is not "+
+			"removed", other.Name, name(lv))
+	})
+	if err != nil {
+		return err
+	}
+	moved := lv.DeepCopy()
+	moved.Status.VolumeID = volume
+	return r.unboundInList(ctx, moved)
+}
+
+// noOther returns the first error that check returns for a LogicalVolume, or an error if they cannot be listed. what is
+// what is searched for.
+func (r *Reconciler) noOther(ctx context.Context, what string, check func(*topolvmv1.LogicalVolume) error) error {
+	var problem error
+	err := paging.Until(ctx, r.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
+		for i := range list.Items {
+			if problem = check(&list.Items[i]); problem != nil {
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "list LogicalVolumes, to find %s: %v", what, err)
+	}
+	return problem
 }
 
 // removeTarget removes the logical volume of a target, unless it was adopted, and then the finalizer.
@@ -167,24 +197,16 @@ func (r *Reconciler) eraseTarget(ctx context.Context, lv *topolvmv1.LogicalVolum
 
 // unadopted returns an error if the volume was moved to this node, and so to the logical volume of the target.
 func (r *Reconciler) unadopted(ctx context.Context, target *topolvmv1.LogicalVolume) error {
-	var problem error
-	err := paging.Until(ctx, r.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
-		for i := range list.Items {
-			lv := &list.Items[i]
-			owns := lv.Status.VolumeID == name(target) && lv.Spec.NodeName == r.Node &&
-				lv.Annotations[v1alpha1.AdoptAnnotation] != ""
-			if owns || lv.Annotations[v1alpha1.AdoptAnnotation] == string(target.UID) {
-				problem = status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has "+
-					"not adopted it yet, so it is not removed", lv.Name, name(target))
-			}
+	what := "one that was moved to logical volume " + name(target)
+	return r.noOther(ctx, what, func(lv *topolvmv1.LogicalVolume) error {
+		owns := lv.Status.VolumeID == name(target) && lv.Spec.NodeName == r.Node &&
+			lv.Annotations[v1alpha1.AdoptAnnotation] != ""
+		if !owns && lv.Annotations[v1alpha1.AdoptAnnotation] != string(target.UID) {
+			return nil
 		}
-		return problem != nil
+		return status.Errorf(codes.Unavailable, "LogicalVolume %s was moved to logical volume %s and has not adopted "+
+			"it yet, so it is not removed", lv.Name, name(target))
 	})
-	if err != nil {
-		return status.Errorf(codes.Unavailable, "list LogicalVolumes, one of which may have been moved to logical "+
-			"volume %s: %v", name(target), err)
-	}
-	return problem
 }
 
 // errNotMoved says that a volume is on this node, so that its logical volume is not retired.

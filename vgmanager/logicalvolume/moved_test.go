@@ -290,6 +290,34 @@ func TestWhatIsToReturnIsNotRemoved(t *testing.T) {
 	w.seeNoObject("returned", "k")
 }
 
+// TestWhatIsToReturnIsRemovedWithItsVolume: nothing needs it when the volume was deleted before it has adopted it. It is
+// not removed while this is not known, or a PersistentVolume still is for the volume.
+func TestWhatIsToReturnIsRemovedWithItsVolume(t *testing.T) {
+	w := newWorld(t)
+	w.kept()
+	w.takeBack()
+	w.must(w.api.Delete(t.Context(), w.get("k")))
+	v := w.get("v")
+	v.Finalizers = nil
+	w.must(w.api.Update(t.Context(), v))
+	w.must(client.IgnoreNotFound(w.api.Delete(t.Context(), v)))
+	k := w.get("k")
+	stays := func(what, says string) {
+		t.Helper()
+		_ = w.run(w.agent(), "k")
+		w.see(what, "thin/"+string(k.UID)+" 12")
+		if got := w.get("k").Status.Message; !strings.Contains(got, says) {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	pv := w.persistentVolume("v", movedVolume, corev1.VolumeBound)
+	stays("with a PersistentVolume", "PersistentVolume v (phase")
+	w.must(w.api.Delete(t.Context(), pv))
+	w.must(w.run(w.agent(), "k"))
+	w.see("gone")
+	w.seeNoObject("gone", "k")
+}
+
 // start prepares an operation, and requests it.
 func (o moveOperation) start(w *world) {
 	if o.before != nil {

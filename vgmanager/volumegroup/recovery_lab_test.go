@@ -53,20 +53,15 @@ var disasters = []disaster{
 }
 
 // TestSceneLostDevicesAreRemovedWithApproval loses devices for good. The plan must list exactly what is lost. The agent
-// is killed after each command of the recovery, and in the middle of it.
-func TestSceneLostDevicesAreRemovedWithApproval(t *testing.T) {
-	type killing struct {
-		disaster
-		mode string
-	}
-	var all []killing
-	for _, mode := range []string{"after", "in the middle of"} {
-		for _, d := range disasters {
-			all = append(all, killing{d, mode})
-		}
-	}
-	for _, k := range lane.Cases(all...) {
-		t.Run(fmt.Sprintf("%s, killed %s commands", k.name, k.mode), func(t *testing.T) { k.run(t, k.mode) })
+// is killed after each command of the recovery.
+func TestSceneLostDevicesAreRemovedWithApproval(t *testing.T) { loseDevices(t, "after") }
+
+// TestSceneLostDevicesAreRemovedDespiteDeaths is the same with an agent that is killed in the middle of each command.
+func TestSceneLostDevicesAreRemovedDespiteDeaths(t *testing.T) { loseDevices(t, "in the middle of") }
+
+func loseDevices(t *testing.T, mode string) {
+	for _, d := range lane.Cases(disasters...) {
+		t.Run(fmt.Sprintf("%s, killed %s commands", d.name, mode), func(t *testing.T) { d.run(t, mode) })
 	}
 }
 

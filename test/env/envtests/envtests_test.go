@@ -77,3 +77,21 @@ func TestTheTestsOfTheRepositoryAreFound(t *testing.T) {
 		t.Errorf("the arguments have %d bytes, and the kernel accepts 128 KiB in one", size)
 	}
 }
+
+// TestKillsAreAnItemOfTheirOwn: tests of each point at which a process can be killed take minutes with an API server.
+func TestKillsAreAnItemOfTheirOwn(t *testing.T) {
+	root, err := lab.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = find(root, func(name, text string) (bool, error) {
+		tagged, err := isTagged(text)
+		if (tagged || strings.HasSuffix(name, "api_test.go")) && strings.Contains(text, "kill.AtEachPoint(") {
+			t.Errorf("%s has tests of each point: move them to kill_test.go", name)
+		}
+		return tagged, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
