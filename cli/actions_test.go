@@ -7,7 +7,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestActionOfAMissingDevice has the ends of the messages of vgmanager/volumegroup/plan/health.go.
+// TestActionOfAMissingDevice has the ends of the messages of vgmanager/group/volumegroup/plan/health.go.
 func TestActionOfAMissingDevice(t *testing.T) {
 	const forget = "create an LVMRecovery {nodeName: n, deviceClassName: vg1, action: RemoveLostDevices}, which lists"
 	for message, want := range map[string]string{
@@ -28,7 +28,7 @@ func TestActionOfAMissingDevice(t *testing.T) {
 	}
 }
 
-// TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/volumegroup/plan/owner.go.
+// TestActionOfAVolumeGroupThatIsNotOurs has the messages of vgmanager/group/volumegroup/plan/owner.go.
 func TestActionOfAVolumeGroupThatIsNotOurs(t *testing.T) {
 	const adopt = "kubectl lvms adopt --node n --class vg1 --volume-group u-1"
 	for message, want := range map[string][]string{

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 )
 
 // evacuation is what evacuate does with the volumes of a node.

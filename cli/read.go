@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
 
 // defaultNamespace is the namespace of the operator that is read if the user may not list in all namespaces.

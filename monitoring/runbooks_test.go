@@ -212,7 +212,7 @@ var (
 	warned = regexp.MustCompile(`\*\*[^*]*(for good|had back|lost)[^*]*\*\*`)
 )
 
-// enterHost is the command with which the product enters the node's namespaces (vgmanager/host).
+// enterHost is the command with which the product enters the node's namespaces (vgmanager/machine/host).
 var enterHost = []string{"nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
 
 // inContainer are programs of the operator's image that run in the agent's container and not on the node.
@@ -250,8 +250,8 @@ func newChecker(t *testing.T) checker {
 		}
 	}
 	if way := `"` + strings.Join(enterHost[1:], `", "`) +
-		`"`; !strings.Contains(read(t, "../vgmanager/host/host.go"), way) {
-		t.Errorf("vgmanager/host does not go to the node by %s", way)
+		`"`; !strings.Contains(read(t, "../vgmanager/machine/host/host.go"), way) {
+		t.Errorf("vgmanager/machine/host does not go to the node by %s", way)
 	}
 	return c
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 	"github.com/lvm-storage/lvm-operator/must-gather/cluster"
 	"github.com/lvm-storage/lvm-operator/must-gather/nodes"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
 	"github.com/lvm-storage/lvm-operator/must-gather/monitoring"
-	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/collect"
 )
 
 // exitUnhealthy is the exit code of `analyze` and `check` if the verdict is not healthy.

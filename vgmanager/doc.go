@@ -10,6 +10,6 @@
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
-// On OpenShift, the TLS settings of the server follow the cluster (internal/tlsprofile).
+// On OpenShift, the TLS settings of the server follow the cluster (internal/tls/tlsprofile).
 // +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers,resourceNames=cluster,verbs=list;watch
 package vgmanager

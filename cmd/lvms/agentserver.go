@@ -5,14 +5,14 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
-	"github.com/lvm-storage/lvm-operator/vgmanager/agentserver"
-	"github.com/lvm-storage/lvm-operator/vgmanager/changedblocks"
-	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/changedblocks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentcert"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentserver"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // addAgentServer adds the certificate of the agent, the server for the operator, and the one for other agents. It

@@ -13,11 +13,11 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	issuer "github.com/lvm-storage/lvm-operator/controllers/agentcert"
-	"github.com/lvm-storage/lvm-operator/internal/agentca"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
-	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/test/memory"
-	"github.com/lvm-storage/lvm-operator/vgmanager/agentcert"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/agentcert"
 )
 
 // handshake connects as the operator to the agent of a node.

@@ -7,10 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	"github.com/lvm-storage/lvm-operator/internal/servingcert"
-	"github.com/lvm-storage/lvm-operator/internal/servingcert/secretcert"
-	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
-	"github.com/lvm-storage/lvm-operator/internal/webhookserver"
+	"github.com/lvm-storage/lvm-operator/internal/admission/webhookserver"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert/secretcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 )
 
 // webhookCertificate is the certificate of the webhook.

@@ -21,11 +21,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/statuscopy"
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
-	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
-	"github.com/lvm-storage/lvm-operator/internal/olm"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
-	"github.com/lvm-storage/lvm-operator/internal/podwebhook"
-	"github.com/lvm-storage/lvm-operator/internal/webhook"
+	"github.com/lvm-storage/lvm-operator/internal/admission/deletionwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/admission/podwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/admission/webhook"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
 // addControllers adds the controllers of the operator, and its webhooks.

@@ -14,10 +14,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/clone"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/notice"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // newIdentity returns the CSI identity service of the operator and of the agents: all instances of a plugin return the

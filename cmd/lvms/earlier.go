@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 )
 

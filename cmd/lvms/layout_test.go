@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 )
 
 func TestTheOperatorTakesTheLayoutOfNodesFromFlagsOrTheEnvironment(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
-	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 func lvmdCommand() *cobra.Command {

@@ -33,14 +33,14 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
-	"github.com/lvm-storage/lvm-operator/internal/servingcert"
-	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
-	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
-	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/collect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/rescue"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
 var scheme = runtime.NewScheme()

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
-	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
 )
 
 // defaultVolumeMetrics is the default for the maximum number of volumes of a node with their own metrics, which are

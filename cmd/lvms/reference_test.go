@@ -12,14 +12,14 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
-	"github.com/lvm-storage/lvm-operator/internal/metric"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/reference"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
-	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
-	"github.com/lvm-storage/lvm-operator/vgmanager/fstrim"
-	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
-	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
-	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/smart"
+	"github.com/lvm-storage/lvm-operator/vgmanager/outside/capacity"
+	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/fstrim"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
 var update = flag.Bool("update", false, "write the pages of docs/reference")

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/lvm-storage/lvm-operator/internal/extender"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/extender"
 )
 
 func schedulerCommand() *cobra.Command {

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
-	"github.com/lvm-storage/lvm-operator/internal/servingcert"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/outside/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // The node of the benchmark has two device classes, 30 devices, and some volumes.

@@ -13,12 +13,12 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
-	"github.com/lvm-storage/lvm-operator/internal/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 	"github.com/lvm-storage/lvm-operator/internal/csi/snapshotmetadata"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
-	"github.com/lvm-storage/lvm-operator/internal/servingcert"
-	"github.com/lvm-storage/lvm-operator/internal/streamserver"
+	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/streamserver"
 )
 
 // newAgentCA returns the authority of the node agents, which is deleted with the operator. It also signs the

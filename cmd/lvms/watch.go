@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/health"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/health"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
 // watch adapts the health monitor to the interfaces of its users.

@@ -13,7 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/internal/webhook"
+	"github.com/lvm-storage/lvm-operator/internal/admission/webhook"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/lvm-storage/lvm-operator/internal/limit"
-	"github.com/lvm-storage/lvm-operator/internal/servingcert"
-	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
+	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
+	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 )
 
 // Options configure the server.

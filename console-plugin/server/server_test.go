@@ -21,7 +21,7 @@ import (
 
 	configv1 "github.com/openshift/api/config/v1"
 
-	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/test/limit"
 )
 

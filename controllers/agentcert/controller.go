@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/agentca"
-	lvmsevent "github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/limit"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
 
 const (

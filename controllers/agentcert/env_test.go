@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/agentca"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 

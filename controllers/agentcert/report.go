@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	lvmsevent "github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
+	lvmsevent "github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
 
 // grace is the time that an agent has to request a certificate, and the operator to issue it: an agent of an earlier

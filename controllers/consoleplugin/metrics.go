@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/internal/metric"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/metric"
 )
 
 // readLimit is the timeout of one read from the cache, which is in memory.

@@ -21,10 +21,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
-	"github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/olm"
-	"github.com/lvm-storage/lvm-operator/internal/rights"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/rights"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
 // waitInterval is the time until a reconcile that waits runs again. In most cases a watch triggers it earlier.

@@ -18,7 +18,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
-	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/admission/deletionwebhook"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 

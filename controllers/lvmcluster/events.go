@@ -7,7 +7,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
-	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
 // The actions of events.

@@ -20,7 +20,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
-	"github.com/lvm-storage/lvm-operator/internal/olm"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )

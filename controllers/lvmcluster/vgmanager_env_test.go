@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
-	"github.com/lvm-storage/lvm-operator/internal/rights"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/rights"
 )
 
 // refusedPod creates the event that the DaemonSet controller emits if the API server refuses a Pod.

@@ -27,8 +27,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
-	"github.com/lvm-storage/lvm-operator/internal/trim"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
 )
 
 // CacheByObject limits the manager's cache to what the controller has permission to read: namespaced kinds in one

@@ -35,9 +35,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
-	"github.com/lvm-storage/lvm-operator/internal/deletionwebhook"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/admission/deletionwebhook"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 

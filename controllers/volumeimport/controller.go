@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 )
 
 // Delays before the next attempt.

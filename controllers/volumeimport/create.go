@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // job is the import of volumes of a device class to a node. group is the UUID of their volume group.

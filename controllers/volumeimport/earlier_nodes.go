@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/nodemarks"
+	"github.com/lvm-storage/lvm-operator/internal/kube/nodemarks"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/earlier"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // migrationFacts is what decides whether a PersistentVolume of the earlier driver can be migrated.

@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/earlier"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // migrations recreates PersistentVolumes of TopoLVM before 0.15 for this driver, because the driver of a

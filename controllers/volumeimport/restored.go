@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
-	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
 // restores gives LogicalVolumes that Velero or OADP restored the logical volumes of their PersistentVolumes. Such an

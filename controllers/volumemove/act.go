@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // accessSnapshot and accessVolume are spec.accessType of a snapshot and of a volume (TopoLVM).

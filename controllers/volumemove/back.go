@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // This file moves a volume back to the node that has kept its old logical volume, because the node to which it was

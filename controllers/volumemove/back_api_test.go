@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // loseB has node b lost, and known to be off. Its logical volume has a write that the one on node a lacks.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
-	"github.com/lvm-storage/lvm-operator/internal/room"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 )
 
 // refusedError is why a volume cannot be moved at all. pendingError is what a move waits for.

@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 )
 
 // maxCandidates is the maximum number of nodes in a message.

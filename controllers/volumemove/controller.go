@@ -42,7 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
 
 // Delays of fences that were withdrawn, before the next one.

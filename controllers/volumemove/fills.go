@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
-	"github.com/lvm-storage/lvm-operator/internal/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/room"
 )
 
 // This file keeps a move from filling the thin pool of its source. The snapshots of a move keep what Pods overwrite in

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // action is what the operator does next for a move.

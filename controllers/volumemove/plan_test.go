@@ -16,8 +16,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // copiedThick returns a state whose thick volume is fenced and copied, and which no Pod uses.

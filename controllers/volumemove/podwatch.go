@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 const (

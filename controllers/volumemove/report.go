@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/event"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 )
 
 // maxMessage limits the message in bytes.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 // Prefixes of the names of the LogicalVolumes of a move. The UID of the VolumeMove follows, and for snapshots "-ROUND".

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/collected"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 

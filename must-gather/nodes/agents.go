@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/collected"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 

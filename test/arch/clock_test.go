@@ -24,7 +24,7 @@ var clocks = map[string][]string{
 
 // TestThePlannerHasNoClock: the package time is allowed for its types, so the import rules do not suffice.
 func TestThePlannerHasNoClock(t *testing.T) {
-	files, err := filepath.Glob("../../vgmanager/volumegroup/plan/*.go")
+	files, err := filepath.Glob("../../vgmanager/group/volumegroup/plan/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the planner has %d files (%v)", len(files), err)
 	}

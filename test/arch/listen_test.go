@@ -25,11 +25,11 @@ var listens = map[string][]string{
 
 // listeners are the files that may use them, and why.
 var listeners = map[string]string{
-	"internal/limit/listener.go":              "limits connections, for all others",
-	"internal/webhookserver/webhookserver.go": "uses the register of webhooks, and serves by internal/httpserver",
-	"internal/csi/sidecar/server.go":          "Unix sockets",
-	"cmd/lvms/main.go":                        "turns the metrics server of a manager off",
-	"console-plugin/bridge/main.go":           "a tool of developers",
+	"internal/tls/limit/listener.go":                    "limits connections, for all others",
+	"internal/admission/webhookserver/webhookserver.go": "uses the register of webhooks, and serves by internal/tls/httpserver",
+	"internal/csi/sidecar/server.go":                    "Unix sockets",
+	"cmd/lvms/main.go":                                  "turns the metrics server of a manager off",
+	"console-plugin/bridge/main.go":                     "a tool of developers",
 }
 
 // TestEachListenerHasLimits: whoever is not authorized yet can connect as often as they like.
@@ -53,7 +53,7 @@ func TestEachListenerHasLimits(t *testing.T) {
 				return nil
 			}
 			for _, use := range uses {
-				t.Errorf("%s: use internal/limit, internal/httpserver or internal/streamserver", use)
+				t.Errorf("%s: use internal/tls/limit, internal/tls/httpserver or internal/tls/streamserver", use)
 			}
 			return nil
 		})

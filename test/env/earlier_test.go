@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/internal/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
 )
 
 // TestAClusterWithoutTheEarlierAPIHasNoEarlierVolumes: almost all clusters are so. A failed read is an error there too.

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/copies"
-	"github.com/lvm-storage/lvm-operator/vgmanager/erase"
-	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/erase"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
 // noRemoval fails the test if the agent removes a logical volume.

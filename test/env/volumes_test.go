@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/logicalvolume"
 )
 
 // An agent watches only the LogicalVolumes of its own node.

@@ -17,10 +17,10 @@ type input struct {
 
 // The tests of several inputs.
 const (
-	nameTest  = "vgmanager/lvmd/volumes_test.go TestNamesThatAreNoNames"
+	nameTest  = "vgmanager/volume/lvmd/volumes_test.go TestNamesThatAreNoNames"
 	tagTest   = "vgmanager/lvm/tags_test.go TestATagThatIsNoTagReachesNoProgram"
-	ownTags   = "vgmanager/logicalvolume/reconciler_test.go TestTagsSayWhoseAVolumeIs"
-	spreadTag = "vgmanager/logicalvolume/spread_test.go TestTheTagOfASpread"
+	ownTags   = "vgmanager/volume/logicalvolume/reconciler_test.go TestTagsSayWhoseAVolumeIs"
+	spreadTag = "vgmanager/volume/logicalvolume/spread_test.go TestTheTagOfASpread"
 )
 
 // parameters are those of StorageClasses and VolumeAttributesClasses, and what a PersistentVolume passes to a node.
@@ -31,13 +31,13 @@ var parameters = []input{
 		reaches: "nothing: the agent looks up the device class; the name of the volume group is that in the " +
 			"LVMCluster",
 		check: "node: a device class of this node has the name",
-		test:  "vgmanager/logicalvolume/class_test.go TestAVolumeThatNoClassHasIsNotCalledDeleted"},
+		test:  "vgmanager/volume/logicalvolume/class_test.go TestAVolumeThatNoClassHasIsNotCalledDeleted"},
 	{names: []string{"OptionClassParameter", "spec.LvcreateOptionClass"},
 		text: "parameter `topolvm.io/lvcreate-option-class`, `spec.lvcreateOptionClass`",
 		reaches: "nothing: the agent looks up the options in `/etc/topolvm/lvmd.yaml`, which root of the node " +
 			"writes",
 		check: "node: an option class has the name",
-		test:  "vgmanager/lvmd/config_test.go TestValidate"},
+		test:  "vgmanager/volume/lvmd/config_test.go TestValidate"},
 	{names: []string{"SourcePlacementParameter"},
 		reaches: "nothing: the operator reads it",
 		check:   "CreateVolume: one of three words",
@@ -46,13 +46,13 @@ var parameters = []input{
 		reaches: "mkfs",
 		check: "admission of the LVMCluster, CreateVolume and node: options of the layout only, each with a " +
 			"pattern, none with `/`; `-d`, `-z`, `-p`, `logdev` and others are refused",
-		test: "internal/csi/service/mkfs_test.go TestMkfsOptionsThatReachBeyondTheVolume"},
+		test: "internal/volume/service/mkfs_test.go TestMkfsOptionsThatReachBeyondTheVolume"},
 	{names: []string{"GetMountFlags"},
 		text:    "`mountOptions` of a StorageClass or PersistentVolume",
 		reaches: "mount",
 		check: "CreateVolume and node: a pattern without `/` and quotes, apart from the SELinux context; " +
 			"options that name a device or a file, mount something else or stop the node are refused",
-		test: "internal/csi/service/mkfs_test.go TestMountOptions"},
+		test: "internal/volume/service/mkfs_test.go TestMountOptions"},
 	{names: []string{"FilesystemTypeParameter", "GetFsType"},
 		text:    "parameter `csi.storage.k8s.io/fstype`, `fsType` of a PersistentVolume",
 		reaches: "mkfs, e2fsck, mount",
@@ -68,7 +68,7 @@ var parameters = []input{
 	{names: []string{"NodeStageSecretNameParameter", "NodeStageSecretNamespaceParameter"},
 		reaches: "nothing: the provisioner and the kubelet read the Secret",
 		check:   "the provisioner: names of Kubernetes; admission of the LVMCluster: required with encryption",
-		test:    "internal/webhook/classes_test.go TestOptionsOfAStorageClass"},
+		test:    "internal/admission/webhook/classes_test.go TestOptionsOfAStorageClass"},
 	{names: []string{"GetSecrets", "EncryptionKey", "EncryptionPreviousKey"},
 		text:    "`key` and `previousKey` of the Secret",
 		reaches: "cryptsetup, by a pipe",
@@ -133,12 +133,12 @@ var objects = []input{
 	{names: []string{"FileSystemAnnotation", "CopyOfAnnotation"},
 		reaches: "nothing: compared with the tags of the source of a copy, and named in the message",
 		check:   "no check is needed",
-		test:    "vgmanager/logicalvolume/copy_test.go TestACopyWithAnotherFileSystem"},
+		test:    "vgmanager/volume/logicalvolume/copy_test.go TestACopyWithAnotherFileSystem"},
 	{names: []string{"AdoptAnnotation", "MoveAnnotation", "FenceTimeAnnotation", "FencedAnnotation", "UnfenceAnnotation",
 		"MoveBackAnnotation"},
 		reaches: "nothing: they are compared with tags, objects, and the names of nodes and logical volumes",
 		check:   "no check is needed",
-		test:    "vgmanager/logicalvolume/moved_test.go TestWhatIsNotAdopted"},
+		test:    "vgmanager/volume/logicalvolume/moved_test.go TestWhatIsNotAdopted"},
 	{names: []string{"FenceAnnotation"},
 		reaches: "an LVM tag (`lvms.fenced=`)",
 		check:   "node: `[A-Za-z0-9._-]{1,128}`",
@@ -154,7 +154,7 @@ var objects = []input{
 	{names: []string{"GroupRequestAnnotation", "GroupPendingAnnotation", "GroupStateAnnotation"},
 		reaches: "nothing: JSON with a phase, times and UIDs, which are compared",
 		check:   "node: decoded, or refused",
-		test:    "vgmanager/logicalvolume/group_test.go TestARequestThatCannotBeRead"},
+		test:    "vgmanager/volume/logicalvolume/group_test.go TestARequestThatCannotBeRead"},
 	{names: []string{"CopiedAnnotation", "TrimAnnotation", "ConditionAnnotation", "FenceErrorAnnotation",
 		"IOLimitsErrorAnnotation", "SuspendedAnnotation", "SuspendedDevicesAnnotation", "UnclaimedAnnotation",
 		"PendingDeletionAnnotation", "EarlierDriverAnnotation", "EarlierStagedAnnotation", "MovedVolumeAnnotation",

@@ -32,19 +32,19 @@ var (
 // parts are all end-to-end tests besides the label core.
 var parts = []part{
 	{name: "volumes", label: "volumes", minutes: 8,
-		paths: []string{"vgmanager/csinode", "vgmanager/cgroup", "internal/csi/driver", "internal/csi/service"}},
+		paths: []string{"vgmanager/csinode", "vgmanager/machine/cgroup", "internal/csi/driver", "internal/volume/service"}},
 	{
 		name:    "sharing",
 		label:   "sharing",
 		minutes: 8,
-		paths: []string{"internal/csi", "internal/webhook", "internal/webhookserver", "vgmanager/capacity",
-			"internal/bounded"},
+		paths: []string{"internal/csi", "internal/admission/webhook", "internal/admission/webhookserver", "vgmanager/outside/capacity",
+			"vgmanager/machine/bounded"},
 	},
 	{
 		name:    "disks",
 		label:   "disks",
 		minutes: 10,
-		paths:   []string{"vgmanager/lvmd", "vgmanager/health", "vgmanager/device", "internal/wwn"},
+		paths:   []string{"vgmanager/volume/lvmd", "vgmanager/disk/health", "vgmanager/disk/device", "internal/cluster/wwn"},
 	},
 	{name: "nodes", label: "nodes", minutes: 11,
 		paths: []string{
@@ -52,27 +52,27 @@ var parts = []part{
 			"controllers/node",
 			"controllers/standby",
 			"controllers/statuscopy",
-			"internal/apply",
-			"internal/condition",
-			"internal/deletionwebhook",
-			"internal/nodemarks",
-			"internal/taint",
+			"internal/kube/apply",
+			"internal/kube/condition",
+			"internal/admission/deletionwebhook",
+			"internal/kube/nodemarks",
+			"internal/kube/taint",
 		}},
 	{name: "backup", folder: "backup", minutes: 5,
 		paths: []string{
 			"internal/csi/snapshotmetadata",
-			"vgmanager/changedblocks",
-			"vgmanager/agentserver",
-			"internal/streamserver",
-			"internal/limit",
-			"internal/mutualtls",
+			"vgmanager/lvm/changedblocks",
+			"vgmanager/outside/agentserver",
+			"internal/tls/streamserver",
+			"internal/tls/limit",
+			"internal/tls/mutualtls",
 		}},
 	{name: "catalog", folder: "catalog", minutes: 6, needs: append([]string{"next-image"}, olmNeeds...),
 		paths: []string{
 			"bundle",
 			"catalog",
 			"test/olm",
-			"internal/olm",
+			"internal/cluster/olm",
 			"controllers/alertrules",
 			"internal/version",
 		}},
@@ -85,11 +85,11 @@ var parts = []part{
 			"controllers/networkpolicies",
 			"controllers/metricsaccess",
 			"controllers/agentcert",
-			"vgmanager/agentcert",
-			"vgmanager/metrics",
-			"internal/metric",
-			"internal/scrape",
-			"internal/servingcert",
+			"vgmanager/outside/agentcert",
+			"vgmanager/outside/metrics",
+			"internal/metrics/metric",
+			"internal/metrics/scrape",
+			"internal/tls/servingcert",
 		}},
 	{
 		name:    "components/anywhere",
@@ -97,33 +97,33 @@ var parts = []part{
 		label:   "anywhere",
 		minutes: 4,
 		needs:   []string{"programs/prometheus-operator"},
-		paths:   []string{"monitoring/prometheus-operator", "internal/nodelayout"},
+		paths:   []string{"monitoring/prometheus-operator", "internal/cluster/nodelayout"},
 	},
 	{
 		name:    "components/microshift",
 		folder:  "components",
 		label:   "microshift",
 		minutes: 4,
-		paths:   []string{"vgmanager/lvmd", "internal/platform"},
+		paths:   []string{"vgmanager/volume/lvmd", "internal/cluster/platform"},
 	},
 	{
 		name:    "components/nolvm",
 		folder:  "components",
 		label:   "nolvm",
 		minutes: 4,
-		paths:   []string{"vgmanager/host", "hack/rootfs"},
+		paths:   []string{"vgmanager/machine/host", "hack/rootfs"},
 	},
 	{name: "copies", folder: "copies", label: "!full", minutes: 17, needs: []string{"kubectl-lvms"}, paths: copyPaths},
 	{name: "copies/full", folder: "copies", label: "full", minutes: 9, needs: []string{"kubectl-lvms"},
 		paths: append([]string{"controllers/volumemove"}, copyPaths...)},
-	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/luks"}},
-	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/extender", "internal/podwebhook"}},
+	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/machine/luks"}},
+	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender", "internal/admission/podwebhook"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
-		paths: []string{"must-gather", "vgmanager/collect", "internal/collected", "internal/paging"}},
+		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/collected", "internal/kube/paging"}},
 	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 17,
-		paths: []string{"vgmanager/groupsnapshot", "internal/csi/driver", "internal/groupprotocol"}},
+		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/driver", "internal/volume/groupprotocol"}},
 	{name: "images", folder: "images", minutes: 3, needs: []string{"gather-image"},
-		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/footprint"}},
+		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/metrics/footprint"}},
 	{
 		name:    "images/fips",
 		folder:  "images",
@@ -133,22 +133,22 @@ var parts = []part{
 		paths:   []string{"hack/image", "hack/dev"},
 	},
 	{name: "kubernetes", folder: "kubernetes", minutes: 17, needs: []string{"programs/storage-tests"},
-		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "test/lab/programs/storagetests"}},
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd", "test/lab/programs/storagetests"}},
 	{
 		name:    "monitoring",
 		folder:  "monitoring",
 		minutes: 5,
-		paths: []string{"monitoring", "vgmanager/health", "vgmanager/smart", "internal/scrape", "internal/limit",
-			"internal/httpserver"},
+		paths: []string{"monitoring", "vgmanager/disk/health", "vgmanager/disk/smart", "internal/metrics/scrape", "internal/tls/limit",
+			"internal/tls/httpserver"},
 	},
 	{name: "moves", folder: "moves", label: "!lost", minutes: 17, needs: []string{"kubectl-lvms"}, paths: movePaths},
 	{name: "moves/lost", folder: "moves", label: "lost", minutes: 9, needs: []string{"kubectl-lvms"},
-		paths: append([]string{"vgmanager/logicalvolume"}, movePaths...)},
+		paths: append([]string{"vgmanager/volume/logicalvolume"}, movePaths...)},
 	{name: "nodeagent", folder: "nodeagent", minutes: 9,
 		paths: []string{
-			"vgmanager/fstrim",
+			"vgmanager/volume/fstrim",
 			"vgmanager/csinode",
-			"vgmanager/erase",
+			"vgmanager/machine/erase",
 			"vgmanager/doc.go",
 		}},
 	{
@@ -162,9 +162,9 @@ var parts = []part{
 		paths: []string{
 			"config/openshift",
 			"controllers/consoleplugin",
-			"internal/platform",
-			"internal/tlsprofile",
-			"internal/clusterid",
+			"internal/cluster/platform",
+			"internal/tls/tlsprofile",
+			"internal/cluster/clusterid",
 			"controllers/installed",
 		}},
 	{
@@ -173,10 +173,10 @@ var parts = []part{
 		minutes: 9,
 		needs:   []string{"upstream-image", "next-image", "fips-images"},
 		env:     fipsImages,
-		paths:   []string{"config/openshift", "internal/tlsprofile", "go.mod"},
+		paths:   []string{"config/openshift", "internal/tls/tlsprofile", "go.mod"},
 	},
 	{name: "plugin", folder: "plugin", minutes: 12, needs: []string{"kubectl-lvms"},
-		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/fsck", "internal/text", "internal/event"}},
+		paths: []string{"cli", "cmd/kubectl-lvms", "vgmanager/machine/fsck", "internal/kube/text", "internal/kube/event"}},
 	{
 		name:    "previous",
 		folder:  "previous",
@@ -194,7 +194,7 @@ var parts = []part{
 	{name: "comeback/devicesfile", folder: "comeback", label: "devicesfile", minutes: 3, paths: comebackPaths},
 	{name: "comeback/etcd", folder: "comeback", label: "etcd", minutes: 3, paths: comebackPaths},
 	{name: "comeback/relocated", folder: "comeback", label: "relocated", minutes: 4,
-		paths: append([]string{"controllers/volumemove", "vgmanager/logicalvolume"}, comebackPaths...)},
+		paths: append([]string{"controllers/volumemove", "vgmanager/volume/logicalvolume"}, comebackPaths...)},
 	{name: "comeback/moved", folder: "comeback", label: "moved", minutes: 3, paths: comebackPaths},
 	{name: "comeback/cluster", folder: "comeback", label: "cluster", minutes: 3, paths: comebackPaths},
 	{name: "comeback/deleted", folder: "comeback", label: "deleted", minutes: 3, paths: comebackPaths},
@@ -204,7 +204,7 @@ var parts = []part{
 		folder:  "namespace",
 		label:   "manifests",
 		minutes: 4,
-		paths:   []string{"config", "internal/rights"},
+		paths:   []string{"config", "internal/cluster/rights"},
 	},
 	{
 		name:    "namespace/helm",
@@ -246,15 +246,15 @@ var parts = []part{
 		label:   "earlier",
 		minutes: 12,
 		needs:   []string{"topolvm-image", "helm", "kubectl-lvms"},
-		paths:   []string{"controllers/volumeimport", "internal/earlier"},
+		paths:   []string{"controllers/volumeimport", "internal/topolvm/earlier"},
 	},
 }
 
-var copyPaths = []string{"internal/csi/clone", "internal/fence", "internal/relocate", "internal/room",
-	"vgmanager/copies", "internal/agentpod", "internal/snapshotref"}
+var copyPaths = []string{"internal/csi/clone", "internal/volume/fence", "internal/volume/relocate", "internal/volume/room",
+	"vgmanager/volume/copies", "internal/cluster/agentpod", "internal/volume/snapshotref"}
 
-var movePaths = []string{"controllers/volumemove", "internal/fence", "vgmanager/copies", "internal/relocate",
-	"internal/room", "internal/upkeep"}
+var movePaths = []string{"controllers/volumemove", "internal/volume/fence", "vgmanager/volume/copies", "internal/volume/relocate",
+	"internal/volume/room", "internal/kube/upkeep"}
 
 // fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.
 var fipsImages = []string{
@@ -265,16 +265,16 @@ var fipsImages = []string{
 
 var tenantPaths = []string{
 	"internal/csi/driver",
-	"internal/csi/service",
-	"internal/scrape",
+	"internal/volume/service",
+	"internal/metrics/scrape",
 	"test/layers",
-	"vgmanager/device",
+	"vgmanager/disk/device",
 	"vgmanager/lvm",
-	"vgmanager/lvmd",
-	"vgmanager/stack",
+	"vgmanager/volume/lvmd",
+	"vgmanager/machine/stack",
 }
 
-var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/clusterid"}
+var comebackPaths = []string{"controllers/volumeimport", "controllers/node", "internal/cluster/clusterid"}
 
 func endToEnd() []Item {
 	var all []Item

@@ -100,7 +100,7 @@ func processorItems() []Item {
 			Name:    "env/kills",
 			Slot:    Processor,
 			Minutes: 6,
-			Paths:   []string{"controllers/volumeimport", "controllers/volumemove", "internal/relocate", env},
+			Paths:   []string{"controllers/volumeimport", "controllers/volumemove", "internal/volume/relocate", env},
 			Needs:   []string{"programs/kubernetes"},
 			Command: []string{"${DEV}", "env-tests", "kills"},
 		},
@@ -108,18 +108,18 @@ func processorItems() []Item {
 			Name:    "env/oldest",
 			Slot:    Processor,
 			Minutes: 6,
-			Paths:   []string{"config", "internal/webhook", "api", env, "internal/rights", "internal/reference"},
+			Paths:   []string{"config", "internal/admission/webhook", "api", env, "internal/cluster/rights", "internal/reference"},
 			Needs:   []string{"programs/kubernetes-oldest", "helm"},
 			Env:     []string{"LVMS_WATCH_CACHE=true"},
 			Command: []string{"${DEV}", "env-tests"},
 		},
 		{Name: "fips", Slot: Processor, Minutes: 1,
-			Paths: []string{"internal/agentca", "internal/mutualtls", "internal/pki", "internal/servingcert",
-				"internal/tlsprofile", "internal/scrape", "console-plugin/server"},
+			Paths: []string{"internal/tls/agentca", "internal/tls/mutualtls", "internal/tls/pki", "internal/tls/servingcert",
+				"internal/tls/tlsprofile", "internal/metrics/scrape", "console-plugin/server"},
 			Needs: []string{"console"}, Env: []string{"GODEBUG=fips140=only"},
-			Command: []string{"go", "test", "-vet=off", "./internal/agentca/...", "./internal/mutualtls/...",
-				"./internal/pki/...", "./internal/servingcert/...", "./internal/tlsprofile/...",
-				"./internal/scrape/...", "./console-plugin/server/...",
+			Command: []string{"go", "test", "-vet=off", "./internal/tls/agentca/...", "./internal/tls/mutualtls/...",
+				"./internal/tls/pki/...", "./internal/tls/servingcert/...", "./internal/tls/tlsprofile/...",
+				"./internal/metrics/scrape/...", "./console-plugin/server/...",
 				// The random number generator of the module measures time, which stands still in their bubble
 				// (testing/synctest). They are about the cache of tokens, and run in unit.
 				"-skip", "^(TestAFloodOfTokens|TestWhileTheAPIServerFails|TestAnswersHaveAShare)$"}},
@@ -142,10 +142,10 @@ func processorItems() []Item {
 func arch(name string) Item {
 	return Item{Name: "arches/" + name, Slot: Processor, Minutes: 8,
 		Paths: []string{
-			"vgmanager/devicemapper",
+			"vgmanager/machine/devicemapper",
 			"vgmanager/rescue",
-			"vgmanager/thinmeta",
-			"vgmanager/uevent",
+			"vgmanager/lvm/thinmeta",
+			"vgmanager/machine/uevent",
 			"hack/test-arches",
 			"go.mod",
 		},
@@ -219,11 +219,11 @@ type suite struct {
 	paths []string
 }
 
-const agentPkg = "vgmanager/volumegroup"
+const agentPkg = "vgmanager/group/volumegroup"
 
 // agentPaths are what scenes cover: the agent, from the reconciler of volume groups to the commands of LVM.
-var agentPaths = []string{"vgmanager/volumegroup", "vgmanager/lvm", "vgmanager/device", "vgmanager/health",
-	"vgmanager/host", "vgmanager/erase", "vgmanager/stack", "vgmanager/lvmarchive"}
+var agentPaths = []string{"vgmanager/group/volumegroup", "vgmanager/lvm", "vgmanager/disk/device", "vgmanager/disk/health",
+	"vgmanager/machine/host", "vgmanager/machine/erase", "vgmanager/machine/stack", "vgmanager/lvm/lvmarchive"}
 
 func onEach(string) bool { return true }
 
@@ -246,7 +246,7 @@ var (
 		run: "^(TestLabLifeOfAThinClass|TestSceneLabelsAreRestored|TestSceneDiskWithContent|TestSceneDrainIsCancelled" +
 			"|TestSceneDeletedGroupIsRestored)$"}
 	contract = suite{name: "contract", minutes: 2, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "TestReal",
-		on: onEach, paths: []string{"vgmanager/lvm", "vgmanager/host"}}
+		on: onEach, paths: []string{"vgmanager/lvm", "vgmanager/machine/host"}}
 )
 
 // bareSuites are all suites. Each test with the build tag lab is in one of them, but for those of the lab itself.
@@ -264,32 +264,32 @@ var bareSuites = []suite{
 	{name: "scenes-i-z", minutes: 8, pkg: agentPkg, disks: "400M", on: onOthers, paths: agentPaths,
 		run: "^TestScene[I-Z]", skip: "^TestScene.*(" + deviceScenes + "|" + raidScenes + ")"},
 	{name: "agent", minutes: 4, pkg: agentPkg, disks: threeDisks, on: onEach, paths: agentPaths, run: labTests},
-	{name: "device", minutes: 2, pkg: "vgmanager/device", disks: "128M,64M,64M", on: onEach, run: labTests},
+	{name: "device", minutes: 2, pkg: "vgmanager/disk/device", disks: "128M,64M,64M", on: onEach, run: labTests},
 	{name: "sanity", minutes: 3, pkg: "test/sanity", disks: "4G,4G,4G,4G", on: onEach, run: "^TestSanity",
-		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/lvmd", "vgmanager/logicalvolume"}},
+		paths: []string{"internal/csi", "vgmanager/csinode", "vgmanager/volume/lvmd", "vgmanager/volume/logicalvolume"}},
 	{name: "kill", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestKilled"},
 	{name: "limits", minutes: 12, pkg: agentPkg, disks: "400M", paths: agentPaths, run: "^TestLimit"},
-	{name: "engine", minutes: 9, pkg: "vgmanager/lvmd", disks: "1G",
+	{name: "engine", minutes: 9, pkg: "vgmanager/volume/lvmd", disks: "1G",
 		run:   "^Test(AVolumeGrowsByWhat|AVolumeOfTheTold|Filling|Extending|Lab[A-Z])",
 		paths: []string{"vgmanager/lvm"}},
 	{name: "move", minutes: 4, pkg: "vgmanager/lvm/lvmtest", disks: threeDisks, run: "^TestA",
-		paths: []string{"vgmanager/lvm", "vgmanager/host"}},
-	{name: "health", minutes: 3, pkg: "vgmanager/health", disks: "320M", run: labTests},
-	{name: "uevent", minutes: 1, pkg: "vgmanager/uevent", disks: "320M,64M,64M", run: labTests},
-	{name: "volumes", minutes: 3, pkg: "vgmanager/logicalvolume", disks: "400M,400M", run: labTests},
-	{name: "devicemapper", minutes: 1, pkg: "vgmanager/devicemapper", disks: "320M", run: labTests},
-	{name: "smart", minutes: 1, pkg: "vgmanager/smart", disks: "64M", run: labTests},
-	{name: "inventory", minutes: 1, pkg: "vgmanager/inventory", disks: "64M", run: labTests},
-	{name: "collect", minutes: 1, pkg: "vgmanager/collect", disks: "320M,64M", run: labTests},
+		paths: []string{"vgmanager/lvm", "vgmanager/machine/host"}},
+	{name: "health", minutes: 3, pkg: "vgmanager/disk/health", disks: "320M", run: labTests},
+	{name: "uevent", minutes: 1, pkg: "vgmanager/machine/uevent", disks: "320M,64M,64M", run: labTests},
+	{name: "volumes", minutes: 3, pkg: "vgmanager/volume/logicalvolume", disks: "400M,400M", run: labTests},
+	{name: "devicemapper", minutes: 1, pkg: "vgmanager/machine/devicemapper", disks: "320M", run: labTests},
+	{name: "smart", minutes: 1, pkg: "vgmanager/disk/smart", disks: "64M", run: labTests},
+	{name: "inventory", minutes: 1, pkg: "vgmanager/group/inventory", disks: "64M", run: labTests},
+	{name: "collect", minutes: 1, pkg: "vgmanager/outside/collect", disks: "320M,64M", run: labTests},
 	{name: "rescue", minutes: 3, pkg: "vgmanager/rescue", disks: "scsi:400M,scsi:400M", run: labTests},
-	{name: "trim", minutes: 2, pkg: "vgmanager/fstrim", disks: "800M", run: labTests,
-		paths: []string{"internal/trim"}},
-	{name: "thinmeta", minutes: 2, pkg: "vgmanager/thinmeta", disks: "800M", run: labTests},
-	{name: "changedblocks", minutes: 2, pkg: "vgmanager/changedblocks", disks: "400M", run: labTests},
-	{name: "agentserver", minutes: 1, pkg: "vgmanager/agentserver", disks: "400M", run: labTests},
-	{name: "groups", minutes: 6, pkg: "vgmanager/groupsnapshot", disks: "800M", run: labTests},
-	{name: "copies", minutes: 3, pkg: "vgmanager/copies", disks: "400M,400M", run: labTests,
-		paths: []string{"vgmanager/blockdevice"}},
+	{name: "trim", minutes: 2, pkg: "vgmanager/volume/fstrim", disks: "800M", run: labTests,
+		paths: []string{"internal/kube/trim"}},
+	{name: "thinmeta", minutes: 2, pkg: "vgmanager/lvm/thinmeta", disks: "800M", run: labTests},
+	{name: "changedblocks", minutes: 2, pkg: "vgmanager/lvm/changedblocks", disks: "400M", run: labTests},
+	{name: "agentserver", minutes: 1, pkg: "vgmanager/outside/agentserver", disks: "400M", run: labTests},
+	{name: "groups", minutes: 6, pkg: "vgmanager/volume/groupsnapshot", disks: "800M", run: labTests},
+	{name: "copies", minutes: 3, pkg: "vgmanager/volume/copies", disks: "400M,400M", run: labTests,
+		paths: []string{"vgmanager/machine/blockdevice"}},
 	{name: "node-service", minutes: 4, pkg: "vgmanager/csinode", disks: "800M", run: labTests},
 	// The records of LVM's reports that the unit tests decode, compared with the LVM of Debian 12.
 	{name: "records", minutes: 3, pkg: "vgmanager/lvm", run: "^TestRecordedScenariosOnRealLVM$",

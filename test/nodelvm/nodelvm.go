@@ -21,9 +21,9 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host/lvmsource"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host/lvmsource"
 )
 
 // flavor is the flavor of the lab whose nodes have no LVM.

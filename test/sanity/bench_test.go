@@ -25,11 +25,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // TestBenchVolumes compares, in one run on one node, the product's operations on a volume with plain LVM and mkfs

@@ -20,12 +20,12 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
 // TestBenchIO measures I/O to volumes with fio, in one run on one node, compared with the raw devices. Volumes and thin

@@ -24,7 +24,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/env"
-	"github.com/lvm-storage/lvm-operator/vgmanager/groupsnapshot"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/groupsnapshot"
 )
 
 // TestMain makes the test's program the watchdog of group snapshots, as cmd/lvms does.

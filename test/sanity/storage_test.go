@@ -12,11 +12,11 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/device"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd/deviceclass"
 )
 
 // The volume groups have the names of the device classes.

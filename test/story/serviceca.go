@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
 
 const certificateValidity = 365 * 24 * time.Hour

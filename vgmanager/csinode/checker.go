@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
 
 // CheckPrograms runs the programs of the agent's image. *host.Local implements it.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/lvm-storage/lvm-operator/test/kill"
-	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
 
 // fakeFsck is a file system with errors, which a repair removes. The log of XFS must be replayed before.

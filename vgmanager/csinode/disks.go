@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
-	"github.com/lvm-storage/lvm-operator/vgmanager/stack"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/stack"
 )
 
 // The programs of the agent's image, which has those of Debian 12. Others are in sbin.

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/kill"
-	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
 
 // fakeContainers is a node with one LUKS container. TestLabEncrypted* run cryptsetup.

@@ -29,8 +29,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/fsck"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/fsck"
 )
 
 // A volume is fenced while it is switched to another node, or while it is thick and copied to a clone. The LVM tag

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 )
 
 // reconcileFence reconciles with the mapped devices of the node.

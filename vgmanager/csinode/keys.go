@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
 
 // Keys provides the keys of encrypted volumes. SecretKeys reads them from the Secret of a call; a key management

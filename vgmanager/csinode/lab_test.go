@@ -21,8 +21,8 @@ import (
 	mount "k8s.io/mount-utils"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // mapping is a device-mapper device on a disk of a lab node. Tests change its table.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
 )
 
 // hierarchy is the cgroup file system of the node.

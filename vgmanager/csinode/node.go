@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/vgmanager/cgroup"
-	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
-	"github.com/lvm-storage/lvm-operator/vgmanager/luks"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/cgroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/luks"
 )
 
 // Volumes accesses the logical volumes of this node.

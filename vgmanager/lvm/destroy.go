@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
 // ReadDevices reads the volume groups on some devices, also those that LVM on the node does not list because of its

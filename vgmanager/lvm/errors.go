@@ -7,7 +7,7 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // Errors of LVM commands that a caller can act on. Each error of this package wraps at most one of them, and the

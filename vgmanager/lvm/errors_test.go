@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 const missingWarning = "WARNING: Couldn't find device with uuid Lp8edL-Hnzu-fE0k-waaR-fy4P-W5Yw-pWxoDf.\n" +

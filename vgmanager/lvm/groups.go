@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // VGCreateOptions describes a new volume group.

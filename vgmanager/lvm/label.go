@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lvm-storage/lvm-operator/internal/bounded"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // LabeledPV is a physical volume as its label describes it, even if LVM on the node does not list the device.

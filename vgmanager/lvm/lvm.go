@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/bounded"
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 const (

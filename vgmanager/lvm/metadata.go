@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // BackupDir is the directory on the node in which LVM keeps the current metadata of each volume group
@@ -24,7 +24,7 @@ const BackupDir = "/etc/lvm/backup/"
 const ArchiveDir = "/etc/lvm/archive/"
 
 // MaxArchives is the maximum number of files in LVM's archive that are searched for earlier metadata of a volume group.
-// The node agent keeps no more files of a group of its own (vgmanager/lvmarchive), so they are all of them.
+// The node agent keeps no more files of a group of its own (vgmanager/lvm/lvmarchive), so they are all of them.
 const MaxArchives = 130
 
 // Metadata is what LVM's text metadata says about a volume group (lib/format_text/import_vsn1.c).

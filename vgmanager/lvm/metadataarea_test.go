@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 func TestMetadataArea(t *testing.T) {

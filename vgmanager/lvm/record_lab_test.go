@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // TestRecordedScenariosOnRealLVM creates the records in testdata, on a bare lab node with ten disks. The node cannot

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // This file deletes the data of thin volumes that LVM would leave in their pool.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // queuedNode is a node with the volume group vg1, whose thin pool has the volumes a and s. LVM's commands show the

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // TestAKnownChangeCostsNoReport checks that the cached report stays in use after a change with a known effect, and

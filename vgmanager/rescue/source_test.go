@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/lvm-storage/lvm-operator/internal/bounded"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/bounded"
 )
 
 const readLimit = 10 * time.Second

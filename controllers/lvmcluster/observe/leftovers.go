@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/snapshotref"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
+	"github.com/lvm-storage/lvm-operator/internal/volume/snapshotref"
 )
 
 // claimPrefix is the name prefix of the LogicalVolume of a claim. The UID of the claim follows it

@@ -13,7 +13,7 @@ import (
 )
 
 // A node is a member of a device class as long as its node status has an entry with the name of the class
-// (vgmanager/volumegroup, part.go).
+// (vgmanager/group/volumegroup, part.go).
 
 // NodeStatuses returns the node statuses of a namespace by name, without copies. Do not modify them.
 func NodeStatuses(ctx context.Context, cached client.Reader,

@@ -14,8 +14,8 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
 // Step is a step of the deletion. Every Manager is one.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
 
 // InstallationPolicies are the admission policies that belong to the installation and not to an LVMCluster: those that

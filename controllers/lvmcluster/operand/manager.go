@@ -10,9 +10,9 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
 
 // Manager keeps one kind of operand.

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/nodemarks"
+	"github.com/lvm-storage/lvm-operator/internal/kube/nodemarks"
 )
 
 // nodeCleanup removes what the agents wrote to the Nodes: the capacity annotations for the scheduler, and the

@@ -15,7 +15,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
 
 const (

@@ -12,9 +12,9 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/nodelayout"
-	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
 // Only the events of a DaemonSet report Pods that Pod Security refuses: the message says where to look.

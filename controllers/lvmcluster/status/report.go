@@ -13,7 +13,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/condition"
+	"github.com/lvm-storage/lvm-operator/internal/kube/condition"
 )
 
 // Report collects the results of a reconcile.

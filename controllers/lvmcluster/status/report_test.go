@@ -14,7 +14,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
 
 func TestStateInOneWord(t *testing.T) {

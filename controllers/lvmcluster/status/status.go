@@ -11,8 +11,8 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/condition"
-	"github.com/lvm-storage/lvm-operator/internal/taint"
+	"github.com/lvm-storage/lvm-operator/internal/kube/condition"
+	"github.com/lvm-storage/lvm-operator/internal/kube/taint"
 )
 
 // problemsShown is the number of volume groups that a condition names. It counts the others.

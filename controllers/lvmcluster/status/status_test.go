@@ -14,7 +14,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/condition"
+	"github.com/lvm-storage/lvm-operator/internal/kube/condition"
 )
 
 // stateOfNodes returns the state of nodes with the entries that their agents report, by node.

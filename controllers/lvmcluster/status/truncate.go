@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/text"
+	"github.com/lvm-storage/lvm-operator/internal/kube/text"
 )
 
 // statusLimit is the maximum size of the device class statuses, in bytes of JSON. etcd limits the whole object,

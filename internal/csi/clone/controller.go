@@ -40,9 +40,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
-	"github.com/lvm-storage/lvm-operator/internal/relocate"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
 const (

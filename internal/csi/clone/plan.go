@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // maxPods is the maximum number of Pods in a message, and maxMessage that of its bytes.

@@ -19,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/internal/groupprotocol"
+	"github.com/lvm-storage/lvm-operator/internal/volume/groupprotocol"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
-// This file is the operator's side of internal/groupprotocol. The first LogicalVolume of each node, by name, is the
+// This file is the operator's side of internal/volume/groupprotocol. The first LogicalVolume of each node, by name, is the
 // leader of the node: it has the request and the state. The request of the first leader is the one that counts. It is
 // changed first, and only if it is still the one that was read, so two operators cannot decide differently; the other
 // leaders have copies.

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
-	"github.com/lvm-storage/lvm-operator/internal/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/room"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // place selects the node of a volume. If the scheduler has selected a node for the claim, place selects that one.

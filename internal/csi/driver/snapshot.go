@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 )
 
 // accessSnapshot is the access type of a snapshot, which is read-only.

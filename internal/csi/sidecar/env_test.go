@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 

@@ -11,7 +11,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/limit"
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 )
 
 // reviewTime is the time limit of an authorization, without the time in which it waits.

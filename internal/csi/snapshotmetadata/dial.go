@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/agentpod"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/agentpod"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 )
 
 // Dialer connects to node agents.

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/lvm-storage/lvm-operator/internal/agentpod"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/agentpod"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 )
 
 func TestAConnectionNeedsAnAgentAndCredentials(t *testing.T) {

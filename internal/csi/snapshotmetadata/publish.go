@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/apply"
-	"github.com/lvm-storage/lvm-operator/internal/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
+	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
 )
 
 const (

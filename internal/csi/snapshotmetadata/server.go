@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/internal/limit"
-	"github.com/lvm-storage/lvm-operator/internal/streamserver"
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
+	"github.com/lvm-storage/lvm-operator/internal/tls/streamserver"
 )
 
 // maxCalls is the maximum number of calls at the same time, and tenantCalls that of one tenant. More are refused with

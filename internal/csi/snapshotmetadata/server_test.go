@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/lvm-storage/lvm-operator/internal/agentpod"
-	"github.com/lvm-storage/lvm-operator/internal/limit"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/agentpod"
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/fence"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
+	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 )
 
 // This file cleans up after VolumeMoves that no longer exist, although their finalizer keeps them until they have

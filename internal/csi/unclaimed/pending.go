@@ -15,7 +15,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
-	"github.com/lvm-storage/lvm-operator/internal/paging"
+	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
 )
 
 // MarkPending marks the LogicalVolumes that their nodes have not created yet and whose claims no longer exist: the

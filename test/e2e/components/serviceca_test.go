@@ -21,8 +21,8 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
-	"github.com/lvm-storage/lvm-operator/internal/mutualtls"
-	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 const movingGroup = "moving"

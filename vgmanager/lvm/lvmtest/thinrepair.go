@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/thinmeta"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 )
 
 // metadata is the state of the metadata of a thin pool.

@@ -9,8 +9,8 @@ interface Case {
   group: number;
   volumes: number;
 }
-// The node agent is held to the same values: vgmanager/volumegroup/capacity_test.go and capacity_lab_test.go.
-const fixture = JSON.parse(readFileSync('../../vgmanager/volumegroup/testdata/capacity.json', 'utf8')) as {
+// The node agent is held to the same values: vgmanager/group/volumegroup/capacity_test.go and capacity_lab_test.go.
+const fixture = JSON.parse(readFileSync('../../vgmanager/group/volumegroup/testdata/capacity.json', 'utf8')) as {
   raid: (Case & { config?: RAIDConfig })[];
   thin: (Case & { config: ThinPoolConfig; pool: number; metadata: number })[];
 };
@@ -56,7 +56,7 @@ it('striped volumes use what the disks have in common', () => {
 it('a disk smaller than the label gives nothing', () => expect(physicalVolume(100)).toBe(0));
 it('without disks nothing comes of nothing', () => expect(preview({ name: 'x', thinPoolConfig: { name: 'p', overprovisionRatio: 10 } }, [])).toEqual({ raw: 0, group: 0, pool: { data: 0, metadata: 0 }, volumes: 0, reserve: 0, lacking: 0 }));
 
-// vgmanager/volumegroup/plan has the same limit: 15.81 TiB with chunks of 128 KiB.
+// vgmanager/group/volumegroup/plan has the same limit: 15.81 TiB with chunks of 128 KiB.
 it.each([
   [15, 15 * 2 ** 9],
   [20, 5 * 2 ** 10],

@@ -31,7 +31,7 @@ export function verdictOf(device: Device, ourGroups: ReadonlySet<string> = new S
   return codes.some((c) => wipeable.has(c)) ? 'wipe' : 'named';
 }
 
-/** All that a device is called by (internal/webhook/inventory.go, namesOf). */
+/** All that a device is called by (internal/admission/webhook/inventory.go, namesOf). */
 export const namesOf = (d: Device): string[] => [
   d.name,
   ...[d.kernelName, d.id, d.pvUUID].filter((n): n is string => !!n),

@@ -40,7 +40,7 @@ export function withEncryption(c: DeviceClass, encryption: Encryption | undefine
 /** The fields below storageClassOptions.additionalParameters, as the API server names them. */
 export const secretField = { name: `additionalParameters[${SECRET_NAME}]`, namespace: `additionalParameters[${SECRET_NAMESPACE}]` };
 
-/** What is missing (internal/webhook/classes.go, encryptionPossible). */
+/** What is missing (internal/admission/webhook/classes.go, encryptionPossible). */
 export function encryptionProblems(c: DeviceClass, at: string): { field: string; message: Message }[] {
   const encryption = encryptionOf(c);
   if (!encryption) return [];

@@ -77,7 +77,7 @@ interface Needs {
   data: number;
 }
 
-// The rules are those of internal/room.
+// The rules are those of internal/volume/room.
 
 /** How much data a node gets if a volume is copied to it, at most. */
 const dataOn = ({ assigned }: Room, { size, data }: Needs): number => Math.min(data, assigned + size);

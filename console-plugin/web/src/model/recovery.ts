@@ -1,5 +1,5 @@
 // Recoveries: which one the status of a node suggests, what a plan loses, and what may be approved. docs/how-to/recover.md has the same
-// table of reasons and actions; the node agent decides whether an action helps (vgmanager/volumegroup/plan).
+// table of reasons and actions; the node agent decides whether an action helps (vgmanager/group/volumegroup/plan).
 import { API_VERSION, recoveryModel, type LVMRecovery, type NodeStatus, type RecoveryAction, type RecoveryPhase, type RecoveryPlan, type RecoveryVolume, type VGStatus } from '../api/types';
 import type { Level } from './health';
 import { msg, type Message } from './message';

@@ -1,5 +1,5 @@
 // What the schema and the webhook refuse, reported before anything is sent. Limits of single fields come from the schema (schema.ts); the other
-// rules are those of internal/webhook and of the x-kubernetes-validations of the CRD. The server has the last word: kube/dryrun.ts.
+// rules are those of internal/admission/webhook and of the x-kubernetes-validations of the CRD. The server has the last word: kube/dryrun.ts.
 import { DEFAULTS, IMMUTABLE } from '../api/limits';
 import { classesOf, type DeviceClass, type DeviceSelector, type LVMCluster, type NodeSelector, type RAIDConfig, type ThinPoolConfig } from '../api/types';
 import { minimumDevices } from './capacity';
@@ -205,7 +205,7 @@ function groupConfig(c: DeviceClass, g: NonNullable<DeviceClass['existingVolumeG
   ];
 }
 
-/** Why a device class cannot have its volume group because of another one (internal/webhook/existing.go, groupTaken). */
+/** Why a device class cannot have its volume group because of another one (internal/admission/webhook/existing.go, groupTaken). */
 function taken(c: DeviceClass, other: DeviceClass, later: boolean, at: string): Problem[] {
   const [pool, others] = [c.thinPoolConfig?.name ?? '', other.thinPoolConfig?.name ?? ''];
   if (other.existingVolumeGroup === undefined)
@@ -216,7 +216,7 @@ function taken(c: DeviceClass, other: DeviceClass, later: boolean, at: string): 
     : [problem(at, msg('Thin pool {{pool}} already has device class {{name}}: name another thin pool, or remove one of the device classes.').key, { pool, name: other.name })];
 }
 
-/** A volume group is either used or destroyed (internal/webhook: adoptedAndWiped, existingKept). */
+/** A volume group is either used or destroyed (internal/admission/webhook: adoptedAndWiped, existingKept). */
 const wiped: Check = (c, at, _, all) => {
   const wipes = selectorsOf(c).flatMap((s, n) => (s.wipeVolumeGroups ?? []).map((group, i) => ({ s, group, at: `${c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors[${n}]`}.wipeVolumeGroups[${i}]` })));
   return wipes.flatMap((w) => [
@@ -247,7 +247,7 @@ const data: Check = (c, at) => [
   ...when(!c.thinPoolConfig && c.trim?.poolUsageThresholdPercent !== undefined, `${at}.trim.poolUsageThresholdPercent`, msg('poolUsageThresholdPercent requires a thin pool.').key),
 ];
 
-/** Each namespace has at most one limit, which is a size (internal/webhook/namespacelimits.go). */
+/** Each namespace has at most one limit, which is a size (internal/admission/webhook/namespacelimits.go). */
 const shares: Check = (c, at) =>
   (c.namespaceLimits ?? []).flatMap((limit, i, list) => {
     const [own, bytes, first] = [`${at}.namespaceLimits[${i}]`, bytesOf(limit.perNode), list.findIndex((o) => (o.namespace ?? '') === (limit.namespace ?? ''))];
@@ -259,7 +259,7 @@ const shares: Check = (c, at) =>
 
 const checks: Check[] = [limits, names, defaults, nodesOf, devices, pools, groups, adoptions, wiped, thick, data, shares];
 
-/** A copy of a volume needs some bandwidth (internal/webhook/volumecopy.go). */
+/** A copy of a volume needs some bandwidth (internal/admission/webhook/volumecopy.go). */
 const copies = (cluster: LVMCluster): Problem[] => {
   const limit = cluster.spec?.volumeCopy?.bandwidthLimit;
   const bytes = limit === undefined ? undefined : bytesOf(limit);

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	issuer "github.com/lvm-storage/lvm-operator/internal/pki"
+	issuer "github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )

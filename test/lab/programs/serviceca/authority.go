@@ -9,7 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/lvm-storage/lvm-operator/internal/pki"
+	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
 
 // Lifetimes as on OpenShift.

@@ -1,0 +1,125 @@
+// Package httpserver serves HTTPS to other Pods, with limits for connections, sizes and times.
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/lvm-storage/lvm-operator/internal/tls/limit"
+)
+
+const (
+	// headerLimit is the time for the TLS handshake and the header of a request, idleLimit that between requests.
+	headerLimit = 10 * time.Second
+	idleLimit   = 90 * time.Second
+	// maxHeader is the maximum size of a header in bytes. Tokens of the API server are much smaller.
+	maxHeader = 32 << 10
+	// maxStreams is the maximum number of requests of an HTTP/2 connection at the same time.
+	maxStreams = 64
+	// stopLimit is the time that requests have to end after the server is stopped.
+	stopLimit = 5 * time.Second
+)
+
+// Options configure a Server.
+type Options struct {
+	// Name says in logs and errors what is served: "serve NAME".
+	Name string
+	// Address is the TCP address to listen on.
+	Address string
+	// TLS has the certificate of the server, and the protocols. It has HTTP/1.1 only if it has none.
+	TLS *tls.Config
+	// Handler handles requests. It authorizes them.
+	Handler http.Handler
+	// All is the maximum number of connections, Peer that of one peer.
+	All, Peer int
+	// Read and Write limit the time to receive a request and to send the answer. They are 0 if the Handler limits them.
+	Read, Write time.Duration
+}
+
+// Server is a Runnable.
+type Server struct{ Options }
+
+// New returns a Server.
+func New(o Options) *Server {
+	if len(o.TLS.NextProtos) == 0 {
+		o.TLS.NextProtos = []string{"http/1.1"}
+	}
+	return &Server{o}
+}
+
+// NeedLeaderElection returns false: each replica and each agent serves.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (s *Server) Start(ctx context.Context) error {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx, listener)
+}
+
+// Early listens, and returns a Runnable that serves before the caches of the manager have objects. It serves also while
+// the API server does not answer.
+func (s *Server) Early(ctx context.Context) (*manager.Server, error) {
+	listener, err := s.listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stop := stopLimit
+	return &manager.Server{Name: s.Name, Server: s.server(ctx), Listener: s.secured(listener),
+		ShutdownTimeout: &stop}, nil
+}
+
+func (s *Server) listen(ctx context.Context) (net.Listener, error) {
+	listener, err := limit.Listen(ctx, s.Address, limit.Connections{All: s.All, Peer: s.Peer, Report: func(err error) {
+		log.FromContext(ctx).Info("refused connections", "name", s.Name, "cause", err.Error())
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
+	}
+	return listener, nil
+}
+
+func (s *Server) secured(listener net.Listener) net.Listener { return tls.NewListener(listener, s.TLS) }
+
+func (s *Server) server(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler: s.Handler, ReadHeaderTimeout: headerLimit, ReadTimeout: s.Read, WriteTimeout: s.Write,
+		IdleTimeout: idleLimit, MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(logr.ToSlogHandler(log.FromContext(ctx)), slog.LevelWarn),
+	}
+}
+
+// Serve is Start with a listener, which it closes.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := s.server(ctx)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(s.secured(listener)) }()
+	log.FromContext(ctx).Info("serving "+s.Name, "address", listener.Addr().String())
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
+	case <-ctx.Done():
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	if err := server.Shutdown(stopping); err != nil {
+		_ = server.Close()
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s on %s: %w", s.Name, s.Address, err)
+	}
+	return nil
+}

@@ -1,0 +1,470 @@
+// Package volumegroup reconciles the volume groups of this node with the LVMVolumeGroups.
+//
+// Each reconcile observes the node (observe.go), computes a plan without side effects (package plan), performs at most
+// one kind of change (act.go), and writes the status once (status.go).
+package volumegroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/kube/taint"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+)
+
+// Reports reads LVM.
+type Reports interface {
+	Report(ctx context.Context) (*lvm.Report, error)
+	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+}
+
+// Groups changes volume groups.
+type Groups interface {
+	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
+	PVResize(ctx context.Context, o lvm.PVResizeOptions) error
+	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
+	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
+	VGRename(ctx context.Context, uuid, name string) error
+	VGActivate(ctx context.Context, name string) error
+	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
+	VGReduceMissing(ctx context.Context, name string) error
+	VGRemove(ctx context.Context, name string) error
+	// SetHealthy sets whether commands for volumes of a group may name the group's devices. Set it after the group
+	// was observed and found healthy.
+	SetHealthy(vg string, well bool)
+	// AcceptLoss sets the missing physical volumes of a group whose removal was requested.
+	AcceptLoss(vg string, pvs []string)
+}
+
+// Pools changes thin pools.
+type Pools interface {
+	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
+	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
+	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
+	ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error
+	LVDeactivate(ctx context.Context, vg string, names ...string) error
+	ThinPoolRemove(ctx context.Context, vg, name string) error
+	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
+	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
+	LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error
+}
+
+// PoolRepairs checks and repairs the metadata of thin pools.
+type PoolRepairs interface {
+	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
+	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
+	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
+	ThinPoolRestore(ctx context.Context, vg, pool, file string) error
+	ThinPoolActivate(ctx context.Context, vg string) error
+	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
+}
+
+// Mirrors manages the redundancy of volumes.
+type Mirrors interface {
+	CheckRAID(ctx context.Context) error
+	LVRepair(ctx context.Context, vg, name string) error
+	LVRefresh(ctx context.Context, vg, name string) error
+	LVRebuild(ctx context.Context, vg, name string, devices ...string) error
+}
+
+// Moves moves extents off physical volumes.
+type Moves interface {
+	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
+	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
+	PVMoveResume(ctx context.Context) error
+	PVMoveAbort(ctx context.Context, source string) error
+}
+
+// Labels reads, restores and removes the labels of physical volumes.
+type Labels interface {
+	// ReadLabels reads the labels directly from the devices, even if LVM does not list the devices.
+	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
+	// ReadDevices reads the volume groups on the devices in the same way.
+	ReadDevices(ctx context.Context, devices ...string) (*lvm.Report, error)
+	PVRemove(ctx context.Context, device string) error
+	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
+	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
+	ReadMetadata(ctx context.Context, device string) (*lvm.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string, error)
+	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
+	MetadataDump(ctx context.Context, device, file string) error
+	LabelCheck(ctx context.Context, device string) error
+	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
+	GroupDeactivate(ctx context.Context, g lvm.OtherGroup) error
+	GroupBackup(ctx context.Context, g lvm.OtherGroup, file string) error
+	DevicesFileAdd(ctx context.Context, device string) error
+	DevicesFileRemove(ctx context.Context, device string) error
+}
+
+// LVM is the part of lvm.LVM that the reconciler uses.
+type LVM interface {
+	Reports
+	Groups
+	Pools
+	PoolRepairs
+	Mirrors
+	Moves
+	Labels
+}
+
+// Devices reads the block devices of the node.
+type Devices interface {
+	List(ctx context.Context) ([]device.Device, error)
+	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
+	Resolve(path string) (device.Number, error)
+	Below(number device.Number) ([]device.Number, error)
+	Mapped(vgUUID string) ([]string, error)
+	Unmap(ctx context.Context, names ...string) error
+	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
+	Content(ctx context.Context, d device.Device) ([]device.Signature, []device.Reason)
+	LastMount(ctx context.Context, d device.Device) (time.Time, error)
+	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
+}
+
+// Health is the health of devices and volumes between two observations.
+type Health interface {
+	// Failing returns the physical volumes that return errors or do not respond.
+	Failing() map[device.Number]error
+	// Suspended returns the logical volumes that have been suspended for longer than LVM's operations take.
+	Suspended() map[device.Number]bool
+	// Unknown returns why the health of a volume group, or of some of its volumes, is not known. It returns nil if it
+	// is known.
+	Unknown(group string) error
+}
+
+// Classes manages the device classes in which volumes can be created.
+type Classes interface {
+	Class(name string) (lvmd.DeviceClass, bool)
+	Publish(class lvmd.DeviceClass) error
+	Withdraw(name string) error
+	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
+	// this is complete.
+	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
+}
+
+// Options configures a Reconciler.
+type Options struct {
+	Client client.Client
+	// Live reads from the API server, not from a cache.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	// Node is the name of this node.
+	Node string
+	// Cluster is the identity of the Kubernetes cluster. FormerCluster is the one with which an earlier version tagged
+	// volume groups, or "".
+	Cluster, FormerCluster string
+	// Namespace is the namespace of the product's objects.
+	Namespace string
+	LVM       LVM
+	Devices   Devices
+	Classes   Classes
+	// Eraser erases logical volumes. It is the one that the reconciler of LogicalVolumes uses.
+	Eraser lvmd.Eraser
+	Health Health
+	// Inspect checks and reads the metadata of a thin pool.
+	Inspect func(ctx context.Context, pool thinmeta.Pool) (*thinmeta.Metadata, error)
+	// Salvage writes the metadata that Inspect found to a file, and returns its devices.
+	Salvage func(ctx context.Context, pool thinmeta.Pool, file string) (map[uint64]thinmeta.Device, error)
+	// IsBlank returns true if the first block of the metadata of a thin pool, on a device, has only zeros.
+	IsBlank func(ctx context.Context, device string) (bool, error)
+	// FileSystems are the mounted file systems of the node.
+	FileSystems FileSystems
+	// Checker checks and repairs the file systems that are not mounted.
+	Checker Checker
+	// Peers reads what the node statuses list about the devices of this node, as ReadPeers does. It is called right
+	// before devices are taken.
+	Peers func(ctx context.Context, devices []device.Device) (*plan.Peers, error)
+	// Orphans returns the orphans of a class. If it is nil, there are none.
+	Orphans func(class string) []v1alpha1.OrphanStatus
+	// Changed is called after each change on the node.
+	Changed func()
+	// StateDir is a directory on the node that outlives the agent. It also has lvmd.yaml.
+	StateDir string
+}
+
+// Reconciler reconciles the volume groups of one node. It reconciles one at a time, so it needs no locks.
+type Reconciler struct {
+	Options
+	released records[release]
+	removed  removals
+	wipes    wipeRecords
+	plans    recoveryPlans
+	// sequences has the highest change of each volume group that was seen.
+	sequences *sequences
+	// names are the last known devices of physical volumes, by UUID.
+	names map[string]string
+	// unsettled has the volume groups whose last reconcile planned a change.
+	unsettled map[string]bool
+	// deletions are the records of deleted volumes.
+	deletions deletions
+	firstSeen map[device.Number]time.Time
+	moves     map[string]move
+	attempts  attempts
+	// failures are the changes that failed at their last attempt, by device class.
+	failures map[string][]plan.Failure
+	// faults has why LVM did not activate thin pools, by volume group. inspections has what is known about the metadata
+	// of thin pools.
+	faults      map[string]error
+	inspections *inspections
+	// verified are the UUIDs of physical volumes whose restored headers were checked, by volume group.
+	verified map[string][]string
+	// trims and checks are the runs that trim file systems, and that check or repair them.
+	trims  *runs[plan.Trim]
+	checks *runs[plan.FileSystemRun]
+	// erasing are the names of the volumes that are being erased before their removal, by volume group.
+	erasing map[string][]string
+	// labels is the cache of the labels of hidden devices.
+	labels labelCache
+	// replacements has what is known about metadata that was replaced, by volume group.
+	replacements map[string]replacement
+	// memberships are the device classes for which this process has confirmed the membership of the node.
+	memberships map[string]membership
+	now         func() time.Time
+	pause       func(time.Duration)
+	wake        waker
+}
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{
+		Options: o, released: newReleases(o.StateDir), removed: newRemovals(o.StateDir),
+		wipes: newWipeRecords(o.StateDir), sequences: newSequences(o.StateDir), names: map[string]string{},
+		plans:     newRecoveryPlans(o.StateDir),
+		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
+		attempts: attempts{}, failures: map[string][]plan.Failure{}, faults: map[string]error{},
+		verified:    map[string][]string{},
+		inspections: newInspections(), trims: newRuns[plan.Trim](), erasing: map[string][]string{},
+		checks: newRuns[plan.FileSystemRun](), replacements: map[string]replacement{},
+		memberships: map[string]membership{}, now: time.Now, pause: time.Sleep, wake: newWaker(),
+	}
+}
+
+// Delays before the next reconcile.
+const (
+	// afterChange is short, because more changes may be necessary.
+	afterChange = 100 * time.Millisecond
+	// afterConflict gives the cache time to catch up.
+	afterConflict = time.Second
+	// whileWaiting is the delay while another program or a user must act.
+	whileWaiting = 10 * time.Second
+	// resync is the interval of observations without an event, because disks can appear, disappear and fail without
+	// one.
+	resync = time.Minute
+	// maxAge is the maximum age of an observation that leads to no change. It is less than resync, so that each
+	// resync observes again, but the volume groups of a node share an observation.
+	maxAge = 50 * time.Second
+	// sameLook is the maximum age of an observation that leads to a change that removes nothing. The observation
+	// includes the last change of this LVM, and devices to use are read again in any case.
+	sameLook = 2 * time.Second
+	// moveStalls is the time without progress after which the agent assumes that no process polls a move. LVM polls
+	// every 5 s. If a disk needs longer than this for one percent, a second process polls the move, which is
+	// harmless.
+	moveStalls = 2 * time.Minute
+)
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=configmaps,resourceNames=lvms-wiped-devices,verbs=get
+
+// Reconcile performs the next step for the volume group of one LVMVolumeGroup.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	object := &v1alpha1.LVMVolumeGroup{}
+	err := r.Client.Get(ctx, req.NamespacedName, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = errors.Join(r.leaveDeleted(ctx, req.NamespacedName),
+			r.rejectRecoveries(ctx, req.Name, fmt.Sprintf("device class %s does not exist", req.Name)))
+	case err == nil:
+		var result ctrl.Result
+		if result, err = r.reconcile(ctx, object); err == nil {
+			return result, nil
+		}
+	}
+	if apierrors.IsConflict(err) {
+		// The cache was outdated. Changes on the node are observed again.
+		return ctrl.Result{RequeueAfter: afterConflict}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
+	nodeStatus, err := r.nodeStatus(ctx, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !object.DeletionTimestamp.IsZero() {
+		// The nodeSelector does not matter here: a node removes what it created, even if it is no longer selected.
+		ours, err := r.isMember(ctx, object, nodeStatus)
+		if !ours || err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.step(ctx, object, nodeStatus)
+	}
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return ctrl.Result{}, fmt.Errorf("read node %s: %w", r.Node, err)
+	}
+	_, selected, err := plan.Applies(&object.Spec, node)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+	}
+	if !selected || taint.Untolerated(node, object.Spec.Tolerations) != nil {
+		ours, err := r.isMember(ctx, object, nodeStatus)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if !ours {
+			return ctrl.Result{}, r.rejectRecoveries(ctx, object.Name,
+				fmt.Sprintf("device class %s has no volume group on node %s", object.Name, r.Node))
+		}
+	}
+	if nodeStatus.Name == "" {
+		// The operator creates the node status. Without it, the agent does not change the node.
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
+	}
+	nodeStatus, err = r.join(ctx, object, nodeStatus)
+	if nodeStatus == nil || err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.step(ctx, object, nodeStatus)
+}
+
+// outcome is the result of one step.
+type outcome struct {
+	plan.Outcome
+	// acted: the plan's action was performed.
+	acted bool
+}
+
+// accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
+func (o outcome) accepted(w plan.Desired) []string {
+	if o.ObserveFailed {
+		return nil
+	}
+	return plan.AcceptedLosses(w, o.Node)
+}
+
+// step observes, plans, acts and reports.
+func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
+	w, err := r.wanted(ctx, object)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	recoveries, err := r.recoveries(ctx, w.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if w.UsesExisting() {
+		if err := r.rejectRecoveries(ctx, w.Name, plan.NoRecovery(w)); err != nil {
+			return ctrl.Result{}, err
+		}
+		recoveries = nil
+	}
+	first, approved, err := r.plans.next(ctx, w.Name, recoveries)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if first != nil {
+		w.Recovery = approved
+		w.RestoringGroup = first.Spec.Action == v1alpha1.RecoveryRestoreMetadata
+		w.Restoring = first.Spec.Action == v1alpha1.RecoveryRestoreLabels
+		w.Repairing = first.Spec.Action == v1alpha1.RecoveryRepairThinPool
+		w.FreeingSpace = first.Spec.Action == v1alpha1.RecoveryFreePoolSpace
+		if first.Spec.Action == v1alpha1.RecoveryDeleteOrphans {
+			w.Orphans = first.Spec.Volumes
+		}
+		w.Import = plan.NewImport(first)
+		w.Check = checkOf(first)
+		r.unsettled[w.Name] = true
+	}
+	before := entryOf(nodeStatus, w.Name)
+	o := r.change(ctx, w, before)
+	// The devices of a volume group of an administrator can change at any time, so LVM always looks for them.
+	if !w.UsesExisting() {
+		r.LVM.SetHealthy(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+			len(o.Plan.Problems) == 0)
+		r.LVM.AcceptLoss(w.Name, o.accepted(w))
+	}
+	// A recovery that cannot be reported must not keep the status of the volume group from being written.
+	reported := errors.Join(r.reportRecoveries(ctx, w, first, recoveries, o), r.removeAbandoned(w))
+	if o.Plan.Finished {
+		result, err := r.finish(ctx, object, nodeStatus)
+		return result, errors.Join(err, reported)
+	}
+	r.nameVolumes(ctx, w, o.Plan.Problems)
+	result, err := r.publish(ctx, object, nodeStatus, w, o)
+	return result, errors.Join(err, reported)
+}
+
+// wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Desired, error) {
+	node := &corev1.Node{}
+	list := &v1alpha1.LVMVolumeGroupList{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return plan.Desired{}, fmt.Errorf("read node %s: %w", r.Node, err)
+	}
+	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return plan.Desired{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	w, err := plan.NewDesired(object, list.Items, node, r.Cluster)
+	if err != nil {
+		return w, err
+	}
+	w.FormerCluster = r.FormerCluster
+	w.Approvals, err = r.approvals(ctx, w)
+	return w, err
+}
+
+func (r *Reconciler) changed() {
+	if r.Changed != nil {
+		r.Changed()
+	}
+}
+
+// publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
+func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired, o outcome) (ctrl.Result, error) {
+	if nodeStatus.Name != "" {
+		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		r.event(object, before, after, o.Event())
+		r.approvalEvents(w, before, after)
+	}
+	switch {
+	case o.Err != nil:
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.Err)
+	case o.acted:
+		return ctrl.Result{RequeueAfter: afterChange}, nil
+	case w.Deleting || o.Plan.Waiting:
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
+	}
+	return ctrl.Result{RequeueAfter: r.attempts.delay(w.Name, r.now(), jitter(resync))}, nil
+}
+
+// jitter spreads the reconciles of the nodes of a cluster over time.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d/10)))
+}

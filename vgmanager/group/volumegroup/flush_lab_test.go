@@ -1,0 +1,82 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/test/nodelvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// TestLabChangesAreFlushed checks that each change is on the medium when it is reported. The volumes are thick,
+// because the kernel also flushes for a thin one.
+func TestLabChangesAreFlushed(t *testing.T) {
+	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[:2]
+	runner := nodelvm.New()
+	l := lvm.New(runner)
+	l.FlushWith(device.New(runner).Flush)
+	ctx := t.Context()
+	for _, step := range []struct {
+		name   string
+		change func() error
+	}{
+		{"create a volume group", func() error {
+			return l.VGCreate(ctx, lvm.VGCreateOptions{Name: "flushed", Devices: disks})
+		}},
+		{"create a volume", func() error {
+			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: "flushed", Name: "a", Size: 4 << 20})
+		}},
+		{"extend it", func() error {
+			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: "flushed", Name: "a", Size: 8 << 20})
+		}},
+		{"remove it", func() error { return l.LVRemove(ctx, "flushed", "a") }},
+		{"remove the volume group", func() error { return l.VGRemove(ctx, "flushed") }},
+		{"remove a label", func() error { return l.PVRemove(ctx, disks[0]) }},
+		{"remove the other label", func() error { return l.PVRemove(ctx, disks[1]) }},
+	} {
+		if _, err := l.Report(ctx); err != nil {
+			t.Fatal(err)
+		}
+		before := flushesOf(t, disks)
+		if step.name == "remove it" {
+			if err := l.LVDeactivate(ctx, "flushed", "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := step.change(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if after := flushesOf(t, disks); after <= before {
+			t.Errorf("%s: the disks were not told to flush their caches", step.name)
+		}
+	}
+}
+
+// flushesOf returns how many flush requests disks have completed (Linux, Documentation/block/stat.rst).
+func flushesOf(t *testing.T, disks []string) int {
+	t.Helper()
+	const field = 15
+	sum := 0
+	for _, disk := range disks {
+		text, err := os.ReadFile("/sys/block/" + filepath.Base(disk) + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(string(text))
+		if len(fields) <= field {
+			t.Fatalf("%s has %d statistics: %s", disk, len(fields), text)
+		}
+		count, err := strconv.Atoi(fields[field])
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += count
+	}
+	return sum
+}

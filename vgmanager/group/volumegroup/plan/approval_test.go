@@ -1,0 +1,257 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// requiring returns a device class with approval: Required.
+func requiring(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
+	spec.Approval = v1alpha1.ApprovalRequired
+	return spec
+}
+
+// observed returns an observation of devices with their identities and fingerprints.
+func observed(s NodeState, devices ...device.Device) NodeState {
+	s.Devices = devices
+	if s.Report == nil {
+		s.Report = report()
+	}
+	s.Identities = device.Identities(devices)
+	s.Fingerprints = device.NewFingerprints(devices, PhysicalVolumes(s.Report))
+	return s
+}
+
+// approvalFor returns the approval of a device as it is now.
+func approvalFor(d device.Device, reasons ...device.Reason) v1alpha1.LVMDeviceApproval {
+	s := observed(NodeState{}, d)
+	return v1alpha1.LVMDeviceApproval{ObjectMeta: metav1.ObjectMeta{Name: "approval-" + d.Name},
+		Spec: v1alpha1.LVMDeviceApprovalSpec{NodeName: "n1", DeviceClassName: "vg1", Device: s.Identities[d.Number],
+			Fingerprint: s.Fingerprints.Of(d, reasons), ApprovedBy: "ann"}}
+}
+
+func TestPlanOfApprovals(t *testing.T) {
+	all := requiring(v1alpha1.LVMVolumeGroupSpec{})
+	named := requiring(v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
+	wiping := requiring(forced("/dev/disk/by-id/b"))
+	raid := requiring(v1alpha1.LVMVolumeGroupSpec{
+		RAIDConfig: &v1alpha1.RAIDConfig{Type: "raid1", Mirrors: new(int32(1))}})
+	larger := disk("b")
+	larger.Size += 1 << 20
+	young := disk("b")
+	young.Appeared = time.Second
+	nameless := disk("b")
+	nameless.Serial = ""
+	tests := map[string]struct {
+		spec      v1alpha1.LVMVolumeGroupSpec
+		approvals []v1alpha1.LVMDeviceApproval
+		seen      NodeState
+		want      string
+		note      string
+		excluded  []string
+	}{
+		"nothing is approved": {spec: all, seen: observed(NodeState{}, disk("b"), disk("c")),
+			want: "Progressing", note: "before its devices are approved: /dev/sdb, /dev/sdc",
+			excluded: []string{"/dev/sdb AwaitingApproval", "/dev/sdc AwaitingApproval"}},
+		"a named device is not approved": {spec: named, seen: observed(NodeState{Paths: paths("b")}, disk("b")),
+			want: "Progressing", note: "approved", excluded: []string{"/dev/disk/by-id/b AwaitingApproval"}},
+		"one is approved": {spec: all, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
+			seen: observed(NodeState{}, disk("b"), disk("c")), want: "Progressing CreateVolumeGroup /dev/sdb",
+			excluded: []string{"/dev/sdc AwaitingApproval"}},
+		"too few for the redundancy": {spec: raid, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
+			seen: observed(NodeState{}, disk("b"), disk("c")), want: "Progressing", note: "approved",
+			excluded: []string{"/dev/sdc AwaitingApproval"}},
+		"enough for the redundancy": {spec: raid,
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b")), approvalFor(disk("c"))},
+			seen:      observed(NodeState{}, disk("b"), disk("c")),
+			want:      "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
+		"it changed": {spec: all, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
+			seen: observed(NodeState{}, larger), want: "Progressing", note: "approved",
+			excluded: []string{"/dev/sdb ChangedSinceReview"}},
+		"it has content since": {spec: named, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
+			seen: observed(NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
+		"it was approved again": {spec: all,
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b")), approvalFor(larger)},
+			seen:      observed(NodeState{}, larger), want: "Progressing CreateVolumeGroup /dev/sdb"},
+		"nothing identifies it": {spec: all, seen: observed(NodeState{}, nameless),
+			want: "Progressing", note: "approved", excluded: []string{"/dev/sdb AwaitingApproval"}},
+		"approval is no consent to wipe": {spec: named,
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
+			seen:      observed(NodeState{Paths: paths("b")}, written("b")), want: "Failed",
+			excluded: []string{"/dev/disk/by-id/b HasSignature"}},
+		"consent to wipe is no approval": {spec: wiping, seen: observed(NodeState{Paths: paths("b")}, written("b")),
+			want: "Progressing", note: "approved",
+			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b AwaitingApproval"}},
+		"approved as blank, to be wiped now": {spec: wiping,
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))},
+			seen:      observed(NodeState{Paths: paths("b")}, written("b")), want: "Progressing", note: "approved",
+			excluded: []string{"/dev/disk/by-id/b HasSignature", "/dev/disk/by-id/b ChangedSinceReview"}},
+		"consent and approval": {spec: wiping, approvals: []v1alpha1.LVMDeviceApproval{approvalFor(written("b"))},
+			seen: observed(NodeState{Paths: paths("b")}, written("b")), want: "Progressing WipeDevice"},
+		"members are not affected": {spec: all,
+			seen: observed(NodeState{Report: report(group("b")), Class: thickDone}, disk("b")), want: "Ready"},
+		"a new device waits": {spec: all, seen: observed(NodeState{Report: report(group("b")), Class: thickDone},
+			disk("b"), disk("c")), want: "Ready", excluded: []string{"/dev/sdc AwaitingApproval"}},
+		"an approved one is added under Static": {spec: all,
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(disk("c"))},
+			seen:      observed(NodeState{Report: report(group("b")), Class: thickDone}, disk("b"), disk("c")),
+			want:      "Progressing ExtendVolumeGroup /dev/sdc"},
+		"a young device": {spec: requiring(v1alpha1.LVMVolumeGroupSpec{
+			DeviceDiscoveryPolicy: v1alpha1.DeviceDiscoveryDynamic}),
+			approvals: []v1alpha1.LVMDeviceApproval{approvalFor(young)}, seen: observed(NodeState{}, young),
+			want: "Progressing", note: "attached for a minute", excluded: []string{"/dev/sdb TooYoung"}},
+		"no approval is required": {spec: v1alpha1.LVMVolumeGroupSpec{}, seen: observed(NodeState{}, nameless),
+			want: "Progressing CreateVolumeGroup /dev/sdb"},
+	}
+	for name, tt := range tests {
+		w := testWanted(tt.spec)
+		w.Approvals = ApprovalsFor(tt.approvals, w.Node, w.Name)
+		p := New(w, tt.seen)
+		if got := summary(p); got != tt.want || !strings.Contains(p.Note, tt.note) || tt.note == "" && p.Note != "" {
+			t.Errorf("%s: got %q, %q, want %q (%v)", name, got, p.Note, tt.want, p.Problems)
+		}
+		if got := excludedCodes(p); !slices.Equal(got, tt.excluded) {
+			t.Errorf("%s: excluded %v, want %v", name, got, tt.excluded)
+		}
+	}
+}
+
+// A wipe changes what was approved. What it leaves is approved too, until the device gets other content.
+func TestAnApprovalCoversWhatTheWipeLeaves(t *testing.T) {
+	spec := requiring(forced("/dev/disk/by-id/b"))
+	approval := approvalFor(written("b"))
+	blank := observed(NodeState{}, disk("b")).Fingerprints.Of(disk("b"), nil)
+	record := WipeRecord{Class: "uid", ID: "serial:serial-b", Done: true, Approved: approval.Spec.Fingerprint,
+		Blank: blank, Found: WipeTarget{Reasons: device.Explain(written("b"), nil)}.Found()}
+	other := disk("b")
+	other.Size++
+	for name, tt := range map[string]struct {
+		change func(*WipeRecord)
+		device device.Device
+		want   string
+	}{
+		"after the wipe": {func(*WipeRecord) {}, disk("b"), "Progressing CreateVolumeGroup /dev/sdb"},
+		"after an interrupted wipe, blank": {func(r *WipeRecord) { r.Done = false }, disk("b"),
+			"Progressing CreateVolumeGroup /dev/sdb"},
+		"after an interrupted wipe, not blank": {func(r *WipeRecord) { r.Done = false; r.Found = append(r.Found, "x") },
+			written("b"), "Progressing WipeDevice"},
+		"wiped for another class":    {func(r *WipeRecord) { r.Class = "former" }, disk("b"), "Progressing"},
+		"wiped without approval":     {func(r *WipeRecord) { r.Approved = "" }, disk("b"), "Progressing"},
+		"approved as something else": {func(r *WipeRecord) { r.Approved = "v1-x" }, disk("b"), "Progressing"},
+		"another size":               {func(*WipeRecord) {}, other, "Progressing"},
+	} {
+		r := record
+		tt.change(&r)
+		w := testWanted(spec)
+		w.Approvals = []v1alpha1.LVMDeviceApproval{approval}
+		s := observed(NodeState{Paths: paths("b"), Wiped: []WipeRecord{r}}, tt.device)
+		if got := summary(New(w, s)); got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestAnApprovalIsForOneNodeAndClass(t *testing.T) {
+	now := metav1.Now()
+	for name, change := range map[string]func(*v1alpha1.LVMDeviceApproval){
+		"another node":     func(a *v1alpha1.LVMDeviceApproval) { a.Spec.NodeName = "n2" },
+		"another class":    func(a *v1alpha1.LVMDeviceApproval) { a.Spec.DeviceClassName = "vg2" },
+		"is being deleted": func(a *v1alpha1.LVMDeviceApproval) { a.DeletionTimestamp = &now },
+	} {
+		a := approvalFor(disk("b"))
+		change(&a)
+		if got := ApprovalsFor([]v1alpha1.LVMDeviceApproval{a}, "n1", "vg1"); len(got) > 0 {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+// What seems to have changed is read before that is reported: udev may not know all content.
+func TestADoubtfulDeviceIsRead(t *testing.T) {
+	ceph := device.Signature{Type: "ceph_bluestore"}
+	found := device.Reason{Code: device.CephBlueStore, Message: "x", Signature: &ceph}
+	w := testWanted(requiring(forced("/dev/disk/by-id/b")))
+	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"), found)}
+	s := observed(NodeState{Paths: paths("b")}, disk("b"))
+	p := New(w, s)
+	if len(p.Doubtful) != 1 || summary(p) != "Progressing" {
+		t.Fatalf("got %s, %v", summary(p), p.Doubtful)
+	}
+	s.Probed = map[device.Number][]device.Reason{disk("b").Number: {found}}
+	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing WipeDevice" {
+		t.Errorf("after it was read: got %s, %v", summary(p), p.Doubtful)
+	}
+	s.Probed[disk("b").Number] = nil
+	if p := New(w, s); len(p.Doubtful) > 0 || summary(p) != "Progressing" {
+		t.Errorf("if it is blank: got %s, %v", summary(p), p.Doubtful)
+	}
+}
+
+func TestTheVerdictNamesTheApproval(t *testing.T) {
+	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
+	verdict := func() Verdict {
+		return Judge([]ClassState{{Desired: w, Node: observed(NodeState{}, disk("b"))}}, disk("b"))[0]
+	}
+	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.AwaitingApproval}) {
+		t.Errorf("got %+v", v)
+	}
+	larger := disk("b")
+	larger.Size++
+	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(larger)}
+	if v := verdict(); v.Eligible || !slices.Equal(v.Codes, []device.Code{device.ChangedSinceReview}) {
+		t.Errorf("got %+v", v)
+	}
+	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	if v := verdict(); !v.Eligible {
+		t.Errorf("got %+v", v)
+	}
+}
+
+func TestUsedApprovals(t *testing.T) {
+	w := testWanted(requiring(v1alpha1.LVMVolumeGroupSpec{}))
+	s := observed(NodeState{Report: &lvm.Report{}}, disk("b"))
+	if _, err := UsedApprovals(w, s, s.Devices); err == nil {
+		t.Error("a device without an approval is used")
+	}
+	w.Approvals = []v1alpha1.LVMDeviceApproval{approvalFor(disk("b"))}
+	if used, err := UsedApprovals(w, s, s.Devices); err != nil || len(used) != 1 {
+		t.Errorf("got %v, %v", used, err)
+	}
+	s.Probed = map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable}}}
+	if _, err := UsedApprovals(w, s, s.Devices); err == nil {
+		t.Error("a device that could not be read is used")
+	}
+	w.Spec.Approval = ""
+	if used, err := UsedApprovals(w, s, s.Devices); err != nil || used != nil {
+		t.Errorf("not required: got %v, %v", used, err)
+	}
+}
+
+func TestNewlyExcluded(t *testing.T) {
+	entry := func(names ...string) v1alpha1.VGStatus {
+		e := v1alpha1.VGStatus{}
+		for _, n := range names {
+			e.Excluded = append(e.Excluded, v1alpha1.ExcludedDevice{Name: n, Reasons: []string{"HasSignature: x",
+				"AwaitingApproval: y"}})
+		}
+		return e
+	}
+	if got := NewlyExcluded(entry("a"), entry("a", "b"), device.AwaitingApproval); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := NewlyExcluded(entry("a"), entry("a"), device.AwaitingApproval); len(got) > 0 {
+		t.Errorf("again: got %v", got)
+	}
+	if got := NewlyExcluded(entry(), entry("a"), device.ChangedSinceReview); len(got) > 0 {
+		t.Errorf("another reason: got %v", got)
+	}
+}

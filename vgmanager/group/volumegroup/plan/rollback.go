@@ -1,0 +1,545 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
+)
+
+// Rollback is what is known about earlier metadata of a volume group that exists, while a recovery restores it.
+type Rollback struct {
+	// Absent are the names of the volumes of the API that the volume group does not have.
+	Absent []string
+	// Present is the metadata of the volume group. Earlier is the newest earlier metadata that fits (FitsRollback), or
+	// nil. Rejected is why others do not fit.
+	Present, Earlier *lvm.Metadata
+	Rejected         []string
+	// Err is why they could not be read.
+	Err error
+}
+
+// rollbackTarget returns the thin pool of a volume group whose metadata may be restored, or nil for a class without
+// one. problem is why the metadata cannot be restored.
+func rollbackTarget(w Desired, s NodeState, vg *lvm.VG) (pool *lvm.ThinPool, problem string) {
+	if w.Spec.ThinPoolConfig != nil {
+		return repairTarget(w, s, vg)
+	}
+	return nil, changeProblem(w, s, vg)
+}
+
+// mismatch returns how the metadata of a thin pool differs from that of its volume group, or "".
+func mismatch(pool *lvm.ThinPool, m *thinmeta.Metadata) string {
+	switch chunks := uint64(pool.Size / max(pool.ChunkSize, 1)); {
+	case m.TransactionID != transactionOf(pool):
+		return fmt.Sprintf("its metadata has the transaction ID %d, and that of the volume group has %d",
+			m.TransactionID, transactionOf(pool))
+	case m.Chunks > chunks:
+		return fmt.Sprintf("its metadata has %d chunks, and that of the volume group has %d", m.Chunks, chunks)
+	}
+	return ""
+}
+
+// NeedsEarlierMetadata returns true if the earlier metadata of the volume group must be read for the recovery.
+func NeedsEarlierMetadata(w Desired, s NodeState) bool {
+	vg := GroupOf(w, s)
+	if !w.RestoringGroup || vg == nil {
+		return false
+	}
+	pool, problem := rollbackTarget(w, s, vg)
+	switch {
+	case problem != "":
+		return false
+	case pool == nil:
+		return len(s.Rollback.Absent) > 0 || wentBack(s, vg)
+	}
+	i := s.Inspection
+	return i != nil && !i.Running && i.Metadata != nil && !i.Metadata.SuperblockLost && mismatch(pool, i.Metadata) != ""
+}
+
+// FitsRollback returns a function that returns why earlier metadata of the volume group does not fit, or "".
+func FitsRollback(w Desired, s NodeState) func(*lvm.Metadata) string {
+	vg := GroupOf(w, s)
+	pool, problem := rollbackTarget(w, s, vg)
+	return func(m *lvm.Metadata) string {
+		switch {
+		case problem != "":
+			return problem
+		case m.VG != w.Name || m.UUID != vg.UUID:
+			return "another UUID of the volume group"
+		case len(m.MissingPVs) > 0 || !samePVs(vg, m):
+			return "other physical volumes"
+		case pool == nil && wentBack(s, vg) && m.Seqno <= vg.Seqno:
+			return fmt.Sprintf("change %d, which is not later than the present one", m.Seqno)
+		case pool == nil:
+			return absentVolumes(s, m)
+		}
+		return fitsPool(s, pool, m)
+	}
+}
+
+func samePVs(vg *lvm.VG, m *lvm.Metadata) bool {
+	return len(vg.PVs) == len(m.PVs) && !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !m.Has(pv.UUID) })
+}
+
+// absentVolumes returns which volumes of the API the metadata does not have either, or "".
+func absentVolumes(s NodeState, m *lvm.Metadata) string {
+	var absent []string
+	for _, name := range s.Rollback.Absent {
+		if m.Volume(name) == nil {
+			absent = append(absent, name)
+		}
+	}
+	if len(absent) == 0 {
+		return ""
+	}
+	return "without the volumes " + joined(absent)
+}
+
+// fitsPool returns why the thin pool does not match its metadata with earlier metadata of the volume group, or "". The
+// superblock was read through the present metadata, so the earlier one must have data and metadata of the pool at the
+// same place. Both can be larger there.
+func fitsPool(s NodeState, pool *lvm.ThinPool, m *lvm.Metadata) string {
+	earlier := m.Volume(pool.Name)
+	if earlier == nil || earlier.UUID != pool.UUID || len(earlier.Segments) != 1 ||
+		earlier.Segments[0].Type != "thin-pool" {
+		return "without the thin pool"
+	}
+	known := s.Inspection.Metadata
+	switch segment := earlier.Segments[0]; {
+	case segment.TransactionID != known.TransactionID:
+		return fmt.Sprintf("transaction ID %d", segment.TransactionID)
+	case segment.ChunkSize != uint64(pool.ChunkSize)/512:
+		return "another chunk size"
+	case segment.Count*extentChunks(s, pool) < known.Chunks:
+		return fmt.Sprintf("transaction ID %d, and a smaller thin pool", segment.TransactionID)
+	}
+	if absent := absentDevices(known, pool.Name, m); absent != "" {
+		return absent
+	}
+	return movedPool(s, pool.Name, m)
+}
+
+// extentChunks returns the number of chunks of the pool in an extent of its volume group.
+func extentChunks(s NodeState, pool *lvm.ThinPool) uint64 {
+	for i := range s.Report.VGs {
+		if vg := &s.Report.VGs[i]; vg.LV(pool.Name) != nil && vg.LV(pool.Name).UUID == pool.UUID {
+			return uint64(vg.ExtentSize / max(pool.ChunkSize, 1))
+		}
+	}
+	return 0
+}
+
+// absentDevices returns which volume of the earlier metadata the pool does not have, or "". Damaged metadata of a pool
+// may lack volumes.
+func absentDevices(known *thinmeta.Metadata, pool string, m *lvm.Metadata) string {
+	for _, lv := range m.Volumes {
+		for _, segment := range lv.Segments {
+			if _, has := known.Devices[segment.DeviceID]; known.Intact && segment.ThinPool == pool && !has {
+				return fmt.Sprintf("transaction ID %d, but with volume %s, which the thin pool does not have",
+					known.TransactionID, lv.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// movedPool returns whether data and metadata of the pool are elsewhere in the earlier metadata, or "".
+func movedPool(s NodeState, name string, m *lvm.Metadata) string {
+	present := s.Rollback.Present
+	c, err := compareExtents(present, m)
+	if err != nil {
+		return err.Error()
+	}
+	now := present.Volume(name)
+	if now == nil {
+		return "the present metadata does not have the thin pool"
+	}
+	for _, part := range parts(present, now)[1:] {
+		if c.same[part.UUID] != physicalExtents(part) {
+			return fmt.Sprintf("transaction ID %d, but the extents of %s were moved",
+				s.Inspection.Metadata.TransactionID, part.Name)
+		}
+	}
+	for _, part := range parts(m, m.Volume(name)) {
+		if c.taken[part.UUID] > 0 {
+			return fmt.Sprintf("transaction ID %d, but volume %s has extents of %s now",
+				s.Inspection.Metadata.TransactionID, c.by[part.UUID], part.Name)
+		}
+	}
+	return ""
+}
+
+// NewRollbackPlan returns what the restore of earlier metadata of a volume group that exists changes. problem says why
+// there is no plan. preparing is true if the problem ends when the volumes are inactive and the metadata was read.
+func NewRollbackPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
+	created metav1.Time) (p *v1alpha1.RecoveryPlan, problem string, preparing bool) {
+	vg := GroupOf(w, s)
+	pool, problem := rollbackTarget(w, s, vg)
+	if problem != "" {
+		return nil, problem, false
+	}
+	if problem, preparing = rollbackProblem(w, s, vg, pool); problem != "" {
+		return nil, problem, preparing
+	}
+	r := s.Rollback
+	where := fmt.Sprintf("volume group %s on node %s", w.Name, w.Node)
+	switch {
+	case r.Err != nil:
+		return nil, fmt.Sprintf("%s: its earlier metadata cannot be used: %v", where, r.Err), true
+	case r.Present == nil:
+		return nil, where + ": its earlier metadata is being read", true
+	case !isCurrent(vg, r.Present):
+		return nil, where + ": its metadata is being changed", true
+	case r.Earlier == nil:
+		return nil, noEarlierMetadata(w, s, pool), false
+	}
+	c, err := compareExtents(r.Present, r.Earlier)
+	if err != nil {
+		return nil, fmt.Sprintf("%s: %v", where, err), false
+	}
+	p = &v1alpha1.RecoveryPlan{Devices: []v1alpha1.RecoveryDevice{}, CreationTime: created, VolumeGroupUUID: vg.UUID,
+		MetadataSource: r.Earlier.Digest, ReplacesMetadata: true}
+	if pool != nil {
+		p.ThinPools = recoveryVolumes([]*lvm.LV{&pool.LV}, nil)
+	}
+	for _, pv := range vg.PVs {
+		p.Devices = append(p.Devices, v1alpha1.RecoveryDevice{UUID: pv.UUID, Name: pv.Name,
+			DeviceID: beforeOf(s, pv.UUID).DeviceID})
+	}
+	addRollbackLoss(p, vg, r, c)
+	if len(p.LostVolumes) > v1alpha1.MaxLostVolumes || len(p.DamagedVolumes) > v1alpha1.MaxLostVolumes {
+		return nil, fmt.Sprintf("%s would lose %d volumes, %d would be damaged, and a plan can have only %d of each",
+			where, len(p.LostVolumes), len(p.DamagedVolumes), v1alpha1.MaxLostVolumes), false
+	}
+	// The source can move from LVM's backup to its archive meanwhile, and stays the same metadata.
+	p.ID = v1alpha1.PlanID(v1alpha1.RecoveryRestoreMetadata, w.Node, w.Name, p)
+	p.MetadataSource = describe(r.Earlier)
+	addNowhere(p, r, objects)
+	return p, "", false
+}
+
+// rollbackProblem returns why the metadata does not have to be restored, or what must happen before that is known.
+func rollbackProblem(w Desired, s NodeState, vg *lvm.VG, pool *lvm.ThinPool) (problem string, preparing bool) {
+	if pool == nil {
+		if len(s.Rollback.Absent) == 0 && !wentBack(s, vg) {
+			return fmt.Sprintf("volume group %s on node %s exists, and has all volumes of the device class", w.Name,
+				w.Node), false
+		}
+		return "", false
+	}
+	name := fmt.Sprintf("thin pool %s/%s on node %s", w.Name, pool.Name, w.Node)
+	if works(pool) {
+		return name + " is active, and the kernel reports no problem, so its volume group exists and its metadata is " +
+			"not restored; if it was replaced while the pool was active, drain and restart the node first" +
+			otherwiseAccept(w, s, vg), false
+	}
+	if open := openVolumes(pointers(vg.LVs)); len(open) > 0 {
+		return fmt.Sprintf("volume group %s on node %s: volumes are in use: %s: delete the Pods that use them", w.Name,
+			w.Node, joined(open)), true
+	}
+	if waiting := readiness(s, vg, pool); waiting != "" {
+		return name + ": " + waiting, true
+	}
+	switch m := s.Inspection.Metadata; {
+	case m.SuperblockLost:
+		return name + ": the superblock of its metadata cannot be read, so the matching metadata of the volume group " +
+			"is not known: " + repairHint(w), false
+	case mismatch(pool, m) == "":
+		return fmt.Sprintf("%s: its metadata and that of the volume group both have the transaction ID %d: if the "+
+			"pool cannot be activated, %s", name, m.TransactionID, repairHint(w)) + otherwiseAccept(w, s, vg), false
+	}
+	return "", false
+}
+
+// noEarlierMetadata describes that LVM has no metadata that fits.
+func noEarlierMetadata(w Desired, s NodeState, pool *lvm.ThinPool) string {
+	found := "there are no files of it"
+	if len(s.Rollback.Rejected) > 0 {
+		found = "found: " + strings.Join(shorten(s.Rollback.Rejected), "; ")
+	}
+	files := fmt.Sprintf("in %s and %s of the node", lvm.BackupDir, lvm.ArchiveDir)
+	if pool == nil && len(s.Rollback.Absent) == 0 {
+		return fmt.Sprintf("volume group %s on node %s: no later metadata %s fits (%s): to use the present metadata, "+
+			"%s", w.Name, w.Node, files, found, acceptHint(w))
+	}
+	if pool == nil {
+		return fmt.Sprintf("volume group %s on node %s does not have the volumes %s of the device class, and no "+
+			"metadata %s has all of them (%s): delete the claims of volumes that cannot be restored", w.Name, w.Node,
+			joined(s.Rollback.Absent), files, found)
+	}
+	return fmt.Sprintf("thin pool %s/%s on node %s: %s, and no metadata %s fits (%s): nothing is changed; restore "+
+		"such metadata from a backup of the node to %s, or restore the data of the volumes from a backup", w.Name,
+		pool.Name, w.Node, mismatch(pool, s.Inspection.Metadata), files, found, lvm.ArchiveDir)
+}
+
+// isCurrent returns true if metadata has the volumes that LVM reports.
+func isCurrent(vg *lvm.VG, m *lvm.Metadata) bool {
+	visible := 0
+	for i := range m.Volumes {
+		if lv := &m.Volumes[i]; lv.Visible {
+			visible++
+			if now := vg.LV(lv.Name); now == nil || now.UUID != lv.UUID {
+				return false
+			}
+		}
+	}
+	return m.UUID == vg.UUID && visible == len(vg.LVs)
+}
+
+// addRollbackLoss adds the volumes that the earlier metadata does not have, and those that it damages.
+func addRollbackLoss(p *v1alpha1.RecoveryPlan, vg *lvm.VG, r Rollback, c mapping) {
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		if at := slices.IndexFunc(r.Earlier.Volumes, func(e lvm.MetadataLV) bool { return e.UUID == lv.UUID }); at < 0 {
+			p.LostVolumes = append(p.LostVolumes, recoveryVolumes([]*lvm.LV{lv}, nil)...)
+		}
+	}
+	for i := range r.Earlier.Volumes {
+		lv := &r.Earlier.Volumes[i]
+		if !lv.Visible || slices.Contains(r.Earlier.ThinPools, lv.Name) {
+			continue
+		}
+		p.KeptVolumeCount++
+		if finding, lost := damageOf(r, c, lv); finding != "" {
+			p.DamagedVolumes = append(p.DamagedVolumes, v1alpha1.RecoveryVolume{Name: lv.Name, UUID: lv.UUID,
+				Size: int64(lv.Extents()) * int64(vg.ExtentSize), LostBytes: int64(lost) * int64(vg.ExtentSize),
+				Finding: finding})
+		}
+	}
+	byName := func(a, b v1alpha1.RecoveryVolume) int { return strings.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.LostVolumes, byName)
+	slices.SortFunc(p.DamagedVolumes, byName)
+	p.LostVolumeCount = int32(len(p.LostVolumes))
+}
+
+// addNowhere adds the volumes of the API that neither metadata has. They are lost already.
+func addNowhere(p *v1alpha1.RecoveryPlan, r Rollback, objects []v1alpha1.RecoveryVolume) {
+	for _, o := range objects {
+		if o.Name != "" && r.Earlier.Volume(o.Name) == nil && r.Present.Volume(o.Name) == nil {
+			p.LostVolumes = append(p.LostVolumes, o)
+		}
+	}
+	p.LostVolumeCount = int32(len(p.LostVolumes))
+	p.LostVolumes = p.LostVolumes[:min(len(p.LostVolumes), v1alpha1.MaxLostVolumes)]
+}
+
+// damageOf returns what the restore of earlier metadata does to a volume that it has, and how many extents it loses, or
+// "".
+func damageOf(r Rollback, c mapping, lv *lvm.MetadataLV) (finding string, extents uint64) {
+	for _, part := range parts(r.Earlier, lv) {
+		if taken := c.taken[part.UUID]; taken > 0 {
+			finding, extents = "volume "+c.by[part.UUID]+" has extents of it now", extents+taken
+		}
+	}
+	now := r.Present.Volume(lv.Name)
+	if now == nil || now.UUID != lv.UUID {
+		return finding, extents
+	}
+	for _, part := range parts(r.Present, now) {
+		if other := physicalExtents(part) - c.same[part.UUID]; other > 0 {
+			finding, extents = "it has other extents now, whose data is not kept", max(extents, other)
+		}
+	}
+	thin, before := thinSegment(now), thinSegment(lv)
+	switch {
+	case thin.ThinPool != before.ThinPool || thin.DeviceID != before.DeviceID:
+		return "it has another device in the thin pool now, whose data is not kept", now.Extents()
+	case now.Extents() > lv.Extents():
+		return "it is larger now, and its end is not kept", max(extents, now.Extents()-lv.Extents())
+	}
+	return finding, extents
+}
+
+// thinSegment returns the segment of a thin volume, or an empty one.
+func thinSegment(lv *lvm.MetadataLV) lvm.Segment {
+	if len(lv.Segments) == 1 && lv.Segments[0].Type == "thin" {
+		return lv.Segments[0]
+	}
+	return lvm.Segment{}
+}
+
+// returning returns the names of the volumes that the present metadata does not have.
+func returning(r Rollback) []string {
+	var names []string
+	for _, lv := range r.Earlier.Volumes {
+		now := r.Present.Volume(lv.Name)
+		if lv.Visible && (now == nil || now.UUID != lv.UUID) {
+			names = append(names, lv.Name)
+		}
+	}
+	return names
+}
+
+// allowsRollback returns true if the approval is for the metadata that would be restored now, or the metadata was
+// restored.
+func allowsRollback(w Desired, s NodeState) bool {
+	r := w.Recovery
+	if r == nil || r.Action != v1alpha1.RecoveryRestoreMetadata || !r.Replaces {
+		return false
+	}
+	_, problem, preparing := NewRollbackPlan(w, s, nil, r.Created)
+	return preparing || problem == "" && isPlanned(w, s) || problem != "" && isRestored(w, s)
+}
+
+// isPlanned returns true if the current plan is the approved one.
+func isPlanned(w Desired, s NodeState) bool {
+	p, problem, _ := NewRollbackPlan(w, s, nil, w.Recovery.Created)
+	return problem == "" && p.ID == w.Recovery.PlanID
+}
+
+// isRestored returns true if the metadata of the volume group fits its thin pool, or has all volumes of the device
+// class.
+func isRestored(w Desired, s NodeState) bool {
+	vg := GroupOf(w, s)
+	pool, problem := rollbackTarget(w, s, vg)
+	switch i := s.Inspection; {
+	case problem != "":
+		return false
+	case pool == nil:
+		return len(s.Rollback.Absent) == 0 && !wentBack(s, vg)
+	case works(pool):
+		return true
+	default:
+		return i != nil && i.Metadata != nil && !i.Metadata.SuperblockLost && mismatch(pool, i.Metadata) == ""
+	}
+}
+
+// rollsBack returns true if an open recovery restores the metadata of a volume group that exists. Its volumes then stay
+// inactive, and nothing else changes the group.
+func rollsBack(w Desired, s NodeState, vg *lvm.VG) bool {
+	if !w.RestoringGroup || vg == nil {
+		return false
+	}
+	pool, problem := rollbackTarget(w, s, vg)
+	switch {
+	case problem != "":
+		return false
+	case pool == nil:
+		return !isRestored(w, s) && allowsRollback(w, s)
+	}
+	return !works(pool) && (!isRestored(w, s) || allowsRollback(w, s) && s.Inspection.Metadata.Intact)
+}
+
+// rollbackAction returns the next change of a restore of metadata, or an empty action if it waits.
+func rollbackAction(w Desired, s NodeState, vg *lvm.VG) Action {
+	pool, _ := rollbackTarget(w, s, vg)
+	if len(openVolumes(pointers(vg.LVs))) > 0 {
+		return Action{}
+	}
+	if pool != nil && vg.IsPoolActive(pool.Name) {
+		return deactivation(vg, &pool.LV)
+	}
+	if active := activeVolumes(vg); len(active) > 0 {
+		return Action{Kind: DeactivatePool, Volumes: active[:min(len(active), maxNamesOfCommand)]}
+	}
+	i := s.Inspection
+	switch {
+	case pool != nil && i == nil:
+		return Action{Kind: InspectPool}
+	case pool != nil && (i.Running || i.Err != nil), !allowsRollback(w, s):
+		return Action{}
+	case pool != nil && isRestored(w, s):
+		return Action{Kind: ActivatePool}
+	case isPlanned(w, s):
+		return Action{Kind: RestoreEarlier}
+	}
+	return Action{}
+}
+
+func activeVolumes(vg *lvm.VG) []string {
+	var names []string
+	for i := range vg.LVs {
+		if vg.LVs[i].Attr.Active() {
+			names = append(names, vg.LVs[i].Name)
+		}
+	}
+	return names
+}
+
+// rollbackStatus is RecoveryStatus for the restore of metadata of a volume group that exists.
+func (o Outcome) rollbackStatus(w Desired, r *v1alpha1.LVMRecovery, volumes []v1alpha1.RecoveryVolume,
+	status v1alpha1.LVMRecoveryStatus, now metav1.Time) v1alpha1.LVMRecoveryStatus {
+	vg := GroupOf(w, o.Node)
+	if allowsRollback(w, o.Node) {
+		if isRestored(w, o.Node) && !rollsBack(w, o.Node, vg) {
+			status.Phase, status.CompletionTime = v1alpha1.RecoverySucceeded, &now
+			status.Message = rolledBack(w, o.Node, status.Plan)
+			return status
+		}
+		setRunning(&status, o.rollbackProgress(w, vg), now)
+		return status
+	}
+	w.Recovery = nil
+	created := now
+	if status.Plan != nil {
+		created = status.Plan.CreationTime
+	}
+	p, problem, preparing := NewRollbackPlan(w, o.Node, volumes, created)
+	if preparing {
+		status.StartTime = nil
+		status.Phase, status.Message = v1alpha1.RecoveryPreparing, problem
+		if o.Err != nil {
+			status.Message += ": " + o.Err.Error()
+		}
+		return status
+	}
+	renewPlan(&status, r.Spec.ApprovedPlan, now, func(created metav1.Time) (*v1alpha1.RecoveryPlan, string) {
+		p, problem, _ = NewRollbackPlan(w, o.Node, volumes, created)
+		return p, problem
+	}, func(p *v1alpha1.RecoveryPlan) string { return rollbackConsequence(o.Node, p) })
+	return status
+}
+
+// rollbackProgress returns what an approved restore of metadata does or waits for.
+func (o Outcome) rollbackProgress(w Desired, vg *lvm.VG) string {
+	if o.Err != nil {
+		return o.Err.Error()
+	}
+	if open := openVolumes(pointers(vg.LVs)); len(open) > 0 {
+		return fmt.Sprintf("volumes are in use: %s: delete the Pods that use them", joined(open))
+	}
+	if o.Plan.Action.Kind != Nothing {
+		return "in progress: " + string(o.Plan.Action.Kind)
+	}
+	_, problem, _ := NewRollbackPlan(w, o.Node, nil, metav1.Time{})
+	return cmp.Or(problem, "waiting")
+}
+
+// rollbackConsequence describes the plan of a restore of metadata.
+func rollbackConsequence(s NodeState, p *v1alpha1.RecoveryPlan) string {
+	back := returning(s.Rollback)
+	text := fmt.Sprintf("the metadata of the volume group is replaced with the metadata in %s; volumes of it: %d, of "+
+		"which return: %d", p.MetadataSource, p.KeptVolumeCount, len(back))
+	if len(back) > 0 {
+		text += " (" + joined(back) + ")"
+	}
+	return text + fmt.Sprintf("; volumes lost: %d, damaged: %d", p.LostVolumeCount, len(p.DamagedVolumes))
+}
+
+func rolledBack(w Desired, s NodeState, p *v1alpha1.RecoveryPlan) string {
+	text := fmt.Sprintf("the metadata of volume group %s on node %s was restored", w.Name, w.Node)
+	if i := s.Inspection; i != nil && i.Metadata != nil && !i.Metadata.Intact {
+		text += "; the metadata of its thin pool is damaged: " + repairHint(w)
+	}
+	if len(p.DamagedVolumes) > 0 {
+		text += fmt.Sprintf("; damaged volumes: %d: restore them from a backup", len(p.DamagedVolumes))
+	}
+	if p.LostVolumeCount > 0 {
+		text += fmt.Sprintf("; volumes lost: %d", p.LostVolumeCount)
+	}
+	return text
+}
+
+// rollbackHint says how to restore the metadata of a volume group.
+func rollbackHint(w Desired) string {
+	return fmt.Sprintf("create an LVMRecovery {nodeName: %s, deviceClassName: %s, action: %s}, which searches the "+
+		"earlier metadata of the volume group, lists what changes, and changes nothing until it is approved", w.Node,
+		w.Name, v1alpha1.RecoveryRestoreMetadata)
+}

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+)
+
+// TestDevicesOfAnotherSectorSizeAreNotUsed has disks with logical sectors of 512 and 4096 bytes. LVM refuses to use
+// both in one volume group, so the odd one is neither added nor wiped.
+func TestDevicesOfAnotherSectorSizeAreNotUsed(t *testing.T) {
+	with := func(d device.Device, size int64) device.Device {
+		d.SectorSize = size
+		return d
+	}
+	optional := func(letters ...string) []Path {
+		list := paths(letters...)
+		for i := range list {
+			list[i].Optional = true
+		}
+		return list
+	}
+	const other = "has logical sectors of 4096 bytes, but those of the other devices of device class vg1 have 512"
+	tests := map[string]struct {
+		seen NodeState
+		want string
+		says []string
+	}{
+		"two of one kind, one required of the other": {NodeState{Report: report(),
+			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
+			Paths:   paths("b", "c", "d")}, "Failed", []string{"/dev/sdc", other}},
+		"optional": {NodeState{Report: report(),
+			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
+			Paths:   optional("b", "c", "d")}, "Progressing CreateVolumeGroup /dev/sdb /dev/sdd", nil},
+		"one of each, to be wiped": {NodeState{Report: report(),
+			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: optional("b", "c")},
+			"Progressing CreateVolumeGroup /dev/sdb", nil},
+		"a group": {NodeState{Report: report(group("b")),
+			Devices: []device.Device{with(disk("b"), 512), with(written("c"), 4096)}, Paths: paths("b", "c")},
+			"Degraded PublishClass", []string{"/dev/disk/by-id/c", other}},
+		"a group, optional": {NodeState{Report: report(group("b")),
+			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096)}, Paths: optional("b", "c")},
+			"Progressing PublishClass", nil},
+		"a group that has both": {NodeState{Report: report(group("b", "c")),
+			Devices: []device.Device{with(disk("b"), 512), with(disk("c"), 4096), with(disk("d"), 512)},
+			Paths:   optional("b", "c", "d")}, "Progressing ExtendVolumeGroup /dev/sdd", nil},
+		"not known": {NodeState{Report: report(group("b")),
+			Devices: []device.Device{with(disk("b"), 512), disk("c")}, Paths: optional("b", "c")},
+			"Progressing ExtendVolumeGroup /dev/sdc", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.seen.Devices[0].Signature = ""
+			tt.seen.Identities = device.Identities(tt.seen.Devices)
+			w := testWanted(forced("/dev/disk/by-id/b", "/dev/disk/by-id/c", "/dev/disk/by-id/d"))
+			p := New(w, tt.seen)
+			checkPlan(t, name, p, tt.want, tt.says)
+			excluded := func(e v1alpha1.ExcludedDevice) bool {
+				return len(e.Reasons) > 0 && e.Reasons[len(e.Reasons)-1][:len(device.OtherSectorSize)] ==
+					string(device.OtherSectorSize)
+			}
+			found := false
+			for _, e := range p.Excluded {
+				found = found || excluded(e)
+			}
+			if found != (name != "a group that has both" && name != "not known") {
+				t.Errorf("excluded are %+v", p.Excluded)
+			}
+		})
+	}
+}

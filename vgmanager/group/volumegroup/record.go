@@ -1,0 +1,58 @@
+package volumegroup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+)
+
+// records keeps values in JSON files on the node, one for each volume group or device class. They are on the node and
+// not in the API, because they must be correct between two commands even if the API server is unreachable.
+type records[T any] struct {
+	dir, prefix string
+	// what describes a record in errors, before the name of its volume group or device class.
+	what string
+}
+
+func (r records[T]) path(name string) string { return filepath.Join(r.dir, r.prefix+"-"+name+".json") }
+
+// read returns the zero value if there is no record. A record that cannot be read is an error.
+func (r records[T]) read(name string) (T, error) {
+	var value T
+	data, err := os.ReadFile(r.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return value, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &value)
+	}
+	if err != nil {
+		return value, fmt.Errorf("read the record of %s %s: %w", r.what, name, err)
+	}
+	return value, nil
+}
+
+// write replaces the record atomically.
+func (r records[T]) write(name string, value T) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if err := lvmd.ReplaceFile(r.path(name), data); err != nil {
+		return fmt.Errorf("write the record of %s %s: %w", r.what, name, err)
+	}
+	return nil
+}
+
+// forget deletes the record, if there is one.
+func (r records[T]) forget(name string) error {
+	if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete the record of %s %s: %w", r.what, name, err)
+	}
+	return nil
+}

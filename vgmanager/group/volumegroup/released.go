@@ -1,0 +1,45 @@
+package volumegroup
+
+import (
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// release has the UUIDs of the physical volumes of a group that is being removed. It is empty if no group with the name
+// is.
+type release struct {
+	VolumeGroup     string   `json:"volumeGroup"`
+	PhysicalVolumes []string `json:"physicalVolumes"`
+}
+
+func newReleases(dir string) records[release] {
+	return records[release]{dir, "released", "the physical volumes of the removed volume group"}
+}
+
+func releaseOf(vg string, pvs []lvm.PV) release {
+	note := release{VolumeGroup: vg}
+	for _, pv := range pvs {
+		note.PhysicalVolumes = append(note.PhysicalVolumes, pv.UUID)
+	}
+	return note
+}
+
+// removals records the devices that were removed from a volume group on request. A request can name a device by the
+// UUID of its physical volume, which no longer exists after the label is removed.
+type removals struct{ records[[]plan.Removal] }
+
+func newRemovals(dir string) removals {
+	return removals{records[[]plan.Removal]{dir, "removed", "the devices that were removed from volume group"}}
+}
+
+// add records a removal. It deletes the records that no request names.
+func (r removals) add(vg string, one plan.Removal, named func(uuid string) bool) error {
+	list, err := r.read(vg)
+	if err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(o plan.Removal) bool { return o.UUID == one.UUID || !named(o.UUID) })
+	return r.write(vg, append(list, one))
+}

@@ -1,0 +1,119 @@
+package volumegroup
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+)
+
+// entryOf returns the entry of a volume group in a node status. If there is none, the result only has the name.
+func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha1.VGStatus {
+	for _, entry := range nodeStatus.Status.NodeStatus {
+		if entry.Name == name {
+			return *entry.DeepCopy()
+		}
+	}
+	return v1alpha1.VGStatus{Name: name}
+}
+
+// writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Desired,
+	o outcome) (before, after v1alpha1.VGStatus, err error) {
+	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+		before = entryOf(status, w.Name)
+		after = o.Entry(w, before, metav1.NewTime(r.now()))
+		r.addOrphans(&after, removalTimes(w, before, o))
+		after = withoutSmallSteps(before, after)
+		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
+	})
+	return before, after, err
+}
+
+// removalTimes returns when orphans are removed, by name of the logical volume. If the node could not be observed, it
+// returns what the status says.
+func removalTimes(w plan.Desired, before v1alpha1.VGStatus, o outcome) map[string]time.Time {
+	if !o.ObserveFailed {
+		return plan.RemovalTimes(w, o.Node)
+	}
+	times := map[string]time.Time{}
+	for _, orphan := range before.Orphans {
+		if _, name, _ := strings.Cut(orphan.Name, "/"); orphan.RemovalTime != nil {
+			times[name] = orphan.RemovalTime.Time
+		}
+	}
+	return times
+}
+
+// addOrphans adds at most MaxOrphans orphans to an entry. removals says which of them are removed, and when.
+func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus, removals map[string]time.Time) {
+	if r.Orphans == nil {
+		return
+	}
+	orphans := r.Orphans(entry.Name)
+	entry.OrphanCount = int32(len(orphans))
+	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
+	for i := range entry.Orphans {
+		o := &entry.Orphans[i]
+		_, name, _ := strings.Cut(o.Name, "/")
+		if removal, due := removals[name]; due && o.Kind == v1alpha1.OrphanLogicalVolume {
+			o.RemovalTime = &metav1.Time{Time: removal}
+		}
+	}
+}
+
+// replaceEntry replaces an entry. nil removes it.
+func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string,
+	entry *v1alpha1.VGStatus) error {
+	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+		entries := withoutEntry(status.Status.NodeStatus, name)
+		if entry != nil {
+			entries = append(entries, *entry)
+		}
+		return entries
+	})
+}
+
+func withoutEntry(entries []v1alpha1.VGStatus, name string) []v1alpha1.VGStatus {
+	return slices.DeleteFunc(slices.Clone(entries), func(e v1alpha1.VGStatus) bool { return e.Name == name })
+}
+
+func sorted(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
+	slices.SortFunc(entries, func(a, b v1alpha1.VGStatus) int { return strings.Compare(a.Name, b.Name) })
+	return entries
+}
+
+// patchTries is the maximum number of attempts to write an entry after a conflict.
+const patchTries = 4
+
+// patchEntries uses the optimistic lock, because the list of devices is in the same object and the operator changes
+// its metadata. After a conflict it reads the object from the API server, because the cache may not have the change
+// yet.
+func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
+	change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
+	for try := 1; ; try++ {
+		next := nodeStatus.DeepCopy()
+		next.Status.NodeStatus = sorted(change(nodeStatus))
+		if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
+			return nil
+		}
+		err := r.Client.Status().Patch(ctx, next,
+			client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) || try == patchTries {
+			return err
+		}
+		latest := &v1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(nodeStatus), latest); err != nil {
+			return client.IgnoreNotFound(err) // the operator deleted the node status
+		}
+		nodeStatus = latest
+	}
+}

@@ -1,0 +1,267 @@
+package volumegroup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// wipeRecords keeps the wipes of a device class. A new class with the name of a deleted one is another consent.
+type wipeRecords struct{ records[[]plan.WipeRecord] }
+
+func newWipeRecords(dir string) wipeRecords {
+	return wipeRecords{records[[]plan.WipeRecord]{dir, "wiped", "the devices that were wiped for device class"}}
+}
+
+// put adds a record, or replaces the record of the same consent and disk.
+func (r wipeRecords) put(class string, record plan.WipeRecord) error {
+	list, err := r.read(class)
+	if err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(o plan.WipeRecord) bool { return o.Class == record.Class && o.ID == record.ID })
+	return r.write(class, append(list, record))
+}
+
+// completed marks the wipes of devices as done that are blank now: an agent that was killed after a wipe did not. It is
+// called before the devices are used.
+func (r wipeRecords) completed(w plan.Desired, s plan.NodeState, devices []device.Device) error {
+	for _, record := range s.Wiped {
+		if record.Done || record.Class != string(w.UID) ||
+			!slices.ContainsFunc(devices, func(d device.Device) bool { return record.IsOf(s, d) }) {
+			continue
+		}
+		record.Done = true
+		if err := r.put(w.Name, record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carried returns a function that reads a device right before it is wiped.
+func (r *Reconciler) carried(w plan.Desired,
+	target plan.WipeTarget) func(context.Context, device.Device, bool) (string, error) {
+	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
+		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
+		if err != nil {
+			return "", err
+		}
+		return plan.ProtectedByLabels(w, target, pvs, d.Number, labeled), nil
+	}
+}
+
+// wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
+func (r *Reconciler) wipe(ctx context.Context, w plan.Desired, s plan.NodeState, target plan.WipeTarget) error {
+	if !target.IsNamed() {
+		if err := r.notWipedElsewhere(ctx, w, s, target.Device); err != nil {
+			return err
+		}
+	}
+	if err := plan.CheckPeers(w, s, target.Device); err != nil {
+		return err
+	}
+	if err := r.confirmApproved(ctx, w, s, target.Device); err != nil {
+		return err
+	}
+	volumes, err := r.checkGroups(ctx, w, target)
+	if err != nil {
+		return err
+	}
+	record := plan.NewWipeRecord(w, s, target, r.now())
+	record.Found = append(record.Found, volumes...)
+	record.Backup = filepath.Join(r.StateDir, "wiped", w.Name+"-"+record.Time.UTC().Format("20060102-150405.000"))
+	options := device.WipeOptions{
+		Device: target.Device, PVs: plan.PhysicalVolumes(s.Report), BackupDir: record.Backup,
+		Protected: func(pv device.PV) string { return plan.Protected(w, s.Report, target, pv) },
+		Carried:   r.carried(w, target),
+	}
+	if approval := plan.ApprovalOf(w, s, target.Device, target.Reasons); w.Spec.Approval != "" && approval != nil {
+		record.Approved = approval.Spec.Fingerprint
+		record.Blank = s.Fingerprints.Blank(target.Device)
+		options.Fingerprint = s.Fingerprints.Of(target.Device, target.Reasons)
+		options.Reasons = target.Reasons
+	}
+	if err := r.recordWipe(ctx, w, record); err != nil {
+		return err
+	}
+	if err := r.backUpGroups(ctx, target, record.Backup); err != nil {
+		return err
+	}
+	result, reasons, err := r.Devices.Wipe(ctx, options)
+	if len(reasons) > 0 {
+		return errors.Join(fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node,
+			device.Messages(reasons)), r.withdrawWipe(ctx, w, record))
+	}
+	if err != nil {
+		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)
+	}
+	record.Done = true
+	if err := r.wipes.put(w.Name, record); err != nil {
+		return err
+	}
+	allowed := "forceWipeDevicesAndDestroyAllData allows"
+	if len(target.Groups) > 0 {
+		allowed = "wipeVolumeGroups allows"
+	}
+	contained := append(describeAll(result.Found), volumes...)
+	r.emit(w, corev1.EventTypeWarning, plan.EventDeviceWiped, fmt.Sprintf(
+		"device %s (%s) of node %s was wiped for device class %s, as %s: it contained %s; a backup of the overwritten "+
+			"data is in %s on the node",
+		target.Path, record.ID, w.Node, w.Name, allowed, strings.Join(contained, ", "), record.Backup))
+	return nil
+}
+
+// recordWipe records a wipe that is about to start, on the node and in the node status, which a node that is installed
+// again does not lose.
+func (r *Reconciler) recordWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
+	if err := r.wipes.put(w.Name, record); err != nil {
+		return err
+	}
+	err := r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return plan.WithWipe(list, record)
+	})
+	if err != nil {
+		return fmt.Errorf("device %s of node %s was not wiped: record the wipe for device class %s: %w", record.Name,
+			w.Node, w.Name, err)
+	}
+	return nil
+}
+
+// withdrawWipe removes the record of a wipe that changed nothing from the node status.
+func (r *Reconciler) withdrawWipe(ctx context.Context, w plan.Desired, record plan.WipeRecord) error {
+	return r.changeWiped(ctx, w, func(list []v1alpha1.WipedDevice) []v1alpha1.WipedDevice {
+		return plan.WithoutWipe(list, record)
+	})
+}
+
+// changeWiped changes the wiped devices in the node status.
+func (r *Reconciler) changeWiped(ctx context.Context, w plan.Desired,
+	change func([]v1alpha1.WipedDevice) []v1alpha1.WipedDevice) error {
+	nodeStatus, err := r.nodeStatus(ctx, r.Live)
+	if err != nil {
+		return err
+	}
+	if !hasEntry(nodeStatus, w.Name) {
+		return fmt.Errorf("node status %s has no entry of the device class", r.Node)
+	}
+	entry := entryOf(nodeStatus, w.Name)
+	entry.WipedDevices = change(entry.WipedDevices)
+	return r.replaceEntry(ctx, nodeStatus, w.Name, &entry)
+}
+
+// deactivateGroup deactivates a volume group whose devices are about to be wiped. It checks it again before.
+func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
+	if err := plan.CheckPeers(w, s, a.Wipe.Device); err != nil {
+		return err
+	}
+	if _, err := r.checkGroups(ctx, w, a.Wipe); err != nil {
+		return err
+	}
+	for _, g := range a.Wipe.Groups {
+		if g.UUID == a.VGUUID {
+			return r.LVM.GroupDeactivate(ctx, otherGroup(g))
+		}
+	}
+	return fmt.Errorf("volume group %s is not on device %s of node %s", a.VGUUID, a.Wipe.Path, w.Node)
+}
+
+// checkGroups reads the volume groups that a wipe destroys again, from their devices, and the objects of the cluster.
+// It returns an error if one of the groups must not be destroyed, and otherwise descriptions of the groups.
+func (r *Reconciler) checkGroups(ctx context.Context, w plan.Desired, target plan.WipeTarget) ([]string, error) {
+	if len(target.Groups) == 0 {
+		return nil, nil
+	}
+	owners := r.readOwners(ctx)
+	var described []string
+	for _, g := range target.Groups {
+		report, err := r.LVM.ReadDevices(ctx, device.Names(g.Devices)...)
+		if err != nil {
+			return nil, fmt.Errorf("check volume group %s of node %s before it is destroyed: %w", g.Name, w.Node, err)
+		}
+		at := slices.IndexFunc(report.VGs, func(vg lvm.VG) bool { return vg.UUID == g.UUID })
+		if at < 0 {
+			return nil, errors.New(plan.DestructionProblem(g, nil, owners))
+		}
+		if problem := plan.DestructionProblem(g, &report.VGs[at], owners); problem != "" {
+			return nil, fmt.Errorf("device %s of node %s was not wiped: %s", target.Path, w.Node, problem)
+		}
+		described = append(described, plan.DescribeDestroyed(&report.VGs[at]))
+	}
+	return described, nil
+}
+
+// backUpGroups saves the metadata of the volume groups that a wipe destroys.
+func (r *Reconciler) backUpGroups(ctx context.Context, target plan.WipeTarget, dir string) error {
+	if len(target.Groups) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("back up the metadata of volume groups before a wipe: %w", err)
+	}
+	for _, g := range target.Groups {
+		if err := r.LVM.GroupBackup(ctx, otherGroup(g), filepath.Join(dir, g.UUID+".vg")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func otherGroup(g plan.PresentGroup) lvm.OtherGroup {
+	return lvm.OtherGroup{Name: g.Name, UUID: g.UUID, Devices: device.Names(g.Devices)}
+}
+
+func describeAll(signatures []device.Signature) []string {
+	var list []string
+	for _, s := range signatures {
+		text := s.Type
+		if s.UUID != "" {
+			text += " " + s.UUID
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// notWipedElsewhere checks the records that outlive the Node object, because a reinstalled machine does not have the
+// files.
+func (r *Reconciler) notWipedElsewhere(ctx context.Context, w plan.Desired, s plan.NodeState, d device.Device) error {
+	records := &corev1.ConfigMap{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w",
+			v1alpha1.WipedDevicesConfigMap, err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(records.Data)) {
+		known := v1alpha1.WipedDeviceRecord{}
+		if err := json.Unmarshal([]byte(records.Data[key]), &known); err != nil {
+			return fmt.Errorf("the record %s of wiped devices (ConfigMap %s) cannot be read: %w; nothing is wiped",
+				key, v1alpha1.WipedDevicesConfigMap, err)
+		}
+		record := plan.WipeRecord{ID: known.ID, Names: known.Names}
+		if known.DeviceClass != w.Name || known.ClassUID != string(w.UID) || !record.IsOf(s, d) {
+			continue
+		}
+		return fmt.Errorf("disk %s of node %s was already wiped for device class %s before its Node was registered "+
+			"again; nothing is wiped a second time: to wipe it, run wipefs on the node", known.ID, w.Node, w.Name)
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+)
+
+// FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
+type FileSystems interface {
+	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has their
+	// volumes.
+	Problems(ctx context.Context, volumes map[string]service.Volume) (map[string]string, error)
+}
+
+// lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
+// metric.
+func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
+	if a.FileSystems == nil {
+		return nil
+	}
+	named := map[string]service.Volume{}
+	for _, v := range volumes {
+		if v.Device != "" {
+			named[v.Device] = service.Volume{Class: v.Class, Name: v.Name, Claim: claimOf(v.Tags)}
+		}
+	}
+	problems, err := a.FileSystems.Problems(ctx, named)
+	if err != nil {
+		return err
+	}
+	var broken []lvmd.VolumeState
+	for i := range volumes {
+		v := &volumes[i]
+		problem := problems[v.Device]
+		if problem == "" {
+			continue
+		}
+		broken = append(broken, *v)
+		addCondition(v, problem)
+	}
+	_, list := newVolumeMetrics(broken, maxBroken)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = list
+	return nil
+}
+
+// lookAtPods adds to the condition of each volume why its Pod cannot end.
+func (a *Auditor) lookAtPods(ctx context.Context, volumes []lvmd.VolumeState) error {
+	if a.Detained == nil {
+		return nil
+	}
+	detained, err := a.Detained(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range volumes {
+		if problem := detained[volumes[i].Device]; problem != "" {
+			addCondition(&volumes[i], problem)
+		}
+	}
+	return nil
+}
+
+func addCondition(v *lvmd.VolumeState, problem string) {
+	if v.Condition != "" {
+		problem += "; " + v.Condition
+	}
+	v.Condition = problem
+}
+
+// conditions returns the problems of the logical volume of each object, by the name of the object.
+func conditions(volumes []lvmd.VolumeState, classes map[string]error,
+	objects []topolvmv1.LogicalVolume) map[string]string {
+	states := map[string]lvmd.VolumeState{}
+	for _, v := range volumes {
+		states[v.Name] = v
+	}
+	wrong := map[string]string{}
+	for i := range objects {
+		lv := &objects[i]
+		problem, known := classes[lv.Spec.DeviceClass]
+		if lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+			continue
+		}
+		state, there := states[lv.Status.VolumeID]
+		switch {
+		case !known:
+			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass,
+				lv.Spec.NodeName)
+		case problem != nil:
+			wrong[lv.Name] = status.Convert(problem).Message()
+		case !there:
+			wrong[lv.Name] = v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+		case isClosed(lv):
+			wrong[lv.Name] = lv.Annotations[v1alpha1.FenceErrorAnnotation]
+		case state.Condition != "":
+			wrong[lv.Name] = state.Condition
+		}
+	}
+	return wrong
+}
+
+// isClosed returns true if the logical volume of an object has a fence that nothing requests.
+func isClosed(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Annotations[v1alpha1.FenceAnnotation] == "" && lv.Annotations[v1alpha1.FenceErrorAnnotation] != ""
+}
+
+// isMissing returns true if the agent of an object's node reports that the node does not have its logical volume.
+func isMissing(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Status.VolumeID != "" &&
+		lv.Annotations[v1alpha1.ConditionAnnotation] == v1alpha1.MissingVolume(lv.Spec.NodeName, lv.Status.VolumeID)
+}
+
+// suspensions returns the suspended devices of the logical volume of each object, by the name of the object. If the
+// device class is not available, they are unknown, and the object keeps its last known ones.
+func suspensions(volumes []lvmd.VolumeState, classes map[string]error,
+	objects []topolvmv1.LogicalVolume) map[string]string {
+	devices := map[string]string{}
+	for _, v := range volumes {
+		devices[v.Name] = strings.Join(v.SuspendedDevices, ", ")
+	}
+	suspended := map[string]string{}
+	for i := range objects {
+		lv := &objects[i]
+		if problem, known := classes[lv.Spec.DeviceClass]; !known || problem != nil {
+			suspended[lv.Name] = lv.Annotations[v1alpha1.SuspendedDevicesAnnotation]
+		} else {
+			suspended[lv.Name] = devices[lv.Status.VolumeID]
+		}
+	}
+	return suspended
+}
+
+// mark writes the problems and the suspended devices of its logical volume to each object, if they changed.
+func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume,
+	wrong, suspended map[string]string) error {
+	var errs []error
+	for i := range objects {
+		lv := &objects[i]
+		want := map[string]string{v1alpha1.ConditionAnnotation: wrong[lv.Name],
+			v1alpha1.SuspendedDevicesAnnotation: suspended[lv.Name]}
+		if isAnnotated(lv, want) {
+			continue
+		}
+		before := lv.DeepCopy()
+		if lv.Annotations == nil {
+			lv.Annotations = map[string]string{}
+		}
+		for key, text := range want {
+			lv.Annotations[key] = text
+			if text == "" {
+				delete(lv.Annotations, key)
+			}
+		}
+		errs = append(errs, client.IgnoreNotFound(a.Client.Patch(ctx, lv, client.MergeFrom(before))))
+	}
+	return errors.Join(errs...)
+}
+
+// isAnnotated returns true if an object has the wanted annotations, and none of those that are wanted to be empty.
+func isAnnotated(lv *topolvmv1.LogicalVolume, want map[string]string) bool {
+	for key, text := range want {
+		if present, isSet := lv.Annotations[key]; present != text || isSet != (text != "") {
+			return false
+		}
+	}
+	return true
+}

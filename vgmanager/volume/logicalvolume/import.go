@@ -1,0 +1,154 @@
+package logicalvolume
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+)
+
+// Events about imports.
+var (
+	// importFailed is a Warning event on the LogicalVolume: the node cannot use the existing logical volume that the
+	// object was created for. Nothing is created in its place.
+	// What to do: see the error in the note; the agent tries again.
+	importFailed = event.Warning("ImportFailed", "Import", "node %s cannot use the existing logical volume %s: %s")
+)
+
+// take makes an existing logical volume the volume of an object that was created or restored for it. It creates
+// nothing. The tags on the disk are written before the status, so that a process that is killed in between can
+// continue.
+func (r *Reconciler) take(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (ctrl.Result, error) {
+	size, err := r.takeVolume(ctx, lv, volume)
+	if err != nil {
+		r.events.Emit(lv, importFailed, r.Node, volume, message(err))
+		return r.fail(ctx, lv, err)
+	}
+	r.events.Clear(lv, importFailed.Reason, createFailed.Reason)
+	log.FromContext(ctx).Info("imported a logical volume", "deviceClass", lv.Spec.DeviceClass, "lv", volume, "claim",
+		lv.Annotations[v1alpha1.ClaimAnnotation])
+	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+		s.VolumeID, s.CurrentSize = volume, resource.NewQuantity(size, resource.BinarySI)
+		s.Code, s.Message = codes.OK, ""
+	})
+}
+
+// takeVolume replaces the tags of the logical volume, and returns its size. Its errors are not final: the agent tries
+// again, for example when the disks of the volume are attached.
+func (r *Reconciler) takeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) (int64, error) {
+	if err := r.untaken(ctx, lv, volume); err != nil {
+		return 0, err
+	}
+	found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, volume)
+	if status.Code(err) == codes.NotFound {
+		return 0, status.Errorf(codes.Unavailable, "device class %s on node %s has no logical volume %s: nothing is "+
+			"created in its place", lv.Spec.DeviceClass, r.Node, volume)
+	}
+	if err != nil {
+		return 0, status.Errorf(codes.Unavailable, "%s", message(err))
+	}
+	if erased := erasedBytes(found.GetTags()); erased != "" {
+		return 0, status.Errorf(codes.Unavailable, "the removal of logical volume %s on node %s began: at least its "+
+			"first %s bytes are erased, so it is not used: restore its data from a backup into a new volume", volume,
+			r.Node, erased)
+	}
+	if lvmd.IsCopying(found.GetTags()) {
+		return 0, status.Errorf(codes.Unavailable, "logical volume %s on node %s does not have all data of the volume "+
+			"or snapshot that was copied to it, so it is not used: delete it, and restore its source again", volume,
+			r.Node)
+	}
+	add, remove := changedTags(found.GetTags(), tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]))
+	if len(add)+len(remove) > 0 {
+		if err := r.Volumes.TagLV(ctx, lv.Spec.DeviceClass, volume, add, remove); err != nil {
+			return 0, status.Errorf(codes.Unavailable, "tag logical volume %s: %s", volume, message(err))
+		}
+	}
+	return found.GetSizeBytes(), r.recordTags(ctx, lv, found.GetTags())
+}
+
+// recordTags records in the object what the tags of an existing logical volume say: how it is encrypted, for copies of
+// it, and how it is kept apart from others.
+func (r *Reconciler) recordTags(ctx context.Context, lv *topolvmv1.LogicalVolume, tags []string) error {
+	before := lv.DeepCopy()
+	setEncryption(lv, tags)
+	setSpread(lv, tags)
+	if maps.Equal(before.Annotations, lv.Annotations) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, lv, patch); err != nil {
+		return status.Errorf(codes.Unavailable, "set the annotations of LogicalVolume %s: %v", lv.Name, err)
+	}
+	return nil
+}
+
+// setEncryption sets the annotation of an object to how its existing logical volume is encrypted, if it is.
+func setEncryption(lv *topolvmv1.LogicalVolume, tags []string) {
+	at := slices.IndexFunc(tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) })
+	if at >= 0 {
+		metav1.SetMetaDataAnnotation(&lv.ObjectMeta, v1alpha1.EncryptionAnnotation,
+			strings.TrimPrefix(tags[at], v1alpha1.EncryptionTagPrefix))
+	}
+}
+
+// changedTags returns which tags to add and to remove, so that a logical volume has the wanted ones of tagsOf.
+func changedTags(present, wanted []string) (add, remove []string) {
+	for _, tag := range wanted {
+		if !slices.Contains(present, tag) {
+			add = append(add, tag)
+		}
+	}
+	for _, tag := range present {
+		if isOwnerTag(tag) && !slices.Contains(wanted, tag) {
+			remove = append(remove, tag)
+		}
+	}
+	return add, remove
+}
+
+// isOwnerTag returns true for tags that tagsOf sets.
+func isOwnerTag(tag string) bool {
+	for _, prefix := range []string{v1alpha1.VolumeUIDTagPrefix, v1alpha1.VolumeNameTagPrefix,
+		v1alpha1.VolumeClaimTagPrefix, v1alpha1.ClusterTagPrefix} {
+		if strings.HasPrefix(tag, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// untaken returns an error if another object of this node has the logical volume. Two objects with one volume would
+// delete each other's data.
+func (r *Reconciler) untaken(ctx context.Context, lv *topolvmv1.LogicalVolume, volume string) error {
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == lv.UID || other.Spec.NodeName != r.Node {
+			continue
+		}
+		imported := other.Annotations[v1alpha1.ImportAnnotation] == volume && other.CreationTimestamp.Before(
+			&lv.CreationTimestamp)
+		if name(other) == volume || imported {
+			return status.Errorf(
+				codes.Unavailable, "logical volume %s belongs to LogicalVolume %s: delete this object "+
+					"(%s), which deletes no data", volume, other.Name, lv.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,451 @@
+// Package logicalvolume creates, extends and removes the logical volumes for the LogicalVolume objects of this node.
+//
+// It replaces TopoLVM's controller, with the same object, finalizer and status. docs/explanation/topolvm.md describes
+// the differences and the reasons. The process can end at any time: the name of a logical volume is the UID of its
+// object, so the next process finds existing volumes and continues.
+package logicalvolume
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/kube/event"
+	"github.com/lvm-storage/lvm-operator/internal/volume/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
+)
+
+// Volumes manages the logical volumes of this node. lvmd.Engine implements it.
+type Volumes interface {
+	Classes
+	CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error)
+	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error)
+	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error)
+	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error)
+	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	// Tagged returns the volumes of a class that have a tag.
+	Tagged(ctx context.Context, class, tag string) ([]*proto.LogicalVolume, error)
+	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
+	Discard(ctx context.Context, class, name string) error
+	TagLV(ctx context.Context, class, name string, add, remove []string) error
+	// Exists returns true if any volume group of the node has a volume with this name.
+	Exists(ctx context.Context, name string) (bool, error)
+	// EraseVolume erases a volume before it is removed, if its class requires that. It returns the progress, or "" if
+	// this is complete.
+	EraseVolume(ctx context.Context, eraser lvmd.Eraser, class, name string) (progress string, err error)
+	Copies
+	Moves
+}
+
+// Options configures a Reconciler.
+type Options struct {
+	// Client reads from a cache that has at least the LogicalVolumes of this node.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
+	Node, Cluster string
+	Volumes       Volumes
+	Eraser        lvmd.Eraser
+	// Copier copies the data of volumes of other nodes and device classes, which SourceOn sends.
+	Copier   Copier
+	SourceOn func(ctx context.Context, node string) (copies.Source, error)
+	// SupportsLimits returns why this node cannot limit the I/O of Pods, or nil if it can.
+	SupportsLimits func() error
+	// Removed is called with the name of a logical volume that no longer exists. It may be called more than once.
+	Removed  func(name string) error
+	Recorder event.Recorder
+}
+
+// Reconciler reconciles the LogicalVolumes of this node.
+type Reconciler struct {
+	Options
+	events *event.Emitter
+	// grouping is held while a pending snapshot of a group is created or removed.
+	grouping sync.Mutex
+}
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, events: event.NewEmitter(o.Recorder)}
+}
+
+// retryRefused is the delay before a refused operation is retried. The reason can be temporary, for example no free
+// space.
+const retryRefused = time.Minute
+
+// Events about LogicalVolumes.
+var (
+	// createFailed is a Warning event on the LogicalVolume: the node could not create the logical volume.
+	// What to do: see the error in the note; the agent tries again, unless the error is final.
+	createFailed = event.Warning("CreateFailed", "Create", "node %s cannot create the logical volume: %s")
+	// expandFailed is a Warning event on the LogicalVolume: the node could not extend the logical volume.
+	// What to do: see the error in the note; the agent tries again.
+	expandFailed = event.Warning("ExpandFailed", "Expand", "node %s cannot extend the logical volume: %s")
+	// removeFailed is a Warning event on the LogicalVolume: the node could not remove the logical volume.
+	// What to do: see the error in the note; the agent tries again.
+	removeFailed = event.Warning("RemoveFailed", "Remove", "node %s cannot remove the logical volume: %s")
+)
+
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile reconciles the logical volume of one object.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	object := &topolvmv1.LogicalVolume{}
+	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.ours(object) {
+		return ctrl.Result{}, nil
+	}
+	result, err := r.reconcile(ctx, object.DeepCopy())
+	if apierrors.IsConflict(err) {
+		// The cache was outdated. The next attempt finds what was done on the node.
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	}
+	return result, err
+}
+
+// ours returns true if this agent manages the object.
+func (r *Reconciler) ours(object client.Object) bool {
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	if !ok || lv.Spec.NodeName != r.Node {
+		return false
+	}
+	_, pending := lv.Annotations[v1alpha1.PendingDeletionAnnotation]
+	return !pending || service.IsPendingInGroup(lv)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	if lv.Spec.DeviceClass == "" {
+		if done, err := r.nameClass(ctx, lv); done || apierrors.IsConflict(err) {
+			return ctrl.Result{}, err
+		} else if err != nil {
+			return r.fail(ctx, lv, err)
+		}
+	}
+	if !lv.DeletionTimestamp.IsZero() {
+		return r.remove(ctx, lv)
+	}
+	if lv.Status.VolumeID == "" && service.IsPendingInGroup(lv) {
+		return ctrl.Result{}, nil // GroupReconciler creates it
+	}
+	marked, err := r.mark(ctx, lv)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if (lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) || isMoved(lv)) && !marked {
+		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
+		// in this reconcile is not outdated.
+		now := &topolvmv1.LogicalVolume{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() || !r.ours(now) {
+			return ctrl.Result{}, nil // the cache will be updated
+		}
+		lv = now
+	}
+	switch {
+	case isMoved(lv):
+		return r.move(ctx, lv)
+	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
+		return r.refused(ctx, lv)
+	case lv.Status.VolumeID == "" && lv.Annotations[v1alpha1.ImportAnnotation] != "":
+		return r.take(ctx, lv, lv.Annotations[v1alpha1.ImportAnnotation])
+	case lv.Status.VolumeID == "":
+		return r.createUnlessRestored(ctx, lv)
+	case lv.Status.CurrentSize == nil || lv.Status.CurrentSize.Cmp(lv.Spec.Size) < 0:
+		return r.expand(ctx, lv)
+	}
+	return ctrl.Result{}, nil
+}
+
+// mark adds the finalizer and the label to an object that does not have them, before a volume is created, so that no
+// volume is left behind. It returns true if it patched the object, which then is as the API server has it.
+func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
+	before := lv.DeepCopy()
+	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
+	if lv.Labels[v1alpha1.CreatedByLabel] == "" {
+		if lv.Labels == nil {
+			lv.Labels = map[string]string{}
+		}
+		lv.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
+	}
+	if len(before.Finalizers) == len(lv.Finalizers) && len(before.Labels) == len(lv.Labels) {
+		return false, nil
+	}
+	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
+// the status.
+func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	source, err := r.source(ctx, lv)
+	if err != nil {
+		return r.createFailed(ctx, lv, err)
+	}
+	if isClone(lv) || r.isElsewhere(source, lv) {
+		return r.copy(ctx, lv, source)
+	}
+	size, err := r.make(ctx, lv, source)
+	if errors.Is(err, lvmd.ErrUnfinished) {
+		if err := r.disown(ctx, lv); err != nil {
+			return ctrl.Result{}, err
+		}
+		if err = r.Volumes.Discard(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
+			size, err = r.make(ctx, lv, source)
+		}
+	}
+	if err != nil {
+		return r.createFailed(ctx, lv, err)
+	}
+	return r.created(ctx, lv, size)
+}
+
+func (r *Reconciler) createFailed(ctx context.Context, lv *topolvmv1.LogicalVolume, err error) (ctrl.Result, error) {
+	r.events.Emit(lv, createFailed, r.Node, message(err))
+	return r.fail(ctx, lv, err)
+}
+
+// created writes that the logical volume exists, with its size in bytes. A copy has no progress any longer.
+func (r *Reconciler) created(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (ctrl.Result, error) {
+	if err := r.removeRecord(ctx, lv); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
+		s.Code = codes.OK
+		s.Message = ""
+	})
+}
+
+// disown ensures that no volume is reported in the status of the object, now or later: a write of an earlier process
+// may still be on its way to the API server. disown changes the object, so that this write fails with a conflict.
+func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	before := lv.DeepCopy()
+	lv.Status.Code = codes.Aborted
+	lv.Status.Message = fmt.Sprintf("%v: the logical volume is recreated (%s)", lvmd.ErrUnfinished,
+		time.Now().UTC().Format(time.RFC3339Nano))
+	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// newTags returns the tags of a new logical volume that describe its object.
+func (r *Reconciler) newTags(lv *topolvmv1.LogicalVolume) []string {
+	tags := append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), encryptionTags(lv)...)
+	return append(tags, spreadTags(lv)...)
+}
+
+// make creates a logical volume, which is empty or a copy of a source of the same device class.
+func (r *Reconciler) make(ctx context.Context, lv, source *topolvmv1.LogicalVolume) (size int64, err error) {
+	bytes := lv.Spec.Size.Value()
+	tags := r.newTags(lv)
+	if source == nil {
+		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
+			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,
+			SizeBytes: bytes,
+			Tags:      append(tags, v1alpha1.NewTag),
+		})
+		return response.GetVolume().GetSizeBytes(), err
+	}
+	content, err := r.tagsOfSource(ctx, lv.Spec.DeviceClass, source.Status.VolumeID)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkFileSystem(lv, content); err != nil {
+		return 0, err
+	}
+	tags = withEncryptionOf(content, tags)
+	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source.Status.VolumeID,
+		AccessType: lv.Spec.AccessType, SizeBytes: bytes, Tags: tags,
+	})
+	return response.GetSnapshot().GetSizeBytes(), err
+}
+
+// source returns the source of a copy, or nil for an empty volume. If the object of the source no longer exists but the
+// copy does, and is complete, the name of the volume is not needed and source returns a placeholder.
+func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	if lv.Spec.Source == "" {
+		return nil, nil
+	}
+	source := &topolvmv1.LogicalVolume{}
+	err := r.Client.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
+	}
+	if apierrors.IsNotFound(err) {
+		found, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv))
+		if err == nil && !lvmd.IsCopying(found.GetTags()) {
+			source.Spec.NodeName = r.Node
+			source.Spec.DeviceClass = lv.Spec.DeviceClass
+			source.Status.VolumeID = "gone"
+			return source, nil
+		}
+		if err != nil && status.Code(err) != codes.NotFound {
+			return nil, status.Errorf(codes.Unavailable, "source LogicalVolume %s no longer exists, and whether its "+
+				"copy is complete cannot be read: %s", lv.Spec.Source, message(err))
+		}
+		return nil, status.Errorf(codes.NotFound,
+			"source LogicalVolume %s no longer exists", lv.Spec.Source)
+	}
+	if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "read source LogicalVolume %s: %v", lv.Spec.Source, err)
+	}
+	if source.Status.VolumeID == "" {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"source LogicalVolume %s has no logical volume on node %s", lv.Spec.Source, source.Spec.NodeName)
+	}
+	return source, nil
+}
+
+// name returns the name of the logical volume of an object.
+func name(lv *topolvmv1.LogicalVolume) string {
+	return cmp.Or(lv.Status.VolumeID, lv.Annotations[v1alpha1.MoveVolumeAnnotation], string(lv.UID))
+}
+
+// tagsOf returns the tags that identify the owner of a logical volume on a disk.
+func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
+	tags := []string{
+		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name,
+		v1alpha1.ClusterTagPrefix + cluster,
+	}
+	if isTag(claim) {
+		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
+	}
+	return tags
+}
+
+// encryptionTags returns the tag that marks a logical volume as encrypted, if it is. A snapshot has it too.
+func encryptionTags(lv *topolvmv1.LogicalVolume) []string {
+	method := lv.Annotations[v1alpha1.EncryptionAnnotation]
+	if !isTag(method) {
+		return nil
+	}
+	return []string{v1alpha1.EncryptionTagPrefix + method}
+}
+
+// tagsOfSource returns the tags of the source of a copy.
+func (r *Reconciler) tagsOfSource(ctx context.Context, class, source string) ([]string, error) {
+	found, err := r.Volumes.FindLV(ctx, class, source)
+	if status.Code(err) == codes.NotFound {
+		return nil, nil // the copy exists, or is refused for this reason
+	}
+	return found.GetTags(), err
+}
+
+// checkFileSystem returns InvalidArgument if a copy is requested with another file system than its source has by its
+// tags. A snapshot is not mounted, and so it is not compared.
+func checkFileSystem(lv *topolvmv1.LogicalVolume, content []string) error {
+	if lv.Spec.AccessType == accessTypeOfSnapshot {
+		return nil
+	}
+	source := cmp.Or(lv.Annotations[v1alpha1.CopyOfAnnotation], lv.Spec.Source)
+	for _, tag := range content {
+		if have, is := strings.CutPrefix(tag, v1alpha1.FormattedTagPrefix); is {
+			return service.SameFileSystem(source, have, lv.Annotations[v1alpha1.FileSystemAnnotation])
+		}
+	}
+	return nil
+}
+
+// withEncryptionOf adds the tag that marks the source of a copy as encrypted, if it is: the copy has its blocks. The
+// annotation of the copy is not enough, because that of its source can have been lost.
+func withEncryptionOf(content, tags []string) []string {
+	for _, tag := range content {
+		if strings.HasPrefix(tag, v1alpha1.EncryptionTagPrefix) && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
+// isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.
+func isTag(text string) bool {
+	for _, c := range text {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' ||
+			c == '/' || c == '_') {
+			return false
+		}
+	}
+	const longest = 512 // of 1024 for the whole tag
+	return text != "" && len(text) <= longest
+}
+
+// expand extends the logical volume, or determines its size if the size is not known.
+func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	response, err := r.Volumes.ResizeLV(ctx, &proto.ResizeLVRequest{
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SizeBytes: lv.Spec.Size.Value(),
+	})
+	if err != nil {
+		r.events.Emit(lv, expandFailed, r.Node, message(err))
+		return r.fail(ctx, lv, err)
+	}
+	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
+		s.CurrentSize = resource.NewQuantity(response.GetSizeBytes(), resource.BinarySI)
+		s.Code = codes.OK
+		s.Message = ""
+	})
+}
+
+// fail writes an error to the status for the client that waits for the result.
+func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) (ctrl.Result, error) {
+	code := status.Code(cause)
+	err := r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) { s.Code, s.Message = code, message(cause) })
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if service.IsRefusal(code) {
+		log.FromContext(ctx).Info("refused a request for a logical volume", "code", code.String(), "cause",
+			message(cause))
+		return ctrl.Result{RequeueAfter: retryRefused}, nil
+	}
+	return ctrl.Result{}, cause
+}
+
+// write patches the status. It returns a conflict if the object has changed since it was read, so that the status
+// never describes an outdated spec.
+func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	change func(*topolvmv1.LogicalVolumeStatus)) error {
+	before := lv.DeepCopy()
+	change(&lv.Status)
+	if sameStatus(before.Status, lv.Status) {
+		return nil
+	}
+	err := r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return client.IgnoreNotFound(err)
+}
+
+func sameStatus(a, b topolvmv1.LogicalVolumeStatus) bool {
+	sizes := a.CurrentSize == nil && b.CurrentSize == nil ||
+		a.CurrentSize != nil && b.CurrentSize != nil && a.CurrentSize.Cmp(*b.CurrentSize) == 0
+	return a.VolumeID == b.VolumeID && a.Code == b.Code && a.Message == b.Message && sizes
+}
+
+// maxMessage is the maximum length of a message in the status, because LVM can print long messages.
+const maxMessage = 2048
+
+func message(err error) string {
+	text := status.Convert(err).Message()
+	return text[:min(len(text), maxMessage)]
+}
