@@ -70,6 +70,10 @@ record: dev ## Add the results of tests on this machine to test/lane/results.tsv
 lint: dev ## Check the Go code, the prose of documents, comments and messages, and the commit subjects.
 	@$(BIN)/dev long lint
 
+.PHONY: metrics
+metrics: # Print the largest types, interfaces and packages, and what is above its limit.
+	@go test ./test/arch -run TestSizes -count 1 -v
+
 .PHONY: format
 format: dev
 	@$(BIN)/dev build golangci-lint && $(BIN)/golangci-lint fmt ./...
