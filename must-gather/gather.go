@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
@@ -326,7 +326,7 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Inventory) (*nodes.
 
 // layoutOf returns the layout of the nodes with which the node agents or the operator were configured, or the default
 // if there are none. A flag of the operator is not read: its agents have the variables.
-func layoutOf(pods []unstructured.Unstructured) (nodelayout.Layout, error) {
+func layoutOf(pods []unstructured.Unstructured) (hostpaths.Layout, error) {
 	values := map[string]string{}
 	for i := range pods {
 		if name := pods[i].GetLabels()[nameLabel]; name != operatorName && name != agentName {
@@ -343,5 +343,5 @@ func layoutOf(pods []unstructured.Unstructured) (nodelayout.Layout, error) {
 			}
 		}
 	}
-	return nodelayout.FromEnvironment(func(name string) string { return values[name] })
+	return hostpaths.FromEnvironment(func(name string) string { return values[name] })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/must-gather/cluster"
 	"github.com/lvm-storage/lvm-operator/must-gather/nodes"
 )
@@ -194,7 +194,7 @@ func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
 			`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
 	got, err := (&gathering{}).helper(t.Context(), seen)
 	if diff := cmp.Diff(&nodes.Helper{Namespace: "ns", Image: "example.com/lvms:1",
-		Command: []string{"/lvms", "collect"}}, got, cmp.AllowUnexported(nodelayout.Layout{})); diff != "" ||
+		Command: []string{"/lvms", "collect"}}, got, cmp.AllowUnexported(hostpaths.Layout{})); diff != "" ||
 		err != nil {
 		t.Error(diff, err)
 	}
@@ -217,7 +217,7 @@ func TestTheHelperReadsNodesWithTheLayoutOfTheProduct(t *testing.T) {
 			"/var/lib/k0s/kubelet"},
 		"of the operator": {[]unstructured.Unstructured{pod("lvms-operator", k0s)}, "/var/lib/k0s/kubelet"},
 		"of another": {[]unstructured.Unstructured{pod("vg-manager", ""), pod("x", k0s)},
-			nodelayout.DefaultKubeletDir},
+			hostpaths.DefaultKubeletDir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			helper, err := (&gathering{}).helper(t.Context(), cluster.Inventory{Pods: test.pods})

@@ -44,7 +44,7 @@ func addControllers(mgr ctrl.Manager, o *operator) error {
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Rights: o.watch, UpgradeGate: gate,
+		lvmcluster.Options{Namespace: namespace, Permissions: o.watch, UpgradeGate: gate,
 			OtherTargets: olm.OtherTargets(os.Getenv(olm.TargetsVariable), namespace),
 			Options: operand.Options{Image: image, Platform: found, VolumeMetrics: o.volumeMetrics,
 				SmartInterval: o.smartInterval, Layout: o.layout, ClusterID: o.clusterID, Identity: o.identity.ID,

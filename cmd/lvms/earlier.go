@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
@@ -32,7 +32,7 @@ const (
 
 // addEarlierDriver adds the node service for volumes of TopoLVM before 0.15. It is the one of this driver under another
 // name, and has the same locks. It runs only while a volume needs it.
-func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout nodelayout.Layout) error {
+func addEarlierDriver(mgr ctrl.Manager, node csinode.NodeOptions, layout hostpaths.Layout) error {
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.EarlierDriverName, metrics.Registry)
 	if err != nil {
 		return err

@@ -5,20 +5,20 @@ import (
 	"testing"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 )
 
 func TestTheOperatorTakesTheLayoutOfNodesFromFlagsOrTheEnvironment(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags, environment []string // pairs
-		want               []nodelayout.Variable
+		want               []hostpaths.Variable
 	}{
 		"the defaults": {},
 		"flags": {flags: []string{"kubelet-root-dir", "/a", "host-path", "/b:/c"},
-			want: []nodelayout.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/a"}, {Name: "HOST_PATH", Value: "/b:/c"}}},
+			want: []hostpaths.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/a"}, {Name: "HOST_PATH", Value: "/b:/c"}}},
 		"the environment overrides them": {flags: []string{"kubelet-root-dir", "/a", "host-path", "/b:/c"},
 			environment: []string{"KUBELET_ROOT_DIR", "/d", "HOST_PATH", "/e"},
-			want: []nodelayout.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/d"},
+			want: []hostpaths.Variable{{Name: "KUBELET_ROOT_DIR", Value: "/d"},
 				{Name: "HOST_PATH", Value: "/e"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestTheOperatorTakesTheLayoutOfNodesFromFlagsOrTheEnvironment(t *testing.T)
 
 func TestTheOperatorDoesNotStartWithAnInvalidLayout(t *testing.T) {
 	t.Setenv("HOST_PATH", "bin")
-	o := operatorOptions{kubeletDir: nodelayout.DefaultKubeletDir, hostPath: nodelayout.DefaultHostPath}
+	o := operatorOptions{kubeletDir: hostpaths.DefaultKubeletDir, hostPath: hostpaths.DefaultHostPath}
 	if err := o.complete(); err == nil || !strings.Contains(err.Error(), "HOST_PATH") {
 		t.Errorf("got %v", err)
 	}
@@ -80,7 +80,7 @@ func TestTheKubeletFindsTheSocketInItsOwnDirectory(t *testing.T) {
 		"":                     "/var/lib/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
 		"/var/lib/k0s/kubelet": "/var/lib/k0s/kubelet/plugins/" + lvmv1alpha1.DriverName + "/node/csi-topolvm.sock",
 	} {
-		layout, err := nodelayout.Parse(directory, "", func(string) string { return "" })
+		layout, err := hostpaths.Parse(directory, "", func(string) string { return "" })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -47,7 +47,7 @@ func runLVMd(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	layout, err := nodelayout.FromEnvironment(os.Getenv)
+	layout, err := hostpaths.FromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -32,11 +32,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/volumeimport"
 	"github.com/lvm-storage/lvm-operator/controllers/volumemove"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/permissions"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/rights"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
-	"github.com/lvm-storage/lvm-operator/internal/metrics/footprint"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/memory"
 	"github.com/lvm-storage/lvm-operator/internal/tls/agentca"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
@@ -66,7 +66,7 @@ type operatorOptions struct {
 	smartInterval                  time.Duration
 	runbooks                       string
 	kubeletDir, hostPath           string
-	layout                         nodelayout.Layout
+	layout                         hostpaths.Layout
 	clusterID                      string
 	podWebhook                     bool
 	snapshotMetadataAddress        string
@@ -94,12 +94,12 @@ func (o *operatorOptions) command() *cobra.Command {
 	flags.StringVar(&o.runbooks, "runbook-base-url", "",
 		"prefix of runbook_url in the alerts; empty for "+alertrules.DefaultRunbooks+
 			". The environment variable "+runbooksVariable+", which a Subscription can set, overrides this flag")
-	flags.StringVar(&o.kubeletDir, "kubelet-root-dir", nodelayout.DefaultKubeletDir,
+	flags.StringVar(&o.kubeletDir, "kubelet-root-dir", hostpaths.DefaultKubeletDir,
 		"the kubelet's directory on all nodes, which is its --root-dir. The environment variable "+
-			nodelayout.KubeletDirVariable+", which a Subscription can set, overrides this flag")
-	flags.StringVar(&o.hostPath, "host-path", nodelayout.DefaultHostPath,
+			hostpaths.KubeletDirVariable+", which a Subscription can set, overrides this flag")
+	flags.StringVar(&o.hostPath, "host-path", hostpaths.DefaultHostPath,
 		"directories with the programs of the nodes, separated by colons, in the order of the search. Only root may "+
-			"be able to write to them. The environment variable "+nodelayout.HostPathVariable+
+			"be able to write to them. The environment variable "+hostpaths.HostPathVariable+
 			", which a Subscription can set, overrides this flag")
 	flags.StringVar(&o.clusterID, "cluster-id", "",
 		"identity of a cluster that is not OpenShift, with which its volume groups are tagged; empty for the UID of "+
@@ -172,7 +172,7 @@ func runOperator(ctx context.Context, options operatorOptions) error {
 		return err
 	}
 	defer closeSidecars()
-	if err := mgr.Add(footprint.Reducer{}); err != nil {
+	if err := mgr.Add(memory.Reducer{}); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -189,7 +189,7 @@ func (o *operatorOptions) complete() (err error) {
 	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
 		return err
 	}
-	if o.layout, err = nodelayout.Parse(o.kubeletDir, o.hostPath, os.Getenv); err != nil {
+	if o.layout, err = hostpaths.Parse(o.kubeletDir, o.hostPath, os.Getenv); err != nil {
 		return err
 	}
 	if o.clusterID, err = clusterid.Declared(o.clusterID, os.Getenv); err != nil {
@@ -211,21 +211,21 @@ type operator struct {
 	apis               *discovery.DiscoveryClient
 	found              platform.Platform
 	identity           clusterid.Identity
-	watch              *rights.Watch
+	watch              *permissions.Watch
 	// image is the operator's own image, which the node agents run too.
 	image       string
 	certificate servingcert.Source
 	webhookCert webhookCertificate
 	profile     *tlsprofile.Follower
 	agentCA     *agentca.Store
-	volumes     *trim.Volumes
+	volumes     *activecache.Volumes
 	// earlierServed is closed when the first volume of an earlier TopoLVM is served.
 	earlierServed chan struct{}
 }
 
 // newOperator detects the platform and checks that the operator has its permissions.
 func newOperator(ctx context.Context, options operatorOptions) (*operator, error) {
-	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &trim.Volumes{},
+	o := &operator{operatorOptions: options, profile: tlsprofile.New(), volumes: &activecache.Volumes{},
 		earlierServed: make(chan struct{}),
 		certificate:   servingcert.NewFolderOrSelfSigned(options.metricsCertDir, reportCertificate)}
 	var err error
@@ -246,7 +246,7 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 	if err != nil {
 		return nil, err
 	}
-	o.watch = rights.NewWatch(o.direct, o.namespace+"/"+account, needed)
+	o.watch = permissions.NewWatch(o.direct, o.namespace+"/"+account, needed)
 	if err := o.watch.CanStart(ctx); err != nil {
 		return nil, err
 	}
@@ -260,12 +260,12 @@ func newOperator(ctx context.Context, options operatorOptions) (*operator, error
 }
 
 // permissions returns the permissions that the operator needs.
-func (o *operator) permissions() ([]rights.Right, error) {
+func (o *operator) permissions() ([]permissions.Right, error) {
 	roles := rbac.Operator
 	if o.podWebhook {
 		roles = slices.Concat(roles, []byte("\n---\n"), podwebhookrole.Role)
 	}
-	return rights.Of(roles, rbac.Namespace, o.namespace, o.found.Absent()...)
+	return permissions.Of(roles, rbac.Namespace, o.namespace, o.found.Absent()...)
 }
 
 // applyClusterScopedLimit limits the time for which the start waits for the cluster-scoped objects.
@@ -316,8 +316,8 @@ func (o *operator) newManager() (ctrl.Manager, error) {
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		WebhookServer:          o.webhookCert.server(o.operatorOptions, o.profile),
 		Cache: cache.Options{ByObject: operatorCache(o.namespace, o.found),
-			DefaultTransform: trim.Any, NewInformer: o.volumes.NewInformer},
-		NewClient:                           trim.NewClient,
+			DefaultTransform: activecache.Any, NewInformer: o.volumes.NewInformer},
+		NewClient:                           activecache.NewClient,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -362,7 +362,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	maps.Copy(objects, networkpolicies.CacheByObject(namespace))
 	maps.Copy(objects, volumeimport.CacheByObject(namespace))
 	maps.Copy(objects, volumemove.CacheByObject(namespace))
-	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
+	objects[&corev1.Node{}] = cache.ByObject{Transform: activecache.Node}
 	if found.TLSProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}

@@ -26,10 +26,10 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/metrics/footprint"
+	"github.com/lvm-storage/lvm-operator/internal/metrics/memory"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tls/tlsprofile/profilewatch"
@@ -75,7 +75,7 @@ type vgmanagerOptions struct {
 	pprofPort                                     uint16
 	volumeMetrics                                 int
 	smartInterval                                 time.Duration
-	layout                                        nodelayout.Layout
+	layout                                        hostpaths.Layout
 	clusterID                                     string
 	// profile is the TLS profile of all servers. It is not a flag.
 	profile *tlsprofile.Follower
@@ -114,7 +114,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if o.clusterID, err = clusterid.Declared("", os.Getenv); err != nil {
 		return err
 	}
-	if o.layout, err = nodelayout.FromEnvironment(os.Getenv); err != nil {
+	if o.layout, err = hostpaths.FromEnvironment(os.Getenv); err != nil {
 		return err
 	}
 	nodeName, err := environment(nodeNameVariable)
@@ -336,7 +336,7 @@ func addVolumeGroups(
 	}
 	err = errors.Join(metrics.Registry.Register(audit),
 		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
-		mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
+		mgr.Add(engine), mgr.Add(memory.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
 		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return volumeParts{engine: engine, taker: taker, agents: agents}, err
@@ -369,7 +369,7 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string, parts volumeParts,
-	local *host.Local, fileSystems sharedFileSystems, layout nodelayout.Layout) error {
+	local *host.Local, fileSystems sharedFileSystems, layout hostpaths.Layout) error {
 	engine := parts.engine
 	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(),
 		Live: mgr.GetAPIReader(), Volumes: engine, FileSystems: fileSystems.FileSystems, Programs: local,
@@ -418,7 +418,7 @@ func addVolumes(ctx context.Context, mgr ctrl.Manager, nodeName, cluster string,
 
 // addTrimmer adds what trims the file systems of mounted volumes, if a device class wants that.
 func addTrimmer(mgr ctrl.Manager, nodeName, namespace string, engine *lvmd.Engine, fileSystems sharedFileSystems,
-	layout nodelayout.Layout) error {
+	layout hostpaths.Layout) error {
 	trimmer := fstrim.New(fstrim.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Namespace: namespace, Volumes: engine,
 		FileSystems: fileSystems, Plugins: layout.CSIPluginsDir(), NotSupported: csinode.TrimNotSupported,
@@ -443,6 +443,6 @@ func addArchivePruner(mgr ctrl.Manager, engine *lvmd.Engine) error {
 }
 
 // csiEndpoint returns the path of csiSocket on the node, which the kubelet uses.
-func csiEndpoint(layout nodelayout.Layout) string {
+func csiEndpoint(layout hostpaths.Layout) string {
 	return filepath.Join(layout.NodeSocketDir(), filepath.Base(csiSocket))
 }

@@ -1,4 +1,4 @@
-// Package rbac has the rights of the operator, as they are installed.
+// Package rbac has the permissions of the operator, as they are installed.
 package rbac
 
 import _ "embed"

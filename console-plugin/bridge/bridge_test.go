@@ -178,7 +178,7 @@ func TestWhatIsOutOfReachIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
+func TestPrometheusIsAskedWithThePermissionsOfTheUser(t *testing.T) {
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sample := `{"metric":{"namespace":%q},"value":[1,"1"]}`
 		if strings.HasSuffix(r.URL.Path, "/query_range") {

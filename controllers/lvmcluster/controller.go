@@ -22,7 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/status"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/olm"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/rights"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/permissions"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 )
@@ -53,8 +53,8 @@ type Options struct {
 	// OtherTargets are the namespaces that the OperatorGroup selects if that of the operator is not one of them, else
 	// "".
 	OtherTargets string
-	// Rights reports the permissions that the operator lacks; nil disables the check.
-	Rights *rights.Watch
+	// Permissions reports the permissions that the operator lacks; nil disables the check.
+	Permissions *permissions.Watch
 }
 
 // New returns a Controller. The client may read from a cache; live must not.
@@ -145,7 +145,7 @@ func (c *Controller) create(ctx context.Context, r operand.Reconciler, cluster *
 			obstacles: c.upgrade.obstacles(current, c.now())}
 		c.emitClassesInUse(cluster, current)
 	}
-	report.Add("rights", c.options.Rights.Err())
+	report.Add("permissions", c.options.Permissions.Err())
 	report.SetResourcesAvailable()
 	return done
 }

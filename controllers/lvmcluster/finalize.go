@@ -38,7 +38,7 @@ func (c *Controller) finalize(ctx context.Context, r operand.Reconciler, cluster
 // reportDeletion reports what the deletion waits for and the remaining volume groups.
 func (c *Controller) reportDeletion(ctx context.Context, r operand.Reconciler, cluster *lvmv1alpha1.LVMCluster,
 	report *status.Report) {
-	report.Add("rights", c.options.Rights.Err())
+	report.Add("permissions", c.options.Permissions.Err())
 	report.SetDeletionPending()
 	current, err := c.use.Read(ctx, c.client, c.live, cluster, r.Now)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/rights"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/permissions"
 )
 
 // refusedPod creates the event that the DaemonSet controller emits if the API server refuses a Pod.
@@ -77,10 +77,10 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w.must(err)
 	operator, err := client.New(config, client.Options{Scheme: w.api.Scheme()})
 	w.must(err)
-	needed, err := rights.Of(rbac.Operator, rbac.Namespace, w.cluster.Namespace)
+	needed, err := permissions.Of(rbac.Operator, rbac.Namespace, w.cluster.Namespace)
 	w.must(err)
 	options := w.options()
-	options.Rights = rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
+	options.Permissions = permissions.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
 	w.controller = New(w.spy, w.spy, w.notes, options)
 	w.settle()
 
@@ -94,7 +94,7 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	}
 	w.must(w.api.Update(t.Context(), role))
 	asked := func() string {
-		w.must(options.Rights.CanStart(t.Context()))
+		w.must(options.Permissions.CanStart(t.Context()))
 		_, _ = w.reconcile() // The reconcile returns the failure too.
 		return w.condition(lvmv1alpha1.ConditionResourcesAvailable)
 	}

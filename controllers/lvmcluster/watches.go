@@ -28,7 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/operand"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 )
 
 // CacheByObject limits the manager's cache to what the controller has permission to read: namespaced kinds in one
@@ -42,11 +42,11 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	// This is the only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
 		Namespaces: map[string]cache.Config{operand.DashboardNamespace: {}},
-		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: trim.Unchanged,
+		Field:      fields.OneTermEqualSelector("metadata.name", operand.DashboardName), Transform: activecache.Unchanged,
 	}
-	whole.Transform = trim.Unchanged
-	status.Transform = trim.NodeStatus
-	capacity.Transform = trim.Capacity
+	whole.Transform = activecache.Unchanged
+	status.Transform = activecache.NodeStatus
+	capacity.Transform = activecache.Capacity
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
 		&lvmv1alpha1.LVMVolumeGroup{}:           whole,
@@ -84,8 +84,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		b = b.WatchesMetadata(object, enqueue, builder.WithPredicates(predicate.Or(owned(),
 			predicate.NewPredicateFuncs(operand.IsInstallationPolicy))))
 	}
-	if c.options.Rights != nil {
-		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), enqueue))
+	if c.options.Permissions != nil {
+		b = b.WatchesRawSource(source.Channel(c.options.Permissions.Changed(), enqueue))
 	}
 	if c.options.Platform.Snapshots {
 		// All of them, not only ours: a user may change or delete one that conflicts.

@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 )
 
 const (
@@ -219,7 +219,7 @@ func isFor(lv *topolvmv1.LogicalVolume, pv *corev1.PersistentVolume) bool {
 func (e *earlierVolumes) read(ctx context.Context) (*earlierState, error) {
 	s := &earlierState{olds: map[string]*earlierv1.LogicalVolume{}, pvs: map[string]*corev1.PersistentVolume{},
 		lvs: map[string]*topolvmv1.LogicalVolume{}, references: map[string]int{}}
-	if err := earlier.Each(ctx, e.live, func(lv *earlierv1.LogicalVolume) { s.olds[lv.Name] = lv }); err != nil {
+	if err := legacy.Each(ctx, e.live, func(lv *earlierv1.LogicalVolume) { s.olds[lv.Name] = lv }); err != nil {
 		return nil, fmt.Errorf("list the LogicalVolumes of the API group %s: %w", earlierv1.GroupVersion.Group, err)
 	}
 	var err error

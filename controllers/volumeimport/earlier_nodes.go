@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/nodemarks"
+	"github.com/lvm-storage/lvm-operator/internal/kube/nodeannotations"
 )
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
@@ -33,7 +33,7 @@ func (e *earlierVolumes) releaseNodes(ctx context.Context, topolvm *topolvmContr
 
 func (e *earlierVolumes) releaseNode(ctx context.Context, topolvm *topolvmController, node *corev1.Node) error {
 	released := node.DeepCopy()
-	if !nodemarks.Remove(released, v1alpha1.EarlierCapacityAnnotationPrefix, v1alpha1.EarlierNodeFinalizer) {
+	if !nodeannotations.Remove(released, v1alpha1.EarlierCapacityAnnotationPrefix, v1alpha1.EarlierNodeFinalizer) {
 		return nil
 	}
 	if left, err := e.isLeftToTopoLVM(ctx, topolvm, node.Name); left || err != nil {

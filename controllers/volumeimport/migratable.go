@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -32,7 +32,7 @@ type migrationFacts struct {
 func (m migrations) facts(ctx context.Context, pv *corev1.PersistentVolume) (migrationFacts, error) {
 	facts := migrationFacts{pv: pv}
 	var err error
-	if facts.old, err = earlier.Get(ctx, m.live, pv.Name); err != nil {
+	if facts.old, err = legacy.Get(ctx, m.live, pv.Name); err != nil {
 		return facts, err
 	}
 	if facts.drivers, err = m.driversOf(ctx, v1alpha1.NodeOfEarlierVolume(pv)); err != nil {

@@ -23,7 +23,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/text"
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 )
 
@@ -171,7 +171,7 @@ func (c *Controller) replaceEarlier(ctx context.Context, lv *topolvmv1.LogicalVo
 // releaseEarlier deletes the LogicalVolume of the earlier driver, but not its logical volume. The annotation keeps the
 // node service of that driver away, and without the finalizer the object does not wait for it.
 func (c *Controller) releaseEarlier(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	old, err := earlier.Get(ctx, c.live, lv.Name)
+	old, err := legacy.Get(ctx, c.live, lv.Name)
 	if err != nil || old == nil || old.Status.VolumeID != lv.Status.VolumeID {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/relocate"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -114,7 +114,7 @@ func (w *world) handle() string { return w.name + "-lv" }
 type operatorClient struct{ client.Client }
 
 func (c operatorClient) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
-	return (&trim.Client{Client: c.Client}).List(ctx, list, options...)
+	return (&activecache.Client{Client: c.Client}).List(ctx, list, options...)
 }
 
 // guard starts an operator that one of its writes may end.

@@ -167,7 +167,7 @@ func TestTheCatalogHasNoDependencies(t *testing.T) {
 
 // OLM v1 installs with the permissions of a ServiceAccount that an administrator creates. The documented permissions
 // are sufficient for everything in the bundle, and for what OLM creates from it.
-func TestTheDocumentedRightsInstallTheBundle(t *testing.T) {
+func TestTheDocumentedPermissionsInstallTheBundle(t *testing.T) {
 	_, bundle := newBundle(t)
 	rules := documentedRules(t)
 	if problem := notCovered(rules[1:], bundle); len(rules) < 2 || problem == "" {

@@ -91,7 +91,7 @@ func openWorkspace(context.Context) (*workspace, error) {
 			"quay.io/lvm-storage/lvms-operator-bundle:v"+version,
 		),
 		"DEBIAN_UPDATE":                          getenv("DEBIAN_UPDATE", "false"),
-		"RIGHTS":                                 getenv("LVMS_RIGHTS", "check"),
+		"PERMISSIONS":                            getenv("LVMS_PERMISSIONS", "check"),
 		"LVMS_FIPS_MODULE":                       "off",
 		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT": "5m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT": "5m",
 		"CGO_ENABLED": "0", "GOFLAGS": getenv("GOFLAGS", "-buildvcs=false -trimpath"),

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -65,7 +65,7 @@ type Facts struct {
 	// Runbooks maps names of alerts to the runbook files in the archive.
 	Runbooks map[string]string
 	// Collected lists what was read on each node.
-	Collected map[string]collected.Index
+	Collected map[string]gatherindex.Index
 }
 
 // Alert is an alert of Prometheus.
@@ -90,7 +90,7 @@ func Load(files fs.FS, now time.Time) (*Facts, error) {
 		return nil, errors.New("it contains neither cluster-scoped-resources nor namespaces: specify the directory " +
 			"that contains them in the output of `oc adm must-gather`")
 	}
-	f := &Facts{Now: now, Kernel: map[string][]string{}, Collected: map[string]collected.Index{}}
+	f := &Facts{Now: now, Kernel: map[string][]string{}, Collected: map[string]gatherindex.Index{}}
 	l.json(archive.TimingsFile, &f.Timings)
 	l.json(archive.ErrorsFile, &f.Failures)
 	if !f.Timings.Ended.IsZero() {
@@ -242,9 +242,9 @@ func (l *loader) alerts(f *Facts) {
 }
 
 func (l *loader) nodes(f *Facts) {
-	for _, name := range l.glob("nodes/*/" + collected.IndexFile) {
+	for _, name := range l.glob("nodes/*/" + gatherindex.IndexFile) {
 		node := path.Base(path.Dir(name))
-		var index collected.Index
+		var index gatherindex.Index
 		if l.json(name, &index) {
 			f.Collected[node] = index
 		}

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
@@ -393,8 +393,8 @@ func TestRules(t *testing.T) {
 			[]string{"info", "40 orphans: Object o"}},
 		"reads failed": {gaps, Facts{Failures: archive.Failures{Failures: []archive.Failure{{What: "pods",
 			Error: "no"}}}}, []string{"info", "could not be read: pods: no"}},
-		"a program failed": {gaps, Facts{Collected: map[string]collected.Index{
-			"node1": {Results: []collected.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme",
+		"a program failed": {gaps, Facts{Collected: map[string]gatherindex.Index{
+			"node1": {Results: []gatherindex.Result{{File: "lsblk.json", Error: "hangs"}, {File: "nvme",
 				Absent: true}}}}},
 			[]string{"info", "node node1: lsblk.json could not be read: hangs"}},
 		"time was over": {gaps, Facts{Timings: archive.Timings{Interrupted: "time limit"}},

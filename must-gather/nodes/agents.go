@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 )
 
 const (
@@ -48,7 +48,7 @@ type Helper struct {
 	Image   string
 	Command []string
 	// Layout is the layout of the nodes.
-	Layout nodelayout.Layout
+	Layout hostpaths.Layout
 }
 
 // Cluster reads nodes through their agents. If a node has no agent, or the agent does not answer, it creates a Pod for

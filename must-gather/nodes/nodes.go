@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
@@ -103,8 +103,8 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 	switch {
 	case err != nil && len(files) > 0:
 		return fmt.Errorf("after %d files: %w", len(files), err)
-	case err == nil && !slices.Contains(files, collected.IndexFile):
-		return fmt.Errorf("received %d files, but not the last one, %s", len(files), collected.IndexFile)
+	case err == nil && !slices.Contains(files, gatherindex.IndexFile):
+		return fmt.Errorf("received %d files, but not the last one, %s", len(files), gatherindex.IndexFile)
 	}
 	return err
 }

@@ -42,7 +42,7 @@ var rules = []rule{
 	{folder: "api", never: append([]string{module}, clients...)},
 
 	{folder: "internal/kube", never: []string{module + "api"}},
-	{folder: "internal/kube/trim", ours: []string{"api"}, never: product},
+	{folder: "internal/kube/activecache", ours: []string{"api"}, never: product},
 	{folder: "internal/cluster", never: []string{module + "api"}},
 	{folder: "internal/cluster/clusterid", ours: []string{"api"}, never: product},
 	{folder: "internal/cluster/wwn", never: append([]string{module}, kubernetes...), standard: []string{"strings"}},
@@ -119,7 +119,7 @@ var rules = []rule{
 		never: []string{module + "vgmanager", module + "internal/kube/apply", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/operand",
 		ours: []string{"api", "controllers/installed", "controllers/lvmcluster/observe", "internal/kube/apply",
-			"internal/cluster/clusterid", "internal/cluster/nodelayout", "internal/kube/nodemarks", "internal/kube/paging", "internal/cluster/platform",
+			"internal/cluster/clusterid", "internal/cluster/hostpaths", "internal/kube/nodeannotations", "internal/kube/paging", "internal/cluster/platform",
 			"internal/kube/text", "monitoring/dashboards"},
 		never: []string{module + "vgmanager", module + "controllers/lvmcluster/status", module + "internal/csi"}},
 	{folder: "controllers/lvmcluster/status",
@@ -144,7 +144,7 @@ var rules = []rule{
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/tls/pki", "internal/admission/webhook", "test/env", "test/lab"},
 		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/outside/collect reads nodes.
-	{folder: "must-gather", ours: []string{"api", "docs", "internal/cluster/collected", "internal/cluster/nodelayout",
+	{folder: "must-gather", ours: []string{"api", "docs", "internal/cluster/gatherindex", "internal/cluster/hostpaths",
 		"internal/version", "monitoring/runbooks", "vgmanager/outside/collect"}, never: []string{module + "controllers",
 		module + "internal/csi",
 		module + "vgmanager/lvm"}},

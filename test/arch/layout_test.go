@@ -14,7 +14,7 @@ import (
 // layoutFolders are the folders of the programs that run in a cluster.
 var layoutFolders = []string{"api", "cmd", "console-plugin", "controllers", "internal", "must-gather", "vgmanager"}
 
-const layoutPackage = "internal/cluster/nodelayout"
+const layoutPackage = "internal/cluster/hostpaths"
 
 // TestOnlyOnePackageKnowsTheDirectoryOfTheKubelet finds code for which the option has no effect.
 func TestOnlyOnePackageKnowsTheDirectoryOfTheKubelet(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 )
 
 // TestAClusterWithoutTheEarlierAPIHasNoEarlierVolumes: almost all clusters are so. A failed read is an error there too.
@@ -25,12 +25,12 @@ func TestAClusterWithoutTheEarlierAPIHasNoEarlierVolumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			err := earlier.Each(t.Context(), reader,
+			err := legacy.Each(t.Context(), reader,
 				func(lv *earlierv1.LogicalVolume) { t.Errorf("%s: got %s", name, lv.Name) })
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if lv, err := earlier.Get(t.Context(), reader, "a"); lv != nil || err != nil {
+			if lv, err := legacy.Get(t.Context(), reader, "a"); lv != nil || err != nil {
 				t.Errorf("%s: got %v, %v", name, lv, err)
 			}
 		}
@@ -41,10 +41,10 @@ func TestAClusterWithoutTheEarlierAPIHasNoEarlierVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := earlier.Each(t.Context(), reader, func(*earlierv1.LogicalVolume) {}); err == nil {
+	if err := legacy.Each(t.Context(), reader, func(*earlierv1.LogicalVolume) {}); err == nil {
 		t.Error("a failed read is an empty list")
 	}
-	if _, err := earlier.Get(t.Context(), reader, "a"); err == nil {
+	if _, err := legacy.Get(t.Context(), reader, "a"); err == nil {
 		t.Error("a failed read means that the object does not exist")
 	}
 }

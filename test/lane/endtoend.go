@@ -55,7 +55,7 @@ var parts = []part{
 			"internal/kube/apply",
 			"internal/kube/condition",
 			"internal/admission/deletionwebhook",
-			"internal/kube/nodemarks",
+			"internal/kube/nodeannotations",
 			"internal/kube/taint",
 		}},
 	{name: "backup", folder: "backup", minutes: 5,
@@ -97,7 +97,7 @@ var parts = []part{
 		label:   "anywhere",
 		minutes: 4,
 		needs:   []string{"programs/prometheus-operator"},
-		paths:   []string{"monitoring/prometheus-operator", "internal/cluster/nodelayout"},
+		paths:   []string{"monitoring/prometheus-operator", "internal/cluster/hostpaths"},
 	},
 	{
 		name:    "components/microshift",
@@ -119,11 +119,11 @@ var parts = []part{
 	{name: "encryption", folder: "encryption", minutes: 9, paths: []string{"vgmanager/csinode", "vgmanager/machine/luks"}},
 	{name: "extender", folder: "extender", minutes: 5, paths: []string{"internal/topolvm/extender", "internal/admission/podwebhook"}},
 	{name: "gather", folder: "gather", minutes: 5, needs: []string{"gather", "gather-image"},
-		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/collected", "internal/kube/paging"}},
+		paths: []string{"must-gather", "vgmanager/outside/collect", "internal/cluster/gatherindex", "internal/kube/paging"}},
 	{name: "groupsnapshot", folder: "groupsnapshot", minutes: 17,
 		paths: []string{"vgmanager/volume/groupsnapshot", "internal/csi/driver", "internal/volume/groupprotocol"}},
 	{name: "images", folder: "images", minutes: 3, needs: []string{"gather-image"},
-		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/metrics/footprint"}},
+		paths: []string{"hack/image", "hack/rootfs", "cmd/lvms", "internal/metrics/memory"}},
 	{
 		name:    "images/fips",
 		folder:  "images",
@@ -204,7 +204,7 @@ var parts = []part{
 		folder:  "namespace",
 		label:   "manifests",
 		minutes: 4,
-		paths:   []string{"config", "internal/cluster/rights"},
+		paths:   []string{"config", "internal/cluster/permissions"},
 	},
 	{
 		name:    "namespace/helm",
@@ -246,7 +246,7 @@ var parts = []part{
 		label:   "earlier",
 		minutes: 12,
 		needs:   []string{"topolvm-image", "helm", "kubectl-lvms"},
-		paths:   []string{"controllers/volumeimport", "internal/topolvm/earlier"},
+		paths:   []string{"controllers/volumeimport", "internal/topolvm/legacy"},
 	},
 }
 
@@ -254,7 +254,7 @@ var copyPaths = []string{"internal/csi/clone", "internal/volume/fence", "interna
 	"vgmanager/volume/copies", "internal/cluster/agentpod", "internal/volume/snapshotref"}
 
 var movePaths = []string{"controllers/volumemove", "internal/volume/fence", "vgmanager/volume/copies", "internal/volume/relocate",
-	"internal/volume/room", "internal/kube/upkeep"}
+	"internal/volume/room", "internal/kube/periodic"}
 
 // fipsImages select the images whose programs have the certified FIPS 140-3 module, as those of a release.
 var fipsImages = []string{
@@ -285,8 +285,8 @@ func endToEnd() []Item {
 		}
 		i := e2e(p.name, p.folder, p.minutes, p.paths, args...)
 		if p.label == "" {
-			// A whole suite uses each permission that test/rights says it uses.
-			i.Env = []string{"LVMS_RIGHTS=${RIGHTS}"}
+			// A whole suite uses each permission that test/permissions says it uses.
+			i.Env = []string{"LVMS_PERMISSIONS=${PERMISSIONS}"}
 		}
 		i.Env = append(i.Env, p.env...)
 		i.Needs = append(i.Needs, p.needs...)

@@ -21,7 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sys/unix"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host/lvmsource"
 )
@@ -49,7 +49,7 @@ func New() *Runner {
 	r := &Runner{Local: local, programs: local, counters: []*host.Counter{local.Started()}}
 	if Absent() {
 		mount()
-		node, image := host.NewNamespace(strings.Split(nodelayout.DefaultHostPath, ":")), host.NewImageIn(root)
+		node, image := host.NewNamespace(strings.Split(hostpaths.DefaultHostPath, ":")), host.NewImageIn(root)
 		source := lvmsource.New(node, image, logr.Discard())
 		r.programs = source
 		r.source = source.Source

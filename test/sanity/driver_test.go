@@ -27,7 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -69,7 +69,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
 	must(t, addNodeService(t.Context(), agent, engine, newTaker(t, storage, dir), s.node, newPodCgroups(t, dir)))
-	volumes := &trim.Volumes{}
+	volumes := &activecache.Volumes{}
 	operator := newManager(t, cluster, cache.Options{NewInformer: volumes.NewInformer})
 	must(t, addControllerService(operator, volumes, s.controller))
 	start(t, agent)
@@ -167,7 +167,7 @@ func addNodeService(ctx context.Context, manager ctrl.Manager, engine *lvmd.Engi
 }
 
 // addControllerService adds the parts of the operator: see addCSI in cmd/lvms/csi.go.
-func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
+func addControllerService(manager ctrl.Manager, volumes *activecache.Volumes, socket string) error {
 	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,
 	})

@@ -520,7 +520,7 @@ describe('wizard', () => {
     await close(page);
   });
 
-  it('lets a user without rights look, and says which right is missing', async () => {
+  it('lets a user without permissions look, and says which right is missing', async () => {
     await discovered();
     const page = await open(browser, create, { as: 'viewer', expect: /403/ });
     await at(page, 'start');

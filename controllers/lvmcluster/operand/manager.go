@@ -10,7 +10,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
 )
@@ -52,7 +52,7 @@ type Options struct {
 	// SmartInterval is the interval at which agents read the S.M.A.R.T. health of disks; 0 for never.
 	SmartInterval time.Duration
 	// Layout is where the nodes have the directory of the kubelet and their programs.
-	Layout nodelayout.Layout
+	Layout hostpaths.Layout
 	// ClusterID is the declared identity of the cluster, or "".
 	ClusterID string
 	// Identity is the identity of the cluster, declared or not. The node agents read it when they start.

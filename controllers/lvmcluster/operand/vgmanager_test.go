@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/internal/fixture"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster/observe"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/clusterid"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/internal/cluster/platform"
 )
 
@@ -101,14 +101,14 @@ func TestTheAgentHasTheLayoutOfTheNodes(t *testing.T) {
 		kubeletDir, hostPath string
 		env                  map[string]string
 	}{
-		"the defaults": {kubeletDir: "/var/lib/kubelet", hostPath: nodelayout.DefaultHostPath},
+		"the defaults": {kubeletDir: "/var/lib/kubelet", hostPath: hostpaths.DefaultHostPath},
 		"k0s": {kubeletDir: "/var/lib/k0s/kubelet",
 			env: map[string]string{"KUBELET_ROOT_DIR": "/var/lib/k0s/kubelet"}},
 		"NixOS": {kubeletDir: "/var/lib/kubelet", hostPath: "/run/current-system/sw/bin",
 			env: map[string]string{"HOST_PATH": "/run/current-system/sw/bin"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			layout, err := nodelayout.Parse(test.kubeletDir, test.hostPath, func(string) string { return "" })
+			layout, err := hostpaths.Parse(test.kubeletDir, test.hostPath, func(string) string { return "" })
 			if err != nil {
 				t.Fatal(err)
 			}

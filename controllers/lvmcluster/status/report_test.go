@@ -79,7 +79,7 @@ func TestTheReportSaysWhatOnlyTheAdministratorCanDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r Report
 			r.Add("volumes", c.err)
-			r.Add("rights", later)
+			r.Add("permissions", later)
 			if !slices.Equal(r.ManualCleanup, c.want) {
 				t.Errorf("%q, want %q", r.ManualCleanup, c.want)
 			}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
-	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 )
 
@@ -71,7 +71,7 @@ func NewRegistration(options Options) *Registration {
 // Start keeps a webhook that Ensure has registered until the context ends: the certificate may be renewed, and somebody
 // may delete the registration.
 func (r *Registration) Start(ctx context.Context) error {
-	upkeep.Run(ctx, r.refresh, func(err error) {
+	periodic.Run(ctx, r.refresh, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot update the webhook for deletions of LogicalVolumes", "object",
 			ConfigurationName)
 	})

@@ -17,7 +17,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
-	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
 )
 
@@ -72,7 +72,7 @@ func NewRegistration(options Options) *Registration {
 func (r *Registration) Start(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	upkeep.Run(ctx, func(ctx context.Context) error {
+	periodic.Run(ctx, func(ctx context.Context) error {
 		err := r.ensure(ctx)
 		if err == nil && !r.options.Enabled {
 			end()

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/fence"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/kill"
@@ -106,7 +106,7 @@ func (w *world) active() client.Reader {
 			err := c.List(ctx, l, options...)
 			if list, ok := l.(*topolvmv1.LogicalVolumeList); ok {
 				list.Items = slices.DeleteFunc(list.Items,
-					func(lv topolvmv1.LogicalVolume) bool { return trim.IsSettled(&lv) })
+					func(lv topolvmv1.LogicalVolume) bool { return activecache.IsSettled(&lv) })
 			}
 			return err
 		},

@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/internal/volume/service"
 	"github.com/lvm-storage/lvm-operator/test/memory"
 )
@@ -114,7 +114,7 @@ func cached(api client.WithWatch) client.Client {
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
 			options ...client.GetOption) error {
 			err := w.Get(ctx, key, o, options...)
-			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && trim.IsSettled(lv) {
+			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && activecache.IsSettled(lv) {
 				return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").
 					GroupResource(), key.Name)
 			}
@@ -125,7 +125,7 @@ func cached(api client.WithWatch) client.Client {
 			err := w.List(ctx, list, options...)
 			if l, ok := list.(*topolvmv1.LogicalVolumeList); ok {
 				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool {
-					return trim.IsSettled(&lv)
+					return activecache.IsSettled(&lv)
 				})
 			}
 			return err
@@ -191,7 +191,7 @@ func (c *cluster) changed(name string) {
 	if lv.Status.VolumeID != "" {
 		c.seen.Store(lv.Status.VolumeID, name)
 	}
-	if err != nil || trim.IsSettled(lv) {
+	if err != nil || activecache.IsSettled(lv) {
 		c.server.waiters.remove(lv)
 	} else {
 		c.server.waiters.wake(lv)

@@ -30,7 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -146,9 +146,9 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any,
-		NewInformer: new(trim.Volumes).NewInformer, ByObject: map[client.Object]cache.ByObject{
-			&corev1.Node{}: {Transform: trim.Node},
+	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: activecache.Any,
+		NewInformer: new(activecache.Volumes).NewInformer, ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}: {Transform: activecache.Node},
 		}})
 	if err != nil {
 		t.Fatal(err)

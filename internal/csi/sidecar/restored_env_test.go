@@ -33,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/lvm-storage/lvm-operator/internal/kube/trim"
+	"github.com/lvm-storage/lvm-operator/internal/kube/activecache"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 )
@@ -137,8 +137,8 @@ func startSnapshotter(ctx context.Context, t *testing.T, apiServer *env.Env, ser
 	server := grpc.NewServer()
 	csi.RegisterIdentityServer(server, driverIdentity{})
 	csi.RegisterControllerServer(server, service)
-	objects, err := cache.New(operator, cache.Options{Scheme: clientgoscheme.Scheme, DefaultTransform: trim.Any,
-		NewInformer: new(trim.Volumes).NewInformer})
+	objects, err := cache.New(operator, cache.Options{Scheme: clientgoscheme.Scheme, DefaultTransform: activecache.Any,
+		NewInformer: new(activecache.Volumes).NewInformer})
 	if err != nil {
 		t.Fatal(err)
 	}

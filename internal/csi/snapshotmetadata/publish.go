@@ -16,7 +16,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/apply"
-	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 )
 
 const (
@@ -73,7 +73,7 @@ func Host(namespace string) string {
 
 // Start maintains the object until the context ends. The API, the CSIDriver and the authorities can change.
 func (p *Publisher) Start(ctx context.Context) error {
-	upkeep.Run(ctx, p.ensure, func(err error) {
+	periodic.Run(ctx, p.ensure, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot publish the service for changed blocks", "object",
 			lvmv1alpha1.DriverName)
 	})

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/mutualtls"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 	"github.com/lvm-storage/lvm-operator/internal/tls/servingcert"
@@ -122,7 +122,7 @@ func (s serving) Current() (*tls.Certificate, error) {
 
 // Start maintains the authority until the context ends. Another replica may change it.
 func (s *Store) Start(ctx context.Context) error {
-	upkeep.Run(ctx, s.Keep, func(err error) {
+	periodic.Run(ctx, s.Keep, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot maintain the certificate authority of the node agents", "secret",
 			s.secret)
 	})

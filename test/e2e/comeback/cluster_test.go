@@ -12,7 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
+	"github.com/lvm-storage/lvm-operator/test/permissions"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -64,7 +64,7 @@ func (d takenDisk) insert(ctx context.Context, node *lab.Node) {
 // endCluster stops the cluster for good.
 func endCluster(ctx context.Context) {
 	GinkgoHelper()
-	Expect(rights.Record(cluster.Lab)).To(Succeed())
+	Expect(permissions.Record(cluster.Lab)).To(Succeed())
 	Expect(cluster.Lab.Down(ctx)).To(Succeed())
 }
 

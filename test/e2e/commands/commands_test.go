@@ -68,7 +68,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	scsi := lab.DiskSpec{Kind: lab.SCSI, Size: lab.GiB}
 	w := &world{World: suite.NewWorld(ctx, t, lab.Options{Name: "e2e-commands", Nodes: 1, Snapshots: true,
 		Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, scsi, scsi, scsi}})}
-	w.RecordRights()
+	w.RecordPermissions()
 	w.Must(w.Install(ctx, w.Environment("LVMS_IMAGE")))
 	w.storage(ctx)
 	w.Logf("%s: volumes are in use", w.Since())

@@ -11,7 +11,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
+	"github.com/lvm-storage/lvm-operator/test/permissions"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -31,11 +31,11 @@ func Up(ctx context.Context, options lab.Options) Cluster {
 	return Cluster{opened}
 }
 
-// UpAndRecord starts a cluster like Up, and records for test/rights which permissions the product has used on it.
+// UpAndRecord starts a cluster like Up, and records for test/permissions which permissions the product has used on it.
 func UpAndRecord(ctx context.Context, options lab.Options) Cluster {
 	ginkgo.GinkgoHelper()
 	cluster := Up(ctx, options)
-	ginkgo.DeferCleanup(func() { gomega.Expect(rights.Record(cluster.Lab)).To(gomega.Succeed()) })
+	ginkgo.DeferCleanup(func() { gomega.Expect(permissions.Record(cluster.Lab)).To(gomega.Succeed()) })
 	return cluster
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
-	"github.com/lvm-storage/lvm-operator/test/rights"
+	"github.com/lvm-storage/lvm-operator/test/permissions"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -37,8 +37,8 @@ func NewWorld(ctx context.Context, t *testing.T, options lab.Options) *World {
 	return w
 }
 
-// RecordRights records for test/rights which permissions the product has used on the cluster when the test ends.
-func (w *World) RecordRights() { w.Cleanup(func() { w.Must(rights.Record(w.Lab)) }) }
+// RecordPermissions records for test/permissions which permissions the product has used on the cluster when the test ends.
+func (w *World) RecordPermissions() { w.Cleanup(func() { w.Must(permissions.Record(w.Lab)) }) }
 
 // Must ends the test if there is an error.
 func (w *World) Must(err error) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 )
 
@@ -34,7 +34,7 @@ func (r *Reconciler) readOwners(ctx context.Context) plan.Owners {
 			addLogicalVolume(o, &list.Items[i])
 		}
 	})
-	earlierObjects := earlier.Each(ctx, r.Live, func(lv *earlierv1.LogicalVolume) { addEarlierVolume(o, lv) })
+	earlierObjects := legacy.Each(ctx, r.Live, func(lv *earlierv1.LogicalVolume) { addEarlierVolume(o, lv) })
 	o.Err = errors.Join(volumes, objects, earlierObjects)
 	return o
 }

@@ -18,8 +18,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -43,7 +43,7 @@ type Options struct {
 	Runner host.Runner
 	Own    Own
 	// Layout is the layout of the node.
-	Layout nodelayout.Layout
+	Layout hostpaths.Layout
 	// Since is the start time for logs.
 	Since time.Time
 	// MaxBytes is the maximum size of one file.
@@ -55,7 +55,7 @@ type collection struct {
 	Options
 	mu    sync.Mutex
 	tar   *tar.Writer
-	index collected.Index
+	index gatherindex.Index
 	// failed is the first error of writing the tar.
 	failed error
 }
@@ -66,7 +66,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.MaxBytes <= 0 {
 		return fmt.Errorf("invalid size limit of a file: %d: must be greater than 0", o.MaxBytes)
 	}
-	c := &collection{Options: o, tar: tar.NewWriter(w), index: collected.Index{Began: time.Now().UTC()}}
+	c := &collection{Options: o, tar: tar.NewWriter(w), index: gatherindex.Index{Began: time.Now().UTC()}}
 	c.run(ctx, Items(o.Layout, o.Since))
 	c.run(ctx, c.further(ctx))
 	c.index.Seconds = time.Since(c.index.Began).Seconds()
@@ -74,7 +74,7 @@ func Write(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	c.add(collected.IndexFile, index)
+	c.add(gatherindex.IndexFile, index)
 	return errors.Join(c.failed, c.tar.Close())
 }
 
@@ -110,14 +110,14 @@ var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 func (c *collection) disks(ctx context.Context) []Item {
 	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short,
 		Accept: spoke}); err != nil {
-		c.result(collected.Result{File: "smart-*.json", Command: smartctl, Absent: absent(err),
+		c.result(gatherindex.Result{File: "smart-*.json", Command: smartctl, Absent: absent(err),
 			Error: unless(absent(err), err)})
 		return nil
 	}
 	out, err := c.output(ctx, Item{Command: []string{"/usr/bin/lsblk", "--nodeps", "--noheadings", "--paths", "--raw",
 		"--output", "NAME,TYPE"}, Limit: short})
 	if err != nil {
-		c.result(collected.Result{File: "smart-*.json", Command: "lsblk", Error: err.Error()})
+		c.result(gatherindex.Result{File: "smart-*.json", Command: "lsblk", Error: err.Error()})
 		return nil
 	}
 	var items []Item
@@ -132,7 +132,7 @@ func (c *collection) disks(ctx context.Context) []Item {
 func (c *collection) read(ctx context.Context, item Item) {
 	begun := time.Now()
 	out, err := c.output(ctx, item)
-	r := collected.Result{File: item.File, Command: strings.Join(item.Command, " "),
+	r := gatherindex.Result{File: item.File, Command: strings.Join(item.Command, " "),
 		Seconds: time.Since(begun).Seconds()}
 	if err != nil {
 		r.Absent = item.Optional && absent(err)
@@ -228,7 +228,7 @@ func cut(out []byte, limit int, log bool) ([]byte, int) {
 	return out[over:], over
 }
 
-func (c *collection) result(r collected.Result) {
+func (c *collection) result(r gatherindex.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.Results = append(c.index.Results, r)

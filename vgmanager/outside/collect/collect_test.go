@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/collected"
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/gatherindex"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/test/expect"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
@@ -53,7 +53,7 @@ func prints(text string) func(context.Context) ([]byte, error) {
 }
 
 // collect returns the files, and the results by file.
-func collect(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]collected.Result) {
+func collect(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]gatherindex.Result) {
 	t.Helper()
 	var out bytes.Buffer
 	if err := Write(ctx, &out, Options{Runner: n, Own: n, Since: time.Unix(1700000000, 0),
@@ -63,7 +63,7 @@ func collect(ctx context.Context, t *testing.T, n node) (map[string]string, map[
 	return unpacked(t, &out)
 }
 
-func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]collected.Result) {
+func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]gatherindex.Result) {
 	t.Helper()
 	files := map[string]string{}
 	for reader := tar.NewReader(out); ; {
@@ -80,11 +80,11 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]collec
 		}
 		files[header.Name] = string(content)
 	}
-	var index collected.Index
-	if err := json.Unmarshal([]byte(files[collected.IndexFile]), &index); err != nil {
+	var index gatherindex.Index
+	if err := json.Unmarshal([]byte(files[gatherindex.IndexFile]), &index); err != nil {
 		t.Fatal(err)
 	}
-	results := map[string]collected.Result{}
+	results := map[string]gatherindex.Result{}
 	for _, r := range index.Results {
 		results[r.File] = r
 	}
@@ -94,7 +94,7 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]collec
 func TestEveryItemIsInTheTarAndInItsIndex(t *testing.T) {
 	files, results := collect(t.Context(), t,
 		node{"/usr/bin/lsblk --nodeps": prints("/dev/sda disk\n/dev/sdb disk\n/dev/sr0 rom\n/dev/dm-0 lvm\n")})
-	for _, item := range Items(nodelayout.Layout{}, time.Unix(0, 0)) {
+	for _, item := range Items(hostpaths.Layout{}, time.Unix(0, 0)) {
 		if files[item.File] == "" || results[item.File].Bytes != len(files[item.File]) ||
 			results[item.File].Error != "" {
 			t.Errorf("%s: %q, %+v", item.File, files[item.File], results[item.File])
@@ -193,7 +193,7 @@ func TestWhatIsNotReachedInTimeIsNoted(t *testing.T) {
 	if len(files) != 1 {
 		t.Errorf("got %d files", len(files))
 	}
-	for _, item := range Items(nodelayout.Layout{}, time.Time{}) {
+	for _, item := range Items(hostpaths.Layout{}, time.Time{}) {
 		if !strings.Contains(results[item.File].Error, "not read") {
 			t.Errorf("%s: %+v", item.File, results[item.File])
 		}
@@ -245,7 +245,7 @@ func TestNoItemChangesAnything(t *testing.T) {
 		"dmsetup status": true, "dmsetup table": true, "dmsetup info": true, "dmsetup deps": true,
 		"lvm fullreport": true, "lvm version": true, "lvm lvmconfig": true}
 	files := map[string]bool{}
-	for _, item := range append(Items(nodelayout.Layout{}, time.Now()), fallback, smart("/dev/sda", "sda")) {
+	for _, item := range append(Items(hostpaths.Layout{}, time.Now()), fallback, smart("/dev/sda", "sda")) {
 		program := item.Command[0][strings.LastIndex(item.Command[0], "/")+1:]
 		if !readers[program] && !readers[program+" "+item.Command[1]] {
 			t.Errorf("%s: %s is not known to change nothing", item.File, item.Command)

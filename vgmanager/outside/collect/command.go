@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host/lvmsource"
 )
@@ -35,7 +35,7 @@ func Command() *cobra.Command {
 			if hold > 0 {
 				return sleep(ctx, hold)
 			}
-			layout, err := nodelayout.FromEnvironment(os.Getenv)
+			layout, err := hostpaths.FromEnvironment(os.Getenv)
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lvm-storage/lvm-operator/internal/cluster/nodelayout"
+	"github.com/lvm-storage/lvm-operator/internal/cluster/hostpaths"
 )
 
 // Item is one command that reads from the node.
@@ -36,7 +36,7 @@ const (
 // The commands change nothing. LVM only gets commands for reports and configuration, with metadata backups disabled.
 // Its fallback is --readonly, which takes no lock. `dmsetup status` gets --noflush, because a thin pool would write
 // its metadata otherwise. `dmsetup table` does not get --showkeys. smartctl does not wake a disk.
-func Items(layout nodelayout.Layout, since time.Time) []Item {
+func Items(layout hostpaths.Layout, since time.Time) []Item {
 	from := "--since=@" + strconv.FormatInt(since.Unix(), 10)
 	journal := func(file string, selection ...string) Item {
 		command := append([]string{"/usr/bin/journalctl", "--no-pager", "--utc", "--output=short-iso",

@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/kube/event"
 	"github.com/lvm-storage/lvm-operator/internal/kube/paging"
-	"github.com/lvm-storage/lvm-operator/internal/topolvm/earlier"
+	"github.com/lvm-storage/lvm-operator/internal/topolvm/legacy"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
@@ -237,7 +237,7 @@ func (a *Auditor) objectElsewhere(ctx context.Context, o orphan) (*topolvmv1.Log
 // earlierVolumes returns the logical volumes that LogicalVolumes or PersistentVolumes of TopoLVM before 0.15 have.
 func (a *Auditor) earlierVolumes(ctx context.Context) (map[string]bool, error) {
 	volumes := map[string]bool{}
-	err := earlier.Each(ctx, a.Live, func(lv *earlierv1.LogicalVolume) {
+	err := legacy.Each(ctx, a.Live, func(lv *earlierv1.LogicalVolume) {
 		volumes[string(lv.UID)], volumes[lv.Status.VolumeID] = true, true
 	})
 	if err != nil {

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'react';
 import type { DeviceApproval, DeviceClass, Node, NodeStatus } from '../api/types';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
-import { useApprovalRights, type ApprovalRights, type Watched } from '../kube/watch';
+import { useApprovalPermissions, type ApprovalPermissions, type Watched } from '../kube/watch';
 import { effectOf, sortedApprovals, stateOf, type ApprovalState, type Waiting } from '../model/approval';
 import { RevokeDialog } from './RevokeDialog';
 import { WaitingSection } from './WaitingSection';
@@ -22,7 +22,7 @@ interface Props {
 /** The devices of a device class that wait for an approval, and its approvals. */
 export function ApprovalsCard({ namespace, c, statuses, nodes, waiting, approvals }: Props) {
   const { t } = useT();
-  const rights = useApprovalRights(namespace);
+  const permissions = useApprovalPermissions(namespace);
   const effect = (w: Waiting) => effectOf(w, c, nodes.data.find((n) => n.metadata.name === w.node));
   return (
     <Card data-test="approvals">
@@ -31,10 +31,10 @@ export function ApprovalsCard({ namespace, c, statuses, nodes, waiting, approval
         <Stack hasGutter>
           {c && c.approval !== 'Required' && <Content component="p" data-test="not-required">{t('The device class requires no approvals: it uses each device that its selector allows.')}</Content>}
           {(c?.approval === 'Required' || waiting.length > 0) && (
-            <WaitingSection namespace={namespace} waiting={waiting} statuses={statuses.data} known={statuses.loaded && !statuses.error} rights={rights} effect={effect} of="class" />
+            <WaitingSection namespace={namespace} waiting={waiting} statuses={statuses.data} known={statuses.loaded && !statuses.error} permissions={permissions} effect={effect} of="class" />
           )}
           <Title headingLevel="h3" size="md">{t('Approvals')}</Title>
-          <ApprovalsTable namespace={namespace} approvals={approvals} statuses={statuses.data} rights={rights} required={c?.approval === 'Required'} />
+          <ApprovalsTable namespace={namespace} approvals={approvals} statuses={statuses.data} permissions={permissions} required={c?.approval === 'Required'} />
         </Stack>
       </CardBody>
     </Card>
@@ -45,16 +45,16 @@ interface TableProps {
   namespace: string;
   approvals: Watched<DeviceApproval[]>;
   statuses: NodeStatus[];
-  rights: ApprovalRights;
+  permissions: ApprovalPermissions;
   required: boolean;
 }
 
-function ApprovalsTable({ namespace, approvals, statuses, rights, required }: TableProps) {
+function ApprovalsTable({ namespace, approvals, statuses, permissions, required }: TableProps) {
   const { t, locale } = useT();
   const [chosen, setChosen] = useState<string>();
   const rows = useMemo(() => sortedApprovals(approvals.data), [approvals.data]);
   const revoked = rows.find((a) => a.metadata.uid === chosen);
-  const forbidden = rights.loaded && !rights.remove;
+  const forbidden = permissions.loaded && !permissions.remove;
   const states: Record<ApprovalState, string> = {
     used: t('In the volume group'), valid: t('Approved, not used yet'), changed: t('Changed since its approval'), absent: t('Not listed by its node'), unknown: t('Unknown'),
   };

@@ -2,7 +2,7 @@ import { Alert, Button, Content, Flex, Stack } from '@patternfly/react-core';
 import { useState } from 'react';
 import type { NodeStatus } from '../api/types';
 import { useT } from '../i18n';
-import type { ApprovalRights } from '../kube/watch';
+import type { ApprovalPermissions } from '../kube/watch';
 import { canBeApproved, keyOf, type Effect, type Waiting } from '../model/approval';
 import { ApproveDialog } from './ApproveDialog';
 import { WaitingTable } from './WaitingTable';
@@ -13,17 +13,17 @@ interface Props {
   statuses: NodeStatus[];
   /** The statuses were read. */
   known: boolean;
-  rights: ApprovalRights;
+  permissions: ApprovalPermissions;
   effect: (w: Waiting) => Effect;
   of: 'node' | 'class';
 }
 
 /** Devices that wait for an approval, and the way to approve one, or several at once. */
-export function WaitingSection({ namespace, waiting, statuses, known, rights, effect, of }: Props) {
+export function WaitingSection({ namespace, waiting, statuses, known, permissions, effect, of }: Props) {
   const { t } = useT();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [opened, setOpened] = useState<Waiting[]>();
-  const forbidden = rights.loaded && !rights.create;
+  const forbidden = permissions.loaded && !permissions.create;
   const describedBy = forbidden ? 'no-approve' : undefined;
   const possible = waiting.filter(canBeApproved);
   const chosen = possible.filter((w) => selected.has(keyOf(w)));

@@ -5,7 +5,7 @@ import type { Device, DeviceClass, DeviceRequest, LVMCluster } from '../api/type
 import { useT } from '../i18n';
 import { useDryRun } from '../kube/dryrun';
 import { sendNewest, type Outcome } from '../kube/submit';
-import { useLogicalVolumes, usePersistentVolumes, type Rights } from '../kube/watch';
+import { useLogicalVolumes, usePersistentVolumes, type Permissions } from '../kube/watch';
 import { stablePath } from '../model/devices';
 import { changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
 import { msg } from '../model/message';
@@ -20,14 +20,14 @@ interface Common {
   c: DeviceClass;
   members: Member[];
   nodes: Seen[];
-  rights: Rights;
+  permissions: Permissions;
   close: () => void;
 }
 
 type Choice = Wish | 'Replace' | 'Suspend' | 'Resume' | 'Nothing';
 
 /** What can be asked for a device that is in the volume group. */
-export function MemberDialog({ cluster, c, member, members, nodes, rights, close }: Common & { member: Member }) {
+export function MemberDialog({ cluster, c, member, members, nodes, permissions, close }: Common & { member: Member }) {
   const { t, locale } = useT();
   const [choice, setChoice] = useState<Choice>();
   const [spare, setSpare] = useState<string>();
@@ -73,7 +73,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   return (
     <ChangeDialog
       title={t('{{name}} on node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Apply')}
-      cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
+      cluster={cluster} c={c} next={next} consequences={consequences} permissions={permissions} close={close} danger={wish === 'Remove'}
       unchosen={choice === 'Replace' && !disk ? t('Select the replacement disk.') : choice === 'Suspend' ? t('Your user name, which is recorded, is not known, or the reason is too long.') : t('Select an action.')}
     >
       <Form onSubmit={(e) => e.preventDefault()}>
@@ -151,7 +151,7 @@ function Spares({ disks, node, chosen, choose }: { disks: Device[]; node: string
 }
 
 /** A request is taken out whose device has left the volume group. */
-export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common & { request: DeviceRequest }) {
+export function DoneDialog({ cluster, c, request, nodes, permissions, close }: Common & { request: DeviceRequest }) {
   const { t } = useT();
   const seen = nodes.find((s) => s.node.metadata.name === request.node);
   const device = seen?.lookup(request.device);
@@ -163,7 +163,7 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
   return (
     <ChangeDialog
       title={t('Request for {{device}} on node {{node}}', { device: request.device, node: request.node })} label={t('Remove request')} cluster={cluster} c={c} next={withoutRequest(c, request)}
-      consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} unchosen=""
+      consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} permissions={permissions} close={close} unchosen=""
     />
   );
 }
@@ -177,7 +177,7 @@ interface ChangeProps {
   /** The device class as it would be; none while something has to be chosen. */
   next?: DeviceClass;
   consequences: Consequence[];
-  rights: Rights;
+  permissions: Permissions;
   danger?: boolean;
   /** Why nothing can be done yet. */
   unchosen: string;
@@ -186,7 +186,7 @@ interface ChangeProps {
 }
 
 /** A change of one device class: what it leads to, what is written, what the cluster says, and then the button. */
-function ChangeDialog({ title, label, cluster, c, next, consequences, rights, danger, unchosen, close, children }: ChangeProps) {
+function ChangeDialog({ title, label, cluster, c, next, consequences, permissions, danger, unchosen, close, children }: ChangeProps) {
   const { t, m } = useT();
   const [server, setServer] = useState<Outcome>();
   const [sending, setSending] = useState(false);
@@ -199,7 +199,7 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
   const { asking, again } = useDryRun(outgoing, settle);
   const press = async () => {
     if (!outgoing) return setWhy(unchosen);
-    if (rights.loaded && !rights.update) return setWhy(t('You lack permission to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
+    if (permissions.loaded && !permissions.update) return setWhy(t('You lack permission to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
     if (asking) return setWhy(t('Dry run in progress …'));
     if (server?.kind === 'refused') return setWhy(server.message);
     setSending(true);

@@ -16,7 +16,7 @@ import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
 import { useMetrics } from '../kube/prometheus';
-import { useApprovals, useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
+import { useApprovals, useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRecoveries, usePermissions, type Permissions, type Watched } from '../kube/watch';
 import { waitingOf } from '../model/approval';
 import { provisioningOf } from '../model/cluster';
 import { encryptionOf } from '../model/encryption';
@@ -54,7 +54,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
   const recoveries = useRecoveries(namespace);
   const approvals = useApprovals(namespace);
   const connection = useConnection();
-  const rights = useRights(namespace);
+  const permissions = usePermissions(namespace);
   const cluster = clusters.data[0];
   const c = classesOf(cluster).find((o) => o.name === name);
   // One that was taken out is there as long as a node has something of it.
@@ -70,7 +70,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
         </Breadcrumb>
         <Flex justifyContent={{ default: 'justifyContentSpaceBetween' }}>
           <Title headingLevel="h1">{t('Device class {{name}}', { name })}</Title>
-          {c && <Actions name={name} rights={rights} />}
+          {c && <Actions name={name} permissions={permissions} />}
         </Flex>
       </PageSection>
       <PageSection isFilled>
@@ -84,16 +84,16 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
               {t('It still exists on some nodes. It is removed when it is no longer in use.')}
             </Alert>
           )}
-          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} recoveries={recoveries} approvals={approvals} rights={rights} />}
+          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} recoveries={recoveries} approvals={approvals} permissions={permissions} />}
         </Stack>
       </PageSection>
     </>
   );
 }
 
-function Actions({ name, rights }: { name: string; rights: Rights }) {
+function Actions({ name, permissions }: { name: string; permissions: Permissions }) {
   const { t } = useT();
-  const may = !rights.loaded || rights.update;
+  const may = !permissions.loaded || permissions.update;
   return (
     <Flex>
       <Button component={(props) => <Link {...props} to={classSettingsPath(name, 'devices')} />} variant="primary" data-test="add-devices">
@@ -126,10 +126,10 @@ interface BodyProps {
   nodes: Watched<Node[]>;
   recoveries: Watched<LVMRecovery[]>;
   approvals: Watched<DeviceApproval[]>;
-  rights: Rights;
+  permissions: Permissions;
 }
 
-function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approvals, rights }: BodyProps) {
+function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approvals, permissions }: BodyProps) {
   const { t } = useT();
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName).filter((u) => u.deviceClass === name), [statuses.data, byName, name]);
@@ -179,7 +179,7 @@ function Body({ namespace, cluster, c, name, statuses, nodes, recoveries, approv
       {waiting.length === 0 && approving}
       {!urgent && card}
       <StackItem>
-        <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />
+        <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} permissions={permissions} />
       </StackItem>
       <Lazy fallback={<Loading />} failed={<NotLoaded />}>
         <RankingCards name={name} thin={thin} />

@@ -4,7 +4,7 @@ import type { DeviceClass, DeviceRequest, LVMCluster, Node, NodeStatus } from '.
 import { DeviceName, Noted, Second, ShareBar, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
-import type { Rights, Watched } from '../kube/watch';
+import type { Permissions, Watched } from '../kube/watch';
 import { doneRequests, membersOf, requestFor, usedOf, type Member } from '../model/members';
 import { bytesOf } from '../model/quantity';
 import { seenOf } from '../model/selection';
@@ -18,11 +18,11 @@ interface Props {
   name: string;
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
-  rights: Rights;
+  permissions: Permissions;
 }
 
 /** The devices of a device class, what is asked for them, and what can be. */
-export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props) {
+export function MembersCard({ cluster, c, name, statuses, nodes, permissions }: Props) {
   const { t } = useT();
   const [chosen, setChosen] = useState<string>();
   const [done, setDone] = useState<DeviceRequest>();
@@ -81,8 +81,8 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
             ]}
           />
         </Stack>
-        {c && member && <MemberDialog key={member.pv.uuid} cluster={cluster} c={c} member={member} members={members} nodes={seen} rights={rights} close={() => setChosen(undefined)} />}
-        {c && done && <DoneDialog cluster={cluster} c={c} request={done} nodes={seen} members={members} rights={rights} close={() => setDone(undefined)} />}
+        {c && member && <MemberDialog key={member.pv.uuid} cluster={cluster} c={c} member={member} members={members} nodes={seen} permissions={permissions} close={() => setChosen(undefined)} />}
+        {c && done && <DoneDialog cluster={cluster} c={c} request={done} nodes={seen} members={members} permissions={permissions} close={() => setDone(undefined)} />}
       </CardBody>
     </Card>
   );

@@ -15,7 +15,7 @@ const disk = (n: string, more: Partial<Device> = {}): Device => ({ name: `/dev/s
 const pv = (n: string, more: Partial<PhysicalVolumeStatus> = {}): PhysicalVolumeStatus => ({ uuid: `uuid-${n}`, name: `/dev/sd${n}`, size: '100Gi', free: '60Gi', state: 'Ready', ...more });
 const status: NodeStatus = { metadata: { name: 'a' }, status: { devices: [disk('b'), disk('c'), disk('d', { pvUUID: undefined, volumeGroup: undefined, state: 'Available' })], nodeStatus: [{ name: 'vg1', physicalVolumes: [pv('b'), pv('c')] }] } };
 const base: DeviceClass = { name: 'vg1', deviceSelector: { paths: ['/dev/disk/by-id/wwn-b', '/dev/disk/by-id/wwn-c'] } };
-const rights = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
+const permissions = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
 const clusterOf = (c: DeviceClass): LVMCluster => ({ ...withClasses(newCluster('ns', 'c'), [c]), metadata: { name: 'c', namespace: 'ns', resourceVersion: '5' } });
 
 let sent: { url: string; body: LVMCluster }[] = [];
@@ -40,13 +40,13 @@ const apply = () => user.click(has('apply') as Element);
 const asked = () => waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).not.toBe('asking'));
 const written = () => sent.filter((s) => !s.url.includes('dryRun'));
 
-function show(options: { c?: DeviceClass; rights?: typeof rights; statuses?: NodeStatus[]; error?: string } = {}) {
+function show(options: { c?: DeviceClass; permissions?: typeof permissions; statuses?: NodeStatus[]; error?: string } = {}) {
   const c = options.c ?? base;
   render(
     <I18nextProvider i18n={i18n}>
       <MemoryRouter>
         <MembersCard
-          cluster={clusterOf(c)} c={c} name="vg1" rights={options.rights ?? rights}
+          cluster={clusterOf(c)} c={c} name="vg1" permissions={options.permissions ?? permissions}
           statuses={{ data: options.statuses ?? [status], loaded: true, error: options.error }} nodes={{ data: [{ metadata: { name: 'a' } }], loaded: true }}
         />
       </MemoryRouter>
@@ -118,7 +118,7 @@ describe('something is asked for a device', () => {
   });
   it('names the right that a user lacks, and takes silence for no answer', async () => {
     reply = () => [503, {}];
-    show({ rights: { ...rights, update: false } });
+    show({ permissions: { ...permissions, update: false } });
     await openFor('/dev/sdb');
     await user.click(screen.getByRole('radio', { name: 'Drain' }));
     await asked();

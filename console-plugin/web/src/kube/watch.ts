@@ -97,7 +97,7 @@ export function useConnection(seconds = HEARTBEAT): Connection {
   return connection;
 }
 
-export interface Rights {
+export interface Permissions {
   loaded: boolean;
   create: boolean;
   update: boolean;
@@ -105,7 +105,7 @@ export interface Rights {
   listStatuses: boolean;
 }
 
-export function useRights(namespace: string): Rights {
+export function usePermissions(namespace: string): Permissions {
   const own = { group: GROUP, resource: clusterModel.plural, namespace };
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [update, b] = useAccessReview({ ...own, verb: 'update' });
@@ -115,14 +115,14 @@ export function useRights(namespace: string): Rights {
 }
 
 /** What a user may do with recoveries. */
-export interface RecoveryRights {
+export interface RecoveryPermissions {
   loaded: boolean;
   create: boolean;
   approve: boolean;
   remove: boolean;
 }
 
-export function useRecoveryRights(namespace: string): RecoveryRights {
+export function useRecoveryPermissions(namespace: string): RecoveryPermissions {
   const own = { group: GROUP, resource: recoveryModel.plural, namespace };
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [approve, b] = useAccessReview({ ...own, verb: 'patch' });
@@ -131,13 +131,13 @@ export function useRecoveryRights(namespace: string): RecoveryRights {
 }
 
 /** What a user may do with approvals of devices. */
-export interface ApprovalRights {
+export interface ApprovalPermissions {
   loaded: boolean;
   create: boolean;
   remove: boolean;
 }
 
-export function useApprovalRights(namespace: string): ApprovalRights {
+export function useApprovalPermissions(namespace: string): ApprovalPermissions {
   const own = { group: GROUP, resource: approvalModel.plural, namespace };
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [remove, b] = useAccessReview({ ...own, verb: 'delete' });
@@ -145,13 +145,13 @@ export function useApprovalRights(namespace: string): ApprovalRights {
 }
 
 /** What a user may do with moves of volumes. */
-export interface MoveRights {
+export interface MovePermissions {
   loaded: boolean;
   create: boolean;
   remove: boolean;
 }
 
-export function useMoveRights(namespace: string): MoveRights {
+export function useMovePermissions(namespace: string): MovePermissions {
   const own = { group: GROUP, resource: moveModel.plural, namespace };
   const [create, a] = useAccessReview({ ...own, verb: 'create' });
   const [remove, b] = useAccessReview({ ...own, verb: 'delete' });

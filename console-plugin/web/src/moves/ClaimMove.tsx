@@ -4,7 +4,7 @@ import { Link } from '../router';
 import type { VolumeMove } from '../api/types';
 import { ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
-import { useMoveRights, useMoves } from '../kube/watch';
+import { useMovePermissions, useMoves } from '../kube/watch';
 import { copiedOf, levelOf, moveOfClaim, targetOf, undoOf } from '../model/moves';
 import { movePath } from '../paths';
 import { MovePhaseLabel, MoveProgress, PodList } from './parts';
@@ -25,11 +25,11 @@ export function ClaimMove({ namespace, claim }: { namespace: string; claim: stri
 
 function Move({ namespace, move }: { namespace: string; move: VolumeMove }) {
   const { t } = useT();
-  const rights = useMoveRights(namespace);
+  const permissions = useMovePermissions(namespace);
   const names = useUndoNames();
   const [opened, setOpened] = useState<VolumeMove>();
   const target = targetOf(move);
-  const forbidden = rights.loaded && !rights.remove;
+  const forbidden = permissions.loaded && !permissions.remove;
   const name = move.metadata.name ?? '';
   return (
     <Alert

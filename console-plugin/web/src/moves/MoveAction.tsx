@@ -2,7 +2,7 @@ import { Button, Content, Flex } from '@patternfly/react-core';
 import { useState } from 'react';
 import type { LVMCluster } from '../api/types';
 import { useT } from '../i18n';
-import { useMoveRights, useMoves, type Watched } from '../kube/watch';
+import { useMovePermissions, useMoves, type Watched } from '../kube/watch';
 import { isThick, whyStays } from '../model/evacuation';
 import { openMove } from '../model/moves';
 import { classOf, titleOf, type Volume } from '../model/volumes';
@@ -18,14 +18,14 @@ interface Props {
 export function MoveAction({ namespace, volume, clusters }: Props) {
   const { t, m } = useT();
   const moves = useMoves(namespace);
-  const rights = useMoveRights(namespace);
+  const permissions = useMovePermissions(namespace);
   const [open, setOpen] = useState(false);
   const claim = titleOf(volume);
   const deviceClass = classOf(volume.lv, clusters.data[0]);
   const running = openMove(moves.data, claim);
   const stays = clusters.loaded && !clusters.error ? whyStays(volume.lv, deviceClass ?? '', clusters.data[0], volume.claim) : undefined;
   const why =
-    rights.loaded && !rights.create ? t('You lack permission to create volumemoves.lvm.topolvm.io in {{namespace}}.', { namespace })
+    permissions.loaded && !permissions.create ? t('You lack permission to create volumemoves.lvm.topolvm.io in {{namespace}}.', { namespace })
     : stays && t('The volume cannot be moved: {{why}}.', { why: m(stays) });
   return (
     <Flex alignItems={{ default: 'alignItemsCenter' }}>

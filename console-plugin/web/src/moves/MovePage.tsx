@@ -8,7 +8,7 @@ import { Link, useNavigate, useParams } from '../router';
 import type { MovePhase, VolumeMove } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
-import { useConnection, useMove, useMoveRights, useNamespace } from '../kube/watch';
+import { useConnection, useMove, useMovePermissions, useNamespace } from '../kube/watch';
 import { claimOfMove, copiedOf, formatDuration, levelOf, targetOf, undoOf } from '../model/moves';
 import { formatBytes } from '../model/quantity';
 import { classPath, nodePath, overviewPath, persistentVolumePath } from '../paths';
@@ -33,13 +33,13 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
   const { t } = useT();
   const navigate = useNavigate();
   const watched = useMove(namespace, name);
-  const rights = useMoveRights(namespace);
+  const permissions = useMovePermissions(namespace);
   const connection = useConnection();
   const names = useUndoNames();
   const move = watched.data;
   // The dialog is about what was shown when it was opened.
   const [opened, setOpened] = useState<VolumeMove>();
-  const forbidden = rights.loaded && !rights.remove;
+  const forbidden = permissions.loaded && !permissions.remove;
   return (
     <>
       <PageSection>

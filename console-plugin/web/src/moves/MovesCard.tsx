@@ -2,7 +2,7 @@ import { Button, Card, CardBody, CardHeader, CardTitle, Content, Flex, Stack } f
 import { useMemo, useState } from 'react';
 import { ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
-import { useMoveRights, useMoves } from '../kube/watch';
+import { useMovePermissions, useMoves } from '../kube/watch';
 import { movesOfNode } from '../model/moves';
 import { EvacuateDialog } from './EvacuateDialog';
 import { MovesTable } from './MovesTable';
@@ -11,10 +11,10 @@ import { MovesTable } from './MovesTable';
 export function MovesCard({ namespace, node }: { namespace: string; node?: string }) {
   const { t } = useT();
   const moves = useMoves(namespace);
-  const rights = useMoveRights(namespace);
+  const permissions = useMovePermissions(namespace);
   const [evacuating, setEvacuating] = useState(false);
   const shown = useMemo(() => (node ? { ...moves, data: movesOfNode(moves.data, node) } : moves), [moves, node]);
-  const forbidden = rights.loaded && !rights.create;
+  const forbidden = permissions.loaded && !permissions.create;
   const actions = node && (
     <Flex alignItems={{ default: 'alignItemsCenter' }}>
       {forbidden && <Content component="small" id="no-evacuate">{t('You lack permission to create volumemoves.lvm.topolvm.io in {{namespace}}.', { namespace })}</Content>}

@@ -5,7 +5,7 @@ import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { LogicalVolume, LVMCluster, MovePhase, NodeStatus, VolumeMove } from '../api/types';
-import type { MoveRights, Watched } from '../kube/watch';
+import type { MovePermissions, Watched } from '../kube/watch';
 import { newCluster, withClasses } from '../model/cluster';
 import { volumesOf, type Volume } from '../model/volumes';
 import { ClaimMove } from './ClaimMove';
@@ -21,9 +21,9 @@ let moves: Watched<VolumeMove[]>;
 let statuses: Watched<NodeStatus[]>;
 let volumes: Watched<LogicalVolume[]>;
 let clusters: Watched<LVMCluster[]>;
-let rights: MoveRights;
+let permissions: MovePermissions;
 vi.mock('../kube/watch', async (original) => ({
-  ...(await original<object>()), useMoves: () => moves, useNodeStatuses: () => statuses, useLogicalVolumes: () => volumes, useClusters: () => clusters, useMoveRights: () => rights,
+  ...(await original<object>()), useMoves: () => moves, useNodeStatuses: () => statuses, useLogicalVolumes: () => volumes, useClusters: () => clusters, useMovePermissions: () => permissions,
 }));
 
 const move = (phase?: MovePhase, more: Partial<VolumeMove['status']> & object = {}, meta: object = {}): VolumeMove => ({
@@ -43,7 +43,7 @@ beforeEach(() => {
   sent = [];
   reply = () => undefined;
   stored = move('Copying');
-  rights = { loaded: true, create: true, remove: true };
+  permissions = { loaded: true, create: true, remove: true };
   moves = { data: [], loaded: true };
   volumes = { data: [lv('pvc-1', 'shop/data', '8Gi'), lv('pvc-2', 'shop/more', '2Gi')], loaded: true };
   statuses = { data: [status('a', '10Gi'), status('b', '50Gi'), status('c', '4Gi')], loaded: true };
@@ -146,7 +146,7 @@ describe('the move of a claim', () => {
     expect(has('read-error')?.textContent).toMatch(/forbidden/);
   });
   it('cannot be undone without permission', async () => {
-    rights = { loaded: true, create: true, remove: false };
+    permissions = { loaded: true, create: true, remove: false };
     moves.data = [move('Copying')];
     show();
     await press('undo');
@@ -196,7 +196,7 @@ describe('the button that moves a volume', () => {
   });
   it.each<[string, () => void, LogicalVolume, RegExp | undefined]>([
     ['the device class is unknown', () => undefined, lv('x', 'shop/data', '1Gi', { deviceClass: 'other' }), /the LVMCluster has no device class "other"/],
-    ['the user lacks the permission', () => (rights = { loaded: true, create: false, remove: true }), lv('x', 'shop/data'), /lack permission to create volumemoves/],
+    ['the user lacks the permission', () => (permissions = { loaded: true, create: false, remove: true }), lv('x', 'shop/data'), /lack permission to create volumemoves/],
     ['a move runs, which the page shows', () => (moves.data = [move('Copying')]), lv('x', 'shop/data'), undefined],
   ])('is disabled, with the reason: %s', async (_, prepare, o, reason) => {
     prepare();
@@ -281,7 +281,7 @@ describe('the evacuation of a node', () => {
     expect([has('plan'), has('apply'), has('dialog')?.querySelector('[data-test=read-error]')?.textContent]).toEqual([null, null, expect.stringMatching(/forbidden/)]);
   });
   it('needs the permission', async () => {
-    rights = { loaded: true, create: false, remove: true };
+    permissions = { loaded: true, create: false, remove: true };
     await show();
     expect([has('dialog'), has('moves')?.textContent]).toEqual([null, expect.stringMatching(/lack permission to create/)]);
   });

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { Link } from '../router';
 import { useT } from '../i18n';
 import { send } from '../kube/submit';
-import type { Rights } from '../kube/watch';
+import type { Permissions } from '../kube/watch';
 import { newCluster } from '../model/cluster';
 import { createPath } from '../paths';
 
@@ -12,7 +12,7 @@ import { createPath } from '../paths';
 const QUICK_START = 'lvms-local-volumes';
 
 /** What local volumes are, and how to begin. */
-export function EmptyOverview({ namespace, rights }: { namespace: string; rights: Rights }) {
+export function EmptyOverview({ namespace, permissions }: { namespace: string; permissions: Permissions }) {
   const { t } = useT();
   return (
     <EmptyState headingLevel="h2" titleText={t('Local storage is not set up')} data-test="empty">
@@ -25,7 +25,7 @@ export function EmptyOverview({ namespace, rights }: { namespace: string; rights
         </Content>
       </EmptyStateBody>
       <EmptyStateFooter>
-        {rights.loaded && !rights.create ? (
+        {permissions.loaded && !permissions.create ? (
           <Alert isInline variant="info" title={t('You lack permission to create LVMClusters in {{namespace}}', { namespace })}>
             {t('Ask an administrator for permission to create lvmclusters.lvm.topolvm.io in this namespace.')}
           </Alert>

@@ -16,7 +16,7 @@ import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
-import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRecoveries, useRights, type Rights, type Watched } from '../kube/watch';
+import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRecoveries, usePermissions, type Permissions, type Watched } from '../kube/watch';
 import { alertQuery, alertsOf, forecastQuery } from '../model/alerting';
 import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
@@ -51,7 +51,7 @@ function Overview({ namespace }: { namespace: string }) {
   const events = useEvents(namespace);
   const recoveries = useRecoveries(namespace);
   const connection = useConnection();
-  const rights = useRights(namespace);
+  const permissions = usePermissions(namespace);
   const cluster = clusters.data[0];
   const settled = clusters.loaded || clusters.error;
   return (
@@ -59,7 +59,7 @@ function Overview({ namespace }: { namespace: string }) {
       <PageSection>
         <Flex justifyContent={{ default: 'justifyContentSpaceBetween' }}>
           <Title headingLevel="h1">{t('Local volumes')}</Title>
-          {cluster && <Actions cluster={cluster} rights={rights} namespace={namespace} />}
+          {cluster && <Actions cluster={cluster} permissions={permissions} namespace={namespace} />}
         </Flex>
       </PageSection>
       <PageSection isFilled>
@@ -67,7 +67,7 @@ function Overview({ namespace }: { namespace: string }) {
           <ConnectionBanner connection={connection} />
           <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events], [t('Recoveries'), recoveries]]} />
           {!settled && <Loading />}
-          {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} rights={rights} />}
+          {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} permissions={permissions} />}
           {cluster && <Body namespace={namespace} cluster={cluster} statuses={statuses} nodes={nodes} events={events} recoveries={recoveries} />}
         </Stack>
       </PageSection>
@@ -75,16 +75,16 @@ function Overview({ namespace }: { namespace: string }) {
   );
 }
 
-function Actions({ cluster, rights, namespace }: { cluster: LVMCluster; rights: Rights; namespace: string }) {
+function Actions({ cluster, permissions, namespace }: { cluster: LVMCluster; permissions: Permissions; namespace: string }) {
   const { t } = useT();
   const unused = classesOf(cluster).length === 0;
   const to = unused ? createPath(namespace) : editPath;
   const label = unused ? t('Create device class') : t('Edit device classes');
   return (
     <Flex alignItems={{ default: 'alignItemsCenter' }}>
-      {rights.loaded && !rights.update && <Content component="small">{t('Read-only: you lack permission to update LVMClusters in {{namespace}}.', { namespace })}</Content>}
+      {permissions.loaded && !permissions.update && <Content component="small">{t('Read-only: you lack permission to update LVMClusters in {{namespace}}.', { namespace })}</Content>}
       <Button component={(props) => <Link {...props} to={to} />} variant="primary" data-test="edit">
-        {rights.loaded && !rights.update ? t('View settings') : label}
+        {permissions.loaded && !permissions.update ? t('View settings') : label}
       </Button>
     </Flex>
   );

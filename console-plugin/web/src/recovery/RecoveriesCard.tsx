@@ -3,7 +3,7 @@ import { useMemo, useState } from 'react';
 import { useNavigate } from '../router';
 import type { LVMCluster, LVMRecovery, NodeStatus } from '../api/types';
 import { useT } from '../i18n';
-import { useRecoveryRights, type Watched } from '../kube/watch';
+import { useRecoveryPermissions, type Watched } from '../kube/watch';
 import { actions, byProblem, openSuggestions, suggestionsOf, type Suggestion } from '../model/recovery';
 import { recoveryPath } from '../paths';
 import { RecoverDialog } from './RecoverDialog';
@@ -24,13 +24,13 @@ interface Props {
 export function RecoveriesCard({ namespace, cluster, name, statuses, recoveries }: Props) {
   const { t } = useT();
   const navigate = useNavigate();
-  const rights = useRecoveryRights(namespace);
+  const permissions = useRecoveryPermissions(namespace);
   const [chosen, setChosen] = useState<Suggestion | 'any'>();
   const all = useMemo(() => statuses.data.flatMap((s) => suggestionsOf(s, name)), [statuses.data, name]);
   // What was started is not suggested again, so the suggestions wait for the recoveries.
   const known = recoveries.loaded || recoveries.error;
   const problems = byProblem(known ? openSuggestions(all, name, recoveries.data) : []);
-  const forbidden = rights.loaded && !rights.create;
+  const forbidden = permissions.loaded && !permissions.create;
   return (
     <Card data-test="recoveries">
       <CardHeader

@@ -8,7 +8,7 @@ import { Link, useNavigate, useParams } from '../router';
 import type { LVMRecovery, RecoveryPlan } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
-import { useConnection, useNamespace, useRecovery, useRecoveryRights, type RecoveryRights } from '../kube/watch';
+import { useConnection, useNamespace, useRecovery, useRecoveryPermissions, type RecoveryPermissions } from '../kube/watch';
 import { formatBytes } from '../model/quantity';
 import { actions, isApprovable, levelOf, repairs } from '../model/recovery';
 import { classPath, nodePath, overviewPath } from '../paths';
@@ -34,7 +34,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
   const { t } = useT();
   const navigate = useNavigate();
   const watched = useRecovery(namespace, name);
-  const rights = useRecoveryRights(namespace);
+  const permissions = useRecoveryPermissions(namespace);
   const connection = useConnection();
   const recovery = watched.data;
   // Each dialog is about what was shown when it was opened.
@@ -53,9 +53,9 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
             <Title headingLevel="h1" style={{ overflowWrap: 'anywhere' }}>{t('Recovery {{name}}', { name })}</Title>
             {recovery && <PhaseLabel phase={recovery.status?.phase} compact={false} />}
           </Flex>
-          {recovery && <Actions recovery={recovery} rights={rights} approve={() => setApproving(recovery)} remove={() => setDeleting(recovery)} />}
+          {recovery && <Actions recovery={recovery} permissions={permissions} approve={() => setApproving(recovery)} remove={() => setDeleting(recovery)} />}
         </Flex>
-        {recovery && <Forbidden namespace={namespace} rights={rights} />}
+        {recovery && <Forbidden namespace={namespace} permissions={permissions} />}
       </PageSection>
       <PageSection isFilled>
         <Stack hasGutter>
@@ -78,15 +78,15 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
 
 interface ActionsProps {
   recovery: LVMRecovery;
-  rights: RecoveryRights;
+  permissions: RecoveryPermissions;
   approve: () => void;
   remove: () => void;
 }
 
-function Actions({ recovery, rights, approve, remove }: ActionsProps) {
+function Actions({ recovery, permissions, approve, remove }: ActionsProps) {
   const { t } = useT();
-  const lacksPatch = rights.loaded && !rights.approve;
-  const lacksDelete = rights.loaded && !rights.remove;
+  const lacksPatch = permissions.loaded && !permissions.approve;
+  const lacksDelete = permissions.loaded && !permissions.remove;
   return (
     <Flex alignItems={{ default: 'alignItemsCenter' }}>
       {isApprovable(recovery) && (
@@ -100,10 +100,10 @@ function Actions({ recovery, rights, approve, remove }: ActionsProps) {
 }
 
 /** Why buttons are disabled. */
-function Forbidden({ namespace, rights }: { namespace: string; rights: RecoveryRights }) {
+function Forbidden({ namespace, permissions }: { namespace: string; permissions: RecoveryPermissions }) {
   const { t } = useT();
-  const missing = [...(rights.approve ? [] : ['patch']), ...(rights.remove ? [] : ['delete'])];
-  if (!rights.loaded || missing.length === 0) return null;
+  const missing = [...(permissions.approve ? [] : ['patch']), ...(permissions.remove ? [] : ['delete'])];
+  if (!permissions.loaded || missing.length === 0) return null;
   return <Content component="small" id="forbidden" data-test="forbidden">{t('You lack permission for lvmrecoveries.lvm.topolvm.io in {{namespace}}: {{verbs}}.', { namespace, verbs: missing.join(', ') })}</Content>;
 }
 

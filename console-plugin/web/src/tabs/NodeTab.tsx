@@ -8,7 +8,7 @@ import { DeviceTable } from '../components/DeviceTable';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
-import { useApprovalRights, useClusters, useConnection, useNamespace, useNodeStatus } from '../kube/watch';
+import { useApprovalPermissions, useClusters, useConnection, useNamespace, useNodeStatus } from '../kube/watch';
 import { effectOf, waitingOf, type Waiting } from '../model/approval';
 import { observed } from '../model/devices';
 import { deviceRows, usageOf } from '../model/health';
@@ -26,7 +26,7 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
   const { t } = useT();
   const status = useNodeStatus(namespace, name);
   const clusters = useClusters(namespace);
-  const rights = useApprovalRights(namespace);
+  const permissions = useApprovalPermissions(namespace);
   const connection = useConnection();
   const list = useMemo(() => (status.data ? [status.data] : []), [status.data]);
   const rows = useMemo(() => deviceRows(list), [list]);
@@ -47,7 +47,7 @@ function Disks({ namespace, node, name }: { namespace: string; node: Node; name:
             <Card data-test="approvals">
               <CardTitle component="h2">{t('Device approvals')}</CardTitle>
               <CardBody>
-                <WaitingSection namespace={namespace} waiting={waiting} statuses={list} known={known} rights={rights} effect={effect} of="node" />
+                <WaitingSection namespace={namespace} waiting={waiting} statuses={list} known={known} permissions={permissions} effect={effect} of="node" />
               </CardBody>
             </Card>
           </StackItem>

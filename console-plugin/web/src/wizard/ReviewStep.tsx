@@ -51,7 +51,7 @@ export function ReviewStep() {
 /** What the API server would say. */
 function DryRun() {
   const { t } = useT();
-  const { outgoing, server, setServer, problems, rights } = useDraft();
+  const { outgoing, server, setServer, problems, permissions } = useDraft();
   const { asking, again } = useDryRun(outgoing, setServer);
   const retry = (
     <Button variant="link" isInline onClick={again}>
@@ -72,7 +72,7 @@ function DryRun() {
         </Alert>
       )}
       {server?.kind === 'refused' && (
-        <Alert isInline variant="danger" title={rights.create || rights.update ? t('Dry run failed') : t('Permission denied')} data-test="refused" actionLinks={retry}>
+        <Alert isInline variant="danger" title={permissions.create || permissions.update ? t('Dry run failed') : t('Permission denied')} data-test="refused" actionLinks={retry}>
           {server.causes.length ? <Causes list={server.causes.map((x) => ({ field: x.field, text: x.message }))} /> : server.message}
         </Alert>
       )}

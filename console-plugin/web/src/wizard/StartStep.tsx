@@ -22,10 +22,10 @@ export function StartStep() {
   const d = useDraft();
   const listed = d.nodes.filter((n) => observed(n.status).ok).length;
   const checks: [Mark, string][] = [
-    d.rights.create || d.rights.update
+    d.permissions.create || d.permissions.update
       ? ['ok', t('You have permission to change LVMClusters in {{namespace}}.', { namespace: d.namespace })]
       : ['wrong', t('Read-only: you lack permission to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
-    d.rights.listNodes ? ['ok', t('You have permission to list nodes ({{count}}).', { count: d.nodes.length })] : ['wrong', t('You lack permission to list nodes, so none are shown.')],
+    d.permissions.listNodes ? ['ok', t('You have permission to list nodes ({{count}}).', { count: d.nodes.length })] : ['wrong', t('You lack permission to list nodes, so none are shown.')],
     d.live ? ['ok', t('LVMCluster {{name}} exists: the device class is added to it.', { name: d.live.metadata.name ?? '' })] : ['info', t('No LVMCluster exists yet. It is created in the last step.')],
     d.inventoryError
       ? ['wrong', t('The devices of the nodes could not be read: {{error}}', { error: d.inventoryError })]
@@ -42,7 +42,7 @@ export function StartStep() {
           </ListItem>
         ))}
       </List>
-      {!d.live && d.rights.create && (
+      {!d.live && d.permissions.create && (
         <div>
           <Content component="p">{t('To see the disks, list the devices now: this creates an LVMCluster without device classes, and changes nothing on the nodes.')}</Content>
           <Discover namespace={d.namespace} variant="secondary" />

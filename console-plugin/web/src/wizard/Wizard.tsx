@@ -73,7 +73,7 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
     setTried(false);
     setError(undefined);
   }, [step]);
-  const forbidden = last && d.rights.loaded && (d.live ? !d.rights.update : !d.rights.create);
+  const forbidden = last && d.permissions.loaded && (d.live ? !d.permissions.update : !d.permissions.create);
   const press = async () => {
     setTried(true);
     setError(undefined);

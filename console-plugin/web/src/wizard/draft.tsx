@@ -2,7 +2,7 @@
 import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from 'react';
 import { classesOf, type DeviceClass, type LVMCluster, type Node, type NodeStatus } from '../api/types';
 import type { Outcome } from '../kube/submit';
-import type { Rights } from '../kube/watch';
+import type { Permissions } from '../kube/watch';
 import { newClass, withClass, withClasses } from '../model/cluster';
 import { msg, type Message } from '../model/message';
 import { intolerable, selects } from '../model/nodes';
@@ -12,7 +12,7 @@ import { problemsOf, YAML_FIELD, type StepId } from './steps';
 
 export interface Draft {
   namespace: string;
-  rights: Rights;
+  permissions: Permissions;
   /** The LVMCluster as it was when the wizard began, if it had device classes. */
   before?: LVMCluster;
   /** The LVMCluster as it is now, if there is one. */
@@ -57,7 +57,7 @@ export function useDraft(): Draft {
 
 interface Props {
   namespace: string;
-  rights: Rights;
+  permissions: Permissions;
   before?: LVMCluster;
   live?: LVMCluster;
   initial: LVMCluster;
@@ -71,7 +71,7 @@ interface Props {
 /** Two lists of carriers are the same if the same disks have the same on them. */
 const keyOf = (carriers: Carrier[]): string => carriers.map((x) => `${x.seen.node.metadata.name} ${x.path} ${x.device.fingerprint ?? x.device.id ?? ''}`).sort().join('\n');
 
-export function DraftProvider({ namespace, rights, before, live, initial, initialIndex, nodes, statuses, inventoryError, children }: Props) {
+export function DraftProvider({ namespace, permissions, before, live, initial, initialIndex, nodes, statuses, inventoryError, children }: Props) {
   const [cluster, setCluster] = useState(initial);
   const [index, setIndex] = useState(initialIndex);
   const [confirmedKey, setConfirmedKey] = useState<string>();
@@ -136,7 +136,7 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
   const conflict = before ? live !== undefined && live.metadata.generation !== before.metadata.generation : classesOf(live).length > 0;
 
   const value: Draft = {
-    namespace, rights, before, live, cluster, setCluster, index, setIndex, c, was, at, setClass, setDevices, nodes: seen, chosen, inventoryError,
+    namespace, permissions, before, live, cluster, setCluster, index, setIndex, c, was, at, setClass, setDevices, nodes: seen, chosen, inventoryError,
     carriers, confirmed, confirm, problems, shown, show, setFault, server, setServer, outgoing, conflict,
   };
   return <Context.Provider value={value}>{children}</Context.Provider>;

@@ -5,7 +5,7 @@ import { Link, useNavigate, useSearchParams } from '../router';
 import { classesOf, type LVMCluster } from '../api/types';
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
-import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRights } from '../kube/watch';
+import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, usePermissions } from '../kube/watch';
 import { newClass, newCluster, withClasses } from '../model/cluster';
 import { editPath, overviewPath } from '../paths';
 import { DraftProvider } from './draft';
@@ -38,14 +38,14 @@ function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: strin
   const clusters = useClusters(namespace);
   const statuses = useNodeStatuses(namespace);
   const nodes = useNodes();
-  const rights = useRights(namespace);
+  const permissions = usePermissions(namespace);
   const connection = useConnection();
   const [done, setDone] = useState<LVMCluster>();
   const [asked] = useSearchParams();
   const live = clusters.data[0];
   // The wizard begins with what is there when it is opened, and does not lose what was typed when that changes.
   const begun = useRef<LVMCluster>();
-  const ready = clusters.loaded && nodes.loaded && statuses.loaded && rights.loaded;
+  const ready = clusters.loaded && nodes.loaded && statuses.loaded && permissions.loaded;
   const reads: Parameters<typeof ReadErrors>[0]['reads'] = [[t('LVMClusters'), clusters], [t('Nodes'), nodes], [t('Node statuses'), statuses]];
   if (done) return <Progress namespace={namespace} created={done} />;
   if (clusters.error && !begun.current)
@@ -54,7 +54,7 @@ function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: strin
         <ReadErrors reads={reads} />
       </PageSection>
     );
-  if (!begun.current && !(ready || (clusters.loaded && rights.loaded && (nodes.error || statuses.error)))) return <Loading />;
+  if (!begun.current && !(ready || (clusters.loaded && permissions.loaded && (nodes.error || statuses.error)))) return <Loading />;
   if (mode === 'create' && !begun.current && classesOf(live).length > 0) return <Exists name={live?.metadata.name ?? ''} />;
   if (mode === 'edit' && !begun.current && !live) return <Missing />;
   const before = mode === 'edit' && classesOf(live).length > 0 ? live : undefined;
@@ -65,7 +65,7 @@ function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: strin
     <Frozen before={before}>
       {(first) => (
         <DraftProvider
-          namespace={namespace} rights={rights} before={first} live={live} initial={begun.current as LVMCluster} initialIndex={initialIndex}
+          namespace={namespace} permissions={permissions} before={first} live={live} initial={begun.current as LVMCluster} initialIndex={initialIndex}
           nodes={nodes.data} statuses={statuses.data} inventoryError={statuses.error}
         >
           <PageSection isFilled padding={{ default: 'noPadding' }}>

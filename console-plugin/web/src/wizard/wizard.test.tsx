@@ -22,7 +22,7 @@ const dev = (n: string, more: Partial<Device> = {}): Device => ({ name: `/dev/sd
 const carrying = dev('c', { state: 'Excluded', signatures: [{ type: 'xfs' }], reasons: [{ code: 'HasSignature' }] });
 const node = (name: string): Node => ({ metadata: { name, labels: { 'kubernetes.io/hostname': name } }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
 const status = (name: string, ...devices: Device[]): NodeStatus => ({ metadata: { name }, status: { conditions: [{ type: 'DevicesObserved', status: 'True' }], devices } });
-const rights = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
+const permissions = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
 
 let sent: { url: string; method?: string; body: LVMCluster }[] = [];
 let reply: (dryRun: boolean) => [number, unknown];
@@ -47,7 +47,7 @@ function show(options: Partial<Parameters<typeof DraftProvider>[0]> = {}) {
   const tree = (more: typeof options = {}) => (
     <I18nextProvider i18n={i18n}>
       <MemoryRouter>
-        <DraftProvider namespace="ns" rights={rights} initial={initial} initialIndex={0} nodes={[node('a'), node('b')]} statuses={[status('a', dev('b'), carrying, dev('m', { state: 'InUse', reasons: [{ code: 'Mounted' }] })), status('b', dev('d'))]} {...options} {...more}>
+        <DraftProvider namespace="ns" permissions={permissions} initial={initial} initialIndex={0} nodes={[node('a'), node('b')]} statuses={[status('a', dev('b'), carrying, dev('m', { state: 'InUse', reasons: [{ code: 'Mounted' }] })), status('b', dev('d'))]} {...options} {...more}>
           <ClusterWizard onDone={done} />
         </DraftProvider>
       </MemoryRouter>
@@ -454,9 +454,9 @@ describe('wizard', () => {
     expect(has('why-not')?.textContent).toMatch(/has been updated/);
   });
 
-  it('tells a user without rights which one is missing', async () => {
+  it('tells a user without permissions which one is missing', async () => {
     const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
-    const { done } = show({ initial: ready, rights: { ...rights, create: false, update: false, listNodes: false }, inventoryError: 'forbidden' });
+    const { done } = show({ initial: ready, permissions: { ...permissions, create: false, update: false, listNodes: false }, inventoryError: 'forbidden' });
     expect(has('preflight')?.textContent).toMatch(/lack permission to create.*could not be read: forbidden/s);
     await go('nodes', 'devices', 'class', 'protection', 'review');
     await next();
@@ -502,7 +502,7 @@ describe('around the pages', () => {
   // What tells a number of things has words for one of them.
   const counting = keys.filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|\{\{listed\}\}|\{\{count\}\} disks are selected, but)/.test(k));
   it('no text has words that the field does not use', () =>
-    expect(Object.values(translations('en')).filter((text) => /\b(is to be|any ?longer|anew|waits for|looked after|cannot be had|has the rights?|not known whether)\b/i.test(text))).toEqual([]));
+    expect(Object.values(translations('en')).filter((text) => /\b(is to be|any ?longer|anew|waits for|looked after|cannot be had|has the permissions?|not known whether)\b/i.test(text))).toEqual([]));
   it("the languages are the console's, and no other", () => expect(readdirSync('locales').sort()).toEqual(['en', 'es', 'fr', 'ja', 'ko', 'zh']));
   it.each(LANGUAGES)('every text is translated, with the forms of the language, and no other: %s', (language) => {
     const have = translations(language);

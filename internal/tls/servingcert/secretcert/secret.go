@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/lvm-storage/lvm-operator/internal/kube/upkeep"
+	"github.com/lvm-storage/lvm-operator/internal/kube/periodic"
 	"github.com/lvm-storage/lvm-operator/internal/tls/pki"
 )
 
@@ -84,7 +84,7 @@ func (s *Secret) Ready(*http.Request) error {
 // Start maintains the certificate until the context ends. Another replica may renew it, and an installation may reset
 // the webhook configuration.
 func (s *Secret) Start(ctx context.Context) error {
-	upkeep.Run(ctx, s.keep, func(err error) {
+	periodic.Run(ctx, s.keep, func(err error) {
 		log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", s.options.Secret)
 	})
 	return nil
