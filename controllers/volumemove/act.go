@@ -51,7 +51,7 @@ func (c *Controller) act(ctx context.Context, s *state, st step) error {
 	case keepOld:
 		return c.keepOld(ctx, s)
 	case swapNodes:
-		s.swapNodes()
+		wayBack{s}.swapNodes()
 	case rebind:
 		return c.rebind(ctx, s)
 	case createOld:
@@ -103,7 +103,7 @@ func (c *Controller) createTarget(ctx context.Context, s *state, source *topolvm
 	lv := s.newVolume(targetName(s.move), s.move.Status.TargetNode)
 	lv.Spec.Source = source.Name
 	if source == s.volume {
-		lv.Spec.Size = s.sizeOfThick()
+		lv.Spec.Size = thickCopy{s}.sizeOfThick()
 		lv.Annotations[v1alpha1.FenceTimeAnnotation] = fence.Name(s.volume)
 	}
 	lv.Spec.AccessType = accessVolume
@@ -157,7 +157,7 @@ func (c *Controller) switchVolume(ctx context.Context, s *state, to *topolvmv1.L
 	fence.Remove(s.volume)
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.MovedVolumeAnnotation, string(data))
 	metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.AdoptAnnotation, string(to.UID))
-	if to == s.old && !s.isOldRetired() {
+	if back := (wayBack{s}); to == s.old && !back.isOldRetired() {
 		// The logical volume still is that of the volume, and has the fence of the move.
 		delete(s.volume.Annotations, v1alpha1.AdoptAnnotation)
 		metav1.SetMetaDataAnnotation(&s.volume.ObjectMeta, v1alpha1.UnfenceAnnotation, string(s.move.UID))

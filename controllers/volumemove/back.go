@@ -22,23 +22,26 @@ import (
 // If the lost node had not taken over the volume, the old logical volume has not been given up: then the switch is
 // undone, and the move has failed.
 
+// wayBack plans how a volume is moved back.
+type wayBack struct{ *state }
+
 // isBackRequested reports whether somebody has requested that the volume is moved back from the target node.
-func (s *state) isBackRequested() bool {
+func (s wayBack) isBackRequested() bool {
 	node := s.move.Annotations[v1alpha1.MoveBackAnnotation]
 	return node != "" && node == s.targetNode()
 }
 
 // isOldKept reports whether the node agent keeps the old logical volume, whatever happens to its owner.
-func (s *state) isOldKept() bool {
+func (s wayBack) isOldKept() bool {
 	return s.old != nil && s.old.Annotations[v1alpha1.MoveBackAnnotation] != "" &&
 		s.old.Annotations[v1alpha1.MoveBackAnnotation] != s.old.Spec.NodeName
 }
 
 // isOldRetired reports whether the source node has given up the old logical volume.
-func (s *state) isOldRetired() bool { return s.old.Status.VolumeID != "" }
+func (s wayBack) isOldRetired() bool { return s.old.Status.VolumeID != "" }
 
 // isBack reports whether the volume was switched back, and the status does not say so yet.
-func (s *state) isBack() bool {
+func (s wayBack) isBack() bool {
 	if !s.isOldKept() || s.volume == nil || s.volume.Spec.NodeName != s.old.Spec.NodeName {
 		return false
 	}
@@ -48,12 +51,12 @@ func (s *state) isBack() bool {
 
 // isLostWithoutOwner reports whether the volume was deleted after it was switched back, and before the status said so.
 // The logical volume on the lost node needs an owner, as if it had not been deleted: nothing else removes it.
-func (s *state) isLostWithoutOwner() bool {
+func (s wayBack) isLostWithoutOwner() bool {
 	return s.volume == nil && s.isOldKept() && s.isOldRetired() && s.notLost() == ""
 }
 
 // moveBack switches the volume back, unless that is blocked or no longer requested.
-func (s *state) moveBack(now time.Time) step {
+func (s wayBack) moveBack(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon,
 		message: fmt.Sprintf("the volume is moved back to node %s", s.sourceNode())}
 	why := s.backProblem()
@@ -70,7 +73,7 @@ func (s *state) moveBack(now time.Time) step {
 	if s.isOldKept() {
 		st.action = keepOld
 	} else {
-		st = s.complete(now)
+		st = ending{s.state}.complete(now)
 	}
 	if st.message != "" {
 		st.message = ". " + st.message
@@ -81,7 +84,7 @@ func (s *state) moveBack(now time.Time) step {
 }
 
 // backProblem returns why the volume cannot be moved back now, or "".
-func (s *state) backProblem() string {
+func (s wayBack) backProblem() string {
 	if why := s.notLost(); why != "" {
 		return why
 	}
@@ -112,7 +115,7 @@ func (s *state) backProblem() string {
 
 // notLost returns why the target node may still use the volume, or "": then its Pods could write to a copy of the
 // volume that nobody uses any longer.
-func (s *state) notLost() string {
+func (s wayBack) notLost() string {
 	node := s.targetNode()
 	switch {
 	case !s.to.NotReady:
@@ -125,7 +128,7 @@ func (s *state) notLost() string {
 }
 
 // afterSwitchBack has the status say that the volume was switched back.
-func (s *state) afterSwitchBack() step {
+func (s wayBack) afterSwitchBack() step {
 	lost, node := s.targetNode(), s.old.Spec.NodeName
 	switch {
 	case s.isOldRetired():
@@ -133,14 +136,14 @@ func (s *state) afterSwitchBack() step {
 	case s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "":
 		return step{phase: v1alpha1.MoveSwitching, after: soon,
 			message: fmt.Sprintf("the PersistentVolume of claim %s is recreated on node %s", s.move.Spec.Claim, node)}
-	case s.isLost():
-		return s.rebindClaim()
+	case ending{s.state}.isLost():
+		return ending{s.state}.rebindClaim()
 	}
-	return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost before it took "+
-		"over the volume: the volume stays on node %s, with all its data", lost, node))
+	return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("the switch is undone, because node %s was lost "+
+		"before it took over the volume: the volume stays on node %s, with all its data", lost, node))
 }
 
-func (s *state) swap(message string) step {
+func (s wayBack) swap(message string) step {
 	return step{action: swapNodes, phase: v1alpha1.MoveSwitching, after: soon, message: message}
 }
 
@@ -148,7 +151,7 @@ func (s *state) swap(message string) step {
 // was read: its deletion may have been requested.
 func (c *Controller) keepOld(ctx context.Context, s *state) error {
 	before := s.old.DeepCopy()
-	if s.isOldKept() {
+	if back := (wayBack{s}); back.isOldKept() {
 		delete(s.old.Annotations, v1alpha1.MoveBackAnnotation)
 	} else {
 		metav1.SetMetaDataAnnotation(&s.old.ObjectMeta, v1alpha1.MoveBackAnnotation, s.targetNode())
@@ -157,7 +160,7 @@ func (c *Controller) keepOld(ctx context.Context, s *state) error {
 }
 
 // swapNodes makes the lost node the source node of the move.
-func (s *state) swapNodes() {
+func (s wayBack) swapNodes() {
 	status := &s.move.Status
 	status.SourceNode, status.TargetNode = status.TargetNode, s.old.Spec.NodeName
 	status.SwitchTime, status.SourceRemovalTime = nil, nil

@@ -213,7 +213,7 @@ func (c *Controller) tryBegin(ctx context.Context, s *state) (step, error) {
 	var later pendingError
 	switch {
 	case errors.As(err, &no):
-		return s.undo(v1alpha1.MoveFailed, no.Error()), nil
+		return ending{s}.undo(v1alpha1.MoveFailed, no.Error()), nil
 	case errors.As(err, &later):
 		s.move.Status.QueuePosition = later.position
 		if s.volume != nil {

@@ -89,25 +89,25 @@ const (
 // plan decides what is next. fenceAfter is when the volume may be fenced again after a fence that was not confirmed.
 func plan(s *state, now, fenceAfter time.Time) step {
 	switch {
-	case s.isBack():
-		return s.afterSwitchBack()
-	case s.isLostWithoutOwner():
-		return s.swap("the volume was deleted")
-	case s.isSwitched() && (s.isBackRequested() || s.isOldKept()):
-		return s.moveBack(now)
+	case wayBack{s}.isBack():
+		return wayBack{s}.afterSwitchBack()
+	case wayBack{s}.isLostWithoutOwner():
+		return wayBack{s}.swap("the volume was deleted")
+	case s.isSwitched() && (wayBack{s}.isBackRequested() || wayBack{s}.isOldKept()):
+		return wayBack{s}.moveBack(now)
 	case s.isSwitched():
-		return s.afterSwitch(now)
+		return ending{s}.afterSwitch(now)
 	case !s.move.DeletionTimestamp.IsZero():
-		return s.undo(s.move.Status.Phase, "the move is being undone: the volume stays on its node")
+		return ending{s}.undo(s.move.Status.Phase, "the move is being undone: the volume stays on its node")
 	case s.move.Status.Phase == v1alpha1.MoveFailed:
-		return s.undo(v1alpha1.MoveFailed, s.move.Status.Message)
+		return ending{s}.undo(v1alpha1.MoveFailed, s.move.Status.Message)
 	case s.move.Status.Phase == v1alpha1.MoveCompleted:
 		return step{action: end, phase: v1alpha1.MoveCompleted, message: s.move.Status.Message}
 	case s.move.Status.TargetNode == "":
 		return step{action: begin, phase: v1alpha1.MovePending}
 	}
 	if why := s.problem(); why != "" {
-		return s.undo(v1alpha1.MoveFailed, why)
+		return ending{s}.undo(v1alpha1.MoveFailed, why)
 	}
 	if why := cmp.Or(s.fills(false), s.lacksRoom()); why != "" && s.move.Status.Phase != v1alpha1.MovePending {
 		st := s.returnToQueue(why, now, fenceAfter)
@@ -118,11 +118,11 @@ func plan(s *state, now, fenceAfter time.Time) step {
 	case s.move.Status.Phase == v1alpha1.MovePending:
 		return s.returnToQueue(s.move.Status.Message, now, fenceAfter)
 	case s.move.Status.Thick:
-		return s.thickVolume(now, fenceAfter)
+		return thickCopy{s}.thickVolume(now, fenceAfter)
 	case s.target == nil:
-		return s.firstRound(now)
+		return rounds{s}.firstRound(now)
 	}
-	return s.nextRound(now, fenceAfter)
+	return rounds{s}.nextRound(now, fenceAfter)
 }
 
 // problem returns why a move that has begun cannot be completed, or "".
@@ -163,8 +163,11 @@ func (s *state) lacksRoom() string {
 	return fmt.Sprintf("node %s has no room for the copy: %s", s.target.Spec.NodeName, s.target.Status.Message)
 }
 
+// rounds plans the copy of a thin volume, in rounds with snapshots.
+type rounds struct{ *state }
+
 // firstRound creates the first snapshot and the target.
-func (s *state) firstRound(now time.Time) step {
+func (s rounds) firstRound(now time.Time) step {
 	st := step{phase: v1alpha1.MoveCopying, after: soon,
 		message: "the copy to node " + s.targetNode() + " is being prepared"}
 	switch {
@@ -182,7 +185,7 @@ func (s *state) firstRound(now time.Time) step {
 
 // whenCreated returns the step with an action for a snapshot, if the node has created it. It deletes a snapshot that
 // the node refused after some time, so that it is created again.
-func (s *state) whenCreated(snapshot *topolvmv1.LogicalVolume, now time.Time, st step, next action) step {
+func (s rounds) whenCreated(snapshot *topolvmv1.LogicalVolume, now time.Time, st step, next action) step {
 	st.after = soon
 	switch {
 	case !snapshot.DeletionTimestamp.IsZero():
@@ -203,7 +206,7 @@ func (s *state) whenCreated(snapshot *topolvmv1.LogicalVolume, now time.Time, st
 }
 
 // nextRound continues a move that has a target.
-func (s *state) nextRound(now, fenceAfter time.Time) step {
+func (s rounds) nextRound(now, fenceAfter time.Time) step {
 	record := s.record()
 	round := roundOf(s.move, s.target.Spec.Source)
 	st := step{round: round, after: often, phase: v1alpha1.MoveCopying}
@@ -232,11 +235,11 @@ func (s *state) nextRound(now, fenceAfter time.Time) step {
 }
 
 // copying reports a round that is not finished.
-func (s *state) copying(st step, record v1alpha1.CopyRecord, now time.Time) step {
+func (s rounds) copying(st step, record v1alpha1.CopyRecord, now time.Time) step {
 	st.message = fmt.Sprintf("round %d: node %s copies from node %s", st.round, s.target.Spec.NodeName, s.sourceNode())
 	if s.snapshot(s.target.Spec.Source) == nil {
-		return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: create "+
-			"another VolumeMove", s.target.Spec.Source, s.target.Spec.NodeName))
+		return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s was deleted while node %s copied it: "+
+			"create another VolumeMove", s.target.Spec.Source, s.target.Spec.NodeName))
 	}
 	if st.phase == v1alpha1.MoveSwitching {
 		st.after = soon
@@ -262,7 +265,7 @@ func (s *state) snapshot(name string) *topolvmv1.LogicalVolume {
 }
 
 // roundDone decides what follows a finished round: the next one, the wait for Pods, or the switch.
-func (s *state) roundDone(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
+func (s rounds) roundDone(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
 	present := s.snapshot(s.target.Spec.Source)
 	for _, snapshot := range s.snapshots {
 		if roundOf(s.move, snapshot.Name) < st.round && snapshot.DeletionTimestamp.IsZero() {
@@ -277,8 +280,8 @@ func (s *state) roundDone(st step, record v1alpha1.CopyRecord, now, fenceAfter t
 	}
 	if present == nil {
 		// Without it, there is no base for the changes.
-		return s.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s, which the next round needs, was deleted: create "+
-			"another VolumeMove", s.target.Spec.Source))
+		return ending{s.state}.undo(v1alpha1.MoveFailed, fmt.Sprintf("snapshot %s, which the next round needs, was "+
+			"deleted: create another VolumeMove", s.target.Spec.Source))
 	}
 	if s.isFenced() {
 		return s.fenced(st, present, record, now)
@@ -291,7 +294,7 @@ func (s *state) roundDone(st step, record v1alpha1.CopyRecord, now, fenceAfter t
 
 // startRound starts the round of a new snapshot when the node has created it. If the volume is fenced, and was not when
 // the snapshot was created, the snapshot is not the last one, and is deleted.
-func (s *state) startRound(st step, snapshot *topolvmv1.LogicalVolume, now time.Time) step {
+func (s rounds) startRound(st step, snapshot *topolvmv1.LogicalVolume, now time.Time) step {
 	st.message = fmt.Sprintf("snapshot %s is being created on node %s", snapshot.Name, snapshot.Spec.NodeName)
 	if s.isFenced() && !s.isFinal(snapshot) && snapshot.DeletionTimestamp.IsZero() {
 		st.action = remove
@@ -302,7 +305,7 @@ func (s *state) startRound(st step, snapshot *topolvmv1.LogicalVolume, now time.
 }
 
 // fenced takes the last snapshot when the node agent has confirmed the fence, and then switches the volume.
-func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord, now time.Time) step {
+func (s rounds) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord, now time.Time) step {
 	st.after = soon
 	switch {
 	case !s.isFenceConfirmed():
@@ -325,14 +328,14 @@ func (s *state) fenced(st step, present *topolvmv1.LogicalVolume, record v1alpha
 }
 
 // awaitTarget waits until the target node is ready: on a lost node, nobody could use the volume.
-func (s *state) awaitTarget(st step) step {
+func (s rounds) awaitTarget(st step) step {
 	st.after = often
 	st.message = fmt.Sprintf("%s: the volume is switched to it when it is ready", s.to)
 	return st
 }
 
 // awaitFence waits until the node agent confirms a fence, and withdraws the fence after some time.
-func (s *state) awaitFence(st step, now time.Time) step {
+func (s rounds) awaitFence(st step, now time.Time) step {
 	st.after = soon
 	st.message = fmt.Sprintf("node %s closes the volume", s.sourceNode())
 	if why := s.volume.Annotations[v1alpha1.FenceErrorAnnotation]; why != "" {
@@ -347,14 +350,14 @@ func (s *state) awaitFence(st step, now time.Time) step {
 }
 
 // isSettled reports whether the volume has its requested size, and the copy too.
-func (s *state) isSettled(record v1alpha1.CopyRecord) bool {
+func (s rounds) isSettled(record v1alpha1.CopyRecord) bool {
 	size := s.volume.Spec.Size
 	return s.target.Spec.Size.Cmp(size) == 0 && toInt64(record.SizeBytes) >= size.Value() &&
 		(s.volume.Status.CurrentSize == nil || s.volume.Status.CurrentSize.Cmp(size) >= 0)
 }
 
 // whilePodsRun waits for Pods. Meanwhile, it copies the changes from time to time, so that few are left.
-func (s *state) whilePodsRun(st step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
+func (s rounds) whilePodsRun(st step, present *topolvmv1.LogicalVolume, record v1alpha1.CopyRecord,
 	now time.Time) step {
 	delay := refreshDelay(st.round)
 	if s.seconds(record) > s.maxPause() && st.round < eagerRounds {
@@ -382,7 +385,7 @@ func refreshDelay(round int) time.Duration {
 }
 
 // fenceDelayed returns what a fence waits for. The volume is not fenced for this move.
-func (s *state) fenceDelayed(st step, now, fenceAfter time.Time) (later step, isDelayed bool) {
+func (s rounds) fenceDelayed(st step, now, fenceAfter time.Time) (later step, isDelayed bool) {
 	switch {
 	case fence.Holder(s.volume) != "":
 		st.message = s.otherFence()
@@ -407,7 +410,7 @@ func (s *state) fenceDelayed(st step, now, fenceAfter time.Time) (later step, is
 
 // beforeFence fences the volume if the last round took less than maxPause. Otherwise it copies the changes once more,
 // unless nothing has changed.
-func (s *state) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
+func (s rounds) beforeFence(st step, record v1alpha1.CopyRecord, now, fenceAfter time.Time) step {
 	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
 		return later
 	}

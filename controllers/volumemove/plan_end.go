@@ -12,8 +12,11 @@ import (
 
 // This file plans how a move ends: after the switch, or without it.
 
+// ending plans the end of a move.
+type ending struct{ *state }
+
 // undo removes what was created for a move that was not switched. The volume can be used on its node again.
-func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
+func (s ending) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 	st := step{phase: phase, message: message, after: soon}
 	if s.isFenced() {
 		st.action = unfence
@@ -31,7 +34,7 @@ func (s *state) undo(phase v1alpha1.VolumeMovePhase, message string) step {
 
 // undeleted returns the target, the owner of the old logical volume or a snapshot whose deletion has not been
 // requested, or nil.
-func (s *state) undeleted() *topolvmv1.LogicalVolume {
+func (s ending) undeleted() *topolvmv1.LogicalVolume {
 	for _, lv := range append([]*topolvmv1.LogicalVolume{s.target, s.old}, s.snapshots...) {
 		if lv != nil && lv.DeletionTimestamp.IsZero() {
 			return lv
@@ -42,7 +45,7 @@ func (s *state) undeleted() *topolvmv1.LogicalVolume {
 
 // afterSwitch completes a move, and names the Pods that were bound to another node before the scheduler knew of the
 // switch: they cannot start there, and nothing else says so. The move does not end before none is left.
-func (s *state) afterSwitch(now time.Time) step {
+func (s ending) afterSwitch(now time.Time) step {
 	st := s.complete(now)
 	if len(s.pods) == 0 {
 		return st
@@ -63,7 +66,7 @@ func (s *state) afterSwitch(now time.Time) step {
 
 // complete completes a move. The logical volume on the source node gets an owner, which is deleted after keepSource.
 // The snapshots and the target are deleted when the owner exists, so that each state shows what is left to do.
-func (s *state) complete(now time.Time) step {
+func (s ending) complete(now time.Time) step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon}
 	switch {
 	case s.isLost() && s.rebindClaim().action == rebind:
@@ -96,7 +99,7 @@ func (s *state) complete(now time.Time) step {
 }
 
 // rebindClaim has kube-controller-manager bind a lost claim, or waits for it.
-func (s *state) rebindClaim() step {
+func (s ending) rebindClaim() step {
 	st := step{phase: v1alpha1.MoveSwitching, after: soon, message: fmt.Sprintf("kube-controller-manager has not "+
 		"bound claim %s to its PersistentVolume on node %s yet", s.move.Spec.Claim, s.volume.Spec.NodeName)}
 	if s.claim.Annotations[v1alpha1.RecreatedVolumeAnnotation] != string(s.pv.UID) {
@@ -107,14 +110,14 @@ func (s *state) rebindClaim() step {
 
 // isBeingSwitched reports whether the node agent of the target node, or the controller that recreates the
 // PersistentVolume, has something left to do. A volume that no longer exists needs neither.
-func (s *state) isBeingSwitched() bool {
+func (s ending) isBeingSwitched() bool {
 	return s.volume != nil && (s.volume.Annotations[v1alpha1.AdoptAnnotation] != "" ||
 		s.volume.Annotations[v1alpha1.MovedVolumeAnnotation] != "")
 }
 
 // isLost reports whether kube-controller-manager has marked the claim as Lost, because the PersistentVolume did not
 // exist for a moment, and has accepted the one that was recreated. A Pod cannot use the claim before it is bound again.
-func (s *state) isLost() bool {
+func (s ending) isLost() bool {
 	return s.volume != nil && s.claim != nil && s.claim.Status.Phase == corev1.ClaimLost &&
 		s.claim.DeletionTimestamp.IsZero() && s.pv != nil && s.pv.Status.Phase == corev1.VolumeBound &&
 		s.pv.DeletionTimestamp.IsZero() &&
@@ -123,7 +126,7 @@ func (s *state) isLost() bool {
 }
 
 // keep keeps the old logical volume for keepSource after the switch, and then deletes it.
-func (s *state) keep(now time.Time) step {
+func (s ending) keep(now time.Time) step {
 	st := step{phase: v1alpha1.MoveKeepingSource, after: blocked}
 	isDeleted := !s.move.DeletionTimestamp.IsZero()
 	switch {
@@ -153,7 +156,7 @@ func (s *state) keep(now time.Time) step {
 
 // keepUnretired waits until the node has given up the old logical volume. If the node does not exist, the object is all
 // that knows of this logical volume: it stays until the node returns.
-func (s *state) keepUnretired(st step) step {
+func (s ending) keepUnretired(st step) step {
 	st.message = fmt.Sprintf("node %s has not given up the old logical volume yet", s.old.Spec.NodeName)
 	switch why := s.old.Status.Message; {
 	case (s.sourceNodeGone || why != "") && s.isRemovalAllowed():
@@ -175,7 +178,7 @@ func (s *state) keepUnretired(st step) step {
 
 // removeOld removes the old logical volume, but only if the volume on the new node is known to be good: otherwise, it
 // may be the last copy of the data.
-func (s *state) removeOld(st step) step {
+func (s ending) removeOld(st step) step {
 	if doubt := s.doubt(); doubt != "" && !s.isRemovalAllowed() {
 		st.message = fmt.Sprintf("the old logical volume on node %s is kept, because it may have the last copy of the "+
 			"data: %s. To remove it although this is so, set the annotation %s=true on the VolumeMove",
@@ -193,13 +196,13 @@ func (s *state) removeOld(st step) step {
 }
 
 // isRemovalAllowed reports whether somebody has said that the old logical volume is not needed.
-func (s *state) isRemovalAllowed() bool {
+func (s ending) isRemovalAllowed() bool {
 	return s.move.Annotations[v1alpha1.AllowSourceRemovalAnnotation] == "true"
 }
 
 // doubt returns why the volume on its new node is not known to be good, or "". A volume that was deleted together with
 // its claim and PersistentVolume is not needed.
-func (s *state) doubt() string {
+func (s ending) doubt() string {
 	name := s.move.Status.PersistentVolume
 	isClaimed := s.claim != nil && s.claim.Spec.VolumeName == name
 	switch {
@@ -223,4 +226,4 @@ func (s *state) doubt() string {
 }
 
 // removalTime returns when the old logical volume is deleted. The owner is created at the switch.
-func (s *state) removalTime() time.Time { return s.old.CreationTimestamp.Add(s.keepSource()) }
+func (s ending) removalTime() time.Time { return s.old.CreationTimestamp.Add(s.keepSource()) }

@@ -14,11 +14,14 @@ import (
 // and requested again has another one, and the volume could be written to in between. So the target is deleted as soon
 // as the volume does not have its fence.
 
+// thickCopy plans the copy of a thick volume.
+type thickCopy struct{ *state }
+
 // forecastRate is the assumption for forecasts, in bytes for each second.
 const forecastRate = 100 << 20
 
 // thickVolume continues the move of a thick volume before the switch.
-func (s *state) thickVolume(now, fenceAfter time.Time) step {
+func (s thickCopy) thickVolume(now, fenceAfter time.Time) step {
 	st := step{phase: v1alpha1.MoveCopying, after: often}
 	if len(s.pods) > 0 {
 		st.phase = v1alpha1.MoveWaitingForPods
@@ -48,11 +51,11 @@ func (s *state) thickVolume(now, fenceAfter time.Time) step {
 
 // isCopyOfFence reports whether the target was created for the present fence, which the node agent has confirmed, so
 // that the volume has not changed since then.
-func (s *state) isCopyOfFence() bool { return s.isFinal(s.target) }
+func (s thickCopy) isCopyOfFence() bool { return s.isFinal(s.target) }
 
 // beforeThickFence waits for Pods, and then has the volume closed. A move that has waited for Pods did not count among
 // those that copy, so it waits for its turn again, as one whose nodes are lost does.
-func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
+func (s thickCopy) beforeThickFence(st step, now, fenceAfter time.Time) step {
 	if len(s.pods) > 0 {
 		st.after = restLimit
 		st.message = fmt.Sprintf("a thick volume is copied only while no Pod uses it. To start the copy of %s, which "+
@@ -62,7 +65,8 @@ func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 	if s.move.Status.Phase != v1alpha1.MoveCopying || s.lease(now).Ended(now) != "" {
 		return step{action: begin, phase: v1alpha1.MovePending}
 	}
-	if later, isDelayed := s.fenceDelayed(st, now, fenceAfter); isDelayed {
+	later, isDelayed := rounds{s.state}.fenceDelayed(st, now, fenceAfter)
+	if isDelayed {
 		return later
 	}
 	st.action = closeVolume
@@ -73,13 +77,13 @@ func (s *state) beforeThickFence(st step, now, fenceAfter time.Time) step {
 
 // fencedWithoutCopy creates the target when the node agent has closed the volume. A Pod that comes earlier gets the
 // volume.
-func (s *state) fencedWithoutCopy(st step, now time.Time) step {
+func (s thickCopy) fencedWithoutCopy(st step, now time.Time) step {
 	switch {
 	case len(s.pods) > 0:
 		st.action = unfence
 		st.message = "Pods use the volume again: " + s.podText()
 	case !s.isFenceConfirmed():
-		st = s.awaitFence(st, now)
+		st = rounds{s.state}.awaitFence(st, now)
 		if st.action == unfence {
 			st.phase = v1alpha1.MovePending
 		}
@@ -95,7 +99,7 @@ func (s *state) fencedWithoutCopy(st step, now time.Time) step {
 // copyingThick reports the copy, and switches the volume when it is complete. A Pod that comes meanwhile cannot start.
 // It does not end the copy, which can have taken hours, as long as the copy makes progress and the nodes are not lost:
 // the message says how it can have the volume.
-func (s *state) copyingThick(st step, now time.Time) step {
+func (s thickCopy) copyingThick(st step, now time.Time) step {
 	record := s.record()
 	st.phase = v1alpha1.MoveCopying
 	why := s.lease(now).Ended(now)
@@ -119,7 +123,7 @@ func (s *state) copyingThick(st step, now time.Time) step {
 			"they are created again and start on node %s: %s; to keep the volume on node %s, delete the VolumeMove",
 			s.target.Spec.NodeName, s.sourceNode(), s.target.Spec.NodeName, s.podText(), s.sourceNode())
 	case s.to.NotReady:
-		return s.awaitTarget(st)
+		return rounds{s.state}.awaitTarget(st)
 	default:
 		st.action = switchVolume
 		st.phase = v1alpha1.MoveSwitching
@@ -130,7 +134,7 @@ func (s *state) copyingThick(st step, now time.Time) step {
 }
 
 // progressOfThick reports a copy that is not complete, with a forecast.
-func (s *state) progressOfThick(st step, record v1alpha1.CopyRecord) step {
+func (s thickCopy) progressOfThick(st step, record v1alpha1.CopyRecord) step {
 	st.message = fmt.Sprintf("node %s copies the thick volume from node %s: %d%% are copied and compared; all of it "+
 		"takes %s", s.target.Spec.NodeName, s.sourceNode(), percent(record), s.forecast())
 	if record.Error != "" {
@@ -151,7 +155,8 @@ func (s *state) progressOfThick(st step, record v1alpha1.CopyRecord) step {
 // when none of them is left.
 func (s *state) returnToQueue(message string, now, fenceAfter time.Time) step {
 	st := step{phase: v1alpha1.MovePending, message: message, after: often}
-	switch left := s.undeleted(); {
+	left := ending{s}.undeleted()
+	switch {
 	case s.isFenced():
 		st.action = unfence
 	case left != nil:
@@ -169,7 +174,7 @@ func (s *state) returnToQueue(message string, now, fenceAfter time.Time) step {
 }
 
 // sizeOfThick returns the size of the copy: that of the logical volume, which LVM may have rounded up.
-func (s *state) sizeOfThick() resource.Quantity {
+func (s thickCopy) sizeOfThick() resource.Quantity {
 	size := s.volume.Spec.Size
 	if current := s.volume.Status.CurrentSize; current != nil && current.Cmp(size) > 0 {
 		size = *current
@@ -178,7 +183,7 @@ func (s *state) sizeOfThick() resource.Quantity {
 }
 
 // isThickSettled reports whether the volume has its requested size, and the copy all of it.
-func (s *state) isThickSettled(record v1alpha1.CopyRecord) bool {
+func (s thickCopy) isThickSettled(record v1alpha1.CopyRecord) bool {
 	size := s.volume.Spec.Size
 	return toInt64(record.SizeBytes) >= size.Value() &&
 		(s.volume.Status.CurrentSize == nil || s.volume.Status.CurrentSize.Cmp(size) >= 0 &&
@@ -186,7 +191,7 @@ func (s *state) isThickSettled(record v1alpha1.CopyRecord) bool {
 }
 
 // forecast describes how long the copy of the volume takes. All of it is read twice: to copy it, and to compare it.
-func (s *state) forecast() string {
+func (s thickCopy) forecast() string {
 	seconds := max(1, 2*float64(s.volume.Spec.Size.Value())/forecastRate)
 	return fmt.Sprintf("about %s at 100Mi for each second",
 		time.Duration(seconds*float64(time.Second)).Round(time.Second))

@@ -195,7 +195,7 @@ func TestTheProgressOfAThickVolume(t *testing.T) {
 	}
 	current := resource.MustParse("1028Mi")
 	s.volume.Status.CurrentSize = &current
-	if got := s.sizeOfThick(); got.Cmp(current) != 0 {
+	if got := (thickCopy{s}).sizeOfThick(); got.Cmp(current) != 0 {
 		t.Errorf("the copy of a logical volume with %s has %s", current.String(), got.String())
 	}
 }

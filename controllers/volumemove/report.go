@@ -78,7 +78,7 @@ func (c *Controller) describe(s *state, st step) {
 		status.SwitchTime = &now
 	}
 	if s.old != nil && s.old.Status.VolumeID != "" {
-		status.SourceRemovalTime = &metav1.Time{Time: s.removalTime()}
+		status.SourceRemovalTime = &metav1.Time{Time: ending{s}.removalTime()}
 	}
 	meta.SetStatusCondition(&status.Conditions, conditionOf(s.move))
 }

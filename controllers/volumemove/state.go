@@ -100,7 +100,7 @@ func (c *Controller) read(ctx context.Context, move *v1alpha1.VolumeMove) (*stat
 		return nil, err
 	}
 	// While the volume is fenced or moved back, what follows depends on the absence of Pods.
-	return s, c.readPods(ctx, s, s.isFenced() || s.isBackRequested())
+	return s, c.readPods(ctx, s, s.isFenced() || wayBack{s}.isBackRequested())
 }
 
 // readAfterSwitch reads what decides about the removal of the old logical volume.
@@ -175,7 +175,7 @@ func (s *state) concerns(pod *corev1.Pod) bool {
 	switch {
 	case !s.isSwitched():
 		return pod.Spec.NodeName != ""
-	case s.isBackRequested():
+	case wayBack{s}.isBackRequested():
 		return pod.Spec.NodeName != "" && pod.Spec.NodeName != s.sourceNode()
 	}
 	return s.volume != nil && pod.Spec.NodeName != "" && pod.Spec.NodeName != s.volume.Spec.NodeName
