@@ -5,5 +5,5 @@ import "embed"
 
 // Files are the pages as Markdown.
 //
-//go:embed *.md */*.md
+//go:embed *.md */*.md */*/*.md
 var Files embed.FS
