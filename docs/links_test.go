@@ -133,6 +133,18 @@ func TestIndexListsEveryPage(t *testing.T) {
 	if err != nil || len(pages) < 30 {
 		t.Fatal(pages, err)
 	}
+	below, err := filepath.Glob("*/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("explanation/decisions/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for decision := range parse(string(text)).links {
+		listed["explanation/decisions/"+decision]++
+	}
+	pages = append(pages, below...)
 	for _, path := range pages {
 		if listed[filepath.ToSlash(path)] == 0 {
 			t.Errorf("docs/README.md does not list %s", path)
