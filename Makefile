@@ -17,7 +17,7 @@ export LVMS_FIRST := $(or $(LVMS_FIRST),$(if $(wildcard $(shell go env GOCACHE)/
 
 # All builds use the same flags, so that no package is compiled twice. -trimpath keeps paths of this machine out of the
 # programs.
-export GOFLAGS ?= -buildvcs=false -trimpath
+export GOFLAGS := $(sort $(GOFLAGS) -buildvcs=false -trimpath)
 export CGO_ENABLED ?= 0
 
 ##@ Start here

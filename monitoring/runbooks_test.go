@@ -259,15 +259,15 @@ func newChecker(t *testing.T) checker {
 // sources returns the files of the node agent that name programs of the node.
 func sources(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("../vgmanager/*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var text strings.Builder
-	for _, file := range files {
-		if !strings.HasSuffix(file, "_test.go") {
+	err := filepath.WalkDir("../vgmanager", func(file string, _ os.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, "_test.go") {
 			text.WriteString(read(t, file))
 		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return text.String()
 }

@@ -34,7 +34,6 @@ var larger = map[string]int{
 	"methods of type vgmanager/group/volumegroup.Reconciler":       127,
 	"methods of type vgmanager/volume/lvmd.Engine":                 101,
 	"methods of type cli.environment":                              82,
-	"methods of type controllers/volumemove.state":                 73,
 	"methods of type vgmanager/volume/logicalvolume.Reconciler":    70,
 	"methods of type vgmanager/csinode.NodeServer":                 67,
 	"methods of type internal/csi/driver.ControllerServer":         58,
@@ -66,7 +65,7 @@ var larger = map[string]int{
 	"lines of package api/v1alpha1":                                3849,
 	"lines of package vgmanager/volume/logicalvolume":              3667,
 	"lines of package internal/csi/driver":                         3434,
-	"lines of package controllers/volumemove":                      3009,
+	"lines of package controllers/volumemove":                      3023,
 	"lines of package vgmanager/disk/device":                       2854,
 	"lines of package controllers/volumeimport":                    2688,
 }
