@@ -23,6 +23,11 @@ const (
 	changedSinceReview = "ChangedSinceReview"
 )
 
+// setupCommands returns the commands that begin to use devices, and volumes of TopoLVM.
+func setupCommands(e *environment) []*cobra.Command {
+	return []*cobra.Command{e.discoverCommand(), e.initCommand(), e.approveCommand(), e.migrateCommand()}
+}
+
 // approveFlags are the flags of approve.
 type approveFlags struct {
 	targetFlags
@@ -123,6 +128,7 @@ func newWaiting(nodes []v1alpha1.LVMVolumeGroupNodeStatus, class string) Waiting
 	return all
 }
 
+// waitReason returns the reason for which a device waits for an approval, or "".
 func waitReason(reasons []string) string {
 	for _, reason := range []string{awaitingApproval, changedSinceReview} {
 		if slices.Contains(reasons, reason) {

@@ -64,13 +64,13 @@ func approvalsIn(t *testing.T, c client.Client) []v1alpha1.LVMDeviceApproval {
 func TestDevicesThatWaitAreListed(t *testing.T) {
 	c := asUser("ann", nil, waitingNode("storage"))
 	for name, flags := range map[string][]string{"table": nil, "wide": {"-o", "wide"}, "yaml": {"-o", "yaml"}} {
-		got := run(t, c, append([]string{"approve"}, flags...)...)
+		got := plugin.run(t, c, append([]string{"approve"}, flags...)...)
 		if got.code != 0 {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		golden(t, "approve."+name, got.out)
 	}
-	if got := run(t, c, "approve", "--class", "other"); got.code != 0 || !strings.Contains(got.err, "No device waits") {
+	if got := plugin.run(t, c, "approve", "--class", "other"); got.code != 0 || !strings.Contains(got.err, "No device waits") {
 		t.Errorf("got %+v", got)
 	}
 	if got := approvalsIn(t, c); len(got) > 0 {
@@ -81,18 +81,18 @@ func TestDevicesThatWaitAreListed(t *testing.T) {
 func TestADeviceIsApprovedAfterAQuestion(t *testing.T) {
 	c := asUser("ann", nil, waitingNode("storage"))
 	args := []string{"approve", "--node", "worker-1", "--device", "/dev/disk/by-id/wwn-0x3"}
-	got := runWith(t, c, "no\n", nil, args...)
+	got := plugin.runWith(t, c, "no\n", nil, args...)
 	if got.code != exitError || !strings.Contains(got.out, "fingerprint: "+fingerprint) || len(approvalsIn(t, c)) > 0 {
 		t.Errorf("the answer no: got %+v", got)
 	}
-	if got := run(t, c, args...); got.code != exitError || !strings.Contains(got.err, "no terminal") {
+	if got := plugin.run(t, c, args...); got.code != exitError || !strings.Contains(got.err, "no terminal") {
 		t.Errorf("no terminal: got %+v", got)
 	}
-	if got := run(t, c, append(args, "--dry-run")...); got.code != 0 || len(approvalsIn(t, c)) > 0 ||
+	if got := plugin.run(t, c, append(args, "--dry-run")...); got.code != 0 || len(approvalsIn(t, c)) > 0 ||
 		!strings.Contains(got.out, "approvedBy: ann") || !strings.Contains(got.out, "kind: LVMDeviceApproval") {
 		t.Errorf("a dry run: got %+v", got)
 	}
-	got = runWith(t, c, "yes\n", nil, args...)
+	got = plugin.runWith(t, c, "yes\n", nil, args...)
 	want := v1alpha1.LVMDeviceApprovalSpec{NodeName: "worker-1", DeviceClassName: "vg1",
 		Device: "/dev/disk/by-id/wwn-0x3", Fingerprint: fingerprint, ApprovedBy: "ann"}
 	approvals := approvalsIn(t, c)
@@ -103,7 +103,7 @@ func TestADeviceIsApprovedAfterAQuestion(t *testing.T) {
 	expect.Equal(t, "approvals[0].Spec", approvals[0].Spec, want)
 	expect.Equal(t, "approvals[0].Namespace", approvals[0].Namespace, "storage")
 	expect.Equal(t, "approvals[0].Name", approvals[0].Name, "worker-1-vg1-0123456789ab")
-	if got := run(t, c, append(args, "--yes")...); got.code != 0 || !strings.Contains(got.out, "already exists: ann") ||
+	if got := plugin.run(t, c, append(args, "--yes")...); got.code != 0 || !strings.Contains(got.out, "already exists: ann") ||
 		len(approvalsIn(t, c)) != 1 {
 		t.Errorf("again: got %+v", got)
 	}
@@ -111,7 +111,7 @@ func TestADeviceIsApprovedAfterAQuestion(t *testing.T) {
 
 func TestThePreviewOfAnApprovalNamesWhatIsDestroyed(t *testing.T) {
 	c := asUser("ann", nil, waitingNode("storage"))
-	got := run(t, c, "approve", "--node", "worker-1", "--device", "/dev/sdc", "--device", "serial:d", "--yes")
+	got := plugin.run(t, c, "approve", "--node", "worker-1", "--device", "/dev/sdc", "--device", "serial:d", "--yes")
 	for _, says := range []string{"The user ann approves", "content: blank", "content: ext4 u-1", "CHANGED",
 		"DESTROYED"} {
 		if !strings.Contains(got.out, says) {
@@ -121,7 +121,7 @@ func TestThePreviewOfAnApprovalNamesWhatIsDestroyed(t *testing.T) {
 	if got.code != 0 || len(approvalsIn(t, c)) != 2 {
 		t.Errorf("got %+v", got)
 	}
-	got = run(t, asUser("ann", nil, waitingNode("storage")), "approve", "--node", "worker-1", "--device", "/dev/sdc",
+	got = plugin.run(t, asUser("ann", nil, waitingNode("storage")), "approve", "--node", "worker-1", "--device", "/dev/sdc",
 		"--yes")
 	if strings.Contains(got.out, "DESTROYED") {
 		t.Errorf("a blank device: got %s", got.out)
@@ -158,7 +158,7 @@ func TestWhatCannotBeApproved(t *testing.T) {
 		"the read fails": {asUser("ann", unknown, waitingNode("s")), "--node worker-1 --device /dev/sdc",
 			"timed out"},
 	} {
-		got := run(t, test.client, append([]string{"approve", "--yes"}, strings.Fields(test.args)...)...)
+		got := plugin.run(t, test.client, append([]string{"approve", "--yes"}, strings.Fields(test.args)...)...)
 		if got.code != exitError || !strings.Contains(got.err, test.says) || len(approvalsIn(t, test.client)) > 0 {
 			t.Errorf("%s: got %+v", name, got)
 		}
@@ -169,7 +169,7 @@ func TestAnApprovalOfTheSameNameForAnotherDevice(t *testing.T) {
 	other := newApproval(&WaitingDevice{Node: "worker-1", DeviceClass: "vg1", DeviceStatus: v1alpha1.DeviceStatus{
 		Name: "/dev/sdx", Fingerprint: fingerprint}}, "storage", "bob")
 	other.Spec.Fingerprint = "v1-0123456789ab00000000000000000000"
-	got := run(t, asUser("ann", nil, waitingNode("storage"), other), "approve", "--node", "worker-1", "--device",
+	got := plugin.run(t, asUser("ann", nil, waitingNode("storage"), other), "approve", "--node", "worker-1", "--device",
 		"/dev/sdc", "--yes")
 	if got.code != exitError || !strings.Contains(got.err, "is for another device") {
 		t.Errorf("got %+v", got)

@@ -94,13 +94,13 @@ func TestBalance(t *testing.T) {
 func TestBalanceReport(t *testing.T) {
 	c := clientOf(clusterWithClasses(), poolOn("worker-1", "10Gi"), poolOn("worker-2", "100Gi"),
 		moveVolume("pvc-1", "shop/a", "thin", "40Gi"), moveVolume("pvc-2", "shop/b", "thin", "40Gi"))
-	got := run(t, c, "balance")
+	got := plugin.run(t, c, "balance")
 	if got.code != 0 || !strings.Contains(got.out, "shop/a") || !strings.Contains(got.out, "80%") ||
 		!strings.Contains(got.out, "40%") {
 		t.Errorf("got %+v", got)
 	}
 	var report BalanceReport
-	asJSON := run(t, c, "balance", "-o", "json")
+	asJSON := plugin.run(t, c, "balance", "-o", "json")
 	if err := json.Unmarshal([]byte(asJSON.out), &report); err != nil || len(report.Moves) != 1 ||
 		len(report.Nodes) != 2 || report.Nodes[0].Provisioned != 80<<30 {
 		t.Errorf("%v: %+v", err, report)
@@ -108,11 +108,11 @@ func TestBalanceReport(t *testing.T) {
 	if len(movesIn(t, c)) != 0 {
 		t.Error("something is moved")
 	}
-	even := run(t, clientOf(clusterWithClasses(), poolOn("worker-1", "100Gi")), "balance")
+	even := plugin.run(t, clientOf(clusterWithClasses(), poolOn("worker-1", "100Gi")), "balance")
 	if even.code != 0 || !strings.Contains(even.out, "No move would even out the nodes") {
 		t.Errorf("got %+v", even)
 	}
-	if none := run(t, clientOf(), "balance"); none.code == 0 || !strings.Contains(none.err, "no LVMCluster") {
+	if none := plugin.run(t, clientOf(), "balance"); none.code == 0 || !strings.Contains(none.err, "no LVMCluster") {
 		t.Errorf("without a cluster: %+v", none)
 	}
 }

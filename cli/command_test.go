@@ -20,7 +20,7 @@ func TestOutputOfEachCommand(t *testing.T) {
 		for name, flags := range map[string][]string{"table": nil, "wide": {"-o", "wide"}, "json": {"-o", "json"},
 			"yaml": {"-o", "yaml"}, "no-headers": {"--no-headers"}} {
 			t.Run(command+" "+name, func(t *testing.T) {
-				got := run(t, reader, append([]string{command}, flags...)...)
+				got := plugin.run(t, reader, append([]string{command}, flags...)...)
 				if got.code != codes[command] {
 					t.Errorf("exit code %d: %s", got.code, got.err)
 				}
@@ -31,7 +31,7 @@ func TestOutputOfEachCommand(t *testing.T) {
 }
 
 func TestHealthy(t *testing.T) {
-	got := run(t, fakeReader(nil, healthyObjects("storage")...), "status")
+	got := plugin.run(t, fakeReader(nil, healthyObjects("storage")...), "status")
 	want := "Healthy\nLVMCluster storage/lvmcluster: Ready, 1/1 volume groups ready, 60Gi free of 100Gi\n"
 	if got != (result{out: want}) {
 		t.Errorf("got %+v", got)
@@ -53,7 +53,7 @@ func TestTheOperatorDoesNotRun(t *testing.T) {
 			"The Deployment of the operator does not exist"},
 		"the operator is ready": {[]client.Object{operatorOf("storage", 2)}, ""},
 	} {
-		got := run(t, fakeReader(nil, append(test.operators, healthyObjects("storage")[1:]...)...), "status", "-o",
+		got := plugin.run(t, fakeReader(nil, append(test.operators, healthyObjects("storage")[1:]...)...), "status", "-o",
 			"wide")
 		want := 0
 		if test.want != "" {
@@ -82,7 +82,7 @@ func TestWhetherTheOperatorRunsIsNotKnown(t *testing.T) {
 				...client.GetOption) error {
 				return test.err
 			}})
-		if got := run(t, reader, "status"); got.code != 1 || !strings.Contains(got.err, test.want) ||
+		if got := plugin.run(t, reader, "status"); got.code != 1 || !strings.Contains(got.err, test.want) ||
 			!strings.Contains(got.out, "Unknown") {
 			t.Errorf("%s: got %+v", name, got)
 		}
@@ -95,14 +95,14 @@ func TestWarningsOfNodesAreOnStandardError(t *testing.T) {
 	reader := fakeReader(nil, stale, brokenNode("storage"))
 	want := "warning: node worker-1: the state is not current: The node agent has not observed the node since " +
 		"2026-03-01T08:15:30Z.\n"
-	if got := run(t, reader, "classes"); got.err != want {
+	if got := plugin.run(t, reader, "classes"); got.err != want {
 		t.Errorf("got %q", got.err)
 	}
 	want += "note: node worker-2: 7 devices that cannot be used are not listed\n"
-	if got := run(t, reader, "devices"); got.err != want {
+	if got := plugin.run(t, reader, "devices"); got.err != want {
 		t.Errorf("got %q", got.err)
 	}
-	if got := run(t, reader, "devices", "-o", "json"); got.err != "" || !strings.Contains(got.out, `"current": false`) {
+	if got := plugin.run(t, reader, "devices", "-o", "json"); got.err != "" || !strings.Contains(got.out, `"current": false`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -148,7 +148,7 @@ func TestFilters(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := run(t, reader, append(test.args, "--no-headers")...)
+			got := plugin.run(t, reader, append(test.args, "--no-headers")...)
 			if got.code != 0 || strings.Join(lines(got.out), "\n") != strings.Join(test.want, "\n") {
 				t.Errorf("got %+v", got)
 			}
@@ -158,10 +158,10 @@ func TestFilters(t *testing.T) {
 
 func TestTheListSaysWhatTheAPIDoesNotKnow(t *testing.T) {
 	reader := fakeReader(nil, brokenObjects("storage")...)
-	if got := run(t, reader, "volumes", "--device", "pv-d"); got.err != "note: "+sharedNote+"\n" {
+	if got := plugin.run(t, reader, "volumes", "--device", "pv-d"); got.err != "note: "+sharedNote+"\n" {
 		t.Errorf("got %q", got.err)
 	}
-	got := run(t, reader, "volumes", "--device", "/dev/sdc")
+	got := plugin.run(t, reader, "volumes", "--device", "/dev/sdc")
 	want := "note: The node status says that no device class uses the device /dev/sdc, or a device that is built on " +
 		"it.\nNo volumes found\n"
 	if got.err != want || got.code != 0 {
@@ -177,9 +177,8 @@ func TestWrongArguments(t *testing.T) {
 		"error: node worker-9 has no LVMVolumeGroupNodeStatus":                      "classes --node worker-9",
 		"error: no node lists the device /dev/sdz":                                  "volumes --device /dev/sdz",
 		"error: --claim shop/data is not in the namespace web of -n: give only one": "volumes -n web --claim shop/data",
-		`error: unknown command "frobnicate" for "kubectl lvms"`:                    "frobnicate",
 	} {
-		got := run(t, reader, strings.Fields(args)...)
+		got := plugin.run(t, reader, strings.Fields(args)...)
 		if got.code != exitError || !strings.HasPrefix(got.err, want) || got.out != "" {
 			t.Errorf("%s: got %+v", args, got)
 		}
@@ -213,12 +212,12 @@ func TestAFailedReadIsNeverHealthyOrEmpty(t *testing.T) {
 	broken := errors.New("connection refused")
 	for _, resource := range []string{clustersResource, nodeStatusesResource, recoveriesResource, volumesResource} {
 		reader := fakeReader(failing(resource, broken), healthyObjects("storage")...)
-		got := run(t, reader, "status")
+		got := plugin.run(t, reader, "status")
 		if got.code != exitError || !strings.HasPrefix(got.out, "Unknown: 1 kind of object could not be read.") ||
 			!strings.HasPrefix(got.err, "error: cannot list "+resource) || !strings.Contains(got.err, broken.Error()) {
 			t.Errorf("%s: got %+v", resource, got)
 		}
-		got = run(t, reader, "status", "-o", "json")
+		got = plugin.run(t, reader, "status", "-o", "json")
 		if got.code != exitError || !strings.Contains(got.out, `"healthy": false`) ||
 			!strings.Contains(got.out, `"complete": false`) || !strings.Contains(got.out, `"resource": "`+resource) {
 			t.Errorf("%s: got %+v", resource, got)
@@ -226,12 +225,12 @@ func TestAFailedReadIsNeverHealthyOrEmpty(t *testing.T) {
 	}
 	for command, resource := range map[string]string{"devices": nodeStatusesResource, "classes": nodeStatusesResource,
 		"volumes": volumesResource, "orphans": nodeStatusesResource} {
-		got := run(t, fakeReader(failing(resource, broken)), command)
+		got := plugin.run(t, fakeReader(failing(resource, broken)), command)
 		if got.code != exitError || got.out != "" || !strings.Contains(got.err, broken.Error()) {
 			t.Errorf("%s: got %+v", command, got)
 		}
 	}
-	got := run(t, fakeReader(failing(nodeStatusesResource, broken)), "volumes", "--device", "/dev/sdb")
+	got := plugin.run(t, fakeReader(failing(nodeStatusesResource, broken)), "volumes", "--device", "/dev/sdb")
 	if got.code != exitError || got.out != "" || !strings.Contains(got.err, nodeStatusesResource) {
 		t.Errorf("got %+v", got)
 	}
@@ -239,7 +238,7 @@ func TestAFailedReadIsNeverHealthyOrEmpty(t *testing.T) {
 
 func TestSomeProblemsAreShownIfAKindCannotBeRead(t *testing.T) {
 	reader := fakeReader(failing(volumesResource, errors.New("timeout")), brokenObjects("storage")...)
-	got := run(t, reader, "status")
+	got := plugin.run(t, reader, "status")
 	if got.code != exitError || !strings.Contains(got.out, "DeviceMissing") {
 		t.Errorf("got %+v", got)
 	}
@@ -258,7 +257,7 @@ func TestForbiddenNamesThePermission(t *testing.T) {
 		"classes -n storage": "in the namespace storage: " + wants,
 		"volumes":            wants + "logicalvolumes of the API group topolvm.io",
 	} {
-		got := run(t, reader, strings.Fields(command)...)
+		got := plugin.run(t, reader, strings.Fields(command)...)
 		if got.code != exitError || !strings.Contains(got.err, want) {
 			t.Errorf("%s: got %+v", command, got)
 		}
@@ -272,7 +271,7 @@ func TestWithoutPermissionForAllNamespacesTheDefaultOneIsRead(t *testing.T) {
 		}
 		return nil
 	}, append(healthyObjects(defaultNamespace), brokenNode("elsewhere"))...)
-	got := run(t, reader, "status")
+	got := plugin.run(t, reader, "status")
 	if got.code != 0 || !strings.HasPrefix(got.out, "Healthy\n") ||
 		!strings.Contains(got.err, "note: You may not list "+clustersResource+" in all namespaces, so only those in "+
 			"the namespace "+defaultNamespace+" were read.") {
@@ -284,19 +283,19 @@ func TestNotInstalled(t *testing.T) {
 	absent := &apierrors.StatusError{ErrStatus: apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{},
 		"", "", 0, false).ErrStatus}
 	for _, command := range []string{"status", "devices", "classes", "volumes"} {
-		got := run(t, fakeReader(failing("", absent)), command)
+		got := plugin.run(t, fakeReader(failing("", absent)), command)
 		if got.code != exitError || got.out != "" || got.err != "error: "+errNotInstalled.Error()+"\n" {
 			t.Errorf("%s: got %+v", command, got)
 		}
 	}
-	got := run(t, fakeReader(failing(recoveriesResource, absent), healthyObjects("storage")...), "status")
+	got := plugin.run(t, fakeReader(failing(recoveriesResource, absent), healthyObjects("storage")...), "status")
 	if got.code != exitError || !strings.Contains(got.err, "does not have "+recoveriesResource) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestNoLVMCluster(t *testing.T) {
-	got := run(t, fakeReader(nil), "status", "--no-headers")
+	got := plugin.run(t, fakeReader(nil), "status", "--no-headers")
 	if got.code != exitProblems || !strings.HasPrefix(got.out, "NoLVMCluster") {
 		t.Errorf("got %+v", got)
 	}
@@ -305,18 +304,18 @@ func TestNoLVMCluster(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	reader := fakeReader(nil, append(healthyObjects("one"), operatorOf("two", 1), brokenCluster("two"),
 		brokenNode("two"))...)
-	if got := run(t, reader, "status", "-n", "one"); got.code != 0 {
+	if got := plugin.run(t, reader, "status", "-n", "one"); got.code != 0 {
 		t.Errorf("one: got %+v", got)
 	}
-	if got := run(t, reader, "status", "-n", "two"); got.code != exitProblems || strings.Contains(got.out, "one/") {
+	if got := plugin.run(t, reader, "status", "-n", "two"); got.code != exitProblems || strings.Contains(got.out, "one/") {
 		t.Errorf("two: got %+v", got)
 	}
-	got := run(t, reader, "status")
+	got := plugin.run(t, reader, "status")
 	if got.code != exitProblems || !strings.Contains(got.out, "LVMCluster one/") ||
 		!strings.Contains(got.out, "LVMCluster two/") {
 		t.Errorf("all: got %+v", got)
 	}
-	if got := run(t, reader, "status", "-n", "three"); got.code != exitProblems {
+	if got := plugin.run(t, reader, "status", "-n", "three"); got.code != exitProblems {
 		t.Errorf("three: got %+v", got)
 	}
 }
@@ -332,9 +331,8 @@ func TestCompletion(t *testing.T) {
 		"volumes --node worker-1 --device ": "/dev/sdb",
 		"volumes --claim shop":              "shop/data shop/data-2",
 		"volumes -n web --claim ":           "web/cache",
-		"s":                                 "status suspend",
 	} {
-		got := run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		got := plugin.run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
 		var values []string
 		for _, line := range lines(got.out) {
 			value, _, _ := strings.Cut(line, " ")
@@ -352,7 +350,7 @@ func TestCompletionWithoutAServerHasATimeLimit(t *testing.T) {
 		_, limited = ctx.Deadline()
 		return errors.New("unreachable")
 	}}
-	got := run(t, reader, "__complete", "devices", "--node", "")
+	got := plugin.run(t, reader, "__complete", "devices", "--node", "")
 	if !limited || got.code != 0 || strings.TrimSpace(got.out) != ":4" {
 		t.Errorf("limited %v, got %+v", limited, got)
 	}

@@ -23,6 +23,7 @@ const (
 // names returns the values for a flag or an argument. It reads one page of objects.
 type names func(ctx context.Context, reader client.Reader, command *cobra.Command) ([]string, error)
 
+// completeNodes completes the nodes of --node.
 func (e *environment) completeNodes(command *cobra.Command) {
 	e.complete(command, "node", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
 		return namesOfNodes(ctx, reader, func(n *v1alpha1.LVMVolumeGroupNodeStatus) []string {
@@ -31,6 +32,7 @@ func (e *environment) completeNodes(command *cobra.Command) {
 	})
 }
 
+// completeClasses completes the device classes of --class.
 func (e *environment) completeClasses(command *cobra.Command) {
 	e.complete(command, "class", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
 		return namesOfNodes(ctx, reader, func(n *v1alpha1.LVMVolumeGroupNodeStatus) []string {
@@ -43,6 +45,7 @@ func (e *environment) completeClasses(command *cobra.Command) {
 	})
 }
 
+// completeDevices completes the devices of --device: those that a device class of the node of --node uses.
 func (e *environment) completeDevices(command *cobra.Command) {
 	e.complete(command, "device", func(ctx context.Context, reader client.Reader, c *cobra.Command) ([]string, error) {
 		node, _ := c.Flags().GetString("node")
@@ -58,6 +61,7 @@ func (e *environment) completeDevices(command *cobra.Command) {
 	})
 }
 
+// completeClaims completes the claims of --claim.
 func (e *environment) completeClaims(command *cobra.Command) {
 	e.complete(command, "claim", func(ctx context.Context, reader client.Reader, _ *cobra.Command) ([]string, error) {
 		return namesOfVolumes(ctx, reader, func(lv *topolvmv1.LogicalVolume) string {

@@ -16,7 +16,9 @@ const howRequestsWork = `
 It changes the device class in the LVMCluster. A request is in effect as long as the LVMCluster has it; uncordon
 withdraws it. If you interrupt the command, the request stays, and the same command shows the progress again.`
 
-func (e *environment) deviceCommands() []*cobra.Command {
+// deviceCommands returns the commands that change what is done with devices of volume groups, and those that suspend
+// and resume volumes.
+func deviceCommands(e *environment) []*cobra.Command {
 	return []*cobra.Command{
 		e.requestCommand("cordon", v1alpha1.DeviceActionCordon, "Place no new data on a device",
 			"Place no new data on a device of a volume group. Existing data stays and can be used.",
@@ -37,7 +39,7 @@ rebuilt on other devices. No data is discarded: for lost devices without redunda
 
   # Remove a lost device of a device class with redundancy, by the UUID of its physical volume
   kubectl lvms remove --node worker-1 --class vg1 --device wJBM8n-pLyu-fxzD-iQVk-tJvr-OI5T-WoXVtA`),
-		e.replaceCommand(), e.uncordonCommand(), e.adoptCommand(),
+		e.replaceCommand(), e.uncordonCommand(), e.adoptCommand(), e.suspendCommand(), e.resumeCommand(),
 	}
 }
 

@@ -137,8 +137,8 @@ func inline(value any) string {
 	return fmt.Sprint(value)
 }
 
-// maxConflicts is how often a change is computed again because the LVMCluster was changed in the meantime. The operator
-// writes its status often.
+// maxConflicts is how often a change is computed again because the object was changed in the meantime. The operator and
+// the node agents write its status often.
 const maxConflicts = 5
 
 // write writes the change that was shown. If the LVMCluster was changed in the meantime, it writes only if the change
@@ -203,10 +203,10 @@ func (r *deviceRun) followUntil(ctx context.Context, m member,
 			blocked = 0
 		}
 		if blocked >= blockedPolls && !canWait {
-			return false, errFinal{fmt.Errorf("%w: device %s of the %s: %s. The request stays. To withdraw it: "+
+			return false, final(fmt.Errorf("%w: device %s of the %s: %s. The request stays. To withdraw it: "+
 				"kubectl lvms uncordon --node %s --class %s --device "+
 				"%s", errNotPossible, m.name(), r.at, text, r.at.node, r.at.class,
-				m.pv.UUID)}
+				m.pv.UUID))
 		}
 		return state == requestDone, nil
 	})

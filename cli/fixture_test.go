@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,8 +33,10 @@ var update = flag.Bool("update", false, "write the golden files, and the page of
 
 var now = time.Date(2026, 3, 2, 8, 15, 30, 0, time.UTC)
 
+// quantity returns a quantity to which a field points.
 func quantity(s string) *resource.Quantity { return ptr.To(resource.MustParse(s)) }
 
+// condition returns a condition that has changed now.
 func condition(kind, reason string, status metav1.ConditionStatus, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message,
 		LastTransitionTime: metav1.NewTime(now)}
@@ -54,6 +57,7 @@ func operatorOf(namespace string, available int32) *appsv1.Deployment {
 		Status: appsv1.DeploymentStatus{Replicas: available, ReadyReplicas: available, AvailableReplicas: available}}
 }
 
+// healthyCluster is an LVMCluster whose device class is ready.
 func healthyCluster(namespace string) *v1alpha1.LVMCluster {
 	ready := func(kind, reason string) metav1.Condition { return condition(kind, reason, metav1.ConditionTrue, "") }
 	return &v1alpha1.LVMCluster{
@@ -123,6 +127,7 @@ func brokenNode(namespace string) *v1alpha1.LVMVolumeGroupNodeStatus {
 	return node
 }
 
+// brokenCluster is an LVMCluster with a degraded device class, and a node that has not reported.
 func brokenCluster(namespace string) *v1alpha1.LVMCluster {
 	cluster := healthyCluster(namespace)
 	status := &cluster.Status
@@ -138,6 +143,7 @@ func brokenCluster(namespace string) *v1alpha1.LVMCluster {
 	return cluster
 }
 
+// waitingRecovery is a recovery whose plan awaits its approval.
 func waitingRecovery(namespace string) *v1alpha1.LVMRecovery {
 	recovery := &v1alpha1.LVMRecovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lost-disk"},
@@ -151,6 +157,7 @@ func waitingRecovery(namespace string) *v1alpha1.LVMRecovery {
 	return recovery
 }
 
+// volume is a volume of 20Gi that was created for a claim, if it is not empty.
 func volume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -171,17 +178,20 @@ func encryptedVolume(name, node, class, claim string) *topolvmv1.LogicalVolume {
 	return lv
 }
 
+// failedVolume is a volume that could not be created.
 func failedVolume() *topolvmv1.LogicalVolume {
 	lv := volume("pvc-4", "worker-1", "vg1", "web/cache")
 	lv.Status = topolvmv1.LogicalVolumeStatus{Code: codes.ResourceExhausted, Message: "no space on node worker-1"}
 	return lv
 }
 
+// healthyObjects are an operator, an LVMCluster, a node and a volume without problems.
 func healthyObjects(namespace string) []client.Object {
 	return []client.Object{operatorOf(namespace, 1), healthyCluster(namespace), healthyNode(namespace),
 		volume("pvc-1", "worker-1", "vg1", "shop/data")}
 }
 
+// brokenObjects are objects with several problems.
 func brokenObjects(namespace string) []client.Object {
 	return []client.Object{operatorOf(namespace, 1), brokenCluster(namespace), healthyNode(namespace),
 		brokenNode(namespace),
@@ -213,15 +223,18 @@ func fakeReader(fail func(client.ObjectList, client.ListOptions) error, objects 
 	}).Build()
 }
 
+// pluginWith is the plugin with some of its commands.
+type pluginWith func(*environment) []*cobra.Command
+
 // run runs a command with a client.
-func run(t *testing.T, c client.Client, args ...string) result {
+func (p pluginWith) run(t *testing.T, c client.Client, args ...string) result {
 	t.Helper()
-	return runWith(t, c, "", nil, args...)
+	return p.runWith(t, c, "", nil, args...)
 }
 
 // runWith runs a command with a client. If input is not empty, it is what a person types. Each time that the command
 // waits, the next step is called, which does what the cluster would do; the last one is repeated.
-func runWith(t *testing.T, c client.Client, input string, steps []func(), args ...string) result {
+func (p pluginWith) runWith(t *testing.T, c client.Client, input string, steps []func(), args ...string) result {
 	t.Helper()
 	e := environment{flags: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
 		connect:    func() (client.Client, error) { return c, nil },
@@ -235,10 +248,12 @@ func runWith(t *testing.T, c client.Client, input string, steps []func(), args .
 			}
 			return ctx.Err()
 		}}
+	root := e.root()
+	root.AddCommand(p(&e)...)
 	ctx, cancel := context.WithTimeout(t.Context(), limit.Hang) // a command that waits for too long fails
 	defer cancel()
 	var out, errOut bytes.Buffer
-	code := e.run(ctx, args, strings.NewReader(input), &out, &errOut)
+	code := execute(ctx, root, args, strings.NewReader(input), &out, &errOut)
 	return result{code: code, out: out.String(), err: errOut.String()}
 }
 

@@ -31,7 +31,7 @@ func reviewObjects() []client.Object {
 // reviewed writes what discover prints to a file, with some devices selected.
 func reviewed(t *testing.T, c client.Client, edit ...string) string {
 	t.Helper()
-	got := run(t, c, "discover")
+	got := plugin.run(t, c, "discover")
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -45,15 +45,15 @@ func reviewed(t *testing.T, c client.Client, edit ...string) string {
 
 func TestDiscoverWritesAReview(t *testing.T) {
 	c := asUser("ann", nil, reviewObjects()...)
-	got := run(t, c, "discover")
+	got := plugin.run(t, c, "discover")
 	if got.code != 0 {
 		t.Errorf("got %+v", got)
 	}
 	golden(t, "discover.yaml", got.out)
-	if one := run(t, c, "discover", "--node", "worker-1"); strings.Contains(one.out, "worker-2") || one.code != 0 {
+	if one := plugin.run(t, c, "discover", "--node", "worker-1"); strings.Contains(one.out, "worker-2") || one.code != 0 {
 		t.Errorf("one node: got %+v", one)
 	}
-	if none := run(t, c, "discover", "--node", "worker-9"); none.code != exitError {
+	if none := plugin.run(t, c, "discover", "--node", "worker-9"); none.code != exitError {
 		t.Errorf("no such node: got %+v", none)
 	}
 }
@@ -76,10 +76,10 @@ func TestInitCreatesTheDeviceClassAndTheApprovals(t *testing.T) {
 	c := asUser("ann", nil, reviewObjects()...)
 	file := reviewed(t, c, "select: false", "select: true")
 	args := []string{"init", file, "--class", "data", "--thin-pool", "pool"}
-	if got := runWith(t, c, "no\n", nil, args...); got.code != exitError || classNamed(t, c, "data") != nil {
+	if got := plugin.runWith(t, c, "no\n", nil, args...); got.code != exitError || classNamed(t, c, "data") != nil {
 		t.Errorf("the answer no: got %+v", got)
 	}
-	dry := run(t, c, append(args, "--dry-run")...)
+	dry := plugin.run(t, c, append(args, "--dry-run")...)
 	expect.Equal(t, "code", dry.code, 0)
 	if classNamed(t, c, "data") != nil {
 		t.Errorf("a dry run: got %+v", dry)
@@ -89,7 +89,7 @@ func TestInitCreatesTheDeviceClassAndTheApprovals(t *testing.T) {
 	}
 	expect.Equal(t, `Count(dry.out, "kind: LVMDeviceApproval")`, strings.Count(dry.out, "kind: LVMDeviceApproval"), 2)
 	expect.Contains(t, "out", dry.out, "approval: Required")
-	got := runWith(t, c, "yes\n", nil, args...)
+	got := plugin.runWith(t, c, "yes\n", nil, args...)
 	if got.code != 0 {
 		t.Fatalf("got %+v", got)
 	}
@@ -111,7 +111,7 @@ func TestInitCreatesTheDeviceClassAndTheApprovals(t *testing.T) {
 	if len(approvals) != 2 || approvals[0].Spec.DeviceClassName != "data" || approvals[0].Spec.ApprovedBy != "ann" {
 		t.Errorf("got %+v", approvals)
 	}
-	if got := run(t, c, append(args, "--yes")...); got.code != exitError ||
+	if got := plugin.run(t, c, append(args, "--yes")...); got.code != exitError ||
 		!strings.Contains(got.err, "already has the device class data") {
 		t.Errorf("again: got %+v", got)
 	}
@@ -119,7 +119,7 @@ func TestInitCreatesTheDeviceClassAndTheApprovals(t *testing.T) {
 
 func TestInitWithoutApproval(t *testing.T) {
 	c := asUser("ann", nil, reviewObjects()...)
-	got := run(t, c, "init", reviewed(t, c, "select: false", "select: true"), "--class", "data", "--approve=false",
+	got := plugin.run(t, c, "init", reviewed(t, c, "select: false", "select: true"), "--class", "data", "--approve=false",
 		"--yes")
 	if got.code != 0 || !strings.Contains(got.out, "before it is approved") || len(approvalsIn(t, c)) > 0 ||
 		classNamed(t, c, "data") == nil {
@@ -149,13 +149,13 @@ func TestInitRefuses(t *testing.T) {
 	} {
 		file := reviewed(t, asUser("ann", nil, reviewObjects()...), test.edit...)
 		c := asUser("ann", nil, test.objects...)
-		got := run(t, c, "init", file, "--class", "data", "--yes")
+		got := plugin.run(t, c, "init", file, "--class", "data", "--yes")
 		if got.code != exitError || !strings.Contains(got.err, test.says) || len(approvalsIn(t, c)) > 0 {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 	c := asUser("ann", nil, reviewObjects()...)
-	if got := run(t, c, "init", filepath.Join(t.TempDir(), "missing"), "--yes"); got.code != exitError {
+	if got := plugin.run(t, c, "init", filepath.Join(t.TempDir(), "missing"), "--yes"); got.code != exitError {
 		t.Errorf("no file: got %+v", got)
 	}
 }
@@ -235,15 +235,15 @@ func TestInitCreatesAnLVMCluster(t *testing.T) {
 		}
 		return list.Items
 	}
-	if got := runWith(t, c, "no\n", nil, "init"); got.code != exitError || len(present()) > 0 {
+	if got := plugin.runWith(t, c, "no\n", nil, "init"); got.code != exitError || len(present()) > 0 {
 		t.Errorf("the answer no: got %+v", got)
 	}
-	dry := run(t, c, "init", "--dry-run", "-n", "storage")
+	dry := plugin.run(t, c, "init", "--dry-run", "-n", "storage")
 	if dry.code != 0 || len(present()) > 0 || !strings.Contains(dry.out, "kind: LVMCluster\nmetadata:\n  name: "+
 		"my-lvmcluster\n  namespace: storage\n") || !strings.Contains(dry.err, "No device is changed.") {
 		t.Errorf("a dry run: got %+v", dry)
 	}
-	got := runWith(t, c, "yes\n", nil, "init")
+	got := plugin.runWith(t, c, "yes\n", nil, "init")
 	if got.code != 0 || !strings.Contains(got.out, "LVMCluster openshift-lvm-storage/my-lvmcluster was created.") {
 		t.Errorf("got %+v", got)
 	}
@@ -251,7 +251,7 @@ func TestInitCreatesAnLVMCluster(t *testing.T) {
 		t.Errorf("got %+v", all)
 	}
 	for _, again := range []string{"--yes", "--dry-run"} {
-		if got := run(t, c, "init", again); got.code != exitError ||
+		if got := plugin.run(t, c, "init", again); got.code != exitError ||
 			!strings.Contains(got.err, "openshift-lvm-storage/my-lvmcluster already exists") {
 			t.Errorf("again with %s: got %+v", again, got)
 		}
@@ -274,12 +274,12 @@ func TestInitCreatesNoLVMCluster(t *testing.T) {
 		"no answer":         {err: errors.New("connection lost"), says: "it is unknown whether the change was saved"},
 	} {
 		c := asUser("ann", func(client.Object) error { return test.err })
-		got := run(t, c, append([]string{"init", "--yes"}, test.args...)...)
+		got := plugin.run(t, c, append([]string{"init", "--yes"}, test.args...)...)
 		if got.code != exitError || !strings.Contains(got.err, test.says) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	got := run(t, fakeReader(func(client.ObjectList, client.ListOptions) error {
+	got := plugin.run(t, fakeReader(func(client.ObjectList, client.ListOptions) error {
 		return errors.New("no answer")
 	}), "init", "--yes")
 	if got.code != exitError || !strings.Contains(got.err, "cannot list lvmclusters") {

@@ -121,6 +121,7 @@ func (e *environment) readNodes(ctx context.Context, o *output, name string) ([]
 	return nodes, s, err
 }
 
+// onNode returns the status of a node, or all if the name is empty. If there is none, it is an error.
 func onNode(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string) ([]v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if name == "" {
 		return nodes, nil

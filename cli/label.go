@@ -16,6 +16,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
+// labelCommands returns the command that labels devices.
+func labelCommands(e *environment) []*cobra.Command { return []*cobra.Command{e.labelCommand()} }
+
 func (e *environment) labelCommand() *cobra.Command {
 	r := &labelRun{env: e}
 	command := &cobra.Command{Use: "label NODE DEVICE KEY=VALUE... [KEY-...]",
@@ -36,7 +39,9 @@ given by its ID.`,
 
   # Change a label, and remove another one
   kubectl lvms label worker-1 /dev/sdb tier=slow rack- --overwrite`,
-		ValidArgsFunction: e.completeLabel,
+		ValidArgsFunction: func(c *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
+			return e.completeLabel(c, args, begin)
+		},
 		RunE: func(command *cobra.Command, args []string) error {
 			if err := r.writing.validate(); err != nil {
 				return err

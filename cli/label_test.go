@@ -143,7 +143,7 @@ func TestDevicesThatCannotBeLabeled(t *testing.T) {
 			"tier=fast already: add --overwrite to change it",
 		"-n storage worker-1 /dev/sdb a=b --dry-run=server": `--dry-run "server" is not supported`,
 	} {
-		prints(t, run(t, c, append([]string{"label", "--yes"}, strings.Fields(args)...)...), exitError, want)
+		prints(t, plugin.run(t, c, append([]string{"label", "--yes"}, strings.Fields(args)...)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("it writes")
@@ -154,28 +154,28 @@ func TestLabelADevice(t *testing.T) {
 	c := newCluster(t, labeledNode("storage"))
 	before := c.deviceLabels("storage")
 	label := []string{"label", "worker-1", "/dev/sdc", "tier=slow"}
-	got := run(t, c, append(label, "--dry-run")...)
+	got := plugin.run(t, c, append(label, "--dry-run")...)
 	prints(t, got, 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 are changed:\n  + tier=slow\n",
 		"A device class whose deviceSelector requires the labels", "This is the merge patch of "+
 			"LVMVolumeGroupNodeStatus storage/worker-1:", "deviceLabels:", "id: wwn:0x3", "resourceVersion:")
 	if strings.Contains(got.out, "are changed") || strings.Contains(got.out, "status:") || c.writes != 0 {
 		t.Errorf("the dry run prints %q, %d writes", got.out, c.writes)
 	}
-	prints(t, run(t, c, label...), exitError, "there is no terminal to ask on")
-	prints(t, runWith(t, c, "no\n", nil, label...), exitError, "Change the labels? [y/N]", "the answer was not yes")
+	prints(t, plugin.run(t, c, label...), exitError, "there is no terminal to ask on")
+	prints(t, plugin.runWith(t, c, "no\n", nil, label...), exitError, "Change the labels? [y/N]", "the answer was not yes")
 	if diff := cmp.Diff(before, c.deviceLabels("storage")); diff != "" || c.writes != 0 {
 		t.Fatal(diff)
 	}
-	prints(t, runWith(t, c, "yes\n", nil, label...), 0,
+	prints(t, plugin.runWith(t, c, "yes\n", nil, label...), 0,
 		"The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were changed.")
 	want := append(before, v1alpha1.DeviceLabels{ID: "wwn:0x3", Labels: v1alpha1.DeviceLabelSet{"tier": "slow"}})
 	if diff := cmp.Diff(want, c.deviceLabels("storage")); diff != "" || c.writes != 1 {
 		t.Errorf("%d writes: %s", c.writes, diff)
 	}
-	prints(t, run(t, c, append(label, "--yes")...), 0, "already has these labels. Nothing is changed.")
-	prints(t, run(t, c, append(label, "--dry-run")...), 0, "{}\n")
+	prints(t, plugin.run(t, c, append(label, "--yes")...), 0, "already has these labels. Nothing is changed.")
+	prints(t, plugin.run(t, c, append(label, "--dry-run")...), 0, "{}\n")
 	member := []string{"label", "worker-1", "/dev/sdb", "tier-", "rack-", "none-", "--yes"}
-	prints(t, run(t, c, member...), 0, "The device /dev/sdb (wwn:0x2) of node worker-1 does not have the label none.",
+	prints(t, plugin.run(t, c, member...), 0, "The device /dev/sdb (wwn:0x2) of node worker-1 does not have the label none.",
 		"  - tier=fast\n  - rack=\n", "in the volume group of the device class vg1, and stays there")
 	if diff := cmp.Diff(want[1:], c.deviceLabels("storage")); diff != "" || c.writes != 2 {
 		t.Errorf("%d writes: %s", c.writes, diff)
@@ -203,7 +203,7 @@ func TestLabelWhenTheNodeStatusChanges(t *testing.T) {
 		n.Status.DevicesOmitted = 3
 		n.Spec.DeviceLabels[1].Labels["tier"] = "other"
 	})
-	prints(t, run(t, c, "label", "worker-1", "/dev/sdb", "room=1", "--yes"), 0, "were changed.")
+	prints(t, plugin.run(t, c, "label", "worker-1", "/dev/sdb", "room=1", "--yes"), 0, "were changed.")
 	want := []v1alpha1.DeviceLabels{
 		{ID: "wwn:0x2", Labels: v1alpha1.DeviceLabelSet{"tier": "fast", "rack": "", "room": "1"}},
 		{ID: "wwn:0x9", Labels: v1alpha1.DeviceLabelSet{"tier": "other"}}}
@@ -211,7 +211,7 @@ func TestLabelWhenTheNodeStatusChanges(t *testing.T) {
 		t.Error(diff)
 	}
 	c.beforePatch = change(func(n *v1alpha1.LVMVolumeGroupNodeStatus) { n.Spec.DeviceLabels[0].Labels["room"] = "2" })
-	prints(t, run(t, c, "label", "worker-1", "/dev/sdb", "room-", "--yes"), exitError,
+	prints(t, plugin.run(t, c, "label", "worker-1", "/dev/sdb", "room-", "--yes"), exitError,
 		"the labels of the device /dev/sdb (wwn:0x2) of node worker-1 were changed in the meantime")
 	want[0].Labels["room"] = "2"
 	if diff := cmp.Diff(want, c.deviceLabels("storage")); diff != "" {
@@ -226,7 +226,7 @@ func TestLabelWhenAReadFails(t *testing.T) {
 			schema.ParseGroupResource(nodeStatusesResource), "", errors.New("no")),
 	} {
 		reader := fakeReader(func(client.ObjectList, client.ListOptions) error { return err }, labeledNode("storage"))
-		prints(t, run(t, reader, "label", "worker-1", "/dev/sdb", "a=b", "--yes"), exitError, name)
+		prints(t, plugin.run(t, reader, "label", "worker-1", "/dev/sdb", "a=b", "--yes"), exitError, name)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestCompletionOfLabel(t *testing.T) {
 		"label worker-1 /dev/sdb a=b tier=a": "tier=archive",
 		"label nosuch ":                      "",
 	} {
-		got := run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		got := plugin.run(t, reader, append([]string{"__complete"}, strings.Split(args, " ")...)...)
 		values, _, _ := strings.Cut(got.out, ":")
 		if got.code != 0 || strings.Join(strings.Fields(values), " ") != want {
 			t.Errorf("%s: got %+v", args, got)
@@ -253,10 +253,10 @@ func TestCompletionOfLabel(t *testing.T) {
 
 func TestLabelsOfDevicesAreListed(t *testing.T) {
 	reader := fakeReader(nil, labeledNode("storage"))
-	got := run(t, reader, "devices", "--state", "InUse", "-o", "wide")
+	got := plugin.run(t, reader, "devices", "--state", "InUse", "-o", "wide")
 	if rows := lines(got.out); len(rows) != 2 || !strings.Contains(rows[0], "LABELS") ||
 		!strings.Contains(rows[1], " rack=,tier=fast ") {
 		t.Errorf("got %q", got.out)
 	}
-	prints(t, run(t, reader, "devices", "--state", "InUse", "-o", "json"), 0, `"tier": "fast"`)
+	prints(t, plugin.run(t, reader, "devices", "--state", "InUse", "-o", "json"), 0, `"tier": "fast"`)
 }

@@ -180,7 +180,7 @@ func (m member) effectsOfMissing(class *v1alpha1.DeviceClass) []string {
 		"it with the volumes that are lost: kubectl lvms forget.")
 }
 
-// requestState is what a node status says about a request.
+// requestState is what the status of an object says about a request.
 type requestState int
 
 const (

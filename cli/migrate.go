@@ -156,6 +156,7 @@ func chooseMigrations(pvs []corev1.PersistentVolume, claims []string,
 	return chosen, notes, nil
 }
 
+// driverOf returns the CSI driver of a PersistentVolume, or "".
 func driverOf(pv *corev1.PersistentVolume) string {
 	if pv.Spec.CSI == nil {
 		return ""
@@ -271,8 +272,8 @@ func (r *migrationRun) follow(ctx context.Context) error {
 			blockedFor = 0
 		}
 		if blockedFor >= blockedPolls {
-			return false, errFinal{fmt.Errorf("%w: %s blocked, for the reasons above. %s", errNotPossible,
-				countOf(len(r.volumes), "migration is", "migrations are"), r.left())}
+			return false, final(fmt.Errorf("%w: %s blocked, for the reasons above. %s", errNotPossible,
+				countOf(len(r.volumes), "migration is", "migrations are"), r.left()))
 		}
 		return false, nil
 	})

@@ -3,7 +3,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,14 +17,10 @@ import (
 func TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown(t *testing.T) {
 	pv := persistentVolumeOf("recreated", v1alpha1.EarlierDriverName, "shop/recreated")
 	create(t, pv)
-	shown := pv.DeepCopy()
+	shown := string(dryRunPatch(t, "migrate", "shop/recreated"))
 	for uid, isRefused := range map[types.UID]bool{pv.UID: false, "another": true} {
-		shown.UID = uid
-		patch, err := json.Marshal(migrationPatch(shown))
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = server.Client.Patch(t.Context(), pv.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+		patch := []byte(strings.ReplaceAll(shown, string(pv.UID), string(uid)))
+		err := server.Client.Patch(t.Context(), pv.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
 		if (apierrors.IsConflict(err) || apierrors.IsInvalid(err)) != isRefused || !isRefused && err != nil {
 			t.Errorf("%s: got %v", uid, err)
 		}

@@ -170,29 +170,29 @@ func setPV(t *testing.T, c client.Client, name string, edit func(*corev1.Persist
 
 func TestMigrationsAreRequestedAfterAQuestion(t *testing.T) {
 	c := fakeReader(nil, earlierVolumes()...)
-	got := run(t, c, "migrate", "--all", "--dry-run")
+	got := plugin.run(t, c, "migrate", "--all", "--dry-run")
 	expect.Equal(t, "code", got.code, 0)
 	expect.Equal(t, "requestedIn(t, c)", requestedIn(t, c), "")
 	expect.Contains(t, "out", got.out, "uid: uid-pvc-1")
 	expect.Contains(t, "out", got.out, "\n---\n# merge patch of PersistentVolume pvc-2\n")
 	expect.Contains(t, "err", got.err, "pvc-1 of the claim shop/data: 20Gi on node worker-1")
-	if got := run(t, c, "migrate", "--all"); got.code != exitError || requestedIn(t, c) != "" ||
+	if got := plugin.run(t, c, "migrate", "--all"); got.code != exitError || requestedIn(t, c) != "" ||
 		!strings.Contains(got.err, "no terminal") {
 		t.Errorf("no terminal: got %+v", got)
 	}
-	if got := runWith(t, c, "n\n", nil, "migrate", "--all"); got.code != exitError || requestedIn(t, c) != "" ||
+	if got := plugin.runWith(t, c, "n\n", nil, "migrate", "--all"); got.code != exitError || requestedIn(t, c) != "" ||
 		!strings.Contains(got.out, "Migrate 2 volumes?") {
 		t.Errorf("the answer no: got %+v", got)
 	}
-	got = runWith(t, c, "y\n", nil, "migrate", "-n", "shop", "data", "--wait=false")
+	got = plugin.runWith(t, c, "y\n", nil, "migrate", "-n", "shop", "data", "--wait=false")
 	if got.code != 0 || requestedIn(t, c) != "pvc-1" || !strings.Contains(got.out, "pvc-1 was requested") {
 		t.Errorf("got %+v, requested %s", got, requestedIn(t, c))
 	}
-	if got := run(t, c, "migrate", "shop/new", "--yes"); got.code != 0 ||
+	if got := plugin.run(t, c, "migrate", "shop/new", "--yes"); got.code != 0 ||
 		!strings.Contains(got.err, "has the driver topolvm.io already") || requestedIn(t, c) != "pvc-1" {
 		t.Errorf("a volume of this driver: got %+v", got)
 	}
-	if got := run(t, c, "migrate", "--all", "--yes", "--timeout", "0s"); got.code != exitError ||
+	if got := plugin.run(t, c, "migrate", "--all", "--yes", "--timeout", "0s"); got.code != exitError ||
 		!strings.Contains(got.err, "--timeout") {
 		t.Errorf("got %+v", got)
 	}
@@ -206,7 +206,7 @@ func TestAMigrationIsFollowed(t *testing.T) {
 	}
 	done := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.Driver = v1alpha1.DriverName }
 	steps := []func(){setPV(t, c, "pvc-1", blocked), setPV(t, c, "pvc-2", done), func() {}}
-	got := runWith(t, c, "", steps, "migrate", "--all", "--yes")
+	got := plugin.runWith(t, c, "", steps, "migrate", "--all", "--yes")
 	expect.Equal(t, "code", got.code, exitProblems)
 	expect.Contains(t, "out", got.out, "web/cache: migrated")
 	expect.Contains(t, "out", got.out, "shop/data: blocked: Pod shop/db uses claim shop/data")
@@ -214,11 +214,11 @@ func TestAMigrationIsFollowed(t *testing.T) {
 	expect.Contains(t, "err", got.err, "kubectl annotate persistentvolume pvc-1 lvm.topolvm.io/migrate-")
 	// The same command again: the message of the first attempt is not mistaken for a new one.
 	steps = []func(){setPV(t, c, "pvc-1", done), func() {}}
-	got = runWith(t, c, "", steps, "migrate", "--all", "--yes")
+	got = plugin.runWith(t, c, "", steps, "migrate", "--all", "--yes")
 	if got.code != 0 || strings.Contains(got.out, "blocked") || !strings.Contains(got.out, "shop/data: migrated") {
 		t.Errorf("again: got %+v", got)
 	}
-	if got := run(t, c, "migrate", "--all", "--yes"); got.code != 0 ||
+	if got := plugin.run(t, c, "migrate", "--all", "--yes"); got.code != 0 ||
 		!strings.Contains(got.err, "No volume to migrate") {
 		t.Errorf("once more: got %+v", got)
 	}
@@ -226,7 +226,7 @@ func TestAMigrationIsFollowed(t *testing.T) {
 
 func TestAMigrationThatTheOperatorDoesNotBegin(t *testing.T) {
 	c := fakeReader(nil, earlierVolumes()...)
-	got := run(t, c, "migrate", "shop/data", "--yes", "--timeout", "100ms")
+	got := plugin.run(t, c, "migrate", "shop/data", "--yes", "--timeout", "100ms")
 	if got.code != exitTimeout || !strings.Contains(got.out, "the operator has not begun") ||
 		!strings.Contains(got.err, "1 migration is not complete") {
 		t.Errorf("got %+v", got)
@@ -235,7 +235,7 @@ func TestAMigrationThatTheOperatorDoesNotBegin(t *testing.T) {
 
 func TestAFailedReadOfPersistentVolumesIsAnError(t *testing.T) {
 	c := fakeReader(func(client.ObjectList, client.ListOptions) error { return errors.New("timed out") })
-	got := run(t, c, "migrate", "--all", "--yes")
+	got := plugin.run(t, c, "migrate", "--all", "--yes")
 	if got.code != exitError || !strings.Contains(got.err, "timed out") || strings.Contains(got.err, "No volume") {
 		t.Errorf("got %+v", got)
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-const movesResource = "volumemoves.lvm.topolvm.io"
-
+// moves returns the VolumeMoves.
 func (s *source) moves(ctx context.Context) ([]v1alpha1.VolumeMove, error) {
 	return listNamespaced(ctx, s, movesResource, &v1alpha1.VolumeMoveList{},
 		func(page *v1alpha1.VolumeMoveList) []v1alpha1.VolumeMove { return page.Items })
 }
 
-func (e *environment) moveCommands() []*cobra.Command {
+// moveCommands returns the commands that move volumes between nodes.
+func moveCommands(e *environment) []*cobra.Command {
 	return []*cobra.Command{e.moveCommand(), e.movesCommand(), e.evacuateCommand(), e.balanceCommand()}
 }
 
@@ -210,7 +210,7 @@ func (e *environment) followMove(ctx context.Context, c client.Client, w *writin
 	return e.follow(ctx, c, w, t, move, func(m *v1alpha1.VolumeMove) (bool, error) {
 		switch m.Status.Phase {
 		case v1alpha1.MoveFailed:
-			return false, errFinal{fmt.Errorf("%w: %s", errNotPossible, single(m.Status.Message))}
+			return false, final(fmt.Errorf("%w: %s", errNotPossible, single(m.Status.Message)))
 		case v1alpha1.MoveKeepingSource, v1alpha1.MoveCompleted:
 			return true, nil
 		}
@@ -226,7 +226,7 @@ func (e *environment) follow(ctx context.Context, c client.Client, w *writing, t
 		m := &v1alpha1.VolumeMove{}
 		err := c.Get(ctx, client.ObjectKeyFromObject(move), m)
 		if apierrors.IsNotFound(err) {
-			return false, errFinal{fmt.Errorf("%w: VolumeMove %s was deleted", errNotPossible, move.Name)}
+			return false, final(fmt.Errorf("%w: VolumeMove %s was deleted", errNotPossible, move.Name))
 		}
 		if err != nil {
 			return false, err

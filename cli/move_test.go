@@ -58,16 +58,16 @@ func movesIn(t *testing.T, c client.Client) []v1alpha1.VolumeMove {
 // TestMove: it creates a VolumeMove, and follows it to its end. If it is run again meanwhile, it creates no second one.
 func TestMove(t *testing.T) {
 	c := clientOf(clusterWithClasses())
-	dry := run(t, c, "move", "-n", "shop", "data", "--dry-run")
+	dry := plugin.run(t, c, "move", "-n", "shop", "data", "--dry-run")
 	if dry.code != 0 || !strings.Contains(dry.out, "kind: VolumeMove") || !strings.Contains(dry.out, "namespace: shop") ||
 		len(movesIn(t, c)) != 0 {
 		t.Errorf("dry run: %+v", dry)
 	}
-	if got := run(t, c, "move", "shop/data", "--wait=false"); got.code != exitError || len(movesIn(t, c)) != 0 {
+	if got := plugin.run(t, c, "move", "shop/data", "--wait=false"); got.code != exitError || len(movesIn(t, c)) != 0 {
 		t.Errorf("without --yes: %+v", got)
 	}
 	for range 2 {
-		if got := run(t, c, "move", "shop/data", "--to", "worker-2", "--yes", "--wait=false"); got.code != 0 {
+		if got := plugin.run(t, c, "move", "shop/data", "--to", "worker-2", "--yes", "--wait=false"); got.code != 0 {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -76,7 +76,7 @@ func TestMove(t *testing.T) {
 		moves[0].Spec.Claim.String() != "shop/data" {
 		t.Fatalf("got %+v", moves)
 	}
-	if got := run(t, c, "move", "shop/data", "--to", "worker-3", "--yes"); got.code != exitProblems ||
+	if got := plugin.run(t, c, "move", "shop/data", "--to", "worker-3", "--yes"); got.code != exitProblems ||
 		!strings.Contains(got.err, "delete it first") {
 		t.Errorf("another node: %+v", got)
 	}
@@ -90,18 +90,18 @@ func TestMove(t *testing.T) {
 			}
 		}
 	}
-	got := runWith(t, c, "", []func(){set(v1alpha1.MoveWaitingForPods, "ends when shop/p has ended"),
+	got := plugin.runWith(t, c, "", []func(){set(v1alpha1.MoveWaitingForPods, "ends when shop/p has ended"),
 		set(v1alpha1.MoveKeepingSource, "the volume is on worker-2")}, "move", "shop/data", "--yes")
 	if got.code != 0 || !strings.Contains(got.out, "WaitingForPods: ends when shop/p has ended") ||
 		!strings.Contains(got.out, "KeepingSource: the volume is on worker-2") {
 		t.Errorf("got %+v", got)
 	}
-	if got := run(t, c, "moves"); got.code != 0 || !strings.Contains(got.out, "shop/data") ||
+	if got := plugin.run(t, c, "moves"); got.code != 0 || !strings.Contains(got.out, "shop/data") ||
 		!strings.Contains(got.out, "KeepingSource") {
 		t.Errorf("moves: %+v", got)
 	}
 	set(v1alpha1.MoveCompleted, "")()
-	got = runWith(t, c, "", []func(){func() {
+	got = plugin.runWith(t, c, "", []func(){func() {
 		for _, m := range movesIn(t, c) {
 			if m.Status.Phase == "" {
 				m.Status = v1alpha1.VolumeMoveStatus{Phase: v1alpha1.MoveFailed, Message: "no thin pool"}
@@ -129,11 +129,11 @@ func TestMoveBack(t *testing.T) {
 	ended := switched("ended", "old", 1)
 	ended.Status.Phase = v1alpha1.MoveCompleted
 	c := clientOf(clusterWithClasses(), switched("first", "data", 1), switched("second", "data", 2), ended)
-	if got := run(t, c, "move", "shop/old", "--back", "--yes"); got.code != exitProblems ||
+	if got := plugin.run(t, c, "move", "shop/old", "--back", "--yes"); got.code != exitProblems ||
 		!strings.Contains(got.err, "no VolumeMove keeps an old logical volume of the claim shop/old") {
 		t.Errorf("got %+v", got)
 	}
-	if got := run(t, c, "move", "shop/data", "--back", "--to", "worker-1", "--yes"); got.code != exitError {
+	if got := plugin.run(t, c, "move", "shop/data", "--back", "--to", "worker-1", "--yes"); got.code != exitError {
 		t.Errorf("got %+v", got)
 	}
 	get := func() *v1alpha1.VolumeMove {
@@ -143,11 +143,11 @@ func TestMoveBack(t *testing.T) {
 		}
 		return m
 	}
-	if got := run(t, c, "move", "shop/data", "--back", "--dry-run"); got.code != 0 || len(get().Annotations) != 0 ||
+	if got := plugin.run(t, c, "move", "shop/data", "--back", "--dry-run"); got.code != 0 || len(get().Annotations) != 0 ||
 		!strings.Contains(got.out, "lvm.topolvm.io/move-back: worker-2") || !strings.Contains(got.out, "name: second") {
 		t.Errorf("dry run: %+v", got)
 	}
-	if got := run(t, c, "move", "shop/data", "--back", "--wait=false"); got.code != exitError || len(get().Annotations) != 0 ||
+	if got := plugin.run(t, c, "move", "shop/data", "--back", "--wait=false"); got.code != exitError || len(get().Annotations) != 0 ||
 		!strings.Contains(got.out, "Node worker-1 has kept the volume of the claim shop/data as it was at 2026-11-30T02:00:00Z") {
 		t.Errorf("without --yes: %+v", got)
 	}
@@ -160,7 +160,7 @@ func TestMoveBack(t *testing.T) {
 			}
 		}
 	}
-	got := runWith(t, c, "", []func(){
+	got := plugin.runWith(t, c, "", []func(){
 		set(func(s *v1alpha1.VolumeMoveStatus) { s.Message = "not known that node worker-2 is off" }),
 		set(func(s *v1alpha1.VolumeMoveStatus) {
 			s.SourceNode, s.TargetNode, s.Message = "worker-2", "worker-1", "node worker-2 has not given up"
@@ -178,12 +178,12 @@ func TestMoveOfAThickVolume(t *testing.T) {
 	own.Annotations[v1alpha1.MoveAnnotation] = "1"
 	c := clientOf(clusterWithClasses(), own, moveVolume("pvc-1", "shop/thick", "thick", "10Gi"),
 		moveVolume("pvc-2", "shop/data", "thin", "10Gi"))
-	got := run(t, c, "move", "shop/thick", "--to", "worker-2", "--yes", "--wait=false")
+	got := plugin.run(t, c, "move", "shop/thick", "--to", "worker-2", "--yes", "--wait=false")
 	if got.code != 0 || !strings.Contains(got.out, "The volume of the claim shop/thick is thick: it is copied to worker-2 "+
 		"only while no Pod uses it, and its Pods cannot start for about 3m24s at 100Mi for each second.") {
 		t.Errorf("got %+v", got)
 	}
-	got = run(t, c, "move", "shop/data", "--yes", "--wait=false")
+	got = plugin.run(t, c, "move", "shop/data", "--yes", "--wait=false")
 	if got.code != 0 || !strings.Contains(got.out, "is copied to another node while Pods use it") {
 		t.Errorf("got %+v", got)
 	}
@@ -204,7 +204,7 @@ func TestEvacuate(t *testing.T) {
 		moveVolume("pvc-4", "shop/thick", "thick", "1Gi"), moveVolume("pvc-6", "shop/thick-large", "thick", "4Gi"),
 		moveVolume("pvc-7", "shop/unknown", "other", "1Gi"), moveVolume("pvc-5", "shop/running", "thin", "1Gi"), snapshot,
 		elsewhere, own, running, poolOn("worker-1", "20Gi"), poolOn("worker-2", "50Gi"), poolOn("worker-3", "30Gi"))
-	got := run(t, c, "evacuate", "worker-1", "--dry-run")
+	got := plugin.run(t, c, "evacuate", "worker-1", "--dry-run")
 	for _, want := range []string{"Node worker-1: 3 volumes can be moved, 21Gi.\n",
 		"The other nodes have 80Gi free in device class thin.", "The other nodes have 6Gi free in device class thick.\n",
 		"The thin ones have at most 10Gi of data. At 100Mi for each second, their copies take at most about 1m42s.\n" +
@@ -222,31 +222,36 @@ func TestEvacuate(t *testing.T) {
 	if got.code != 0 || strings.Count(got.out, "kind: VolumeMove") != 3 || len(movesIn(t, c)) != 1 {
 		t.Errorf("dry run: %+v", got)
 	}
-	got = run(t, c, "evacuate", "worker-1", "--yes")
+	got = plugin.run(t, c, "evacuate", "worker-1", "--yes")
 	if got.code != exitProblems || len(movesIn(t, c)) != 4 || !strings.Contains(got.out, "kubectl drain worker-1") {
 		t.Errorf("got %+v", got)
 	}
-	if got = run(t, c, "evacuate", "worker-1", "--yes"); len(movesIn(t, c)) != 4 {
+	if got = plugin.run(t, c, "evacuate", "worker-1", "--yes"); len(movesIn(t, c)) != 4 {
 		t.Errorf("called twice: %+v", got)
 	}
-	if got = run(t, c, "evacuate", "worker-1", "--rate", "0"); got.code != exitError ||
+	if got = plugin.run(t, c, "evacuate", "worker-1", "--rate", "0"); got.code != exitError ||
 		!strings.Contains(got.err, "--rate") {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// TestVolumesOfAMove: what a move creates is not taken for the volume of the claim.
+// TestVolumesOfAMove: the list tells what a move created from the volume of the claim.
 func TestVolumesOfAMove(t *testing.T) {
-	old := moveVolume("move-1-old", "shop/data", "thin", "1Gi")
+	old, of := volume("move-1-old", "worker-1", "thin", "shop/data"), volume("pvc-1", "worker-1", "thin", "shop/data")
 	old.Annotations[v1alpha1.MoveAnnotation] = "1"
-	volume := moveVolume("pvc-1", "shop/data", "thin", "1Gi")
-	table := volumeTable(newVolumes([]topolvmv1.LogicalVolume{*old, *volume}, volumeFilter{claim: "data"}))
+	table := volumeTable(newVolumes([]topolvmv1.LogicalVolume{*old, *of}, volumeFilter{claim: "data"}))
 	for i, want := range []string{"shop/data (move)", "shop/data"} {
 		if got := table.Rows[i].Cells[0]; got != want {
 			t.Errorf("row %d: got %q, want %q", i, got, want)
 		}
 	}
-	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old, *volume}, "shop/data"); got == nil || got.Name != "pvc-1" {
+}
+
+// TestTheVolumeOfAClaimIsNoPartOfAMove: what a move creates is not taken for the volume of the claim.
+func TestTheVolumeOfAClaimIsNoPartOfAMove(t *testing.T) {
+	old, of := volume("move-1-old", "worker-1", "thin", "shop/data"), volume("pvc-1", "worker-1", "thin", "shop/data")
+	old.Annotations[v1alpha1.MoveAnnotation] = "1"
+	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old, *of}, "shop/data"); got == nil || got.Name != "pvc-1" {
 		t.Errorf("got %+v", got)
 	}
 	if got := volumeOfClaim([]topolvmv1.LogicalVolume{*old}, "shop/data"); got != nil {

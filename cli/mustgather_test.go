@@ -43,7 +43,7 @@ func TestAnArchiveIsAnalyzed(t *testing.T) {
 		"-o json": `"verdict": "not healthy"`,
 		"-o yaml": "verdict: not healthy",
 	} {
-		got := run(t, nil, append([]string{"must-gather", "analyze", folder}, strings.Fields(args)...)...)
+		got := plugin.run(t, nil, append([]string{"must-gather", "analyze", folder}, strings.Fields(args)...)...)
 		if got.code != exitProblems || !strings.Contains(got.out, want) || !strings.Contains(got.out, "worker-2") ||
 			got.err != "" {
 			t.Errorf("%q: got %+v, want %q", args, got, want)
@@ -55,7 +55,7 @@ func TestAnArchiveIsAnalyzed(t *testing.T) {
 	if err := os.WriteFile(failed, []byte(`[{"what":"nodes","error":"timeout"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t, nil, "must-gather", "analyze", folder); got.code == 0 {
+	if got := plugin.run(t, nil, "must-gather", "analyze", folder); got.code == 0 {
 		t.Errorf("an incomplete archive: got %+v", got)
 	}
 }
@@ -68,7 +68,7 @@ func TestWhatIsNoArchive(t *testing.T) {
 		empty + " -o wide": `unknown output format "wide": use json or yaml`,
 		"":                 "accepts 1 arg",
 	} {
-		got := run(t, nil, append([]string{"must-gather", "analyze"}, strings.Fields(args)...)...)
+		got := plugin.run(t, nil, append([]string{"must-gather", "analyze"}, strings.Fields(args)...)...)
 		if got.code != exitError || !strings.Contains(got.err, want) || got.out != "" {
 			t.Errorf("%q: got %+v, want %q", args, got, want)
 		}

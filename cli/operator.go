@@ -12,9 +12,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// deploymentsResource is the resource of the operator.
-const deploymentsResource = "deployments.apps"
-
 // operatorDeployments are the Deployments of the operator and of its standby replicas, which one operator needs.
 var operatorDeployments = []string{"lvms-operator", "lvms-operator-standby"}
 

@@ -35,6 +35,7 @@ type output struct {
 	noHeaders bool
 }
 
+// addFlags adds the flags that select how results are printed.
 func (o *output) addFlags(command *cobra.Command) {
 	command.Flags().StringVarP(&o.format, "output", "o", "", "output format: "+strings.Join(outputs, ", ")+
 		"; a table with fewer columns than wide if it is not set")
@@ -43,6 +44,7 @@ func (o *output) addFlags(command *cobra.Command) {
 		cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// validate returns an error if the format is not supported.
 func (o *output) validate() error {
 	if o.format == outputTable || slices.Contains(outputs, o.format) {
 		return nil

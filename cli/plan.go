@@ -45,6 +45,7 @@ func risk(action v1alpha1.RecoveryAction, plan *v1alpha1.RecoveryPlan) string {
 	return ""
 }
 
+// countOf returns a number with the noun for one, or for several.
 func countOf(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -256,6 +257,7 @@ func labeled(label, value string) string {
 	return label + value
 }
 
+// timeText returns a time for people, or "" if it is not known.
 func timeText(t *metav1.Time) string {
 	if t == nil {
 		return ""

@@ -33,7 +33,9 @@ const (
 	nodeStatusesResource = "lvmvolumegroupnodestatuses.lvm.topolvm.io"
 	recoveriesResource   = "lvmrecoveries.lvm.topolvm.io"
 	approvalsResource    = "lvmdeviceapprovals.lvm.topolvm.io"
+	movesResource        = "volumemoves.lvm.topolvm.io"
 	volumesResource      = "logicalvolumes.topolvm.io"
+	deploymentsResource  = "deployments.apps"
 	// persistentVolumesResource is in the core API group.
 	persistentVolumesResource = "persistentvolumes"
 )
@@ -81,11 +83,13 @@ type source struct {
 var errNotInstalled = errors.New("LVM Storage is not installed in this cluster: the API server does not have its " +
 	"APIs. To install it, see https://github.com/lvm-storage/lvm-operator/blob/main/docs/how-to/install.md")
 
+// clusters returns the LVMClusters.
 func (s *source) clusters(ctx context.Context) ([]v1alpha1.LVMCluster, error) {
 	return listNamespaced(ctx, s, clustersResource, &v1alpha1.LVMClusterList{},
 		func(page *v1alpha1.LVMClusterList) []v1alpha1.LVMCluster { return page.Items })
 }
 
+// nodeStatuses returns the node statuses.
 func (s *source) nodeStatuses(ctx context.Context) ([]v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	return listNamespaced(ctx, s, nodeStatusesResource, &v1alpha1.LVMVolumeGroupNodeStatusList{},
 		func(page *v1alpha1.LVMVolumeGroupNodeStatusList) []v1alpha1.LVMVolumeGroupNodeStatus {
@@ -93,11 +97,13 @@ func (s *source) nodeStatuses(ctx context.Context) ([]v1alpha1.LVMVolumeGroupNod
 		})
 }
 
+// recoveries returns the LVMRecoveries.
 func (s *source) recoveries(ctx context.Context) ([]v1alpha1.LVMRecovery, error) {
 	return listNamespaced(ctx, s, recoveriesResource, &v1alpha1.LVMRecoveryList{},
 		func(page *v1alpha1.LVMRecoveryList) []v1alpha1.LVMRecovery { return page.Items })
 }
 
+// volumes returns the LogicalVolumes of the cluster.
 func (s *source) volumes(ctx context.Context) ([]topolvmv1.LogicalVolume, error) {
 	volumes, err := list(ctx, s.client, &topolvmv1.LogicalVolumeList{},
 		func(page *topolvmv1.LogicalVolumeList) []topolvmv1.LogicalVolume { return page.Items })

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -153,8 +152,8 @@ func (r *recoveryRun) read(ctx context.Context, recovery *v1alpha1.LVMRecovery) 
 	found := &v1alpha1.LVMRecovery{}
 	err := r.source.client.Get(ctx, client.ObjectKeyFromObject(recovery), found)
 	if apierrors.IsNotFound(err) || err == nil && (found.UID != recovery.UID || found.DeletionTimestamp != nil) {
-		return nil, errFinal{fmt.Errorf("%s was deleted in the meantime, so the recovery was canceled",
-			recoveryName(recovery))}
+		return nil, final(fmt.Errorf("%s was deleted in the meantime, so the recovery was canceled",
+			recoveryName(recovery)))
 	}
 	if err != nil {
 		return nil, explainGet(err, recoveriesResource, recoveryName(recovery))
@@ -265,7 +264,7 @@ func (r *recoveryRun) notPossible(ctx context.Context, recovery *v1alpha1.LVMRec
 
 // explainInterruption returns the error of waiting, with what becomes of the recovery.
 func (r *recoveryRun) explainInterruption(err error, recovery *v1alpha1.LVMRecovery) error {
-	if errors.As(err, &errFinal{}) {
+	if isFinal(err) {
 		return err
 	}
 	err = interrupted(err)

@@ -30,6 +30,7 @@ type cluster struct {
 	writes      int
 }
 
+// newCluster returns a fake API server with objects.
 func newCluster(t *testing.T, objects ...client.Object) *cluster {
 	c := &cluster{t: t}
 	c.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
@@ -99,10 +100,12 @@ func planned(plan v1alpha1.RecoveryPlan) v1alpha1.RecoveryPlan {
 	return plan
 }
 
+// awaiting is the status of a recovery whose plan awaits its approval.
 func awaiting(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
 	return v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryAwaitingApproval, Plan: &plan}
 }
 
+// Plans, and other states of a recovery.
 var (
 	harmless = planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairClearCheck})
 	losing   = planned(v1alpha1.RecoveryPlan{LostVolumeCount: 1,
@@ -148,7 +151,7 @@ func TestARecoveryFromTheRequestToItsEnd(t *testing.T) {
 			status.Phase, status.Message = v1alpha1.RecoveryRunning, "repairs"
 			c.report(status)()
 		}, c.report(succeeded)}
-	got := runWith(t, c, "y\nyes\n", steps, repair...)
+	got := plugin.runWith(t, c, "y\nyes\n", steps, repair...)
 	prints(t, got, 0, "An LVMRecovery with the action RepairThinPool is created in the namespace storage",
 		"Create the LVMRecovery? [y/N]: ", "08:15:30 the node agent of worker-1 has not read the LVMRecovery yet",
 		"Preparing: waits for Pod x", "Plan "+harmless.ID+" of LVMRecovery storage/worker-1-vg1-", "No volume is lost.",
@@ -169,7 +172,7 @@ func TestYesAloneNeverApprovesALoss(t *testing.T) {
 		planned(v1alpha1.RecoveryPlan{Repair: v1alpha1.RepairRebuild}),
 		planned(v1alpha1.RecoveryPlan{DamagedVolumes: []v1alpha1.RecoveryVolume{{Name: "a"}}})} {
 		c := newCluster(t, healthyObjects("storage")...)
-		got := runWith(t, c, "", []func(){c.report(awaiting(plan))}, append(repair, "--yes")...)
+		got := plugin.runWith(t, c, "", []func(){c.report(awaiting(plan))}, append(repair, "--yes")...)
 		prints(t, got, exitNeedsApproval, "error: the plan is not approved:", "--yes --approve-plan "+plan.ID,
 			"kubectl -n storage delete lvmrecovery worker-1-vg1-")
 		if c.approvedPlan() != "" || c.recovery() == nil {
@@ -180,11 +183,11 @@ func TestYesAloneNeverApprovesALoss(t *testing.T) {
 
 func TestTheSecondRunApprovesThePlanByItsID(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	runWith(t, c, "", []func(){c.report(awaiting(losing))}, append(repair, "--yes")...)
-	got := runWith(t, c, "", nil, append(repair, "--yes", "--approve-plan", "other")...)
+	plugin.runWith(t, c, "", []func(){c.report(awaiting(losing))}, append(repair, "--yes")...)
+	got := plugin.runWith(t, c, "", nil, append(repair, "--yes", "--approve-plan", "other")...)
 	prints(t, got, exitNeedsApproval, "exists already. Continuing with it.", "--approve-plan other is not the "+
 		"current plan")
-	got = runWith(t, c, "", []func(){c.report(succeeded)}, append(repair, "--yes", "--approve-plan", losing.ID)...)
+	got = plugin.runWith(t, c, "", []func(){c.report(succeeded)}, append(repair, "--yes", "--approve-plan", losing.ID)...)
 	prints(t, got, 0, "exists already. Continuing with it.", "The plan "+losing.ID+" was approved.", "has ended")
 	if c.approvedPlan() != losing.ID {
 		t.Errorf("approved %q", c.approvedPlan())
@@ -195,7 +198,7 @@ func TestALossIsApprovedByTypingTheIDOfThePlan(t *testing.T) {
 	for answer, code := range map[string]int{"y": exitNeedsApproval, losingMore.ID: exitNeedsApproval,
 		"": exitNeedsApproval, losing.ID[:7]: exitNeedsApproval, losing.ID[:8]: 0, losing.ID: 0} {
 		c := newCluster(t, healthyObjects("storage")...)
-		got := runWith(t, c, "y\n"+answer+"\n", []func(){c.report(awaiting(losing)), c.report(succeeded)}, repair...)
+		got := plugin.runWith(t, c, "y\n"+answer+"\n", []func(){c.report(awaiting(losing)), c.report(succeeded)}, repair...)
 		prints(t, got, code, "Data can be lost: 1 volume is lost. To approve the plan, type the first 8 digits of its ID: ")
 		if (c.approvedPlan() == losing.ID) != (code == 0) {
 			t.Errorf("%q: approved %q", answer, c.approvedPlan())
@@ -215,7 +218,7 @@ func TestAPlanThatChangesIsShownAndAskedForAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, healthyObjects("storage")...)
 			change(c)
-			got := runWith(t, c, "y\n"+losing.ID+"\nno\n", []func(){c.report(awaiting(losing))}, repair...)
+			got := plugin.runWith(t, c, "y\n"+losing.ID+"\nno\n", []func(){c.report(awaiting(losing))}, repair...)
 			prints(t, got, exitNeedsApproval, "The plan has changed in the meantime. Nothing was approved.",
 				"Plan "+losingMore.ID+" of LVMRecovery", "2 volumes are LOST", "2 volumes are lost. To approve the plan, type the first 8 "+
 					"digits of its ID: ")
@@ -240,7 +243,7 @@ func changeOnGet(c *cluster, n int, status v1alpha1.LVMRecoveryStatus) client.Cl
 
 func TestAPlanThatChangesAfterTheApprovalIsAskedForAgain(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", []func(){c.report(awaiting(losing)), c.report(awaiting(losingMore))},
+	got := plugin.runWith(t, c, "", []func(){c.report(awaiting(losing)), c.report(awaiting(losingMore))},
 		append(repair, "--yes", "--approve-plan", losing.ID)...)
 	prints(t, got, exitNeedsApproval, "The plan "+losing.ID+" was approved.", "--approve-plan "+losing.ID+" is not the current plan, "+
 		"which is "+losingMore.ID)
@@ -248,9 +251,9 @@ func TestAPlanThatChangesAfterTheApprovalIsAskedForAgain(t *testing.T) {
 
 func TestWithoutATerminalNothingIsCreated(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", nil, repair...)
+	got := plugin.runWith(t, c, "", nil, repair...)
 	prints(t, got, exitError, "nothing was changed: there is no terminal to ask on")
-	got = runWith(t, c, "n\n", nil, repair...)
+	got = plugin.runWith(t, c, "n\n", nil, repair...)
 	prints(t, got, exitError, "nothing was changed, because the answer was not yes")
 	if c.recovery() != nil || c.writes != 0 {
 		t.Error("something was written")
@@ -259,7 +262,7 @@ func TestWithoutATerminalNothingIsCreated(t *testing.T) {
 
 func TestDryRunPrintsTheObjectOnly(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", nil, append(repair, "--dry-run")...)
+	got := plugin.runWith(t, c, "", nil, append(repair, "--dry-run")...)
 	want := `apiVersion: lvm.topolvm.io/v1alpha1
 kind: LVMRecovery
 metadata:
@@ -273,9 +276,9 @@ spec:
 	if got.code != 0 || got.out != want || !strings.Contains(got.err, "The node agent makes a plan.") {
 		t.Errorf("got %+v", got)
 	}
-	runWith(t, c, "", []func(){c.report(awaiting(losing))}, append(repair, "--yes")...)
+	plugin.runWith(t, c, "", []func(){c.report(awaiting(losing))}, append(repair, "--yes")...)
 	writes := c.writes
-	got = runWith(t, c, "", nil, append(repair, "--dry-run=client")...)
+	got = plugin.runWith(t, c, "", nil, append(repair, "--dry-run=client")...)
 	if got.code != 0 || !strings.HasPrefix(got.out, "- op: test\n  path: /metadata/uid\n  value: uid-1\n") ||
 		!strings.Contains(got.err, "1 volume is LOST") || c.writes != writes {
 		t.Errorf("got %+v, %d writes", got, c.writes-writes)
@@ -284,7 +287,7 @@ spec:
 
 func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", []func(){c.report(rejected)}, append(repair, "--yes")...)
+	got := plugin.runWith(t, c, "", []func(){c.report(rejected)}, append(repair, "--yes")...)
 	prints(t, got, exitProblems, "error: the request cannot be carried out: the action RepairThinPool does not help "+
 		"on the device class vg1 on node worker-1 now: nothing to repair. LVMRecovery storage/worker-1-vg1-", "was "+
 		"deleted again")
@@ -294,7 +297,7 @@ func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 	existing := recoveryRequest{action: v1alpha1.RecoveryRepairThinPool, at: at}.object()
 	existing.Name, existing.Status = "mine", rejected
 	c = newCluster(t, append(healthyObjects("storage"), existing)...)
-	got = runWith(t, c, "", nil, append(repair, "--yes")...)
+	got = plugin.runWith(t, c, "", nil, append(repair, "--yes")...)
 	prints(t, got, exitProblems, "LVMRecovery storage/mine stays", "kubectl -n storage delete lvmrecovery mine")
 	if c.recovery() == nil {
 		t.Error("an LVMRecovery of somebody else was deleted")
@@ -303,7 +306,7 @@ func TestARecoveryThatDoesNotHelpIsRemovedAgain(t *testing.T) {
 
 func TestAnotherOpenRecoveryIsNamed(t *testing.T) {
 	c := newCluster(t, brokenObjects("storage")...)
-	got := runWith(t, c, "", nil, "trim", "--node", "worker-2", "--yes")
+	got := plugin.runWith(t, c, "", nil, "trim", "--node", "worker-2", "--yes")
 	prints(t, got, exitError, "LVMRecovery storage/lost-disk (action RemoveLostDevices) of the device class vg1 on "+
 		"node worker-2 has not ended: the plan "+waitingRecovery("storage").Status.Plan.ID+" awaits approval.", "kubectl -n storage delete lvmrecovery "+
 		"lost-disk")
@@ -317,7 +320,7 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 	clean := v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable, Message: "no errors were found",
 		CompletionTime: ptr.To(metav1.NewTime(now))}
 	check := strings.Fields("check --claim shop/data --yes")
-	prints(t, runWith(t, c, "", []func(){c.report(clean)}, check...), 0, "has ended: no errors were found")
+	prints(t, plugin.runWith(t, c, "", []func(){c.report(clean)}, check...), 0, "has ended: no errors were found")
 	r := c.recovery()
 	if strings.Join(r.Spec.Volumes, " ") != "id-pvc-1" || r.Spec.NodeName != "worker-1" ||
 		r.Spec.DeviceClassName != "vg1" {
@@ -325,7 +328,7 @@ func TestACheckWithoutErrorsSucceeds(t *testing.T) {
 	}
 	r.Status.CompletionTime = nil // it has not ended yet, so the next run continues it
 	c.report(r.Status)()
-	prints(t, runWith(t, c, "", nil, check...), exitProblems, "Continuing with it")
+	prints(t, plugin.runWith(t, c, "", nil, check...), exitProblems, "Continuing with it")
 }
 
 func TestVolumesOfClaims(t *testing.T) {
@@ -348,7 +351,7 @@ func TestVolumesOfClaims(t *testing.T) {
 		"repair --node worker-1 extra --yes":          `unknown command "extra"`,
 		"orphans delete --node worker-9 --volume abc": "node worker-9 has no LVMVolumeGroupNodeStatus",
 	} {
-		prints(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
+		prints(t, plugin.runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("something was written")
@@ -357,7 +360,7 @@ func TestVolumesOfClaims(t *testing.T) {
 
 func TestWithoutWaitTheCommandEndsAfterTheApproval(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes", "--wait=false")...)
+	got := plugin.runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes", "--wait=false")...)
 	prints(t, got, 0, "The plan "+harmless.ID+" was approved.", "continues without this command")
 	if c.approvedPlan() != harmless.ID {
 		t.Errorf("approved %q", c.approvedPlan())
@@ -366,7 +369,7 @@ func TestWithoutWaitTheCommandEndsAfterTheApproval(t *testing.T) {
 
 func TestTheTimeout(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", nil, append(repair, "--yes", "--timeout", "20ms")...)
+	got := plugin.runWith(t, c, "", nil, append(repair, "--yes", "--timeout", "20ms")...)
 	prints(t, got, exitTimeout, "error: the time of --timeout is over: LVMRecovery storage/worker-1-vg1-", "has not "+
 		"read the LVMRecovery yet", "run the command again. Check that the vg-manager Pod of the node runs.")
 }
@@ -375,7 +378,7 @@ func TestFailedReads(t *testing.T) {
 	broken := errors.New("connection refused")
 	c := newCluster(t, healthyObjects("storage")...)
 	c.getErrors = []error{broken, broken}
-	got := runWith(t, c, "", []func(){func() {}, func() {}, c.report(awaiting(harmless)), c.report(succeeded)},
+	got := plugin.runWith(t, c, "", []func(){func() {}, func() {}, c.report(awaiting(harmless)), c.report(succeeded)},
 		append(repair, "--yes")...)
 	prints(t, got, 0, "warning: cannot get LVMRecovery storage/worker-1-vg1-", "connection refused. Trying again.")
 
@@ -385,7 +388,7 @@ func TestFailedReads(t *testing.T) {
 		"forbidden":           {apierrors.NewForbidden(schema.ParseGroupResource(recoveriesResource), "x", broken)}} {
 		c = newCluster(t, healthyObjects("storage")...)
 		c.getErrors = failing
-		got = runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes")...)
+		got = plugin.runWith(t, c, "", []func(){c.report(awaiting(harmless))}, append(repair, "--yes")...)
 		prints(t, got, exitError, "cannot get LVMRecovery")
 		if c.approvedPlan() != "" {
 			t.Errorf("%s: a plan was approved", name)
@@ -393,13 +396,13 @@ func TestFailedReads(t *testing.T) {
 	}
 	for _, resource := range []string{nodeStatusesResource, recoveriesResource} {
 		reader := fakeReader(failing(resource, broken), healthyObjects("storage")...)
-		prints(t, runWith(t, reader, "", nil, append(repair, "--yes")...), exitError, "cannot list "+resource)
+		prints(t, plugin.runWith(t, reader, "", nil, append(repair, "--yes")...), exitError, "cannot list "+resource)
 	}
 }
 
 func TestARecoveryThatIsDeletedMeanwhileIsNoSuccess(t *testing.T) {
 	c := newCluster(t, healthyObjects("storage")...)
-	got := runWith(t, c, "", []func(){func() {
+	got := plugin.runWith(t, c, "", []func(){func() {
 		if err := c.Delete(t.Context(), c.recovery()); err != nil {
 			t.Fatal(err)
 		}
@@ -418,7 +421,7 @@ func TestFailedWritesNameThePermission(t *testing.T) {
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return err
 			}})
-		prints(t, runWith(t, c, "", nil, append(repair, "--yes")...), exitError, want)
+		prints(t, plugin.runWith(t, c, "", nil, append(repair, "--yes")...), exitError, want)
 	}
 }
 

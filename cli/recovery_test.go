@@ -195,7 +195,7 @@ func TestTheCommandOfARecoveryContinuesIt(t *testing.T) {
 			t.Errorf("%s: got %s", action, got)
 		}
 		c := newCluster(t, append(healthyObjects("storage"), open)...)
-		got := runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...)
+		got := plugin.runWith(t, c, "", nil, append(strings.Fields(want), "--dry-run")...)
 		prints(t, got, 0, "storage/mine exists already: the plan "+open.Status.Plan.ID+" awaits approval.",
 			"path: /spec/approvedPlan")
 	}

@@ -34,10 +34,10 @@ type recoveryCommand struct {
 	complete func(*recoveryRequest) error
 }
 
-// recoveryCommands returns the commands whose recovery is for a whole device class on a node, and those for volumes.
-func (e *environment) recoveryCommands() []*cobra.Command {
+// recoveryCommands returns the commands that carry out recoveries, and the one that lists orphans.
+func recoveryCommands(e *environment) []*cobra.Command {
 	return []*cobra.Command{e.repairCommand(), e.forgetCommand(), e.restoreLabelsCommand(), e.restoreMetadataCommand(),
-		e.acceptMetadataCommand(), e.trimCommand(), e.importCommand(), e.checkCommand()}
+		e.acceptMetadataCommand(), e.trimCommand(), e.importCommand(), e.checkCommand(), e.orphansCommand()}
 }
 
 func (e *environment) recoveryCommand(c recoveryCommand) *cobra.Command {

@@ -66,7 +66,9 @@ func TestReferenceOfCommandsIsFresh(t *testing.T) {
 	e := environment{flags: genericclioptions.NewConfigFlags(true)}
 	var page strings.Builder
 	page.WriteString(referenceIntroduction)
-	writeCommands(&page, e.command())
+	root := e.root()
+	root.AddCommand(commands(&e)...)
+	writeCommands(&page, root)
 	page.WriteString(outputIntroduction)
 	writeTypes(t, &page)
 	if err := reference.Check("../docs/reference/cli.md", page.String(), *update); err != nil {

@@ -80,7 +80,7 @@ func TestReplaceOfADeviceThatWasSelectedByProperty(t *testing.T) {
 	c := newCluster(t, object, node)
 	args := strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc --yes --wait=false")
 	for range 2 {
-		prints(t, runWith(t, c, "", nil, args...), 0)
+		prints(t, plugin.runWith(t, c, "", nil, args...), 0)
 		if got := c.requestsNow(); len(got) != 1 || got[0] != request("pv-b", v1alpha1.DeviceActionRemove) {
 			t.Errorf("got %+v", got)
 		}

@@ -79,6 +79,7 @@ func TestFindMember(t *testing.T) {
 	}
 }
 
+// request is a request for a device of the node worker-1.
 func request(device string, action v1alpha1.DeviceAction) v1alpha1.DeviceRequest {
 	return v1alpha1.DeviceRequest{Node: "worker-1", Device: device, Action: action}
 }
@@ -267,7 +268,7 @@ func deviceCluster(t *testing.T, requests ...v1alpha1.DeviceRequest) *cluster {
 func TestADrainFromTheRequestToItsEnd(t *testing.T) {
 	c := deviceCluster(t)
 	drain := strings.Fields("drain --node worker-1 --device /dev/sdb")
-	got := runWith(t, c, "yes\n", []func(){c.setState(v1alpha1.PhysicalVolumeDraining),
+	got := plugin.runWith(t, c, "yes\n", []func(){c.setState(v1alpha1.PhysicalVolumeDraining),
 		c.setState(v1alpha1.PhysicalVolumeDrained)}, drain...)
 	prints(t, got, 0, "The device class vg1 in LVMCluster storage/lvmcluster is changed:\n  + deviceRequests: {node: "+
 		"worker-1, device: pv-b, action: Drain}\n- 60Gi of data is moved to the other devices", "Change the "+
@@ -277,7 +278,7 @@ func TestADrainFromTheRequestToItsEnd(t *testing.T) {
 		t.Error(diff)
 	}
 	writes := c.writes
-	got = runWith(t, c, "", nil, drain...)
+	got = plugin.runWith(t, c, "", nil, drain...)
 	prints(t, got, 0, "already has this for the device class vg1 on node worker-1. Nothing is changed.", "Done: device")
 	if c.writes != writes {
 		t.Error("the second call writes")
@@ -303,7 +304,7 @@ func TestEachDeviceCommandWritesItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := deviceCluster(t, test.before...)
 			c.setState(v1alpha1.PhysicalVolumeDraining)()
-			got := runWith(t, c, "", []func(){c.setState(test.state), func() {}},
+			got := plugin.runWith(t, c, "", []func(){c.setState(test.state), func() {}},
 				append(strings.Fields(test.args), "--node", "worker-1", "--yes")...)
 			prints(t, got, 0, "LVMCluster storage/lvmcluster was changed.", "Done: device")
 			if now := c.requestsNow(); len(now) != len(test.want) || len(now) > 0 && now[0] != test.want[0] {
@@ -315,7 +316,7 @@ func TestEachDeviceCommandWritesItsRequest(t *testing.T) {
 
 func TestReplaceAddsThePathInTheSamePatch(t *testing.T) {
 	c := deviceCluster(t)
-	got := runWith(t, c, "", nil, strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc "+
+	got := plugin.runWith(t, c, "", nil, strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc "+
 		"--dry-run")...)
 	var patch []operation
 	if err := yaml.Unmarshal([]byte(got.out), &patch); err != nil || got.code != 0 || len(patch) != 5 || c.writes != 0 {
@@ -332,7 +333,7 @@ func TestReplaceAddsThePathInTheSamePatch(t *testing.T) {
 	if err := c.Create(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	got = runWith(t, c, "", nil, strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc --yes")...)
+	got = plugin.runWith(t, c, "", nil, strings.Fields("replace --node worker-1 --device /dev/sdb --with /dev/sdc --yes")...)
 	prints(t, got, exitError, "the path /dev/sdc also matches devices of other nodes, which the device class would "+
 		"use too: worker-2.")
 }
@@ -340,11 +341,11 @@ func TestReplaceAddsThePathInTheSamePatch(t *testing.T) {
 func TestABlockedDrainIsAnErrorAfterAWhile(t *testing.T) {
 	c := deviceCluster(t)
 	c.setState(v1alpha1.PhysicalVolumeBlocked)() // of an earlier request
-	got := runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeDrained)},
+	got := plugin.runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeDrained)},
 		strings.Fields("drain --node worker-1 --device /dev/sdb --yes")...)
 	prints(t, got, 0, "Done: device")
 	c = deviceCluster(t)
-	got = runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeBlocked)},
+	got = plugin.runWith(t, c, "", []func(){c.setState(v1alpha1.PhysicalVolumeBlocked)},
 		strings.Fields("drain --node worker-1 --device /dev/sdb --yes")...)
 	prints(t, got, exitProblems, "error: the request cannot be carried out: device /dev/sdb of the device class vg1 "+
 		"on node worker-1: Blocked: as tested. The request stays. To withdraw it: kubectl lvms uncordon --node "+
@@ -356,7 +357,7 @@ func TestAStateThatIsNotCurrentIsNoSuccess(t *testing.T) {
 	node.Status.LastObserved = ptr.To(metav1.NewTime(now.AddDate(0, 0, -1)))
 	node.Status.NodeStatus[0].PhysicalVolumes[0].State = v1alpha1.PhysicalVolumeDrained
 	c := newCluster(t, storageCluster("storage"), node)
-	got := runWith(t, c, "", nil, strings.Fields("drain --node worker-1 --device /dev/sdb --yes --timeout 20ms")...)
+	got := plugin.runWith(t, c, "", nil, strings.Fields("drain --node worker-1 --device /dev/sdb --yes --timeout 20ms")...)
 	prints(t, got, exitTimeout, "warning: node worker-1: the state is not current", "the state of the node is not "+
 		"current: The node agent has not observed the node", "The request stays; to wait for it, run the command again")
 }
@@ -382,7 +383,7 @@ func TestAnLVMClusterThatChangesMeanwhile(t *testing.T) {
 	c.beforePatch = change(c, func(found *v1alpha1.LVMCluster) {
 		found.Spec.Storage.DeviceClasses[1].DeviceRequests = []v1alpha1.DeviceRequest{far}
 	})
-	prints(t, runWith(t, c, "", nil, cordon...), 0, "was changed.")
+	prints(t, plugin.runWith(t, c, "", nil, cordon...), 0, "was changed.")
 	want := []v1alpha1.DeviceRequest{far, request("pv-b", v1alpha1.DeviceActionCordon)}
 	if diff := cmp.Diff(want, c.requestsNow()); diff != "" {
 		t.Error(diff)
@@ -393,7 +394,7 @@ func TestAnLVMClusterThatChangesMeanwhile(t *testing.T) {
 	c.beforePatch = change(c, func(found *v1alpha1.LVMCluster) {
 		found.Spec.Storage.DeviceClasses[1].DeviceRequests = []v1alpha1.DeviceRequest{drain}
 	})
-	prints(t, runWith(t, c, "", nil, cordon...), exitError, "was changed in the meantime, so that this change is "+
+	prints(t, plugin.runWith(t, c, "", nil, cordon...), exitError, "was changed in the meantime, so that this change is "+
 		"another one")
 	if diff := cmp.Diff([]v1alpha1.DeviceRequest{drain}, c.requestsNow()); diff != "" {
 		t.Error(diff)
@@ -426,7 +427,7 @@ func TestRefusedDeviceCommands(t *testing.T) {
 		"cordon --node worker-1 --class vg9 --device /dev/sdb":           "does not have the device class vg9",
 		"remove --node worker-1 --device /dev/sdb --dry-run=x --timeout": "flag needs an argument",
 	} {
-		prints(t, runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
+		prints(t, plugin.runWith(t, c, "", nil, strings.Fields(args)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("something was written")
@@ -435,24 +436,24 @@ func TestRefusedDeviceCommands(t *testing.T) {
 
 func TestARequestOfADeviceThatHasLeftIsWithdrawn(t *testing.T) {
 	c := deviceCluster(t, request("pv-left", v1alpha1.DeviceActionRemove))
-	got := runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device pv-left --yes")...)
+	got := plugin.runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device pv-left --yes")...)
 	prints(t, got, 0, "  - deviceRequests: {node: worker-1, device: pv-left, action: Remove}\n- The device is not in "+
 		"the volume group.")
 	if now := c.requestsNow(); len(now) != 0 {
 		t.Errorf("got %+v", now)
 	}
-	got = runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device /dev/sdb --yes")...)
+	got = plugin.runWith(t, c, "", nil, strings.Fields("uncordon --node worker-1 --device /dev/sdb --yes")...)
 	prints(t, got, 0, "Nothing is changed.")
 }
 
 func TestAdopt(t *testing.T) {
 	c := deviceCluster(t)
 	adopt := strings.Fields("adopt --node worker-1 --volume-group vg-uuid-1 --yes")
-	prints(t, runWith(t, c, "", nil, adopt...), 0, "  + adopt: {node: worker-1, volumeGroupUUID: vg-uuid-1}", "was "+
+	prints(t, plugin.runWith(t, c, "", nil, adopt...), 0, "  + adopt: {node: worker-1, volumeGroupUUID: vg-uuid-1}", "was "+
 		"changed.",
 		"kubectl lvms import --node worker-1 --class vg1")
 	writes := c.writes
-	prints(t, runWith(t, c, "", nil, adopt...), 0, "Nothing is changed.")
+	prints(t, plugin.runWith(t, c, "", nil, adopt...), 0, "Nothing is changed.")
 	if c.writes != writes {
 		t.Error("the second call writes")
 	}
@@ -464,14 +465,14 @@ func TestFailedReadsOfDeviceCommands(t *testing.T) {
 			pairedNode("storage", "90Gi"))
 		for _, args := range []string{"drain --device /dev/sdb", "uncordon --device /dev/sdb",
 			"replace --device /dev/sdb --with /dev/sdc", "adopt --volume-group vg-uuid-1"} {
-			got := runWith(t, reader, "", nil, append(strings.Fields(args), "--node", "worker-1", "--yes")...)
+			got := plugin.runWith(t, reader, "", nil, append(strings.Fields(args), "--node", "worker-1", "--yes")...)
 			prints(t, got, exitError, "cannot list "+resource, "connection refused")
 		}
 	}
 	c := deviceCluster(t)
 	broken := fmt.Errorf("connection refused")
 	c.getErrors = []error{broken, broken, broken, broken, broken, broken, broken}
-	got := runWith(t, c, "", nil, strings.Fields("remove --node worker-1 --device /dev/sdb --yes")...)
+	got := plugin.runWith(t, c, "", nil, strings.Fields("remove --node worker-1 --device /dev/sdb --yes")...)
 	prints(t, got, exitError, "cannot get LVMVolumeGroupNodeStatus storage/worker-1")
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
+// typeMeta returns the type of an output.
 func typeMeta(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: OutputVersion, Kind: kind}
 }
@@ -54,6 +55,7 @@ func newClasses(nodes []v1alpha1.LVMVolumeGroupNodeStatus, name string, now time
 	return all
 }
 
+// newNodes returns whether what is known about nodes is current, by name.
 func newNodes(statuses []v1alpha1.LVMVolumeGroupNodeStatus, now time.Time) []Node {
 	nodes := []Node{}
 	for i := range statuses {
@@ -153,6 +155,7 @@ func devicesNamed(node *v1alpha1.LVMVolumeGroupNodeStatus, name string) []*v1alp
 	return found
 }
 
+// isNamed returns true if a name is one of those of a device.
 func isNamed(device *v1alpha1.DeviceStatus, name string) bool {
 	return slices.Contains(namesOfDevice(device), name)
 }

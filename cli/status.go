@@ -10,6 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// viewCommands returns the commands that show the state and change nothing.
+func viewCommands(e *environment) []*cobra.Command {
+	return []*cobra.Command{e.statusCommand(), e.devicesCommand(), e.classesCommand(), e.volumesCommand(),
+		e.mustGatherCommand()}
+}
+
 func (e *environment) statusCommand() *cobra.Command {
 	o := &output{}
 	command := &cobra.Command{

@@ -32,7 +32,7 @@ Pod. To take the volume away from a Pod that runs, suspend the volume, and delet
 
 Snapshots, clones and expansion are possible, and the claim can be deleted.`
 
-func (e *environment) suspendCommands() []*cobra.Command {
+func (e *environment) suspendCommand() *cobra.Command {
 	suspend := &cobra.Command{Use: "suspend", Short: "Give a volume, or the volumes on a device, to no new Pod",
 		Long: "Give a volume, or the volumes on a device, to no new Pod." + whatSuspendedMeans,
 		Example: `  # Suspend the volume of a claim
@@ -42,6 +42,10 @@ func (e *environment) suspendCommands() []*cobra.Command {
   kubectl lvms suspend device worker-1 /dev/sdb --reason "SMART warnings"`,
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
 	suspend.AddCommand(e.suspendVolumeCommand(), e.suspendDeviceCommand())
+	return suspend
+}
+
+func (e *environment) resumeCommand() *cobra.Command {
 	resume := &cobra.Command{Use: "resume", Short: "Give a suspended volume, or the volumes on a device, to new Pods",
 		Long: "Give a suspended volume, or the volumes on a suspended device, to new Pods again.",
 		Example: `  # Resume the volume of a claim
@@ -51,7 +55,7 @@ func (e *environment) suspendCommands() []*cobra.Command {
   kubectl lvms resume device worker-1 /dev/sdb`,
 		Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions}
 	resume.AddCommand(e.resumeVolumeCommand(), e.resumeDeviceCommand())
-	return []*cobra.Command{suspend, resume}
+	return resume
 }
 
 // suspension is the suspension or the resumption of volumes.

@@ -63,6 +63,7 @@ func withUser(t *testing.T, c *cluster, user string) client.Client {
 		}})
 }
 
+// suspendable returns a fake API server with volumes on a node, their claims, Pods and devices.
 func suspendable(t *testing.T) *cluster {
 	shared := volume("pvc-1", "worker-1", "vg1", "shop/data")
 	shared.UID = "uid-lv"
@@ -77,6 +78,7 @@ func suspendable(t *testing.T) *cluster {
 		onDevice, boundTo("pvc-3", "shop/other"), storageCluster("storage"), pairedNode("storage", "90Gi"))
 }
 
+// suspensionOf returns who suspended a volume, or "no".
 func (c *cluster) suspensionOf(name string) string {
 	c.t.Helper()
 	lv := &topolvmv1.LogicalVolume{}
@@ -95,28 +97,28 @@ func TestSuspendAndResumeAVolume(t *testing.T) {
 	const by = "by admin at 2026-03-02T08:15:30Z: before the backup"
 	suspend := []string{"suspend", "volume", "-n", "shop", "data", "--reason", "before  the\nbackup"}
 	review := withUser(t, c, "admin")
-	got := runWith(t, review, "", nil, append(suspend, "--dry-run")...)
+	got := plugin.runWith(t, review, "", nil, append(suspend, "--dry-run")...)
 	prints(t, got, 0, "These volumes are suspended, "+by, "shop/data: 20Gi on node worker-1, device class vg1; Pods: db-0\n",
 		"Pods that run keep them", "kubectl lvms resume volume shop/data", "# merge patch of LogicalVolume pvc-1",
 		"lvm.topolvm.io/suspended: 'by admin", "uid: uid-lv")
 	if c.writes != 0 || c.suspensionOf("pvc-1") != "no" {
 		t.Fatalf("the dry run writes: %d, %q", c.writes, c.suspensionOf("pvc-1"))
 	}
-	prints(t, runWith(t, review, "", nil, suspend...), exitError, "there is no terminal to ask on")
-	prints(t, runWith(t, review, "no\n", nil, suspend...), exitError, "Suspend 1 volume? [y/N]", "the answer was not yes")
-	prints(t, runWith(t, review, "yes\n", nil, suspend...), 0, "The volume of the claim shop/data was suspended.")
+	prints(t, plugin.runWith(t, review, "", nil, suspend...), exitError, "there is no terminal to ask on")
+	prints(t, plugin.runWith(t, review, "no\n", nil, suspend...), exitError, "Suspend 1 volume? [y/N]", "the answer was not yes")
+	prints(t, plugin.runWith(t, review, "yes\n", nil, suspend...), 0, "The volume of the claim shop/data was suspended.")
 	if got := c.suspensionOf("pvc-1"); got != by || c.writes != 1 {
 		t.Fatalf("got %q, %d writes", got, c.writes)
 	}
-	prints(t, runWith(t, review, "", nil, append(suspend, "--yes")...), 0, "is suspended already, "+by)
+	prints(t, plugin.runWith(t, review, "", nil, append(suspend, "--yes")...), 0, "is suspended already, "+by)
 	resume := []string{"resume", "volume", "shop/data", "shop/batch-tmp", "--yes"}
-	prints(t, runWith(t, c, "", nil, resume...), 0, "These volumes are resumed", "shop/batch-tmp: 20Gi on node worker-1, "+
+	prints(t, plugin.runWith(t, c, "", nil, resume...), 0, "These volumes are resumed", "shop/batch-tmp: 20Gi on node worker-1, "+
 		"device class vg1; Pods: batch", "The volume of the claim shop/data was resumed.")
 	if c.suspensionOf("pvc-1") != "no" || c.suspensionOf("pvc-2") != "no" || c.writes != 3 {
 		t.Errorf("got %q, %q, %d writes", c.suspensionOf("pvc-1"), c.suspensionOf("pvc-2"), c.writes)
 	}
-	prints(t, runWith(t, c, "", nil, resume...), 0, "The volume of the claim shop/data is not suspended.")
-	prints(t, run(t, c, "resume", "volume", "shop/other"), 0, "is not suspended", "kubectl lvms resume device worker-1 "+
+	prints(t, plugin.runWith(t, c, "", nil, resume...), 0, "The volume of the claim shop/data is not suspended.")
+	prints(t, plugin.run(t, c, "resume", "volume", "shop/other"), 0, "is not suspended", "kubectl lvms resume device worker-1 "+
 		"/dev/sdb")
 	if c.writes != 3 {
 		t.Error("the second call writes")
@@ -141,7 +143,7 @@ func TestVolumesThatCannotBeSuspended(t *testing.T) {
 		"shop/data --reason " + strings.Repeat("x", 501): "--reason has 501 characters",
 		"shop/data --dry-run=server":                     `--dry-run "server" is not supported`,
 	} {
-		got := run(t, c, append([]string{"suspend", "volume", "--yes"}, strings.Fields(args)...)...)
+		got := plugin.run(t, c, append([]string{"suspend", "volume", "--yes"}, strings.Fields(args)...)...)
 		prints(t, got, exitError, want)
 	}
 	if c.writes != 0 {
@@ -172,7 +174,7 @@ func TestSuspendWhenAReadFails(t *testing.T) {
 				}
 				return nil
 			}, suspendedVolume("pvc-1", "shop/data", "by admin"), boundTo("pvc-1", "shop/data"))
-			prints(t, run(t, reader, "resume", "volume", "shop/data", "--yes"), test.code, test.want)
+			prints(t, plugin.run(t, reader, "resume", "volume", "shop/data", "--yes"), test.code, test.want)
 		})
 	}
 }
@@ -247,7 +249,7 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	admin := withUser(t, c, "admin")
 	record := "by admin at " + now.UTC().Format(time.RFC3339) + ": disk errors"
 	suspend := append(strings.Fields("suspend device worker-1 /dev/sdb --yes --reason"), "disk errors")
-	prints(t, runWith(t, admin, "", nil, append(suspend, "--dry-run")...), 0, "+ deviceRequests: {node: worker-1, "+
+	prints(t, plugin.runWith(t, admin, "", nil, append(suspend, "--dry-run")...), 0, "+ deviceRequests: {node: worker-1, "+
 		"device: pv-b, action: Cordon, suspend: true, suspendReason: \""+record+"\"}",
 		"The volume group also has other devices",
 		"may have data on the device: shop/batch-tmp (Pods: batch), shop/data (Pods: db-0), shop/other. ",
@@ -255,14 +257,14 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	if c.writes != 0 {
 		t.Fatal("the dry run writes")
 	}
-	prints(t, run(t, c, suspend...), exitError, "cannot read your user name, which is recorded")
+	prints(t, plugin.run(t, c, suspend...), exitError, "cannot read your user name, which is recorded")
 	if c.requestsNow() != nil {
 		t.Fatal("it is suspended")
 	}
 	c.writes = 0
 	for range 2 {
 		steps := []func(){func() {}, c.setSuspended(true)}
-		prints(t, runWith(t, admin, "", steps, suspend...), 0, "Done: device /dev/sdb")
+		prints(t, plugin.runWith(t, admin, "", steps, suspend...), 0, "Done: device /dev/sdb")
 	}
 	want := request("pv-b", v1alpha1.DeviceActionCordon)
 	want.Suspend = true
@@ -270,21 +272,21 @@ func TestSuspendAndResumeADevice(t *testing.T) {
 	if diff := cmp.Diff([]v1alpha1.DeviceRequest{want}, c.requestsNow()); diff != "" || c.writes != 1 {
 		t.Errorf("%d writes, %s", c.writes, diff)
 	}
-	prints(t, run(t, admin, "devices", "--no-headers"), 0, suspendedByRequest)
-	prints(t, run(t, admin, "devices", "-o", "wide"), 0, "suspended by admin at noon")
-	prints(t, run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended",
+	prints(t, plugin.run(t, admin, "devices", "--no-headers"), 0, "SuspendedByRequest")
+	prints(t, plugin.run(t, admin, "devices", "-o", "wide"), 0, "suspended by admin at noon")
+	prints(t, plugin.run(t, admin, "volumes", "-n", "shop", "-o", "wide"), 0, "Suspended",
 		"suspended by bob at noon: disk errors",
 		"has data on the suspended device /dev/sdb")
-	prints(t, run(t, admin, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")
+	prints(t, plugin.run(t, admin, "status"), exitProblems, "Suspended: 2 volumes, 1 device\n")
 	resume := strings.Fields("resume device worker-1 /dev/sdb --yes")
-	prints(t, runWith(t, admin, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0,
+	prints(t, plugin.runWith(t, admin, "", []func(){func() {}, c.setSuspended(false)}, resume...), 0,
 		"New Pods get the volumes",
 		"Done: device /dev/sdb")
-	prints(t, runWith(t, admin, "", nil, resume...), 0, "Nothing is changed.")
+	prints(t, plugin.runWith(t, admin, "", nil, resume...), 0, "Nothing is changed.")
 	if len(c.requestsNow()) != 0 || c.writes != 2 {
 		t.Errorf("got %+v, %d writes", c.requestsNow(), c.writes)
 	}
-	prints(t, runWith(t, admin, "", nil, append(suspend, "--timeout", "2ns")...), exitTimeout, "The request stays")
+	prints(t, plugin.runWith(t, admin, "", nil, append(suspend, "--timeout", "2ns")...), exitTimeout, "The request stays")
 }
 
 func TestDevicesThatCannotBeSuspended(t *testing.T) {
@@ -297,7 +299,7 @@ func TestDevicesThatCannotBeSuspended(t *testing.T) {
 		"worker-9 pv-b":                                      "worker-9",
 		"worker-2 /dev/sdz":                                  "does not have the device /dev/sdz",
 	} {
-		prints(t, run(t, c, append([]string{"suspend", "device", "--yes"}, strings.Fields(args)...)...), exitError, want)
+		prints(t, plugin.run(t, c, append([]string{"suspend", "device", "--yes"}, strings.Fields(args)...)...), exitError, want)
 	}
 	if c.writes != 0 {
 		t.Error("it writes")

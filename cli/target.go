@@ -36,6 +36,7 @@ func (t target) String() string { return "device class " + t.class + " on node "
 // targetFlags select a target.
 type targetFlags struct{ node, class string }
 
+// addTargetFlags adds the flags that select a target.
 func (e *environment) addTargetFlags(command *cobra.Command, f *targetFlags) {
 	command.Flags().StringVar(&f.node, "node", "", "the node")
 	command.Flags().StringVar(&f.class, "class", "", "the device class. It is not required if the node has only one")

@@ -344,22 +344,22 @@ func deviceProblems(node *v1alpha1.LVMVolumeGroupNodeStatus) []Problem {
 func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []Problem {
 	var problems []Problem
 	for i := range recoveries {
-		recovery := &recoveries[i]
-		if hasEnded(recovery) {
+		r := &recoveries[i]
+		if hasEnded(r) {
 			continue
 		}
-		name := recovery.Namespace + "/" + recovery.Name
-		at := Problem{Node: recovery.Spec.NodeName, DeviceClass: recovery.Spec.DeviceClassName,
+		name := r.Namespace + "/" + r.Name
+		at := Problem{Node: r.Spec.NodeName, DeviceClass: r.Spec.DeviceClassName,
 			Object: "LVMRecovery " + name}
-		created := meta.FindStatusCondition(recovery.Status.Conditions, v1alpha1.ConditionObjectsCreated)
-		switch recovery.Status.Phase {
+		created := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionObjectsCreated)
+		switch r.Status.Phase {
 		case v1alpha1.RecoveryAwaitingApproval:
-			at = newProblem(string(recovery.Status.Phase), recovery.Status.Message, at)
-			at.Action = approval(recovery)
+			at = newProblem(string(r.Status.Phase), r.Status.Message, at)
+			at.Action = approval(r)
 		case "":
 			at = newProblem(reasonNotPlanned, "The node agent has not made a plan yet.", at)
 		default:
-			at = newProblem(string(recovery.Status.Phase), recovery.Status.Message, at)
+			at = newProblem(string(r.Status.Phase), r.Status.Message, at)
 			if created != nil && created.Reason == v1alpha1.ReasonObjectsBlocked {
 				at = newProblem(created.Reason, created.Message, at)
 			}
@@ -370,17 +370,17 @@ func recoveryProblems(recoveries []v1alpha1.LVMRecovery) []Problem {
 }
 
 // approval returns the command that shows the plan of a recovery and approves it.
-func approval(recovery *v1alpha1.LVMRecovery) string {
-	if recovery.Status.Plan == nil {
-		return single(recovery.Status.Message)
+func approval(r *v1alpha1.LVMRecovery) string {
+	if r.Status.Plan == nil {
+		return single(r.Status.Message)
 	}
-	if command := commandOf(recovery); command != "" {
+	if command := commandOf(r); command != "" {
 		return fmt.Sprintf("Check the plan (lost volumes: %d). To see and approve it: %s",
-			recovery.Status.Plan.LostVolumeCount, command)
+			r.Status.Plan.LostVolumeCount, command)
 	}
 	return fmt.Sprintf("Check status.plan (lost volumes: %d). To approve it: kubectl -n %s patch lvmrecovery %s "+
-		`--type merge -p '{"spec":{"approvedPlan":"%s"}}'`, recovery.Status.Plan.LostVolumeCount, recovery.Namespace,
-		recovery.Name, recovery.Status.Plan.ID)
+		`--type merge -p '{"spec":{"approvedPlan":"%s"}}'`, r.Status.Plan.LostVolumeCount, r.Namespace,
+		r.Name, r.Status.Plan.ID)
 }
 
 // volumeProblems returns the volumes with a failed request or a problem of the volume. Orphans are in the status of

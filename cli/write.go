@@ -52,6 +52,7 @@ func (w *writing) addFlags(command *cobra.Command) {
 		"stays, and the same command continues to wait for it")
 }
 
+// addWriteFlags adds the flags of a command that writes, and does not wait.
 func (w *writing) addWriteFlags(command *cobra.Command) {
 	w.timeout = 30 * time.Minute
 	command.Flags().StringVar(&w.dryRun, "dry-run", dryRunNone, "client: print what would be written as YAML and "+
@@ -62,6 +63,7 @@ func (w *writing) addWriteFlags(command *cobra.Command) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
+// validate returns an error if a flag has a value that is not supported.
 func (w *writing) validate() error {
 	if w.dryRun != dryRunNone && w.dryRun != dryRunClient {
 		return fmt.Errorf("--dry-run %q is not supported: use %s or %s", w.dryRun, dryRunNone, dryRunClient)
@@ -72,6 +74,7 @@ func (w *writing) validate() error {
 	return nil
 }
 
+// isDryRun returns true if nothing is to be written.
 func (w *writing) isDryRun() bool { return w.dryRun == dryRunClient }
 
 // terminal is where a command says what it does, and asks.
@@ -81,6 +84,7 @@ type terminal struct {
 	out, errOut io.Writer
 }
 
+// terminal returns the terminal of a command.
 func (e *environment) terminal(command *cobra.Command) *terminal {
 	in := command.InOrStdin()
 	return &terminal{in: bufio.NewReader(in), interactive: e.isTerminal(in), out: command.OutOrStdout(),
@@ -108,6 +112,7 @@ func (t *terminal) confirm(ctx context.Context, w *writing, question string) err
 	return nil
 }
 
+// isYes returns true if an answer is yes.
 func isYes(answer string) bool {
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
 }
@@ -157,7 +162,7 @@ func (e *environment) poll(ctx context.Context, w *writing, t *terminal,
 			return nil
 		case err == nil:
 			failures = 0
-		case isFinal(err) || failures == maxFailures:
+		case isLasting(err) || failures == maxFailures:
 			return err
 		default:
 			failures++
@@ -182,10 +187,18 @@ type errFinal struct{ error }
 
 func (e errFinal) Unwrap() error { return e.error }
 
-func isFinal(err error) bool {
-	return errors.As(err, &errFinal{}) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+// final returns an error that another read cannot resolve.
+func final(err error) error { return errFinal{err} }
+
+// isFinal returns true for an error of final.
+func isFinal(err error) bool { return errors.As(err, &errFinal{}) }
+
+// isLasting returns true if another read is not likely to succeed.
+func isLasting(err error) bool {
+	return isFinal(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
+// sleep waits, and returns an error if the context ends before.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -53,19 +54,19 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 			all := &v1alpha1.LVMRecoveryList{}
 			_ = server.Client.List(ctx, all, client.InNamespace(namespace))
 			for i := range all.Items {
-				recovery := &all.Items[i]
-				if hasEnded(recovery) {
+				r := &all.Items[i]
+				if hasEnded(r) {
 					continue
 				}
-				recovery.Status = *planned.DeepCopy()
-				if plan := recovery.Status.Plan; plan != nil {
-					plan.ID = v1alpha1.PlanID(recovery.Spec.Action, recovery.Spec.NodeName,
-						recovery.Spec.DeviceClassName, plan)
+				r.Status = *planned.DeepCopy()
+				if plan := r.Status.Plan; plan != nil {
+					plan.ID = v1alpha1.PlanID(r.Spec.Action, r.Spec.NodeName,
+						r.Spec.DeviceClassName, plan)
 				}
-				if isApproved(recovery) {
-					recovery.Status.Phase, recovery.Status.Message = v1alpha1.RecoverySucceeded, "done"
+				if plan := r.Status.Plan; plan != nil && r.Spec.ApprovedPlan == plan.ID {
+					r.Status.Phase, r.Status.Message = v1alpha1.RecoverySucceeded, "done"
 				}
-				_ = server.Client.Status().Update(ctx, recovery)
+				_ = server.Client.Status().Update(ctx, r)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -76,6 +77,17 @@ func planOf(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
 	status := awaiting(plan)
 	status.Plan.Devices, status.Plan.CreationTime = []v1alpha1.RecoveryDevice{}, metav1.NewTime(now)
 	return status
+}
+
+// dryRunPatch returns the JSON patch that a dry run prints, as JSON.
+func dryRunPatch(t *testing.T, args ...string) []byte {
+	t.Helper()
+	got := runReal(t, kubeconfig(t, server.Config), append(args, "--dry-run")...)
+	patch, err := yaml.YAMLToJSON([]byte(got.out))
+	if err != nil || got.code != 0 {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	return patch
 }
 
 func TestARecoveryOnARealAPIServer(t *testing.T) {
@@ -134,20 +146,20 @@ func TestTheObjectOfADryRunIsValid(t *testing.T) {
 func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
 	const namespace = "approval"
 	newNamespace(t, namespace)
-	recovery := recoveryRequest{action: v1alpha1.RecoveryRepairThinPool, at: target{namespace: namespace, node: "worker-1",
-		class: "vg1"}}.object()
-	recovery.Name, recovery.Status = "mine", planOf(losing)
+	recovery := &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
+		Spec: v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1",
+			Action: v1alpha1.RecoveryRepairThinPool}, Status: planOf(losing)}
 	create(t, recovery)
-	shown := &v1alpha1.LVMRecovery{}
-	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(recovery), shown); err != nil {
+	shown := dryRunPatch(t, "repair", "--node", "worker-1", "-n", namespace)
+	changed := &v1alpha1.LVMRecovery{}
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(recovery), changed); err != nil {
 		t.Fatal(err)
 	}
-	changed := shown.DeepCopy()
 	changed.Status = planOf(losingMore)
 	if err := server.Client.Status().Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	if err := patchWith(t.Context(), server.Client, shown, approvalPatch(shown)); err == nil {
+	if err := server.Client.Patch(t.Context(), recovery, client.RawPatch(types.JSONPatchType, shown)); err == nil {
 		t.Error("a plan was approved that was not shown")
 	}
 	if got := recoveriesIn(t, namespace); got[0].Spec.ApprovedPlan != "" {
@@ -225,23 +237,28 @@ func TestAPatchOfAnOutdatedLVMClusterIsAConflict(t *testing.T) {
 	}
 	cluster := storageCluster(namespace)
 	create(t, cluster)
-	read := &v1alpha1.LVMCluster{}
-	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), read); err != nil {
+	create(t, pairedNode(namespace, "90Gi"))
+	shown := dryRunPatch(t, "adopt", "--node", "worker-1", "--volume-group", "vg-uuid-1", "-n", namespace)
+	apply := func() error {
+		return server.Client.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.JSONPatchType, shown))
+	}
+	changed := &v1alpha1.LVMCluster{}
+	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), changed); err != nil {
 		t.Fatal(err)
 	}
-	changed := read.DeepCopy()
-	changed.Spec.Storage.DeviceClasses = changed.Spec.Storage.DeviceClasses[1:] // vg1 has another index now
+	classes := changed.Spec.Storage.DeviceClasses
+	changed.Spec.Storage.DeviceClasses = classes[1:] // vg1 has another index now
 	if err := server.Client.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	class := classAt{cluster: read, index: 0}
-	err := patchWith(t.Context(), server.Client, read, class.guarded(adoptOperations(class, "worker-1", "u")))
-	if err == nil {
+	if err := apply(); err == nil {
 		t.Error("an outdated change was written")
 	}
-	read.Spec.Storage.DeviceClasses[0].Name = "vg1" // only the version is another one
-	err = patchWith(t.Context(), server.Client, read, class.guarded(adoptOperations(class, "worker-1", "u")))
-	if !apierrors.IsConflict(err) {
+	changed.Spec.Storage.DeviceClasses = classes // only the version is another one
+	if err := server.Client.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	if err := apply(); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
 }
