@@ -1,4 +1,4 @@
-// Package cli has the commands of the kubectl plugin `kubectl lvms`. The commands read and write objects of the API
+// Package cli runs the commands of the kubectl plugin `kubectl lvms`. The commands read and write objects of the API
 // only. Functions that read nothing but their arguments compute from the objects what the commands print and write.
 package cli
 
@@ -10,6 +10,14 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/cli/device"
+	"github.com/lvm-storage/lvm-operator/cli/label"
+	"github.com/lvm-storage/lvm-operator/cli/move"
+	"github.com/lvm-storage/lvm-operator/cli/recovery"
+	"github.com/lvm-storage/lvm-operator/cli/session"
+	"github.com/lvm-storage/lvm-operator/cli/setup"
+	"github.com/lvm-storage/lvm-operator/cli/view"
 )
 
 // Run runs the command with arguments, and returns its exit code: 0 for success and, for `status`, healthy; 1 if
@@ -17,14 +25,14 @@ import (
 // time of --timeout is over; 4 if a plan is not approved.
 func Run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	log.SetLogger(logr.Discard()) // the libraries would complain on stderr that nothing sets a logger
-	e := newEnvironment(errOut)
-	root := e.root()
+	e := session.New(errOut)
+	root := e.Root()
 	root.AddCommand(commands(e)...)
-	return execute(ctx, root, args, in, out, errOut)
+	return session.Execute(ctx, root, args, in, out, errOut)
 }
 
 // commands returns all commands.
-func commands(e *environment) []*cobra.Command {
-	return slices.Concat(viewCommands(e), recoveryCommands(e), deviceCommands(e), labelCommands(e), moveCommands(e),
-		setupCommands(e))
+func commands(e *session.Environment) []*cobra.Command {
+	return slices.Concat(view.Commands(e), recovery.Commands(e), device.Commands(e), label.Commands(e),
+		move.Commands(e), setup.Commands(e))
 }

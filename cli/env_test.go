@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
+	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -45,12 +47,12 @@ func kubeconfig(t *testing.T, config *rest.Config) string {
 }
 
 // runReal runs the program's function with a kubeconfig.
-func runReal(t *testing.T, file string, args ...string) result {
+func runReal(t *testing.T, file string, args ...string) clitest.Result {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code := Run(t.Context(), append([]string{"--kubeconfig", file}, args...), strings.NewReader(""), &out, &errOut)
 	t.Logf("$ kubectl lvms %s   # exit code %d\n%s%s", strings.Join(args, " "), code, out.String(), errOut.String())
-	return result{code: code, out: out.String(), err: errOut.String()}
+	return clitest.Result{Code: code, Out: out.String(), Err: errOut.String()}
 }
 
 // create creates an object with its status.
@@ -78,7 +80,7 @@ func create(t *testing.T, object client.Object) {
 
 func TestTheCommandsReadARealAPIServer(t *testing.T) {
 	file := kubeconfig(t, server.Config)
-	if got := runReal(t, file, "status"); got.code != exitProblems || !strings.Contains(got.out, "NoLVMCluster") {
+	if got := runReal(t, file, "status"); got.Code != session.ExitProblems || !strings.Contains(got.Out, "NoLVMCluster") {
 		t.Error("there is no LVMCluster")
 	}
 	const namespace = "storage"
@@ -86,11 +88,11 @@ func TestTheCommandsReadARealAPIServer(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range brokenObjects(namespace) {
+	for _, object := range clitest.BrokenObjects(namespace) {
 		create(t, object)
 	}
-	if got := runReal(t, file, "status"); got.code != exitProblems ||
-		!strings.Contains(got.out, "Not healthy: 9 problems\nLVMCluster storage/lvmcluster: Degraded") {
+	if got := runReal(t, file, "status"); got.Code != session.ExitProblems ||
+		!strings.Contains(got.Out, "Not healthy: 9 problems\nLVMCluster storage/lvmcluster: Degraded") {
 		t.Error("status")
 	}
 	for args, want := range map[string]string{
@@ -101,17 +103,17 @@ func TestTheCommandsReadARealAPIServer(t *testing.T) {
 		"volumes --device pv-d --claim shop/data-2": "shop/data-2 worker-2 vg1 20Gi Ready",
 	} {
 		got := runReal(t, file, strings.Fields(args)...)
-		if rows := lines(got.out); got.code != 0 || len(rows) < 2 || rows[1] != want {
+		if rows := clitest.Lines(got.Out); got.Code != 0 || len(rows) < 2 || rows[1] != want {
 			t.Errorf("%s: got %q", args, rows)
 		}
 	}
 	for _, format := range []string{"wide", "yaml", "json"} {
-		if got := runReal(t, file, "classes", "--node", "worker-1", "-o", format); got.code != 0 {
+		if got := runReal(t, file, "classes", "--node", "worker-1", "-o", format); got.Code != 0 {
 			t.Errorf("-o %s", format)
 		}
 	}
 	got := runReal(t, file, "__complete", "devices", "--node", "")
-	if !strings.HasPrefix(got.out, "worker-1\nworker-2\n") {
+	if !strings.HasPrefix(got.Out, "worker-1\nworker-2\n") {
 		t.Error("completion")
 	}
 }
@@ -121,15 +123,15 @@ func TestAUserWithoutPermissions(t *testing.T) {
 	for command, resource := range map[string]string{"status": "lvmclusters", "devices": "lvmvolumegroupnodestatuses",
 		"volumes": "logicalvolumes"} {
 		got := runReal(t, file, command, "--as", "nobody")
-		if got.code != exitError || strings.Contains(got.out, "Healthy") ||
-			!strings.Contains(got.err, "you need the permission for the verb list on the resource "+resource) {
+		if got.Code != session.ExitError || strings.Contains(got.Out, "Healthy") ||
+			!strings.Contains(got.Err, "you need the permission for the verb list on the resource "+resource) {
 			t.Errorf("%s: got %+v", command, got)
 		}
 	}
 	config := rest.CopyConfig(server.Config)
 	config.CertData, config.KeyData, config.BearerToken = nil, nil, "not-valid"
 	got := runReal(t, kubeconfig(t, config), "devices")
-	if got.code != exitError || got.out != "" || !strings.Contains(got.err, "does not accept your credentials") {
+	if got.Code != session.ExitError || got.Out != "" || !strings.Contains(got.Err, "does not accept your credentials") {
 		t.Errorf("wrong credentials: got %+v", got)
 	}
 }
@@ -144,7 +146,7 @@ func TestWithoutTheAPIsOfTheProduct(t *testing.T) {
 	file := kubeconfig(t, config)
 	for _, command := range []string{"status", "devices", "classes", "volumes"} {
 		got := runReal(t, file, command)
-		if got.code != exitError || got.err != "error: "+errNotInstalled.Error()+"\n" {
+		if got.Code != session.ExitError || got.Err != "error: "+session.ErrNotInstalled.Error()+"\n" {
 			t.Errorf("%s: got %+v", command, got)
 		}
 	}

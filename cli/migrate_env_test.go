@@ -11,11 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
 )
 
 // TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown: it was recreated in the meantime.
 func TestAMigrationIsRequestedOfThePersistentVolumeThatWasShown(t *testing.T) {
-	pv := persistentVolumeOf("recreated", v1alpha1.EarlierDriverName, "shop/recreated")
+	pv := clitest.PersistentVolumeOf("recreated", v1alpha1.EarlierDriverName, "shop/recreated")
 	create(t, pv)
 	shown := string(dryRunPatch(t, "migrate", "shop/recreated"))
 	for uid, isRefused := range map[types.UID]bool{pv.UID: false, "another": true} {

@@ -3,22 +3,26 @@ package cli
 import (
 	"strings"
 	"testing"
+
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
+	"github.com/lvm-storage/lvm-operator/cli/session"
 )
 
-var plugin = pluginWith(commands)
+// plugin has all commands.
+var plugin = clitest.Plugin(commands)
 
 func TestAnUnknownCommand(t *testing.T) {
-	got := plugin.run(t, fakeReader(nil), "frobnicate")
-	if got.code != exitError || got.out != "" ||
-		!strings.HasPrefix(got.err, `error: unknown command "frobnicate" for "kubectl lvms"`) {
+	got := plugin.Run(t, clitest.FakeReader(nil), "frobnicate")
+	if got.Code != session.ExitError || got.Out != "" ||
+		!strings.HasPrefix(got.Err, `error: unknown command "frobnicate" for "kubectl lvms"`) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestCompletionOfCommands(t *testing.T) {
-	got := plugin.run(t, fakeReader(nil), "__complete", "s")
+	got := plugin.Run(t, clitest.FakeReader(nil), "__complete", "s")
 	var values []string
-	for _, line := range lines(got.out) {
+	for _, line := range clitest.Lines(got.Out) {
 		value, _, _ := strings.Cut(line, " ")
 		values = append(values, value)
 	}

@@ -14,6 +14,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
+	"github.com/lvm-storage/lvm-operator/cli/output"
+	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/internal/reference"
 )
 
@@ -57,21 +60,21 @@ devices and to patch PersistentVolumes, ` + "`lvms-approve`" + ` those for ` + "
 const outputIntroduction = `
 ## Output as JSON and YAML
 
-` + "`-o json` and `-o yaml`" + ` print one object with ` + "`apiVersion: " + OutputVersion + "`" + `. Within this version, fields are only added. Devices
+` + "`-o json` and `-o yaml`" + ` print one object with ` + "`apiVersion: " + output.Version + "`" + `. Within this version, fields are only added. Devices
 and device classes also have [all fields of the API](api.md), so a script can use both.
 `
 
 // `make references` writes the page.
 func TestReferenceOfCommandsIsFresh(t *testing.T) {
-	e := environment{flags: genericclioptions.NewConfigFlags(true)}
+	e := session.Environment{Flags: genericclioptions.NewConfigFlags(true)}
 	var page strings.Builder
 	page.WriteString(referenceIntroduction)
-	root := e.root()
+	root := e.Root()
 	root.AddCommand(commands(&e)...)
 	writeCommands(&page, root)
 	page.WriteString(outputIntroduction)
 	writeTypes(t, &page)
-	if err := reference.Check("../docs/reference/cli.md", page.String(), *update); err != nil {
+	if err := reference.Check("../docs/reference/cli.md", page.String(), *clitest.Update); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,10 +103,10 @@ func writeCommand(page *strings.Builder, command *cobra.Command) {
 		reference.Table([]string{"flag", "meaning"}, rows))
 }
 
-// writeTypes writes a table for each type of the output, from the comments in types.go.
+// writeTypes writes a table for each type of the output, from the comments in output/types.go.
 func writeTypes(t *testing.T, page *strings.Builder) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "types.go", nil, parser.ParseComments)
+	file, err := parser.ParseFile(token.NewFileSet(), "output/types.go", nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
+	"github.com/lvm-storage/lvm-operator/cli/session"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -44,19 +46,19 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	create(t, pairedNode(namespace, "90Gi"))
-	create(t, volume("roles-1", "worker-1", "vg1", "shop/roles"))
+	create(t, clitest.PairedNode(namespace, "90Gi"))
+	create(t, clitest.Volume("roles-1", "worker-1", "vg1", "shop/roles"))
 	for _, role := range userRoles(t) {
 		bind(t, role)
 	}
 	file := kubeconfig(t, server.Config)
-	as := func(user, args string) result {
+	as := func(user, args string) clitest.Result {
 		return runReal(t, file, append(strings.Fields(args), "--as", user, "-n", namespace)...)
 	}
-	prints(t, as("lvms-view", "init --yes"), exitError, "the verb create on the resource lvmclusters")
-	prints(t, as("lvms-edit", "init --dry-run"), 0, "kind: LVMCluster")
-	prints(t, as("lvms-edit", "init --yes"), 0, "LVMCluster roles/my-lvmcluster was created.")
-	prints(t, as("lvms-edit", "init --yes"), exitError, "LVMCluster roles/my-lvmcluster already exists")
+	clitest.Prints(t, as("lvms-view", "init --yes"), session.ExitError, "the verb create on the resource lvmclusters")
+	clitest.Prints(t, as("lvms-edit", "init --dry-run"), 0, "kind: LVMCluster")
+	clitest.Prints(t, as("lvms-edit", "init --yes"), 0, "LVMCluster roles/my-lvmcluster was created.")
+	clitest.Prints(t, as("lvms-edit", "init --yes"), session.ExitError, "LVMCluster roles/my-lvmcluster already exists")
 	created := &v1alpha1.LVMCluster{}
 	if err := server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "my-lvmcluster"},
 		created); err != nil || len(created.Spec.Storage.DeviceClasses) > 0 {
@@ -65,70 +67,70 @@ func TestEachCommandRunsWithTheRoleThatTheDocumentationNames(t *testing.T) {
 	if err := server.Client.Delete(t.Context(), created); err != nil {
 		t.Fatal(err)
 	}
-	create(t, storageCluster(namespace))
+	create(t, clitest.StorageCluster(namespace))
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
 		for _, args := range []string{"devices", "classes", "orphans", "repair --node worker-1 --dry-run",
 			"check --claim shop/roles --dry-run", "drain --node worker-1 --device /dev/sdb --dry-run"} {
-			prints(t, as(user, args), 0)
+			clitest.Prints(t, as(user, args), 0)
 		}
-		prints(t, runReal(t, file, "volumes", "--as", user), 0, "shop/roles")
-		if got := as(user, "status"); got.code == exitError {
+		clitest.Prints(t, runReal(t, file, "volumes", "--as", user), 0, "shop/roles")
+		if got := as(user, "status"); got.Code == session.ExitError {
 			t.Errorf("%s: %+v", user, got)
 		}
 	}
-	prints(t, as("lvms-view", "repair --node worker-1 --yes"), exitError,
+	clitest.Prints(t, as("lvms-view", "repair --node worker-1 --yes"), session.ExitError,
 		"you need the permission for the verb create on "+
 			"the resource lvmrecoveries of the API group lvm.topolvm.io")
-	prints(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), exitError,
+	clitest.Prints(t, as("lvms-view", "drain --node worker-1 --device /dev/sdb --yes"), session.ExitError,
 		"you need the permission for the "+
 			"verb patch on the resource lvmclusters of the API group lvm.topolvm.io")
 	// Here, -n is the namespace of the claims.
-	pv := persistentVolumeOf("roles-earlier", v1alpha1.EarlierDriverName, "shop/earlier")
+	pv := clitest.PersistentVolumeOf("roles-earlier", v1alpha1.EarlierDriverName, "shop/earlier")
 	create(t, pv)
-	prints(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
-	prints(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
+	clitest.Prints(t, as("lvms-view", "migrate --all"), 0, "No volume to migrate")
+	clitest.Prints(t, runReal(t, file, "migrate", "--all", "--dry-run", "--as", "lvms-view"), 0,
 		"lvm.topolvm.io/migrate: \"true\"")
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
-		prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", user), exitError,
+		clitest.Prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--as", user), session.ExitError,
 			"you need the permission for the verb patch on the resource persistentvolumes")
 	}
-	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-migrate"), 0,
+	clitest.Prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--wait=false", "--as", "lvms-migrate"), 0,
 		"The migration of PersistentVolume roles-earlier was requested.")
-	prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-migrate"), exitTimeout,
+	clitest.Prints(t, runReal(t, file, "migrate", "shop/earlier", "--yes", "--timeout", "2s", "--as", "lvms-migrate"), session.ExitTimeout,
 		"the operator has not begun")
 	suspendAsRoles(t, file)
 	requestAsRoles(t)
 	labelAsRoles(t, namespace, as)
 	// Who approves devices does not change the configuration, and the other way round.
 	const approval = "approve --node worker-2 --device /dev/sdc --yes"
-	waiting := waitingNode(namespace)
+	waiting := clitest.WaitingNode(namespace)
 	waiting.Name = "worker-2"
 	create(t, waiting)
 	for _, user := range []string{"lvms-view", "lvms-edit"} {
-		prints(t, as(user, "approve"), 0, "AwaitingApproval")
-		prints(t, as(user, approval), exitError, "you need the permission for the verb create on the resource "+
+		clitest.Prints(t, as(user, "approve"), 0, "AwaitingApproval")
+		clitest.Prints(t, as(user, approval), session.ExitError, "you need the permission for the verb create on the resource "+
 			"lvmdeviceapprovals of the API group lvm.topolvm.io")
 	}
-	prints(t, as("lvms-approve", approval), 0, "The user lvms-approve approves", "was created.")
-	prints(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
-	prints(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), exitError,
+	clitest.Prints(t, as("lvms-approve", approval), 0, "The user lvms-approve approves", "was created.")
+	clitest.Prints(t, as("lvms-approve", approval), 0, "already exists: lvms-approve approved the device")
+	clitest.Prints(t, as("lvms-approve", "cordon --node worker-1 --device /dev/sdb --yes"), session.ExitError,
 		"the verb patch on the resource lvmclusters")
 	review := as("lvms-view", "discover --node worker-2")
 	reviewFile := filepath.Join(t.TempDir(), "review.yaml")
-	if err := os.WriteFile(reviewFile, []byte(strings.ReplaceAll(review.out, "select: false", "select: true")),
+	if err := os.WriteFile(reviewFile, []byte(strings.ReplaceAll(review.Out, "select: false", "select: true")),
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	prints(t, as("lvms-edit", "init "+reviewFile+" --class data --thin-pool pool --approve=false --yes"), 0,
+	clitest.Prints(t, as("lvms-edit", "init "+reviewFile+" --class data --thin-pool pool --approve=false --yes"), 0,
 		"before it is approved", "was changed.")
-	prints(t, as("lvms-edit", "init "+reviewFile+" --class data --yes"), exitError, "already has the device class data")
+	clitest.Prints(t, as("lvms-edit", "init "+reviewFile+" --class data --yes"), session.ExitError, "already has the device class data")
 	// It creates, approves and follows a recovery, and deletes one that does not help.
-	prints(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), exitTimeout)
-	startAgent(t, namespace, planOf(harmless))
-	prints(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "was approved.", "has ended")
-	prints(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), exitTimeout,
+	clitest.Prints(t, as("lvms-edit", "trim --node worker-1 --yes --timeout 2s"), session.ExitTimeout)
+	startAgent(t, namespace, planOf(clitest.Harmless))
+	clitest.Prints(t, as("lvms-edit", "trim --node worker-1 --yes"), 0, "was approved.", "has ended")
+	clitest.Prints(t, as("lvms-edit", "cordon --node worker-1 --device /dev/sdb --yes --timeout 2s"), session.ExitTimeout,
 		"was changed.")
-	prints(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
+	clitest.Prints(t, as("lvms-edit", "uncordon --node worker-1 --device /dev/sdb --yes"), 0, "was changed.", "Done")
 }
 
 func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
@@ -137,7 +139,7 @@ func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
 	startAgent(t, namespace, v1alpha1.LVMRecoveryStatus{Phase: v1alpha1.RecoveryNotApplicable,
 		Message: "nothing to do"})
 	got := runReal(t, kubeconfig(t, server.Config), "repair", "--node", "worker-1", "--yes", "-n", namespace)
-	prints(t, got, exitProblems, "nothing to do", "was deleted again")
+	clitest.Prints(t, got, session.ExitProblems, "nothing to do", "was deleted again")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {
 		t.Errorf("got %+v", found)
 	}
@@ -146,16 +148,16 @@ func TestARecoveryThatDoesNotHelpIsDeletedOnARealAPIServer(t *testing.T) {
 // suspendAsRoles suspends and resumes a volume as each of the roles for people. None of them may list Pods.
 func suspendAsRoles(t *testing.T, file string) {
 	t.Helper()
-	lv := volume("roles-suspend", "worker-1", "vg1", "shop/suspend")
+	lv := clitest.Volume("roles-suspend", "worker-1", "vg1", "shop/suspend")
 	lv.Finalizers = nil
 	create(t, lv)
-	create(t, boundTo("roles-suspend", "shop/suspend"))
-	volumes := func(user, verb string, more ...string) result {
+	create(t, clitest.BoundTo("roles-suspend", "shop/suspend"))
+	volumes := func(user, verb string, more ...string) clitest.Result {
 		return runReal(t, file, append([]string{verb, "volume", "shop/suspend", "--as", user}, more...)...)
 	}
-	prints(t, volumes("lvms-view", "suspend", "--dry-run"), 0, "You may not list Pods in the namespace shop",
+	clitest.Prints(t, volumes("lvms-view", "suspend", "--dry-run"), 0, "You may not list Pods in the namespace shop",
 		"lvm.topolvm.io/suspended: ")
-	prints(t, volumes("lvms-view", "suspend", "--yes"), exitError, "you need the permission for the verb patch on the "+
+	clitest.Prints(t, volumes("lvms-view", "suspend", "--yes"), session.ExitError, "you need the permission for the verb patch on the "+
 		"resource logicalvolumes of the API group topolvm.io")
 	suspended := func() bool {
 		found := &topolvmv1.LogicalVolume{}
@@ -164,13 +166,13 @@ func suspendAsRoles(t *testing.T, file string) {
 		}
 		return strings.HasPrefix(found.Annotations[v1alpha1.SuspendedAnnotation], "by lvms-edit at ")
 	}
-	prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
-	prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
+	clitest.Prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "was suspended.")
+	clitest.Prints(t, volumes("lvms-edit", "suspend", "--yes"), 0, "is suspended already, by lvms-edit at ")
 	if !suspended() {
 		t.Error("the volume is not suspended")
 	}
-	prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "was resumed.")
-	prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
+	clitest.Prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "was resumed.")
+	clitest.Prints(t, volumes("lvms-edit", "resume", "--yes"), 0, "is not suspended.")
 	if suspended() {
 		t.Error("the volume is suspended")
 	}
@@ -182,7 +184,7 @@ func requestAsRoles(t *testing.T) {
 	if err := server.InstallPolicies("openshift-lvm-storage"); err != nil {
 		t.Fatal(err)
 	}
-	lv := volume("roles-request", "worker-1", "vg1", "shop/request")
+	lv := clitest.Volume("roles-request", "worker-1", "vg1", "shop/request")
 	lv.Finalizers = nil
 	lv.Annotations[v1alpha1.FenceAnnotation] = "m"
 	lv.Labels = map[string]string{v1alpha1.MoveLabel: "m"}
@@ -190,7 +192,7 @@ func requestAsRoles(t *testing.T) {
 	as := func(user string) client.Client {
 		config := rest.CopyConfig(server.Config)
 		config.Impersonate.UserName = user
-		c, err := newClient(config)
+		c, err := session.NewClient(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +247,7 @@ func requestAsRoles(t *testing.T) {
 	// Who can create LogicalVolumes, but no PersistentVolumes, does not have the operator create one.
 	bind(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "creator"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"create", "patch", "get"}}}})
-	forged := volume("roles-forged", "worker-1", "vg1", "shop/forged")
+	forged := clitest.Volume("roles-forged", "worker-1", "vg1", "shop/forged")
 	forged.Annotations[v1alpha1.MovedVolumeAnnotation] = "{}"
 	const says = "only the operator can set the annotation"
 	for end := time.Now().Add(env.Patience); ; time.Sleep(100 * time.Millisecond) {
@@ -263,12 +265,12 @@ func requestAsRoles(t *testing.T) {
 }
 
 // labelAsRoles labels a device as each of the roles for people. as runs a command as a user.
-func labelAsRoles(t *testing.T, namespace string, as func(user, args string) result) {
+func labelAsRoles(t *testing.T, namespace string, as func(user, args string) clitest.Result) {
 	t.Helper()
 	const label = "label worker-1 /dev/sdc tier=fast example.com/rack="
-	prints(t, as("lvms-view", label+" --dry-run"), 0, "id: wwn:0x3", "example.com/rack: \"\"")
+	clitest.Prints(t, as("lvms-view", label+" --dry-run"), 0, "id: wwn:0x3", "example.com/rack: \"\"")
 	for _, user := range []string{"lvms-view", "lvms-approve"} {
-		prints(t, as(user, label+" --yes"), exitError, "you need the permission for the verb patch on the resource "+
+		clitest.Prints(t, as(user, label+" --yes"), session.ExitError, "you need the permission for the verb patch on the resource "+
 			"lvmvolumegroupnodestatuses of the API group lvm.topolvm.io")
 	}
 	read := func() *v1alpha1.LVMVolumeGroupNodeStatus {
@@ -283,8 +285,8 @@ func labelAsRoles(t *testing.T, namespace string, as func(user, args string) res
 	if len(before.Spec.DeviceLabels) > 0 {
 		t.Fatalf("got %+v", before.Spec)
 	}
-	prints(t, as("lvms-edit", label+" --yes"), 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were")
-	prints(t, as("lvms-edit", label+" --yes"), 0, "already has these labels")
+	clitest.Prints(t, as("lvms-edit", label+" --yes"), 0, "The labels of the device /dev/sdc (wwn:0x3) of node worker-1 were")
+	clitest.Prints(t, as("lvms-edit", label+" --yes"), 0, "already has these labels")
 	want := []v1alpha1.DeviceLabels{{ID: "wwn:0x3",
 		Labels: v1alpha1.DeviceLabelSet{"tier": "fast", "example.com/rack": ""}}}
 	after := read()
@@ -295,17 +297,17 @@ func labelAsRoles(t *testing.T, namespace string, as func(user, args string) res
 	for _, key := range strings.Split("abcdefghijklmno", "") {
 		many += " " + key + "=1"
 	}
-	prints(t, as("lvms-edit", "label worker-1 wwn:0x3"+many+" --yes"), exitError,
+	clitest.Prints(t, as("lvms-edit", "label worker-1 wwn:0x3"+many+" --yes"), session.ExitError,
 		"spec.deviceLabels[0].labels: Too many: 17", "LVMVolumeGroupNodeStatus "+namespace+"/worker-1")
-	prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier=slow --overwrite --yes"), 0, "- tier=fast", "+ tier=slow")
-	prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier- example.com/rack- --yes"), 0, "- tier=slow")
+	clitest.Prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier=slow --overwrite --yes"), 0, "- tier=fast", "+ tier=slow")
+	clitest.Prints(t, as("lvms-edit", "label worker-1 /dev/sdc tier- example.com/rack- --yes"), 0, "- tier=slow")
 	if got := read(); len(got.Spec.DeviceLabels) > 0 {
 		t.Errorf("got %+v", got.Spec)
 	}
 	// Only the node agent and the operator write the status.
 	config := rest.CopyConfig(server.Config)
 	config.Impersonate.UserName = "lvms-edit"
-	editor, err := newClient(config)
+	editor, err := session.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

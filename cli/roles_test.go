@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/cli/session"
 )
 
 // userRoles returns the ClusterRoles for people by their names.
@@ -44,25 +46,26 @@ func verbsOf(role *rbacv1.ClusterRole) map[string]string {
 func TestTheRolesForPeopleHaveNoMorePermissionsThanDocumented(t *testing.T) {
 	const read = "get list watch"
 	roles := userRoles(t)
-	view := map[string]string{clustersResource: read, nodeStatusesResource: read, recoveriesResource: read,
-		volumesResource: read, approvalsResource: read, deploymentsResource: "get", persistentVolumesResource: read,
-		movesResource: read}
+	view := map[string]string{session.ClustersResource: read, session.NodeStatusesResource: read,
+		session.RecoveriesResource: read,
+		session.VolumesResource:    read, session.ApprovalsResource: read, session.DeploymentsResource: "get", session.PersistentVolumesResource: read,
+		session.MovesResource: read}
 	if diff := cmp.Diff(view, verbsOf(roles["lvms-view"])); diff != "" {
 		t.Error(diff)
 	}
-	edit := map[string]string{clustersResource: "create get list patch update watch",
-		nodeStatusesResource: "get list patch watch", recoveriesResource: "create delete get list patch watch",
-		approvalsResource: read, volumesResource: "get list patch watch", deploymentsResource: "get",
-		persistentVolumesResource: read, movesResource: "create delete get list patch watch"}
+	edit := map[string]string{session.ClustersResource: "create get list patch update watch",
+		session.NodeStatusesResource: "get list patch watch", session.RecoveriesResource: "create delete get list patch watch",
+		session.ApprovalsResource: read, session.VolumesResource: "get list patch watch", session.DeploymentsResource: "get",
+		session.PersistentVolumesResource: read, session.MovesResource: "create delete get list patch watch"}
 	if diff := cmp.Diff(edit, verbsOf(roles["lvms-edit"])); diff != "" {
 		t.Error(diff)
 	}
-	approve := map[string]string{clustersResource: read, nodeStatusesResource: read,
-		approvalsResource: "create delete get list watch"}
+	approve := map[string]string{session.ClustersResource: read, session.NodeStatusesResource: read,
+		session.ApprovalsResource: "create delete get list watch"}
 	if diff := cmp.Diff(approve, verbsOf(roles["lvms-approve"])); diff != "" {
 		t.Error(diff)
 	}
-	migrate := map[string]string{persistentVolumesResource: "get list patch watch"}
+	migrate := map[string]string{session.PersistentVolumesResource: "get list patch watch"}
 	if diff := cmp.Diff(migrate, verbsOf(roles["lvms-migrate"])); diff != "" {
 		t.Error(diff)
 	}

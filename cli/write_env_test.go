@@ -17,6 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/cli/clitest"
+	"github.com/lvm-storage/lvm-operator/cli/recovery"
+	"github.com/lvm-storage/lvm-operator/cli/session"
 )
 
 // newNamespace creates a namespace with the objects of a healthy cluster.
@@ -26,7 +29,7 @@ func newNamespace(t *testing.T, name string) {
 	if err := server.Client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	create(t, healthyNode(name))
+	create(t, clitest.HealthyNode(name))
 }
 
 func recoveriesIn(t *testing.T, namespace string) []v1alpha1.LVMRecovery {
@@ -55,7 +58,7 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 			_ = server.Client.List(ctx, all, client.InNamespace(namespace))
 			for i := range all.Items {
 				r := &all.Items[i]
-				if hasEnded(r) {
+				if recovery.HasEnded(r) {
 					continue
 				}
 				r.Status = *planned.DeepCopy()
@@ -74,8 +77,8 @@ func startAgent(t *testing.T, namespace string, planned v1alpha1.LVMRecoveryStat
 }
 
 func planOf(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
-	status := awaiting(plan)
-	status.Plan.Devices, status.Plan.CreationTime = []v1alpha1.RecoveryDevice{}, metav1.NewTime(now)
+	status := clitest.Awaiting(plan)
+	status.Plan.Devices, status.Plan.CreationTime = []v1alpha1.RecoveryDevice{}, metav1.NewTime(clitest.Now)
 	return status
 }
 
@@ -83,8 +86,8 @@ func planOf(plan v1alpha1.RecoveryPlan) v1alpha1.LVMRecoveryStatus {
 func dryRunPatch(t *testing.T, args ...string) []byte {
 	t.Helper()
 	got := runReal(t, kubeconfig(t, server.Config), append(args, "--dry-run")...)
-	patch, err := yaml.YAMLToJSON([]byte(got.out))
-	if err != nil || got.code != 0 {
+	patch, err := yaml.YAMLToJSON([]byte(got.Out))
+	if err != nil || got.Code != 0 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	return patch
@@ -94,26 +97,26 @@ func TestARecoveryOnARealAPIServer(t *testing.T) {
 	const namespace = "recover"
 	newNamespace(t, namespace)
 	file := kubeconfig(t, server.Config)
-	command := func(args string) result {
+	command := func(args string) clitest.Result {
 		return runReal(t, file, append([]string{"-n", namespace}, strings.Fields(args)...)...)
 	}
-	prints(t, command("repair --node worker-1"), exitError, "there is no terminal to ask on")
-	prints(t, command("repair --node worker-1 --dry-run"), 0, "generateName: worker-1-vg1-")
+	clitest.Prints(t, command("repair --node worker-1"), session.ExitError, "there is no terminal to ask on")
+	clitest.Prints(t, command("repair --node worker-1 --dry-run"), 0, "generateName: worker-1-vg1-")
 	if found := recoveriesIn(t, namespace); len(found) > 0 {
 		t.Fatalf("something was written: %+v", found)
 	}
-	prints(t, command("repair --node worker-1 --yes --timeout 2s"), exitTimeout, "Check that the vg-manager Pod of "+
+	clitest.Prints(t, command("repair --node worker-1 --yes --timeout 2s"), session.ExitTimeout, "Check that the vg-manager Pod of "+
 		"the node")
-	startAgent(t, namespace, planOf(losing))
-	prints(t, command("repair --node worker-1 --yes"), exitNeedsApproval, "Continuing with it", "--approve-plan "+losing.ID)
+	startAgent(t, namespace, planOf(clitest.Losing))
+	clitest.Prints(t, command("repair --node worker-1 --yes"), session.ExitNeedsApproval, "Continuing with it", "--approve-plan "+clitest.Losing.ID)
 	found := recoveriesIn(t, namespace)
 	if len(found) != 1 || found[0].Spec.ApprovedPlan != "" {
 		t.Fatalf("got %+v", found)
 	}
-	prints(t, command("trim --node worker-1 --yes"), exitError, "(action RepairThinPool) of the device class vg1 on "+
+	clitest.Prints(t, command("trim --node worker-1 --yes"), session.ExitError, "(action RepairThinPool) of the device class vg1 on "+
 		"node")
-	prints(t, command("repair --node worker-1 --yes --approve-plan "+losing.ID), 0, "has ended: done")
-	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != losing.ID {
+	clitest.Prints(t, command("repair --node worker-1 --yes --approve-plan "+clitest.Losing.ID), 0, "has ended: done")
+	if found := recoveriesIn(t, namespace); len(found) != 1 || found[0].Spec.ApprovedPlan != clitest.Losing.ID {
 		t.Fatalf("got %+v", found)
 	}
 }
@@ -121,17 +124,17 @@ func TestARecoveryOnARealAPIServer(t *testing.T) {
 func TestTheObjectOfADryRunIsValid(t *testing.T) {
 	const namespace = "dry-run"
 	newNamespace(t, namespace)
-	create(t, volume("dry-run-1", "worker-1", "vg1", "shop/dry-run"))
+	create(t, clitest.Volume("dry-run-1", "worker-1", "vg1", "shop/dry-run"))
 	file := kubeconfig(t, server.Config)
 	for _, args := range []string{"repair", "forget", "restore-labels", "restore-metadata", "trim", "import",
 		"import --volume a=shop/data,b", "check --claim shop/dry-run", "check --volume a", "orphans delete --volume " +
 			"vg1/a"} {
 		got := runReal(t, file, strings.Fields(args+" --node worker-1 --dry-run -n "+namespace)...)
-		if got.code != 0 {
+		if got.Code != 0 {
 			t.Fatalf("%s: %+v", args, got)
 		}
 		object := &v1alpha1.LVMRecovery{}
-		if err := yaml.UnmarshalStrict([]byte(got.out), object); err != nil {
+		if err := yaml.UnmarshalStrict([]byte(got.Out), object); err != nil {
 			t.Fatal(err)
 		}
 		if err := client.NewDryRunClient(server.Client).Create(t.Context(), object); err != nil {
@@ -140,7 +143,7 @@ func TestTheObjectOfADryRunIsValid(t *testing.T) {
 	}
 	// What the CRD does not allow is shown as the API server says it.
 	got := runReal(t, file, "check", "--node", "worker-1", "--volume", strings.Repeat("a", 128), "--yes", "-n", namespace)
-	prints(t, got, exitError, "spec.volumes[0]: Too long")
+	clitest.Prints(t, got, session.ExitError, "spec.volumes[0]: Too long")
 }
 
 func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
@@ -148,14 +151,14 @@ func TestAnApprovalIsRefusedIfThePlanIsAnotherOne(t *testing.T) {
 	newNamespace(t, namespace)
 	recovery := &v1alpha1.LVMRecovery{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"},
 		Spec: v1alpha1.LVMRecoverySpec{NodeName: "worker-1", DeviceClassName: "vg1",
-			Action: v1alpha1.RecoveryRepairThinPool}, Status: planOf(losing)}
+			Action: v1alpha1.RecoveryRepairThinPool}, Status: planOf(clitest.Losing)}
 	create(t, recovery)
 	shown := dryRunPatch(t, "repair", "--node", "worker-1", "-n", namespace)
 	changed := &v1alpha1.LVMRecovery{}
 	if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(recovery), changed); err != nil {
 		t.Fatal(err)
 	}
-	changed.Status = planOf(losingMore)
+	changed.Status = planOf(clitest.LosingMore)
 	if err := server.Client.Status().Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
@@ -173,14 +176,14 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	node := pairedNode(namespace, "90Gi")
+	node := clitest.PairedNode(namespace, "90Gi")
 	node.Status.Devices[len(node.Status.Devices)-1].VolumeGroupUUID = strings.Repeat("u", 65)
 	create(t, node)
-	cluster := storageCluster(namespace)
+	cluster := clitest.StorageCluster(namespace)
 	cluster.Spec.Storage.DeviceClasses[1].AdoptClusters = []v1alpha1.ClusterIdentity{"kept"}
 	create(t, cluster)
 	file := kubeconfig(t, server.Config)
-	command := func(args string) result {
+	command := func(args string) clitest.Result {
 		return runReal(t, file, append([]string{"-n", namespace, "--node", "worker-1", "--class", "vg1"},
 			strings.Fields(args)...)...)
 	}
@@ -192,33 +195,33 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 		return found.Spec.Storage.DeviceClasses[1]
 	}
 	before := class()
-	prints(t, command("cordon --device /dev/sdb --dry-run"), 0, "op: replace\n  path: /metadata/resourceVersion")
+	clitest.Prints(t, command("cordon --device /dev/sdb --dry-run"), 0, "op: replace\n  path: /metadata/resourceVersion")
 	if len(class().DeviceRequests) > 0 {
 		t.Fatal("the dry run writes")
 	}
-	prints(t, command("cordon --device /dev/sdb --yes --timeout 2s"), exitTimeout, "was changed.", "The request stays")
-	prints(t, command("cordon --device /dev/sdb --yes --wait=false"), 0, "Nothing is changed.")
-	if got := class().DeviceRequests; len(got) != 1 || got[0] != request("pv-b", v1alpha1.DeviceActionCordon) {
+	clitest.Prints(t, command("cordon --device /dev/sdb --yes --timeout 2s"), session.ExitTimeout, "was changed.", "The request stays")
+	clitest.Prints(t, command("cordon --device /dev/sdb --yes --wait=false"), 0, "Nothing is changed.")
+	if got := class().DeviceRequests; len(got) != 1 || got[0] != clitest.Request("pv-b", v1alpha1.DeviceActionCordon) {
 		t.Fatalf("got %+v", got)
 	}
-	prints(t, command("replace --device /dev/sdb --with /dev/sdc --yes --wait=false"), 0, "was changed.")
+	clitest.Prints(t, command("replace --device /dev/sdb --with /dev/sdc --yes --wait=false"), 0, "was changed.")
 	now := class()
 	if len(now.DeviceRequests) != 1 || now.DeviceRequests[0].Action != v1alpha1.DeviceActionRemove ||
 		len(now.DeviceSelector.OptionalPaths) != 2 || len(now.AdoptClusters) != 1 {
 		t.Fatalf("got %+v", now)
 	}
-	suspend := func(verb string) result {
+	suspend := func(verb string) clitest.Result {
 		return runReal(t, file, "-n", namespace, verb, "device", "worker-1", "pv-b", "--yes", "--wait=false")
 	}
 	for _, verb := range []string{"suspend", "resume"} {
-		prints(t, suspend(verb), 0, "was changed.")
-		prints(t, suspend(verb), 0, "Nothing is changed.")
+		clitest.Prints(t, suspend(verb), 0, "was changed.")
+		clitest.Prints(t, suspend(verb), 0, "Nothing is changed.")
 		if got := class().DeviceRequests; len(got) != 1 || got[0].Action != v1alpha1.DeviceActionRemove ||
 			got[0].Suspend != (verb == "suspend") {
 			t.Fatalf("%s: got %+v", verb, got)
 		}
 	}
-	prints(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
+	clitest.Prints(t, command("uncordon --device pv-b --yes --wait=false"), 0, "was changed.")
 	now = class()
 	now.DeviceSelector = before.DeviceSelector
 	if diff := cmp.Diff(before, now); diff != "" {
@@ -226,7 +229,7 @@ func TestRequestsOnARealAPIServer(t *testing.T) {
 	}
 	// What the API server does not accept is shown as it says it.
 	got := command("adopt --yes --volume-group " + strings.Repeat("u", 65))
-	prints(t, got, exitError, "spec.storage.deviceClasses[1].adopt[0].volumeGroupUUID: Too long")
+	clitest.Prints(t, got, session.ExitError, "spec.storage.deviceClasses[1].adopt[0].volumeGroupUUID: Too long")
 }
 
 func TestAPatchOfAnOutdatedLVMClusterIsAConflict(t *testing.T) {
@@ -235,9 +238,9 @@ func TestAPatchOfAnOutdatedLVMClusterIsAConflict(t *testing.T) {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
 	}
-	cluster := storageCluster(namespace)
+	cluster := clitest.StorageCluster(namespace)
 	create(t, cluster)
-	create(t, pairedNode(namespace, "90Gi"))
+	create(t, clitest.PairedNode(namespace, "90Gi"))
 	shown := dryRunPatch(t, "adopt", "--node", "worker-1", "--volume-group", "vg-uuid-1", "-n", namespace)
 	apply := func() error {
 		return server.Client.Patch(t.Context(), cluster.DeepCopy(), client.RawPatch(types.JSONPatchType, shown))

@@ -34,6 +34,10 @@ var (
 	// product are the programs, which packages for all of them must not need. agent are what the agent must not need.
 	product = []string{module + "vgmanager", module + "controllers"}
 	agent   = []string{module + "controllers", module + "internal/csi"}
+	// programs are those of the cluster, of which the plugin of kubectl is independent. command is what a group of its
+	// commands may import.
+	programs = []string{module + "controllers", module + "vgmanager", module + "internal/csi"}
+	command  = []string{"api", "cli/objects", "cli/output", "cli/session"}
 )
 
 // The most specific directory applies. The groups of packages in internal and in vgmanager are in the order of their
@@ -131,11 +135,21 @@ var rules = []rule{
 		never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/pod-webhook", "config/rbac", "controllers", "internal",
 		"vgmanager"}},
-	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster.
-	{folder: "cli", ours: []string{"api", "internal/kube/paging", "internal/volume/room", "internal/version", "must-gather/analyze"},
-		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
-	{folder: "cmd/kubectl-lvms", ours: []string{"cli"},
-		never: []string{module + "controllers", module + "vgmanager", module + "internal/csi"}},
+	// The plugin of kubectl uses the API only, and is small and independent of the programs of the cluster. Its
+	// packages are in the order of their layers.
+	{folder: "cli/output", ours: []string{"api"}, never: programs},
+	{folder: "cli/objects", ours: []string{"api", "cli/output"}, never: programs},
+	{folder: "cli/session", ours: []string{"api", "cli/objects", "cli/output", "internal/kube/paging",
+		"internal/version"}, never: programs},
+	{folder: "cli/clitest", ours: append(command, "test/limit"), never: programs},
+	{folder: "cli/device", ours: command, never: programs},
+	{folder: "cli/label", ours: command, never: programs},
+	{folder: "cli/move", ours: append(command, "internal/volume/room"), never: programs},
+	{folder: "cli/recovery", ours: command, never: programs},
+	{folder: "cli/setup", ours: command, never: programs},
+	{folder: "cli/view", ours: append(command, "cli/recovery", "must-gather/analyze"), never: programs},
+	{folder: "cli", never: programs},
+	{folder: "cmd/kubectl-lvms", ours: []string{"cli"}, never: programs},
 	{folder: "config/pod-webhook", never: append([]string{module}, kubernetes...)},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// The server for the console must be small and independent of the rest.

@@ -172,10 +172,10 @@ var (
 	takenOver   = [2]string{"test/e2e/openshift/openshift_test.go", "takes over the objects and volumes of upstream"}
 	partial     = [2]string{"vgmanager/rescue/lab_test.go", "func TestLabAVolumeWithAPartOnAMissingDisk"}
 	labels      = [2]string{"cli/roles_env_test.go", "label worker-1 /dev/sdc tier=fast"}
-	moved       = [2]string{"cli/move_test.go", "func TestMove"}
+	moved       = [2]string{"cli/move/move_test.go", "func TestMove"}
 	movedBack   = [2]string{"test/e2e/moves/back_test.go", "func movesBack"}
-	evacuated   = [2]string{"cli/move_test.go", "func TestEvacuate"}
-	wideVolumes = [2]string{"cli/command_test.go", "func TestOutputOfEachCommand"}
+	evacuated   = [2]string{"cli/move/move_test.go", "func TestEvacuate"}
+	wideVolumes = [2]string{"cli/view/command_test.go", "func TestOutputOfEachCommand"}
 	upgraded    = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 
@@ -239,10 +239,10 @@ var elsewhere = map[string][2]string{
 	"kubectl get snapshotmetadataservices.cbt.storage.k8s.io topolvm.io -o yaml": {"test/e2e/backup/backup_test.go",
 		`"get", published, "topolvm.io"`},
 	"kubectl lvms move -n shop data --to worker-2 --wait=false":                        moved,
-	"kubectl lvms moves -o wide":                                                       {"cli/move_test.go", `run(t, c, "moves")`},
+	"kubectl lvms moves -o wide":                                                       {"cli/move/move_test.go", `plugin.Run(t, c, "moves")`},
 	"kubectl lvms move shop/data --back":                                               movedBack,
 	"kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute": movedBack,
-	"kubectl lvms balance":                                                             {"cli/balance_test.go", `run(t, c, "balance")`},
+	"kubectl lvms balance":                                                             {"cli/move/balance_test.go", `plugin.Run(t, c, "balance")`},
 	"kubectl lvms evacuate worker-1 --dry-run":                                         evacuated,
 	"kubectl lvms evacuate worker-1":                                                   evacuated,
 	"kubectl drain worker-1 --ignore-daemonsets --delete-emptydir-data":                evacuated,

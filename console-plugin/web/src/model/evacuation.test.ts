@@ -16,14 +16,14 @@ interface Case {
   /** What `kubectl lvms evacuate` prints. */
   text: string[];
 }
-// The kubectl plugin is held to the same plans: cli/evacuate_test.go.
-const cases = JSON.parse(readFileSync('../../cli/testdata/evacuation.json', 'utf8')) as Case[];
+// The kubectl plugin is held to the same plans: cli/move/evacuate_test.go.
+const cases = JSON.parse(readFileSync('../../cli/move/testdata/evacuation.json', 'utf8')) as Case[];
 const english = JSON.parse(readFileSync('locales/en/plugin__lvms-console.json', 'utf8')) as Record<string, string>;
 
 /** The English text, in the singular if the grammar requires it. */
 const words = (m: Message): string => inEnglish({ ...m, key: (m.values?.['count'] === 1 && english[`${m.key}_one`]) || m.key });
 
-/** A size as `kubectl lvms` writes it: sizeOf of cli/output.go. */
+/** A size as `kubectl lvms` writes it: SizeOf of cli/output/text.go. */
 function sizeOf(bytes: number): string {
   const power = bytes < 1 ? 0 : Math.floor(Math.log2(bytes) / 10);
   return `${Math.floor((bytes / 1024 ** power) * 10) / 10}${['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'][power]}`;

@@ -1,5 +1,5 @@
-// What can be moved from a node, and what cannot: the rules and words of `kubectl lvms evacuate` (cli/evacuate.go).
-// cli/testdata/evacuation.json holds both to the same plans. Sizes are bytes.
+// What can be moved from a node, and what cannot: the rules and words of `kubectl lvms evacuate` (cli/move/evacuate.go).
+// cli/move/testdata/evacuation.json holds both to the same plans. Sizes are bytes.
 import { CLAIM_ANNOTATION, classesOf, MOVE_ANNOTATION, type LogicalVolume, type LVMCluster, type NodeStatus, type VolumeMove } from '../api/types';
 import { msg, type Message } from './message';
 import { openMove } from './moves';

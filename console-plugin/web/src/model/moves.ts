@@ -16,7 +16,7 @@ const isEnded = ({ status }: VolumeMove): boolean => status?.phase === 'Complete
 /** Whether the volume is on the target node. */
 export const isSwitched = ({ status }: VolumeMove): boolean => status?.phase === 'KeepingSource' || status?.phase === 'Completed' || status?.switchTime !== undefined;
 
-/** The move of a claim that has not ended and whose volume is not on the target node: `openMove` of cli/move.go. */
+/** The move of a claim that has not ended and whose volume is not on the target node: `openMove` of cli/move/move.go. */
 export const openMove = (moves: VolumeMove[], claim: string): VolumeMove | undefined =>
   moves.find((m) => claimOfMove(m) === claim && !isEnded(m) && m.status?.phase !== 'KeepingSource');
 

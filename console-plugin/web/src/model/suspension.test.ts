@@ -46,7 +46,7 @@ const request = (action: 'Cordon' | 'Drain' | 'Remove', suspend?: boolean) => ({
 const other = { node: 'z', device: 'x', action: 'Drain' as const };
 
 describe('the suspension of a device', () => {
-  // As suspendOperations of cli/suspenddevice.go.
+  // As suspendOperations of cli/device/suspenddevice.go.
   it.each<[string, boolean, DeviceClass['deviceRequests'], DeviceClass['deviceRequests']]>([
     ['cordons it without a request', true, undefined, [request('Cordon', true)]], ['keeps the action', true, [other, request('Drain')], [other, request('Drain', true)]],
     ['names the UUID instead of a path', true, [{ ...request('Remove'), device: '/dev/sdb' }], [request('Remove', true)]],

@@ -1,10 +1,10 @@
-// Suspended volumes and devices: new Pods do not get them. The pages write what kubectl lvms suspend and resume write (cli/suspend.go).
+// Suspended volumes and devices: new Pods do not get them. The pages write what kubectl lvms suspend and resume write (cli/device/suspend.go).
 import { SUSPENDED_ANNOTATION, SUSPENDED_DEVICES_ANNOTATION, type DeviceClass, type DeviceRequest, type LogicalVolume } from '../api/types';
 import { isAbout, requestFor, withRequests, type Consequence, type Member } from './members';
 import { msg, type Message } from './message';
 import type { Volume } from './volumes';
 
-/** The maximum number of characters of a reason, as in cli/suspend.go. */
+/** The maximum number of characters of a reason, as in cli/device/suspend.go. */
 export const MAX_REASON = 500;
 /** The maximum number of names in a sentence. */
 const MOST = 10;
