@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // Look reads the devices of a volume group directly, without a process. It returns an error if a device does not
@@ -29,7 +30,7 @@ const lookAge = 75 * time.Second
 // last report, and that none is missing, and its metadata on the devices. Otherwise it returns nil: the caller reads a
 // new report. Only a command that names the devices of its volume group for LVM does not depend on other devices of the
 // node.
-func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *Metadata) {
+func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *textmeta.Metadata) {
 	if !c.named || c.check != nil {
 		return nil, nil
 	}
@@ -50,7 +51,7 @@ func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *Metadata) {
 
 // metadataOf reads the metadata of a volume group from its devices. It returns nil if it cannot be read, if a physical
 // volume is missing, or if the devices show another volume group than the report.
-func (l *LVM) metadataOf(ctx context.Context, vg *VG) *Metadata {
+func (l *LVM) metadataOf(ctx context.Context, vg *VG) *textmeta.Metadata {
 	l.mu.Lock()
 	look := l.look
 	l.mu.Unlock()
@@ -68,7 +69,7 @@ func (l *LVM) metadataOf(ctx context.Context, vg *VG) *Metadata {
 	if err != nil {
 		return nil
 	}
-	m, err := DecodeMetadata(found.Metadata)
+	m, err := textmeta.Decode(found.Metadata)
 	if err != nil || !isUnchanged(vg, found, m) {
 		return nil
 	}
@@ -77,7 +78,7 @@ func (l *LVM) metadataOf(ctx context.Context, vg *VG) *Metadata {
 
 // isUnchanged returns true if a volume group has the same name and physical volumes in a report and on its devices, and
 // none is marked as missing. m is the metadata that was found.
-func isUnchanged(vg *VG, found ondisk.Group, m *Metadata) bool {
+func isUnchanged(vg *VG, found ondisk.Group, m *textmeta.Metadata) bool {
 	if m.VG != vg.Name || m.UUID != vg.UUID || len(m.MissingPVs) > 0 {
 		return false
 	}

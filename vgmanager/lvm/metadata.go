@@ -3,15 +3,13 @@ package lvm
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -27,31 +25,8 @@ const ArchiveDir = "/etc/lvm/archive/"
 // The node agent keeps no more files of a group of its own (vgmanager/lvm/lvmarchive), so they are all of them.
 const MaxArchives = 130
 
-// Metadata is what LVM's text metadata says about a volume group (lib/format_text/import_vsn1.c).
-type Metadata struct {
-	VG, UUID string
-	// Seqno counts the changes of the volume group.
-	Seqno uint64
-	// Created is when LVM wrote a backup, and Description is the command that did. Both are empty for metadata from a
-	// device.
-	Created     time.Time
-	Description string
-	// PVs are the UUIDs of the physical volumes. LVs are the names of all logical volumes, including hidden ones, and
-	// ThinPools those of the thin pools.
-	PVs, LVs, ThinPools []string
-	// MissingPVs are the UUIDs of the physical volumes that LVM had marked as missing.
-	MissingPVs []string
-	// Volumes are all logical volumes, including hidden ones, in the order of the text.
-	Volumes []MetadataLV
-	// Digest is a hash of everything but the hints to devices and what LVM writes around the metadata.
-	Digest string
-	// File is the file on the node, or empty for metadata from a device. Text is its content.
-	File string
-	Text []byte
-}
-
 // ReadBackup returns LVM's backup of the metadata of a volume group on the node. LVM writes it after each change.
-func (l *LVM) ReadBackup(ctx context.Context, vg string) (*Metadata, error) {
+func (l *LVM) ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	m, err := l.readMetadata(ctx, BackupDir+vg)
@@ -61,12 +36,12 @@ func (l *LVM) ReadBackup(ctx context.Context, vg string) (*Metadata, error) {
 	return m, nil
 }
 
-func (l *LVM) readMetadata(ctx context.Context, file string) (*Metadata, error) {
+func (l *LVM) readMetadata(ctx context.Context, file string) (*textmeta.Metadata, error) {
 	out, err := l.runner.Run(ctx, "/usr/bin/cat", file)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	m, err := DecodeMetadata(out)
+	m, err := textmeta.Decode(out)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -77,7 +52,7 @@ func (l *LVM) readMetadata(ctx context.Context, file string) (*Metadata, error) 
 // ReadArchive returns the newest metadata of the volume group with this name and UUID in LVM's archive on the node. LVM
 // writes the metadata to the archive before each change (lib/format_text/archive.c). ReadArchive returns ErrNotFound if
 // the archive does not have it. A file that cannot be read is an error: an older one may lack volumes.
-func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*Metadata, error) {
+func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object := "LVM's archive of the metadata of volume group " + vg
@@ -173,72 +148,6 @@ func (r *Report) isUnassigned(uuid string) bool {
 	return slices.ContainsFunc(r.Unassigned, func(pv PV) bool { return pv.UUID == uuid })
 }
 
-// section is a section of text metadata that is being read: the names from the outermost section.
-type section []string
-
-func (s section) is(depth int, name string) bool {
-	return len(s) == depth && (depth < 2 || s[1] == name)
-}
-
-// DecodeMetadata reads text metadata of one volume group. LVM writes each value, and the start and end of each section,
-// in a line of its own.
-func DecodeMetadata(text []byte) (*Metadata, error) {
-	d := &decoder{hash: sha256.New(), pvs: map[string]string{}}
-	m := &d.Metadata
-	var at section
-	for i, line := range strings.Split(strings.TrimRight(string(text), "\x00"), "\n") {
-		line = strings.TrimSpace(withoutComment(line))
-		key, value, assigned := strings.Cut(line, " = ")
-		d.add(at, key, line)
-		switch {
-		case d.list != "":
-			d.element(at, line)
-		case assigned && value == "[":
-			d.list = key
-		case assigned:
-			if err := d.set(at, key, value); err != nil {
-				return nil, fmt.Errorf("line %d: %w", i+1, err)
-			}
-		case line == "}" && len(at) == 0:
-			return nil, fmt.Errorf("line %d ends a section that was not started", i+1)
-		case line == "}":
-			at = at[:len(at)-1]
-		case strings.HasSuffix(line, " {"):
-			at = append(at, strings.TrimSuffix(line, " {"))
-			d.enter(at)
-		}
-	}
-	switch {
-	case len(at) > 0 || d.list != "":
-		return nil, errors.New("the text is incomplete")
-	case m.VG == "" || m.UUID == "" || m.Seqno == 0 || len(m.PVs) == 0:
-		return nil, errors.New("the text is not the metadata of a volume group")
-	}
-	if err := d.resolve(); err != nil {
-		return nil, err
-	}
-	m.Digest = hex.EncodeToString(d.hash.Sum(nil))
-	return m, nil
-}
-
-// withoutComment removes a comment, which starts with # outside of a string.
-func withoutComment(line string) string {
-	quoted, escaped := false, false
-	for i, c := range line {
-		switch {
-		case escaped:
-			escaped = false
-		case c == '\\':
-			escaped = true
-		case c == '"':
-			quoted = !quoted
-		case c == '#' && !quoted:
-			return line[:i]
-		}
-	}
-	return line
-}
-
 // MetadataDump writes the metadata on the device of a physical volume to a file on the node, which must not exist: LVM
 // does not replace a file, and does not say so. The caller checks the file.
 func (l *LVM) MetadataDump(ctx context.Context, device, file string) error {
@@ -297,6 +206,3 @@ func (l *LVM) LabelRestore(ctx context.Context, o LabelRestoreOptions) error {
 	return l.change(ctx, object, o.VG, "pvck", "--repair", "--yes", "--file", o.File, "--settings", "pv_uuid="+o.PV,
 		o.Device)
 }
-
-// Has returns true if the volume group has the physical volume.
-func (m *Metadata) Has(pv string) bool { return slices.Contains(m.PVs, pv) }

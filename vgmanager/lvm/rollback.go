@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // ReadMetadata returns the current metadata of the volume group on a device.
-func (l *LVM) ReadMetadata(ctx context.Context, device string) (*Metadata, error) {
+func (l *LVM) ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object := "read the metadata on " + device
@@ -16,7 +18,7 @@ func (l *LVM) ReadMetadata(ctx context.Context, device string) (*Metadata, error
 	if err != nil {
 		return nil, classify(object, err)
 	}
-	m, err := DecodeMetadata(out)
+	m, err := textmeta.Decode(out)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", object, err)
 	}
@@ -27,7 +29,8 @@ func (l *LVM) ReadMetadata(ctx context.Context, device string) (*Metadata, error
 // LVM's backup, which has the metadata of the last command before somebody restored other metadata, and then the
 // archive, the newest first. If none fits, it returns nil, and the reasons of fits. A file that cannot be read is an
 // error: an older one may lack volumes.
-func (l *LVM) FindMetadata(ctx context.Context, vg string, fits func(*Metadata) string) (*Metadata, []string, error) {
+func (l *LVM) FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
+	[]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	object := "search earlier metadata of volume group " + vg
@@ -53,7 +56,7 @@ func (l *LVM) FindMetadata(ctx context.Context, vg string, fits func(*Metadata) 
 }
 
 // readMetadataInTime is readMetadata with its own time limit.
-func (l *LVM) readMetadataInTime(ctx context.Context, file string) (*Metadata, error) {
+func (l *LVM) readMetadataInTime(ctx context.Context, file string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return l.readMetadata(ctx, file)
@@ -112,7 +115,7 @@ func (l *LVM) MetadataRestore(ctx context.Context, o MetadataRestoreOptions) err
 }
 
 // checkRestorable returns why metadata cannot replace the one of a volume group.
-func checkRestorable(o MetadataRestoreOptions, m *Metadata) func(*VG) error {
+func checkRestorable(o MetadataRestoreOptions, m *textmeta.Metadata) func(*VG) error {
 	return func(v *VG) error {
 		var pvs []string
 		for _, pv := range v.PVs {

@@ -9,155 +9,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
-// volumes has the shapes of logical volumes that LVM 2.03.16 writes.
-const volumes = `logical_volumes {
-s {
-id = "1"
-status = ["READ", "WRITE", "VISIBLE"]
-segment1 {
-start_extent = 0
-extent_count = 4
-type = "striped"
-stripe_count = 2
-stripe_size = 128
-stripes = [
-"pv0", 17,
-"pv1", 1
-]
-}
-}
-r {
-id = "2"
-status = ["READ", "WRITE", "VISIBLE"]
-segment1 {
-start_extent = 0
-extent_count = 4
-type = "raid1"
-device_count = 2
-raids = [
-"r_rmeta_0", "r_rimage_0",
-"r_rmeta_1", "r_rimage_1"
-]
-}
-}
-pool {
-id = "3"
-status = ["READ", "WRITE", "VISIBLE"]
-segment1 {
-start_extent = 0
-extent_count = 20
-type = "thin-pool"
-metadata = "pool_tmeta"
-pool = "pool_tdata"
-transaction_id = 3
-chunk_size = 128	# 64 Kilobytes
-message1 {
-create = "a"
-}
-}
-}
-a {
-id = "4"
-status = ["READ", "WRITE", "VISIBLE"]
-segment1 {
-start_extent = 0
-extent_count = 8
-type = "thin"
-thin_pool = "pool"
-transaction_id = 2
-device_id = 3
-}
-}
-pool_tdata {
-id = "5"
-status = ["READ", "WRITE"]
-segment1 {
-start_extent = 0
-extent_count = 16
-type = "striped"
-stripe_count = 1
-stripes = [
-"pv0", 1
-]
-}
-segment2 {
-start_extent = 16
-extent_count = 4
-type = "striped"
-stripe_count = 1
-stripes = [
-"pv0", 24
-]
-}
-}
-}
-}
-`
-
+// physical is the metadata of a volume group without volumes, with a physical volume that was missing.
 const physical = `vg1 {
 id = "vg-uuid"
 seqno = 7
 physical_volumes {
 pv0 {
 id = "p0"
-device = "/dev/sda"
-flags = []
 }
 pv1 {
 id = "p1"
 flags = ["MISSING"]
 }
 }
-`
-
-func TestDecodeVolumes(t *testing.T) {
-	m, err := DecodeMetadata([]byte(physical + volumes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []MetadataLV{
-		{"s", "1", true, []Segment{{Type: "striped", Count: 4, StripeSize: 128, Areas: []Area{{"p0", 17}, {"p1", 1}}}}},
-		{"r", "2", true, []Segment{{Type: "raid1", Count: 4,
-			Parts: []string{"r_rmeta_0", "r_rimage_0", "r_rmeta_1", "r_rimage_1"}}}},
-		{"pool", "3", true, []Segment{{Type: "thin-pool", Count: 20, Parts: []string{"pool_tmeta", "pool_tdata"},
-			TransactionID: 3, ChunkSize: 128, Messages: 1}}},
-		{"a", "4", true, []Segment{{Type: "thin", Count: 8, ThinPool: "pool", DeviceID: 3, TransactionID: 2}}},
-		{"pool_tdata", "5", false, []Segment{{Type: "striped", Count: 16, Areas: []Area{{"p0", 1}}},
-			{Type: "striped", Start: 16, Count: 4, Areas: []Area{{"p0", 24}}}}},
-	}
-	if diff := cmp.Diff(want, m.Volumes); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{"p1"}, m.MissingPVs); diff != "" {
-		t.Error(diff)
-	}
-	if n := m.Volume("pool_tdata").Extents(); n != 20 || m.Volume("nosuch") != nil {
-		t.Errorf("got %d extents", n)
-	}
-	// The device of a physical volume is a hint. Everything else is part of the digest.
-	for _, change := range []struct {
-		from, to string
-		same     bool
-	}{{"/dev/sda", "/dev/sdb", true}, {"# 64 Kilobytes", "# other", true}, {"seqno = 7", "seqno = 8", false},
-		{"\"pv1\", 1", "\"pv1\", 2", false}} {
-		other, err := DecodeMetadata([]byte(strings.Replace(physical+volumes, change.from, change.to, 1)))
-		if err != nil || (other.Digest == m.Digest) != change.same {
-			t.Errorf("%s to %s: got the digest %s, %v, and had %s", change.from, change.to, other.Digest, err, m.Digest)
-		}
-	}
-	for name, text := range map[string]string{
-		"no extent":   strings.Replace(physical+volumes, "\"pv1\", 1\n", "\"pv1\"\n", 1),
-		"no number":   strings.Replace(physical+volumes, "\"pv0\", 24", "\"pv0\", \"x\"", 1),
-		"list is cut": physical + volumes[:strings.Index(volumes, "]\n}")],
-	} {
-		if m, err := DecodeMetadata([]byte(text)); err == nil {
-			t.Errorf("%s: got %+v", name, m)
-		}
-	}
 }
+`
 
 // filesOfNode answers as a node with these files, by their paths.
 func filesOfNode(files map[string]string, report string) *runner {
@@ -186,7 +55,7 @@ func filesOfNode(files map[string]string, report string) *runner {
 
 func TestFindMetadata(t *testing.T) {
 	of := func(seqno int) string {
-		return strings.Replace(physical+volumes, "seqno = 7", fmt.Sprint("seqno = ", seqno), 1)
+		return strings.Replace(physical, "seqno = 7", fmt.Sprint("seqno = ", seqno), 1)
 	}
 	for name, test := range map[string]struct {
 		files   map[string]string
@@ -209,7 +78,7 @@ func TestFindMetadata(t *testing.T) {
 		"an older one is not used": {map[string]string{BackupDir + "vg1": "x", ArchiveDir + "vg1_00002-1.vg": of(8)},
 			[]uint64{8}, 0, nil, BackupDir + "vg1: the text is not"},
 	} {
-		m, reasons, err := New(filesOfNode(test.files, "")).FindMetadata(t.Context(), "vg1", func(m *Metadata) string {
+		m, reasons, err := New(filesOfNode(test.files, "")).FindMetadata(t.Context(), "vg1", func(m *textmeta.Metadata) string {
 			if slices.Contains(test.fits, m.Seqno) {
 				return ""
 			}
@@ -236,7 +105,7 @@ func TestFindMetadata(t *testing.T) {
 			}
 			return answer(ctx, args)
 		}
-		if _, _, err := New(r).FindMetadata(t.Context(), "vg1", func(*Metadata) string { return "" }); err == nil ||
+		if _, _, err := New(r).FindMetadata(t.Context(), "vg1", func(*textmeta.Metadata) string { return "" }); err == nil ||
 			!strings.Contains(err.Error(), "away") {
 			t.Errorf("%s: got %v", dir, err)
 		}
@@ -244,8 +113,8 @@ func TestFindMetadata(t *testing.T) {
 }
 
 func TestMetadataRestoreRefuses(t *testing.T) {
-	whole := strings.Replace(physical+volumes, `["MISSING"]`, "[]", 1)
-	m, err := DecodeMetadata([]byte(whole))
+	whole := strings.Replace(physical, `["MISSING"]`, "[]", 1)
+	m, err := textmeta.Decode([]byte(whole))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,22 +125,22 @@ func TestMetadataRestoreRefuses(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for name, test := range map[string]struct {
-		change func(*MetadataRestoreOptions, *Metadata, *VG)
+		change func(*MetadataRestoreOptions, *textmeta.Metadata, *VG)
 		err    error
 	}{
-		"metadata of another group": {func(_ *MetadataRestoreOptions, m *Metadata, _ *VG) { m.UUID = "o" }, ErrDamaged},
-		"another group":             {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.UUID = "o" }, ErrDamaged},
-		"another request":           {func(o *MetadataRestoreOptions, _ *Metadata, _ *VG) { o.UUID = "o" }, ErrDamaged},
-		"a missing device":          {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.MissingPVs = 1 }, ErrMissingPV},
-		"a device was missing": {func(_ *MetadataRestoreOptions, m *Metadata, _ *VG) { m.MissingPVs = []string{"p0"} },
+		"metadata of another group": {func(_ *MetadataRestoreOptions, m *textmeta.Metadata, _ *VG) { m.UUID = "o" }, ErrDamaged},
+		"another group":             {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.UUID = "o" }, ErrDamaged},
+		"another request":           {func(o *MetadataRestoreOptions, _ *textmeta.Metadata, _ *VG) { o.UUID = "o" }, ErrDamaged},
+		"a missing device":          {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.MissingPVs = 1 }, ErrMissingPV},
+		"a device was missing": {func(_ *MetadataRestoreOptions, m *textmeta.Metadata, _ *VG) { m.MissingPVs = []string{"p0"} },
 			ErrMissingPV},
-		"another device": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.PVs[0].UUID = "p2" }, ErrDamaged},
-		"a move":         {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.Hidden[0].MoveSource = "p0" }, ErrMoving},
-		"an active volume": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.LVs[0].Attr = "-wi-a-----" },
+		"another device": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.PVs[0].UUID = "p2" }, ErrDamaged},
+		"a move":         {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.Hidden[0].MoveSource = "p0" }, ErrMoving},
+		"an active volume": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.LVs[0].Attr = "-wi-a-----" },
 			ErrInUse},
-		"an active hidden volume": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) { v.Hidden[0].Attr = "ewi-a-----" },
+		"an active hidden volume": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.Hidden[0].Attr = "ewi-a-----" },
 			ErrInUse},
-		"a volume with an unknown state": {func(_ *MetadataRestoreOptions, _ *Metadata, v *VG) {
+		"a volume with an unknown state": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) {
 			v.LVs[0].Attr = "-wi-XX----"
 		}, ErrInUse},
 	} {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
@@ -48,7 +49,7 @@ func (l *LVM) PoolsWith(pools Pools) {
 // if the metadata, which the caller has read from the devices, has no queued messages. Without metadata, it takes them
 // as queued: to delete a thin device before LVM does is not an error for LVM. The caller holds the slot of the volume
 // group, and then removes the volumes.
-func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *Metadata, names []string) error {
+func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *textmeta.Metadata, names []string) error {
 	l.mu.Lock()
 	pools := l.pools
 	l.mu.Unlock()
@@ -60,11 +61,11 @@ func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *Metadata, names 
 	}
 	byPool := vg.poolsOf(names)
 	if metadata != nil {
-		byPool = metadata.poolsOf(names)
+		byPool = metadata.PoolsOf(names)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {
 		pool := queuedPool{vg: vg.Name, pool: name, read: pools}
-		if metadata != nil && metadata.messages(name) == 0 {
+		if metadata != nil && metadata.QueuedMessages(name) == 0 {
 			if err := l.resumeActive(ctx, pool); err != nil {
 				return err
 			}
@@ -131,27 +132,6 @@ func (v *VG) poolsOf(names []string) map[string][]string {
 		}
 	}
 	return pools
-}
-
-// poolsOf returns the thin volumes among logical volumes, by pool.
-func (m *Metadata) poolsOf(names []string) map[string][]string {
-	pools := map[string][]string{}
-	for _, name := range names {
-		if lv := m.Volume(name); lv != nil && len(lv.Segments) > 0 && lv.Segments[0].ThinPool != "" {
-			pool := lv.Segments[0].ThinPool
-			pools[pool] = append(pools[pool], name)
-		}
-	}
-	return pools
-}
-
-// messages returns the number of queued messages of a thin pool.
-func (m *Metadata) messages(pool string) int {
-	lv := m.Volume(pool)
-	if lv == nil || len(lv.Segments) == 0 {
-		return 0
-	}
-	return lv.Segments[0].Messages
 }
 
 // queuedPool is a thin pool that may have queued messages.

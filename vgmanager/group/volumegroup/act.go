@@ -124,8 +124,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.VerifyLabel:
 		return r.verifyLabel(ctx, w, s, a.Label)
 	case plan.RestoreGroup:
-		err := r.LVM.GroupRestore(ctx,
-			lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+		err := r.LVM.GroupRestore(ctx, lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
 		if err != nil {
 			return err
 		}
@@ -280,10 +279,8 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 		return err
 	}
 	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
-		fmt.Sprintf(
-			"device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
-				"it can be detached",
-			a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
+		fmt.Sprintf("device %s (physical volume %s) of node %s is empty and was removed from volume group %s: "+
+			"it can be detached", a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
 	return nil
 }
 

@@ -65,8 +65,7 @@ func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 		return nil
 	}
 	return slices.DeleteFunc(list.Items, func(v topolvmv1.LogicalVolume) bool {
-		return v.Spec.NodeName != r.Node ||
-			v.Status.VolumeID == ""
+		return v.Spec.NodeName != r.Node || v.Status.VolumeID == ""
 	})
 }
 

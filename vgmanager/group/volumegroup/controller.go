@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
@@ -97,11 +98,12 @@ type Labels interface {
 	// ReadDevices reads the volume groups on the devices in the same way.
 	ReadDevices(ctx context.Context, devices ...string) (*lvm.Report, error)
 	PVRemove(ctx context.Context, device string) error
-	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
-	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
+	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
 	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
-	ReadMetadata(ctx context.Context, device string) (*lvm.Metadata, error)
-	FindMetadata(ctx context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string, error)
+	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
+		[]string, error)
 	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error

@@ -11,6 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // restoreLabel restores the label of a device. It reads the device again: the label is restored only on the same disk,
@@ -82,7 +83,7 @@ func (r *Reconciler) checkOverwritten(ctx context.Context, s plan.NodeState, l p
 // metadataFile returns a file on the node with the metadata of a volume group, and its content. If LVM finds the group,
 // it is a copy of the metadata on another device of it; otherwise it is LVM's backup.
 func (r *Reconciler) metadataFile(ctx context.Context, w plan.Desired, s plan.NodeState,
-	l plan.Label) (string, *lvm.Metadata, error) {
+	l plan.Label) (string, *textmeta.Metadata, error) {
 	vg := plan.GroupOf(w, s)
 	if vg == nil {
 		metadata, err := r.LVM.ReadBackup(ctx, w.Name)
@@ -105,6 +106,6 @@ func (r *Reconciler) metadataFile(ctx context.Context, w plan.Desired, s plan.No
 	if err != nil {
 		return "", nil, fmt.Errorf("LVM did not copy the metadata on device %s: %w", vg.PVs[at].Name, err)
 	}
-	metadata, err := lvm.DecodeMetadata(content)
+	metadata, err := textmeta.Decode(content)
 	return file, metadata, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/group/volumegroup/plan"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
 
@@ -50,7 +51,7 @@ func (r *Reconciler) absent(ctx context.Context, w plan.Desired, vg *lvm.VG) ([]
 
 // earlierMetadata reads the present metadata of a volume group and the newest earlier one that fits.
 func (r *Reconciler) earlierMetadata(ctx context.Context, w plan.Desired, s plan.NodeState) (present,
-	earlier *lvm.Metadata, rejected []string, err error) {
+	earlier *textmeta.Metadata, rejected []string, err error) {
 	if present, err = r.LVM.ReadMetadata(ctx, plan.GroupOf(w, s).PVs[0].Name); err != nil {
 		return nil, nil, nil, err
 	}

@@ -145,9 +145,8 @@ func (r *Reconciler) ownNodeChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, wasNode := e.ObjectOld.(*corev1.Node)
 			after, isNode := e.ObjectNew.(*corev1.Node)
-			return wasNode && isNode && after.Name == r.Node &&
-				(!maps.Equal(before.Labels, after.Labels) ||
-					!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
+			return wasNode && isNode && after.Name == r.Node && (!maps.Equal(before.Labels, after.Labels) ||
+				!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // LVM has all methods of lvm.LVM.
@@ -26,11 +27,12 @@ type LVM interface {
 	VGActivate(ctx context.Context, name string) error
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
-	ReadBackup(ctx context.Context, vg string) (*lvm.Metadata, error)
-	ReadArchive(ctx context.Context, vg, uuid string) (*lvm.Metadata, error)
+	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
+	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
 	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
-	ReadMetadata(ctx context.Context, device string) (*lvm.Metadata, error)
-	FindMetadata(ctx context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string, error)
+	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
+	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
+		[]string, error)
 	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
 	MetadataDump(ctx context.Context, device, file string) error
 	LabelCheck(ctx context.Context, device string) error
@@ -677,7 +679,7 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "later", Add: []string{"x"}}))
 	find := func(later bool) lvm.MetadataRestoreOptions {
 		t.Helper()
-		m, reasons, err := l.FindMetadata(ctx, contractGroup, func(m *lvm.Metadata) string {
+		m, reasons, err := l.FindMetadata(ctx, contractGroup, func(m *textmeta.Metadata) string {
 			if (m.Volume("later") != nil) == later && m.Volume("thin") != nil && m.UUID == vg.UUID {
 				return ""
 			}
@@ -691,7 +693,7 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 		ok(t, os.WriteFile(file, m.Text, 0o600))
 		return lvm.MetadataRestoreOptions{VG: contractGroup, UUID: vg.UUID, File: file}
 	}
-	m, reasons, err := l.FindMetadata(ctx, contractGroup, func(*lvm.Metadata) string { return "no" })
+	m, reasons, err := l.FindMetadata(ctx, contractGroup, func(*textmeta.Metadata) string { return "no" })
 	if ok(t, err); m != nil || !slices.Equal(reasons, []string{"no"}) {
 		t.Errorf("got %+v, %v", m, reasons)
 	}
@@ -710,7 +712,7 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 	// The number of changes goes on from the one of the restored metadata. FindMetadata still finds what was replaced.
 	present, err := l.ReadMetadata(ctx, b.Disks[0])
 	ok(t, err)
-	replaced, _, err := l.FindMetadata(ctx, contractGroup, func(m *lvm.Metadata) string {
+	replaced, _, err := l.FindMetadata(ctx, contractGroup, func(m *textmeta.Metadata) string {
 		if m.UUID == vg.UUID && m.Volume("later") != nil && m.Seqno >= present.Seqno {
 			return ""
 		}

@@ -84,8 +84,7 @@ func contractRename(t *testing.T, b Bench) {
 	ok(t, err)
 	after := report.VG("other")
 	if after == nil || report.VG(contractGroup) != nil || after.UUID != before.UUID ||
-		!after.LV("named").Attr.Active() ||
-		!slices.Equal(after.Tags, before.Tags) {
+		!after.LV("named").Attr.Active() || !slices.Equal(after.Tags, before.Tags) {
 		t.Fatalf("got %+v", report.VGs)
 	}
 	ok(t, l.VGRename(ctx, before.UUID, contractGroup))
@@ -346,16 +345,14 @@ func contractReplace(t *testing.T, b Bench) {
 	want(t, l.LVRename(ctx, contractGroup, "plain", "other"), lvm.ErrMissingPV)
 	commits := map[string]func() error{
 		"VGChangeTags": func() error {
-			return l.VGChangeTags(ctx,
-				lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}})
+			return l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}})
 		},
 		"LVChangeTags": func() error {
 			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "plain", Add: []string{"x"}})
 		},
 		"LVRemove": func() error { return l.LVRemove(ctx, contractGroup, "spare") },
 		"VGExtend": func() error {
-			return l.VGExtend(ctx,
-				lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]})
+			return l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]})
 		},
 	}
 	// LVM would run these commands and record the disk as missing.

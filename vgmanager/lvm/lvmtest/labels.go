@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // Overwrite overwrites the label of a disk. LVM no longer finds the physical volume, but the disk stays attached and
@@ -18,8 +19,7 @@ func (f *Fake) Overwrite(path string) { f.setDetached(path, true) }
 func (f *Fake) metadataText(vg string) string {
 	g := f.groups[vg]
 	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = %d\nphysical_volumes {\n", vg, g.uuid,
-		g.changes+1)
+	_, _ = fmt.Fprintf(&text, "%s {\nid = %q\nseqno = %d\nphysical_volumes {\n", vg, g.uuid, g.changes+1)
 	for i, path := range g.disks {
 		_, _ = fmt.Fprintf(&text, "pv%d {\nid = %q\n}\n", i, f.disks[path].uuid)
 	}
@@ -29,7 +29,7 @@ func (f *Fake) metadataText(vg string) string {
 }
 
 // ReadBackup implements lvm.LVM.
-func (f *Fake) ReadBackup(_ context.Context, vg string) (*lvm.Metadata, error) {
+func (f *Fake) ReadBackup(_ context.Context, vg string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.begin("ReadBackup", vg); err != nil {
@@ -38,7 +38,7 @@ func (f *Fake) ReadBackup(_ context.Context, vg string) (*lvm.Metadata, error) {
 	if f.groups[vg] == nil {
 		return nil, fmt.Errorf("volume group %s: %w", vg, os.ErrNotExist)
 	}
-	m, err := lvm.DecodeMetadata([]byte(f.metadataText(vg)))
+	m, err := textmeta.Decode([]byte(f.metadataText(vg)))
 	if err == nil {
 		m.File = lvm.BackupDir + vg
 	}
@@ -64,7 +64,7 @@ type archived struct {
 }
 
 // ReadArchive implements lvm.LVM.
-func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*lvm.Metadata, error) {
+func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.begin("ReadArchive", vg); err != nil {
@@ -74,7 +74,7 @@ func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*lvm.Metadata, e
 	if a.group == nil || a.uuid != uuid {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
 	}
-	m, err := lvm.DecodeMetadata([]byte(a.text))
+	m, err := textmeta.Decode([]byte(a.text))
 	if err == nil {
 		m.File = archiveFile(vg)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // kernelPool is what the metadata of a thin pool has, which LVM does not restore with the metadata of the group.
@@ -104,7 +105,7 @@ func (v *volume) kernelTransaction() uint64 {
 }
 
 // ReadMetadata implements lvm.LVM.
-func (f *Fake) ReadMetadata(_ context.Context, device string) (*lvm.Metadata, error) {
+func (f *Fake) ReadMetadata(_ context.Context, device string) (*textmeta.Metadata, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.begin("ReadMetadata", device); err != nil {
@@ -114,12 +115,12 @@ func (f *Fake) ReadMetadata(_ context.Context, device string) (*lvm.Metadata, er
 	if d == nil || d.detached || d.group == "" {
 		return nil, fmt.Errorf("device %s: %w", device, lvm.ErrNotFound)
 	}
-	return lvm.DecodeMetadata([]byte(f.metadataText(d.group)))
+	return textmeta.Decode([]byte(f.metadataText(d.group)))
 }
 
 // FindMetadata implements lvm.LVM.
-func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*lvm.Metadata) string) (*lvm.Metadata, []string,
-	error) {
+func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
+	[]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.begin("FindMetadata", vg); err != nil {
@@ -127,7 +128,7 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*lvm.Metadat
 	}
 	var reasons []string
 	for i, e := range slices.Backward(f.earlier[vg]) {
-		m, err := lvm.DecodeMetadata([]byte(e.text))
+		m, err := textmeta.Decode([]byte(e.text))
 		if err != nil {
 			return nil, nil, err
 		}

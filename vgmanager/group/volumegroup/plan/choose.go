@@ -76,8 +76,7 @@ func NumberOf(pv lvm.PV) device.Number {
 }
 
 // named applies the paths of the selectors, and returns the devices that they lead to.
-func (c *choice) named(w Desired, s NodeState, vg *lvm.VG,
-	pvs map[device.Number]device.PV) map[device.Number]bool {
+func (c *choice) named(w Desired, s NodeState, vg *lvm.VG, pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Paths {
 		if path.Err != nil {

@@ -147,8 +147,7 @@ func wasTakenOut(s NodeState, uuid string, d device.Device) bool {
 func deviceOf(s NodeState, pv lvm.PV) device.Device {
 	number := NumberOf(pv)
 	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
-		return number != "" &&
-			d.Number == number
+		return number != "" && d.Number == number
 	}); at >= 0 {
 		return s.Devices[at]
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // run is a run of physical extents of a logical volume.
@@ -21,7 +21,7 @@ type run struct {
 }
 
 // runsOf returns the runs of all logical volumes, by physical volume and position. It returns why they are not known.
-func runsOf(m *lvm.Metadata) (map[string][]run, error) {
+func runsOf(m *textmeta.Metadata) (map[string][]run, error) {
 	runs := map[string][]run{}
 	for _, lv := range m.Volumes {
 		for _, s := range lv.Segments {
@@ -61,7 +61,7 @@ type mapping struct {
 }
 
 // compareExtents compares the present metadata with an earlier one.
-func compareExtents(present, earlier *lvm.Metadata) (mapping, error) {
+func compareExtents(present, earlier *textmeta.Metadata) (mapping, error) {
 	c := mapping{map[string]uint64{}, map[string]uint64{}, map[string]string{}}
 	now, err := runsOf(present)
 	if err != nil {
@@ -106,7 +106,7 @@ func (r run) isSame(o run) bool {
 }
 
 // physicalExtents returns the number of the physical extents of a volume itself.
-func physicalExtents(lv *lvm.MetadataLV) uint64 {
+func physicalExtents(lv *textmeta.LV) uint64 {
 	var sum uint64
 	for _, s := range lv.Segments {
 		if n := uint64(len(s.Areas)); n > 0 {
@@ -117,8 +117,8 @@ func physicalExtents(lv *lvm.MetadataLV) uint64 {
 }
 
 // parts returns a volume and all volumes that it consists of.
-func parts(m *lvm.Metadata, lv *lvm.MetadataLV) []*lvm.MetadataLV {
-	list := []*lvm.MetadataLV{lv}
+func parts(m *textmeta.Metadata, lv *textmeta.LV) []*textmeta.LV {
+	list := []*textmeta.LV{lv}
 	for i := 0; i < len(list) && len(list) < maxParts; i++ {
 		for _, s := range list[i].Segments {
 			for _, name := range s.Parts {

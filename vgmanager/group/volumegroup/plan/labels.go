@@ -10,6 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // Label is a physical volume whose label is not on its device.
@@ -21,7 +22,7 @@ type Label struct {
 
 // Backup is LVM's backup of the metadata of a volume group that is missing.
 type Backup struct {
-	*lvm.Metadata
+	*textmeta.Metadata
 	// Err is why it could not be read.
 	Err error
 }
@@ -191,7 +192,7 @@ func NewLabelPlan(w Desired, s NodeState, objects []v1alpha1.RecoveryVolume,
 }
 
 // countVolumes adds the volumes that the metadata does not have to the lost ones of a plan.
-func countVolumes(p *v1alpha1.RecoveryPlan, m *lvm.Metadata, objects []v1alpha1.RecoveryVolume) {
+func countVolumes(p *v1alpha1.RecoveryPlan, m *textmeta.Metadata, objects []v1alpha1.RecoveryVolume) {
 	for _, object := range objects {
 		if !slices.Contains(m.LVs, object.Name) {
 			p.LostVolumes = append(p.LostVolumes, object)
@@ -204,7 +205,7 @@ func countVolumes(p *v1alpha1.RecoveryPlan, m *lvm.Metadata, objects []v1alpha1.
 }
 
 // describe says which metadata a file has.
-func describe(m *lvm.Metadata) string {
+func describe(m *textmeta.Metadata) string {
 	return fmt.Sprintf("%s, change %d of the volume group, at %s: %s", m.File, m.Seqno,
 		m.Created.UTC().Format("2006-01-02T15:04:05Z"), m.Description)
 }

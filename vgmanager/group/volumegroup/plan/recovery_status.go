@@ -182,8 +182,7 @@ func succeeded(w Desired, p *v1alpha1.RecoveryPlan) string {
 }
 
 // withCondition sets the condition Succeeded, and keeps conditions that the operator sets.
-func withCondition(status v1alpha1.LVMRecoveryStatus, generation int64,
-	now metav1.Time) v1alpha1.LVMRecoveryStatus {
+func withCondition(status v1alpha1.LVMRecoveryStatus, generation int64, now metav1.Time) v1alpha1.LVMRecoveryStatus {
 	c := metav1.Condition{Type: v1alpha1.ConditionSucceeded, Status: metav1.ConditionFalse,
 		Reason: string(cmp.Or(status.Phase, v1alpha1.RecoveryNotApplicable)), ObservedGeneration: generation,
 		Message: text.Truncate(status.Message, maxConditionMessage)}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 )
 
 // Replaced is what is known about metadata of a volume group that was replaced with that of an earlier time.
@@ -23,7 +24,7 @@ type Replaced struct {
 // metadata without them. LVM increases the number at each change, so no command that removes a volume leads to that.
 // The function must be called with the newest metadata first. absent are volumes that the present metadata does not
 // have.
-func WasReplaced(present *lvm.Metadata, absent []string) func(*lvm.Metadata) string {
+func WasReplaced(present *textmeta.Metadata, absent []string) func(*textmeta.Metadata) string {
 	// lowest is the lowest number of changes of the metadata without a volume that was found so far.
 	lowest := map[string]uint64{}
 	for _, name := range absent {
@@ -31,7 +32,7 @@ func WasReplaced(present *lvm.Metadata, absent []string) func(*lvm.Metadata) str
 			lowest[name] = present.Seqno
 		}
 	}
-	return func(m *lvm.Metadata) string {
+	return func(m *textmeta.Metadata) string {
 		if m.UUID != present.UUID {
 			return "another UUID of the volume group"
 		}
@@ -49,7 +50,7 @@ func WasReplaced(present *lvm.Metadata, absent []string) func(*lvm.Metadata) str
 
 // replacedVolumes returns the sorted volumes of metadata that later metadata with the same number of changes, or a
 // lower one, does not have.
-func replacedVolumes(lowest map[string]uint64, m *lvm.Metadata) []string {
+func replacedVolumes(lowest map[string]uint64, m *textmeta.Metadata) []string {
 	var names []string
 	for name, seqno := range lowest {
 		if m.Volume(name) != nil && m.Seqno >= seqno {
@@ -61,7 +62,7 @@ func replacedVolumes(lowest map[string]uint64, m *lvm.Metadata) []string {
 }
 
 // NewReplaced returns what is known if metadata was found with WasReplaced, or nil was.
-func NewReplaced(present, found *lvm.Metadata, absent []string) Replaced {
+func NewReplaced(present, found *textmeta.Metadata, absent []string) Replaced {
 	if found == nil {
 		return Replaced{}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 )
 
@@ -19,7 +20,7 @@ type Rollback struct {
 	Absent []string
 	// Present is the metadata of the volume group. Earlier is the newest earlier metadata that fits (FitsRollback), or
 	// nil. Rejected is why others do not fit.
-	Present, Earlier *lvm.Metadata
+	Present, Earlier *textmeta.Metadata
 	Rejected         []string
 	// Err is why they could not be read.
 	Err error
@@ -64,10 +65,10 @@ func NeedsEarlierMetadata(w Desired, s NodeState) bool {
 }
 
 // FitsRollback returns a function that returns why earlier metadata of the volume group does not fit, or "".
-func FitsRollback(w Desired, s NodeState) func(*lvm.Metadata) string {
+func FitsRollback(w Desired, s NodeState) func(*textmeta.Metadata) string {
 	vg := GroupOf(w, s)
 	pool, problem := rollbackTarget(w, s, vg)
-	return func(m *lvm.Metadata) string {
+	return func(m *textmeta.Metadata) string {
 		switch {
 		case problem != "":
 			return problem
@@ -84,12 +85,12 @@ func FitsRollback(w Desired, s NodeState) func(*lvm.Metadata) string {
 	}
 }
 
-func samePVs(vg *lvm.VG, m *lvm.Metadata) bool {
+func samePVs(vg *lvm.VG, m *textmeta.Metadata) bool {
 	return len(vg.PVs) == len(m.PVs) && !slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !m.Has(pv.UUID) })
 }
 
 // absentVolumes returns which volumes of the API the metadata does not have either, or "".
-func absentVolumes(s NodeState, m *lvm.Metadata) string {
+func absentVolumes(s NodeState, m *textmeta.Metadata) string {
 	var absent []string
 	for _, name := range s.Rollback.Absent {
 		if m.Volume(name) == nil {
@@ -105,7 +106,7 @@ func absentVolumes(s NodeState, m *lvm.Metadata) string {
 // fitsPool returns why the thin pool does not match its metadata with earlier metadata of the volume group, or "". The
 // superblock was read through the present metadata, so the earlier one must have data and metadata of the pool at the
 // same place. Both can be larger there.
-func fitsPool(s NodeState, pool *lvm.ThinPool, m *lvm.Metadata) string {
+func fitsPool(s NodeState, pool *lvm.ThinPool, m *textmeta.Metadata) string {
 	earlier := m.Volume(pool.Name)
 	if earlier == nil || earlier.UUID != pool.UUID || len(earlier.Segments) != 1 ||
 		earlier.Segments[0].Type != "thin-pool" {
@@ -138,7 +139,7 @@ func extentChunks(s NodeState, pool *lvm.ThinPool) uint64 {
 
 // absentDevices returns which volume of the earlier metadata the pool does not have, or "". Damaged metadata of a pool
 // may lack volumes.
-func absentDevices(known *thinmeta.Metadata, pool string, m *lvm.Metadata) string {
+func absentDevices(known *thinmeta.Metadata, pool string, m *textmeta.Metadata) string {
 	for _, lv := range m.Volumes {
 		for _, segment := range lv.Segments {
 			if _, has := known.Devices[segment.DeviceID]; known.Intact && segment.ThinPool == pool && !has {
@@ -151,7 +152,7 @@ func absentDevices(known *thinmeta.Metadata, pool string, m *lvm.Metadata) strin
 }
 
 // movedPool returns whether data and metadata of the pool are elsewhere in the earlier metadata, or "".
-func movedPool(s NodeState, name string, m *lvm.Metadata) string {
+func movedPool(s NodeState, name string, m *textmeta.Metadata) string {
 	present := s.Rollback.Present
 	c, err := compareExtents(present, m)
 	if err != nil {
@@ -280,7 +281,7 @@ func noEarlierMetadata(w Desired, s NodeState, pool *lvm.ThinPool) string {
 }
 
 // isCurrent returns true if metadata has the volumes that LVM reports.
-func isCurrent(vg *lvm.VG, m *lvm.Metadata) bool {
+func isCurrent(vg *lvm.VG, m *textmeta.Metadata) bool {
 	visible := 0
 	for i := range m.Volumes {
 		if lv := &m.Volumes[i]; lv.Visible {
@@ -297,7 +298,7 @@ func isCurrent(vg *lvm.VG, m *lvm.Metadata) bool {
 func addRollbackLoss(p *v1alpha1.RecoveryPlan, vg *lvm.VG, r Rollback, c mapping) {
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
-		if at := slices.IndexFunc(r.Earlier.Volumes, func(e lvm.MetadataLV) bool { return e.UUID == lv.UUID }); at < 0 {
+		if at := slices.IndexFunc(r.Earlier.Volumes, func(e textmeta.LV) bool { return e.UUID == lv.UUID }); at < 0 {
 			p.LostVolumes = append(p.LostVolumes, recoveryVolumes([]*lvm.LV{lv}, nil)...)
 		}
 	}
@@ -332,7 +333,7 @@ func addNowhere(p *v1alpha1.RecoveryPlan, r Rollback, objects []v1alpha1.Recover
 
 // damageOf returns what the restore of earlier metadata does to a volume that it has, and how many extents it loses, or
 // "".
-func damageOf(r Rollback, c mapping, lv *lvm.MetadataLV) (finding string, extents uint64) {
+func damageOf(r Rollback, c mapping, lv *textmeta.LV) (finding string, extents uint64) {
 	for _, part := range parts(r.Earlier, lv) {
 		if taken := c.taken[part.UUID]; taken > 0 {
 			finding, extents = "volume "+c.by[part.UUID]+" has extents of it now", extents+taken
@@ -358,11 +359,11 @@ func damageOf(r Rollback, c mapping, lv *lvm.MetadataLV) (finding string, extent
 }
 
 // thinSegment returns the segment of a thin volume, or an empty one.
-func thinSegment(lv *lvm.MetadataLV) lvm.Segment {
+func thinSegment(lv *textmeta.LV) textmeta.Segment {
 	if len(lv.Segments) == 1 && lv.Segments[0].Type == "thin" {
 		return lv.Segments[0]
 	}
-	return lvm.Segment{}
+	return textmeta.Segment{}
 }
 
 // returning returns the names of the volumes that the present metadata does not have.

@@ -11,30 +11,31 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/thinmeta"
 )
 
 // linear returns a segment of extents from first on.
-func linear(start, count uint64, pv string, first uint64) lvm.Segment {
-	return lvm.Segment{Type: "striped", Start: start, Count: count, Areas: []lvm.Area{{PV: pv, First: first}}}
+func linear(start, count uint64, pv string, first uint64) textmeta.Segment {
+	return textmeta.Segment{Type: "striped", Start: start, Count: count, Areas: []textmeta.Area{{PV: pv, First: first}}}
 }
 
 // shown returns a visible volume whose UUID is its name.
-func shown(name string, segments ...lvm.Segment) lvm.MetadataLV {
-	return lvm.MetadataLV{Name: name, UUID: name, Visible: true, Segments: segments}
+func shown(name string, segments ...textmeta.Segment) textmeta.LV {
+	return textmeta.LV{Name: name, UUID: name, Visible: true, Segments: segments}
 }
 
-func hiddenVolume(name string, segments ...lvm.Segment) lvm.MetadataLV {
-	return lvm.MetadataLV{Name: name, UUID: name, Segments: segments}
+func hiddenVolume(name string, segments ...textmeta.Segment) textmeta.LV {
+	return textmeta.LV{Name: name, UUID: name, Segments: segments}
 }
 
-func striped(start, count uint64, first0, first1 uint64) lvm.Segment {
-	return lvm.Segment{Type: "striped", Start: start, Count: count, StripeSize: 128,
-		Areas: []lvm.Area{{PV: "p0", First: first0}, {PV: "p1", First: first1}}}
+func striped(start, count uint64, first0, first1 uint64) textmeta.Segment {
+	return textmeta.Segment{Type: "striped", Start: start, Count: count, StripeSize: 128,
+		Areas: []textmeta.Area{{PV: "p0", First: first0}, {PV: "p1", First: first1}}}
 }
 
-func metadataWith(volumes ...lvm.MetadataLV) *lvm.Metadata {
-	m := &lvm.Metadata{VG: "vg1", UUID: "vg", PVs: []string{"p0", "p1"}, Volumes: volumes, Digest: fmt.Sprint(volumes)}
+func metadataWith(volumes ...textmeta.LV) *textmeta.Metadata {
+	m := &textmeta.Metadata{VG: "vg1", UUID: "vg", PVs: []string{"p0", "p1"}, Volumes: volumes, Digest: fmt.Sprint(volumes)}
 	for _, v := range volumes {
 		m.LVs = append(m.LVs, v.Name)
 		if len(v.Segments) > 0 && v.Segments[0].Type == "thin-pool" {
@@ -45,7 +46,7 @@ func metadataWith(volumes ...lvm.MetadataLV) *lvm.Metadata {
 }
 
 // groupWith returns the volume group of metadata.
-func groupWith(m *lvm.Metadata) *lvm.VG {
+func groupWith(m *textmeta.Metadata) *lvm.VG {
 	vg := &lvm.VG{Name: "vg1", UUID: "vg", ExtentSize: 4 << 20, Attr: "wz--n-"}
 	for _, v := range m.Volumes {
 		lv := lvm.LV{Name: v.Name, UUID: v.UUID, Size: lvm.Bytes(v.Extents()) * (4 << 20), Attr: "-wi-------"}
@@ -61,60 +62,60 @@ func groupWith(m *lvm.Metadata) *lvm.VG {
 
 // TestWhatEarlierMetadataChanges: each volume whose extents are not the same in both is lost or damaged.
 func TestWhatEarlierMetadataChanges(t *testing.T) {
-	raid := func(image1 uint64) []lvm.MetadataLV {
-		return []lvm.MetadataLV{shown("r", lvm.Segment{Type: "raid1", Count: 4,
+	raid := func(image1 uint64) []textmeta.LV {
+		return []textmeta.LV{shown("r", textmeta.Segment{Type: "raid1", Count: 4,
 			Parts: []string{"r_rimage_0", "r_rimage_1"}}),
 			hiddenVolume("r_rimage_0", linear(0, 4, "p0", 50)), hiddenVolume("r_rimage_1", linear(0, 4, "p1", image1))}
 	}
-	thinVolume := func(id, extents uint64) lvm.MetadataLV {
-		return shown("t", lvm.Segment{Type: "thin", Count: extents, ThinPool: "pool", DeviceID: id})
+	thinVolume := func(id, extents uint64) textmeta.LV {
+		return shown("t", textmeta.Segment{Type: "thin", Count: extents, ThinPool: "pool", DeviceID: id})
 	}
 	for name, test := range map[string]struct {
-		now, then []lvm.MetadataLV
+		now, then []textmeta.LV
 		// lost and damaged are volumes, damaged with the extents and a part of the reason.
 		lost, damaged []string
 		back          []string
 	}{
-		"the same": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}},
-		"the same in two segments": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 3, "p0", 0), linear(3, 5, "p0", 3))}},
-		"one returns": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0)), shown("b", linear(0, 8, "p0", 8))},
+		"the same": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}},
+		"the same in two segments": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 3, "p0", 0), linear(3, 5, "p0", 3))}},
+		"one returns": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0)), shown("b", linear(0, 8, "p0", 8))},
 			back: []string{"b"}},
-		"one is lost": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0)), shown("b", linear(0, 8, "p0", 8))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, lost: []string{"b"}},
-		"one has extents of one that returns": {now: []lvm.MetadataLV{shown("n", linear(0, 4, "p0", 6))},
-			then: []lvm.MetadataLV{shown("b", linear(0, 8, "p0", 0))}, lost: []string{"n"}, back: []string{"b"},
+		"one is lost": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0)), shown("b", linear(0, 8, "p0", 8))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, lost: []string{"b"}},
+		"one has extents of one that returns": {now: []textmeta.LV{shown("n", linear(0, 4, "p0", 6))},
+			then: []textmeta.LV{shown("b", linear(0, 8, "p0", 0))}, lost: []string{"n"}, back: []string{"b"},
 			damaged: []string{"b 2 volume n has extents of it now"}},
-		"moved": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p1", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 8 other extents"}},
-		"moved in part": {now: []lvm.MetadataLV{shown("a", linear(0, 4, "p0", 0), linear(4, 4, "p1", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 4 other extents"}},
-		"shifted": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 1))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 8 other extents"}},
-		"it was smaller": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 5, "p0", 0))}, damaged: []string{"a 3 is larger now"}},
-		"it was larger": {now: []lvm.MetadataLV{shown("a", linear(0, 5, "p0", 0))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}},
+		"moved": {now: []textmeta.LV{shown("a", linear(0, 8, "p1", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 8 other extents"}},
+		"moved in part": {now: []textmeta.LV{shown("a", linear(0, 4, "p0", 0), linear(4, 4, "p1", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 4 other extents"}},
+		"shifted": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 1))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, damaged: []string{"a 8 other extents"}},
+		"it was smaller": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 5, "p0", 0))}, damaged: []string{"a 3 is larger now"}},
+		"it was larger": {now: []textmeta.LV{shown("a", linear(0, 5, "p0", 0))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}},
 		"its end is taken": {
-			now:  []lvm.MetadataLV{shown("a", linear(0, 5, "p0", 0)), shown("n", linear(0, 2, "p0", 7))},
-			then: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, lost: []string{"n"},
+			now:  []textmeta.LV{shown("a", linear(0, 5, "p0", 0)), shown("n", linear(0, 2, "p0", 7))},
+			then: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, lost: []string{"n"},
 			damaged: []string{"a 1 volume n has extents of it now"}},
-		"stripes": {now: []lvm.MetadataLV{shown("s", striped(0, 8, 0, 0))},
-			then: []lvm.MetadataLV{shown("s", striped(0, 4, 0, 0), striped(4, 4, 2, 2))}},
-		"other stripes": {now: []lvm.MetadataLV{shown("s", striped(0, 8, 0, 0))},
-			then: []lvm.MetadataLV{shown("s", striped(0, 8, 0, 4))}, damaged: []string{"s 4 other extents"}},
+		"stripes": {now: []textmeta.LV{shown("s", striped(0, 8, 0, 0))},
+			then: []textmeta.LV{shown("s", striped(0, 4, 0, 0), striped(4, 4, 2, 2))}},
+		"other stripes": {now: []textmeta.LV{shown("s", striped(0, 8, 0, 0))},
+			then: []textmeta.LV{shown("s", striped(0, 8, 0, 4))}, damaged: []string{"s 4 other extents"}},
 		"redundant":    {now: raid(50), then: raid(50)},
 		"other images": {now: raid(50), then: raid(60), damaged: []string{"r 4 other extents"}},
-		"a namesake": {now: []lvm.MetadataLV{shown("a", linear(0, 8, "p0", 0))}, then: []lvm.MetadataLV{
-			{Name: "a", UUID: "other", Visible: true, Segments: []lvm.Segment{linear(0, 8, "p0", 0)}}},
+		"a namesake": {now: []textmeta.LV{shown("a", linear(0, 8, "p0", 0))}, then: []textmeta.LV{
+			{Name: "a", UUID: "other", Visible: true, Segments: []textmeta.Segment{linear(0, 8, "p0", 0)}}},
 			lost: []string{"a"}, back: []string{"a"}, damaged: []string{"a 8 volume a has extents of it now"}},
-		"thin": {now: []lvm.MetadataLV{thinVolume(1, 8)}, then: []lvm.MetadataLV{thinVolume(1, 8)}},
-		"another thin device": {now: []lvm.MetadataLV{thinVolume(2, 8)},
-			then: []lvm.MetadataLV{thinVolume(1, 8)}, damaged: []string{"t 8 another device"}},
-		"a smaller thin one": {now: []lvm.MetadataLV{thinVolume(1, 8)},
-			then: []lvm.MetadataLV{thinVolume(1, 6)}, damaged: []string{"t 2 is larger now"}},
+		"thin": {now: []textmeta.LV{thinVolume(1, 8)}, then: []textmeta.LV{thinVolume(1, 8)}},
+		"another thin device": {now: []textmeta.LV{thinVolume(2, 8)},
+			then: []textmeta.LV{thinVolume(1, 8)}, damaged: []string{"t 8 another device"}},
+		"a smaller thin one": {now: []textmeta.LV{thinVolume(1, 8)},
+			then: []textmeta.LV{thinVolume(1, 6)}, damaged: []string{"t 2 is larger now"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Rollback{Present: metadataWith(test.now...), Earlier: metadataWith(test.then...)}
@@ -152,8 +153,8 @@ func TestWhatEarlierMetadataChanges(t *testing.T) {
 
 func TestUnknownSegmentsAreNotCompared(t *testing.T) {
 	known := metadataWith(shown("a", linear(0, 8, "p0", 0)))
-	moving := metadataWith(shown("pvmove0", lvm.Segment{Type: "mirror"}))
-	for _, pair := range [][2]*lvm.Metadata{{known, moving}, {moving, known}} {
+	moving := metadataWith(shown("pvmove0", textmeta.Segment{Type: "mirror"}))
+	for _, pair := range [][2]*textmeta.Metadata{{known, moving}, {moving, known}} {
 		if _, err := compareExtents(pair[0], pair[1]); err == nil || !strings.Contains(err.Error(), `"mirror"`) {
 			t.Errorf("got %v", err)
 		}
@@ -161,25 +162,25 @@ func TestUnknownSegmentsAreNotCompared(t *testing.T) {
 }
 
 // poolMetadata returns metadata with a thin pool, whose data begins at an extent of p0.
-func poolMetadata(transaction, data, size uint64, volumes ...lvm.MetadataLV) *lvm.Metadata {
-	return metadataWith(append([]lvm.MetadataLV{
-		shown("pool", lvm.Segment{Type: "thin-pool", Count: size, TransactionID: transaction, ChunkSize: 128,
+func poolMetadata(transaction, data, size uint64, volumes ...textmeta.LV) *textmeta.Metadata {
+	return metadataWith(append([]textmeta.LV{
+		shown("pool", textmeta.Segment{Type: "thin-pool", Count: size, TransactionID: transaction, ChunkSize: 128,
 			Parts: []string{"pool_tmeta", "pool_tdata"}}),
 		hiddenVolume("pool_tmeta", linear(0, 1, "p1", 0)), hiddenVolume("pool_tdata", linear(0, size, "p0", data))},
 		volumes...)...)
 }
 
-func thinOn(name string, id uint64) lvm.MetadataLV {
-	return shown(name, lvm.Segment{Type: "thin", Count: 8, ThinPool: "pool", DeviceID: id})
+func thinOn(name string, id uint64) textmeta.LV {
+	return shown(name, textmeta.Segment{Type: "thin", Count: 8, ThinPool: "pool", DeviceID: id})
 }
 
 // TestEarlierMetadataThatFits: transaction, size, volumes and place of the pool must be those of its metadata.
 func TestEarlierMetadataThatFits(t *testing.T) {
 	present := poolMetadata(1, 0, 16, thinOn("a", 1))
 	for name, test := range map[string]struct {
-		earlier *lvm.Metadata
-		change  func(m *lvm.Metadata)
-		present func(m *lvm.Metadata)
+		earlier *textmeta.Metadata
+		change  func(m *textmeta.Metadata)
+		present func(m *textmeta.Metadata)
 		why     string
 	}{
 		"it fits":              {earlier: poolMetadata(3, 0, 16, thinOn("a", 1), thinOn("b", 2))},
@@ -190,20 +191,20 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 		"a pool elsewhere":     {earlier: poolMetadata(3, 8, 16, thinOn("a", 1)), why: "extents of pool_tdata were moved"},
 		"without the pool":     {earlier: metadataWith(shown("a", linear(0, 8, "p0", 0))), why: "without the thin pool"},
 		"another group": {earlier: poolMetadata(3, 0, 16), why: "another UUID",
-			change: func(m *lvm.Metadata) { m.UUID = "o" }},
+			change: func(m *textmeta.Metadata) { m.UUID = "o" }},
 		"another device": {earlier: poolMetadata(3, 0, 16), why: "other physical volumes",
-			change: func(m *lvm.Metadata) { m.PVs[1] = "p2" }},
+			change: func(m *textmeta.Metadata) { m.PVs[1] = "p2" }},
 		"fewer devices": {earlier: poolMetadata(3, 0, 16), why: "other physical volumes",
-			change: func(m *lvm.Metadata) { m.PVs = m.PVs[:1] }},
+			change: func(m *textmeta.Metadata) { m.PVs = m.PVs[:1] }},
 		"a device was missing": {earlier: poolMetadata(3, 0, 16), why: "other physical volumes",
-			change: func(m *lvm.Metadata) { m.MissingPVs = []string{"p1"} }},
+			change: func(m *textmeta.Metadata) { m.MissingPVs = []string{"p1"} }},
 		"another chunk size": {earlier: poolMetadata(3, 0, 16), why: "chunk size",
-			change: func(m *lvm.Metadata) { m.Volumes[0].Segments[0].ChunkSize = 256 }},
-		"an unknown segment": {earlier: poolMetadata(3, 0, 16, shown("x", lvm.Segment{Type: "vdo"})), why: `"vdo"`},
+			change: func(m *textmeta.Metadata) { m.Volumes[0].Segments[0].ChunkSize = 256 }},
+		"an unknown segment": {earlier: poolMetadata(3, 0, 16, shown("x", textmeta.Segment{Type: "vdo"})), why: `"vdo"`},
 		"another pool": {earlier: poolMetadata(3, 0, 16), why: "without the thin pool",
-			change: func(m *lvm.Metadata) { m.Volumes[0].UUID = "o" }},
+			change: func(m *textmeta.Metadata) { m.Volumes[0].UUID = "o" }},
 		"extents that are taken": {earlier: poolMetadata(3, 0, 20), why: "volume n has extents of pool_tdata now",
-			present: func(m *lvm.Metadata) { m.Volumes = append(m.Volumes, shown("n", linear(0, 2, "p0", 17))) }},
+			present: func(m *textmeta.Metadata) { m.Volumes = append(m.Volumes, shown("n", linear(0, 2, "p0", 17))) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.change != nil {
@@ -223,7 +224,7 @@ func TestEarlierMetadataThatFits(t *testing.T) {
 }
 
 // rolledBackNode returns a class and its node, whose thin pool has the transaction ID 3 and the devices 1 and 2.
-func rolledBackNode(present *lvm.Metadata) (Desired, NodeState) {
+func rolledBackNode(present *textmeta.Metadata) (Desired, NodeState) {
 	w := Desired{Name: "vg1", Node: "node1", Cluster: "c1", RestoringGroup: true,
 		Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool"}}}
 	vg := groupWith(present)

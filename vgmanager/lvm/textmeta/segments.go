@@ -1,4 +1,4 @@
-package lvm
+package textmeta
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// MetadataLV is a logical volume in text metadata.
-type MetadataLV struct {
+// LV is a logical volume in text metadata.
+type LV struct {
 	Name, UUID string
 	// Visible is false for internal volumes.
 	Visible  bool
@@ -47,8 +47,8 @@ type Area struct {
 }
 
 // Volume returns the logical volume with this name, or nil.
-func (m *Metadata) Volume(name string) *MetadataLV {
-	at := slices.IndexFunc(m.Volumes, func(lv MetadataLV) bool { return lv.Name == name })
+func (m *Metadata) Volume(name string) *LV {
+	at := slices.IndexFunc(m.Volumes, func(lv LV) bool { return lv.Name == name })
 	if at < 0 {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (m *Metadata) Volume(name string) *MetadataLV {
 }
 
 // Extents returns the number of logical extents.
-func (v *MetadataLV) Extents() uint64 {
+func (v *LV) Extents() uint64 {
 	var sum uint64
 	for _, s := range v.Segments {
 		sum += s.Count
@@ -100,7 +100,7 @@ func (d *decoder) enter(at section) {
 		d.VG = at[0]
 	case at.is(3, "logical_volumes"):
 		d.LVs = append(d.LVs, at[2])
-		d.Volumes = append(d.Volumes, MetadataLV{Name: at[2]})
+		d.Volumes = append(d.Volumes, LV{Name: at[2]})
 	case at.is(4, "logical_volumes"):
 		lv := &d.Volumes[len(d.Volumes)-1]
 		lv.Segments = append(lv.Segments, Segment{})
