@@ -1,4 +1,4 @@
-// Package lvmtest has an in-memory LVM for tests, and the contract that it and the real LVM fulfill.
+// Package lvmtest has an in-memory LVM for tests, which fulfills the contract of the real one.
 package lvmtest
 
 import (
@@ -16,7 +16,7 @@ import (
 // ExtentSize is LVM's default.
 const ExtentSize lvm.Bytes = 4 << 20
 
-// Fake is an in-memory LVM that fulfills Contract. The exported functions that LVM does not have change what is below
+// Fake is an in-memory LVM that fulfills the contract (package contract). The exported functions that LVM does not have change what is below
 // LVM: disks that are added, removed and fail, and data that is copied. It is safe for concurrent use.
 type Fake struct {
 	mu     sync.Mutex

@@ -6,15 +6,16 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest/contract"
 )
 
-func newBench() (lvmtest.Bench, *lvmtest.Fake) {
+func newBench() (contract.Bench, *lvmtest.Fake) {
 	fake := lvmtest.New()
 	disks := [3]string{"/dev/ubdb", "/dev/ubdc", "/dev/ubdd"}
 	for i, path := range disks {
 		fake.AddDisk(path, 400<<20, uint32(16*(i+1)))
 	}
-	return lvmtest.Bench{
+	return contract.Bench{
 		LVM: fake, Disks: disks,
 		Sign:   func(_ *testing.T, disk string) { fake.Sign(disk, "ext4") },
 		Clear:  func(_ *testing.T, disk string) { fake.Sign(disk, "") },
@@ -27,12 +28,12 @@ func newBench() (lvmtest.Bench, *lvmtest.Fake) {
 
 func TestFakeFulfilsTheContract(t *testing.T) {
 	b, _ := newBench()
-	lvmtest.Contract(t, b)
+	contract.Check(t, b)
 }
 
 func TestFakeFulfilsTheContractOfDevices(t *testing.T) {
 	b, _ := newBench()
-	lvmtest.ContractOfDevices(t, b)
+	contract.CheckDevices(t, b)
 }
 
 func TestFakeMoveEndsOnlyWhenItIsPolled(t *testing.T) {

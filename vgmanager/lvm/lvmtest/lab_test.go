@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/nodelvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest/contract"
 	"github.com/lvm-storage/lvm-operator/vgmanager/machine/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
@@ -42,7 +42,7 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 	l := lvm.New(runner)
 	l.LookWith(device.New(runner).ReadPhysicalVolumes)
 	l.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
-	lvmtest.Contract(t, lvmtest.Bench{
+	contract.Check(t, contract.Bench{
 		LVM: l, Disks: labDisks(t),
 		Sign:  func(t *testing.T, disk string) { command(t, "/usr/sbin/mkfs.ext4", "-q", "-F", "-b", "4096", disk) },
 		Clear: func(t *testing.T, disk string) { command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk) },
@@ -119,7 +119,7 @@ func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	l := lvm.New(runner)
 	disks := mapped(t)
 	t.Cleanup(func() { unmap(t, disks) })
-	lvmtest.ContractOfDevices(t, lvmtest.Bench{
+	contract.CheckDevices(t, contract.Bench{
 		LVM: l, Disks: disks,
 		Detach: func(t *testing.T, disk string) { reload(t, disk, "error") },
 		Attach: func(t *testing.T, disk string) { reload(t, disk, "linear") },

@@ -1,7 +1,7 @@
-package lvmtest
+// Package contract checks what callers rely on in LVM, with the real one and with the fake.
+package contract
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,86 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
-)
-
-// LVM has all methods of lvm.LVM.
-type LVM interface {
-	Report(ctx context.Context) (*lvm.Report, error)
-	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
-	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
-	PVResize(ctx context.Context, o lvm.PVResizeOptions) error
-	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
-	VGRemove(ctx context.Context, name string) error
-	VGActivate(ctx context.Context, name string) error
-	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
-	PVRemove(ctx context.Context, device string) error
-	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
-	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
-	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
-	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
-	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
-		[]string, error)
-	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
-	MetadataDump(ctx context.Context, device, file string) error
-	LabelCheck(ctx context.Context, device string) error
-	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
-	DevicesFileAdd(ctx context.Context, device string) error
-	DevicesFileRemove(ctx context.Context, device string) error
-	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
-	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
-	LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error
-	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
-	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
-	LVRemove(ctx context.Context, vg string, names ...string) error
-	LVActivate(ctx context.Context, vg, name string) error
-	LVAllowActivation(ctx context.Context, vg, name string) error
-	LVDeactivate(ctx context.Context, vg string, names ...string) error
-	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
-	LVRename(ctx context.Context, vg, name, to string) error
-	ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error)
-	ThinPoolRemove(ctx context.Context, vg, name string) error
-	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
-	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
-	LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error
-	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
-	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
-	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
-	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
-	ThinPoolRestore(ctx context.Context, vg, pool, file string) error
-	ThinPoolActivate(ctx context.Context, vg string) error
-	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
-	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
-	ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error
-	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
-	VGRename(ctx context.Context, uuid, name string) error
-	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
-	VGReduceMissing(ctx context.Context, vg string) error
-	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
-	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
-	PVMoveResume(ctx context.Context) error
-	PVMoveAbort(ctx context.Context, source string) error
-	CheckRAID(ctx context.Context) error
-	LVRepair(ctx context.Context, vg, name string) error
-	SetHealthy(vg string, well bool)
-	AcceptLoss(vg string, pvs []string)
-	LVRefresh(ctx context.Context, vg, name string) error
-	LVRebuild(ctx context.Context, vg, name string, devices ...string) error
-}
-
-var (
-	_ LVM = (*lvm.LVM)(nil)
-	_ LVM = (*Fake)(nil)
 )
 
 // Bench is the environment in which the contract runs.
 type Bench struct {
-	LVM LVM
+	LVM lvmtest.LVM
 	// Disks are the paths of three blank disks of at least 200 MiB.
 	Disks [3]string
 	// Sign writes a file system to a disk. Clear removes it.
 	Sign, Clear func(t *testing.T, disk string)
-	// The following fields are for ContractOfDevices only.
+	// The following fields are for CheckDevices only.
 
 	// Detach removes a disk. Attach adds it again.
 	Detach, Attach func(t *testing.T, disk string)
@@ -105,8 +37,8 @@ type Bench struct {
 // contractGroup is the volume group of the contract. At the end it is removed and the disks are blank again.
 const contractGroup = "contract"
 
-// Contract checks what callers rely on, step by step on one volume group. The steps depend on each other.
-func Contract(t *testing.T, b Bench) {
+// Check checks what callers rely on, step by step on one volume group. The steps depend on each other.
+func Check(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"what does not exist is not found", contractNotFound},
 		{"a device with a signature is refused and no device is touched", contractSignature},
@@ -213,7 +145,7 @@ func contractGroups(t *testing.T, b Bench) {
 		t.Fatalf("got %+v, want a group of two disks", vg)
 	case !vg.HasTag("lvms") || !vg.HasTag("two") || vg.HasTag("lvm"):
 		t.Errorf("got the tags %q", vg.Tags)
-	case vg.Free != vg.Size || vg.ExtentSize != ExtentSize || vg.MissingPVs != 0 || vg.UUID == "":
+	case vg.Free != vg.Size || vg.ExtentSize != lvmtest.ExtentSize || vg.MissingPVs != 0 || vg.UUID == "":
 		t.Errorf("got %+v", vg)
 	case vg.PVs[0].UUID == "" || vg.PVs[0].VGName != contractGroup || vg.PVs[0].Major == 0 || !vg.PVs[0].InUse:
 		t.Errorf("got the physical volume %+v", vg.PVs[0])

@@ -1,4 +1,4 @@
-package lvmtest
+package contract
 
 import (
 	"errors"
@@ -10,11 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
 
-// ContractOfDevices checks what callers rely on when devices are cordoned, emptied, lost and replaced, step by step
+// CheckDevices checks what callers rely on when devices are cordoned, emptied, lost and replaced, step by step
 // on one volume group. The steps depend on each other. At the end, the first and the last disk are detached.
-func ContractOfDevices(t *testing.T, b Bench) {
+func CheckDevices(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"tags change and stay changed", contractTags},
 		{"a group is renamed by its UUID", contractRename},
@@ -106,7 +107,7 @@ func contractCordon(t *testing.T, b Bench) {
 		t.Errorf("%d bytes are free, want %d", vg.FreeOn(""), open.Free)
 	}
 	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "big",
-		Size: open.Free + ExtentSize}), lvm.ErrNoSpace)
+		Size: open.Free + lvmtest.ExtentSize}), lvm.ErrNoSpace)
 	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "there", Size: 8 << 20}))
 	b.seeOn(t, b.Disks[0], "")
 	b.seeOn(t, b.Disks[1], "there")
@@ -228,13 +229,13 @@ func contractMetadata(t *testing.T, b Bench) {
 	l := b.LVM
 	_, vg := look(t, b)
 	before := vg.ThinPool("pool").MetadataSize
-	ok(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", ExtentSize))
-	if _, vg = look(t, b); vg.ThinPool("pool").MetadataSize != before+ExtentSize {
+	ok(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", lvmtest.ExtentSize))
+	if _, vg = look(t, b); vg.ThinPool("pool").MetadataSize != before+lvmtest.ExtentSize {
 		t.Errorf("got %d bytes of metadata after %d", vg.ThinPool("pool").MetadataSize, before)
 	}
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", 1<<33), lvm.ErrNoSpace)
-	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "thick", ExtentSize), lvm.ErrInvalid)
-	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "nosuch", ExtentSize), lvm.ErrNotFound)
+	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "thick", lvmtest.ExtentSize), lvm.ErrInvalid)
+	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "nosuch", lvmtest.ExtentSize), lvm.ErrNotFound)
 }
 
 func contractDiscards(t *testing.T, b Bench) {
