@@ -125,12 +125,12 @@ func (b *ioBench) sh(program string, args ...string) {
 // class creates a volume group on disks, with a thin pool if config is not nil, and publishes it as a device class.
 func (b *ioBench) class(name string, disks []string, config *v1alpha1.ThinPoolConfig) string {
 	b.Helper()
-	must(b.T, b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: name, Devices: disks}))
+	must(b.T, b.lvm.Apply(b.Context(), lvm.VGCreate{Name: name, Devices: disks}))
 	class := lvmd.DeviceClass{Name: name, VolumeGroup: name, Type: types.TypeThick}
 	if config != nil {
 		report, err := b.lvm.Report(b.Context())
 		must(b.T, err)
-		must(b.T, b.lvm.LVCreateThinPool(b.Context(), plan.PoolOptions(config, report.VG(name))))
+		must(b.T, b.lvm.Apply(b.Context(), plan.PoolOptions(config, report.VG(name))))
 		class.Type = types.TypeThin
 		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: config.Name, OverprovisionRatio: 10}
 	}

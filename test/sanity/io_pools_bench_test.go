@@ -82,7 +82,7 @@ func (b *ioBench) discards() {
 			report, err := b.lvm.Report(b.Context())
 			must(b.T, err)
 			if report.VG(class).LV(poolName).Discards != mode { // LVM refuses a change to the present value.
-				must(b.T, b.lvm.ThinPoolSetDiscards(b.Context(), class, poolName, mode))
+				must(b.T, b.lvm.Apply(b.Context(), lvm.ThinPoolSetDiscards{VG: class, Pool: poolName, Mode: mode}))
 			}
 			device := b.filled(class)
 			discard := took(func() { b.sh("/usr/sbin/blkdiscard", device) })

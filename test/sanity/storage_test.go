@@ -42,13 +42,13 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	storage.PoolsWith(lvmd.PoolsOf(devicemapper.New()))
 	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
 		raidClass: disks[2:4]} {
-		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: devices}); err != nil {
+		if err := storage.Apply(t.Context(), lvm.VGCreate{Name: group, Devices: devices}); err != nil {
 			t.Fatal(err)
 		}
 		storage.SetHealthy(group, true)
 	}
-	if err := storage.LVCreateThinPool(t.Context(),
-		lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
+	if err := storage.Apply(t.Context(),
+		lvm.LVCreateThinPool{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
 		t.Fatal(err)
 	}
 	return storage

@@ -22,48 +22,49 @@ const activateTimeout = 24 * time.Hour
 // wholeNode replaces the name of the volume group in commands that do not affect a single volume group.
 const wholeNode = ""
 
-// change runs one command that changes a volume group, or wholeNode. Commands for the same volume group run one after
-// another. A command that hangs does not block other volume groups. If ctx is canceled before the command starts, the
-// command does not run. After that, only the time limit ends it, because a late change is safer than a partial one.
-func (l *LVM) change(ctx context.Context, object, vg string, args ...string) error {
-	return l.apply(ctx, object, command{vg: vg, args: args})
+// Change is a change of the node's LVM as a value. Apply makes it. The errors that a change returns, according to the
+// comment of its type, are those of Apply.
+type Change interface {
+	// String names the change in messages.
+	fmt.Stringer
+	// command returns what Apply runs. It has no args if there is nothing to do.
+	command() command
 }
 
-// activate is change for a command that can take hours and must not be ended. If it takes longer than the caller
-// waits, it continues, and it is not started a second time meanwhile.
-func (l *LVM) activate(ctx context.Context, object, vg string, args ...string) error {
-	return l.apply(ctx, object, command{vg: vg, args: args, long: true})
-}
-
-// changeVolume runs a command on logical volumes that LVM rejects while the volume group misses a physical volume. If
-// the command succeeds and its effect is known, the cached report stays valid with the effect applied. This does not
-// renew the age of the report.
-func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, args ...string) error {
-	return l.apply(ctx, object, command{vg: vg, effect: e, args: args})
-}
-
-// changeWhole is changeVolume for a command that LVM also runs while the volume group misses a physical volume. LVM
-// then marks the physical volume as missing in the metadata, and the mark stays after the device returns. Therefore
-// changeWhole reads a new report first, or the devices themselves (LookWith). It returns ErrMissingPV if a physical
-// volume is missing whose loss is not accepted (AcceptLoss).
-func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args ...string) error {
-	return l.apply(ctx, object, command{vg: vg, effect: e, args: args, whole: true})
+// Apply makes a change. Changes of the same volume group run one after another. A command that hangs does not block
+// other volume groups. If ctx is canceled before the command starts, the command does not run. After that, only the
+// time limit ends it, because a late change is safer than a partial one.
+func (l *LVM) Apply(ctx context.Context, c Change) error {
+	command := c.command()
+	switch {
+	case command.steps != nil:
+		return command.steps(ctx, l)
+	case len(command.args) == 0:
+		return nil
+	}
+	return l.apply(ctx, c.String(), command)
 }
 
 // command is a command that changes something.
 type command struct {
-	args []string
+	// steps are run instead of args, for a change that has several commands, or that reads something first.
+	steps func(ctx context.Context, l *LVM) error
+	args  []string
 	// purpose, if it is set, names what has the volume group instead of a command (Exclusively).
 	purpose string
 	// message: the arguments are those of dmsetup, and what they change is not in LVM's metadata.
 	message bool
-	// vg is the volume group that the command changes, or wholeNode. effect is what it does to the group, nil if
-	// unknown.
-	vg     string
+	// vg is the volume group that the command changes, or wholeNode.
+	vg string
+	// effect is what the command does to the group, nil if unknown. If the command succeeds, the cached report stays
+	// valid with the effect applied. This does not renew the age of the report.
 	effect effect
-	// whole: the volume group must not miss a physical volume. named: the command may get the group's devices
-	// (--devices).
-	whole, named bool
+	// whole: the volume group must not miss a physical volume whose loss is not accepted (AcceptLoss). LVM also runs
+	// the command then, marks the physical volume as missing in the metadata, and the mark stays after the device
+	// returns. Therefore a new report is read first, or the devices themselves (LookWith).
+	whole bool
+	// named: the command may get the group's devices (--devices).
+	named bool
 	// incomplete: a command with whole set may run although the volume group misses physical volumes. It has a check
 	// that allows it only if it does not need them, and it does not write the metadata.
 	incomplete bool
@@ -71,7 +72,8 @@ type command struct {
 	check func(*VG) error
 	// removes are the names of the logical volumes that the command removes. It requires whole.
 	removes []string
-	// long: the command continues after its caller stops waiting.
+	// long: the command can take hours and must not be ended. If it takes longer than the caller waits, it continues,
+	// and it is not started a second time meanwhile.
 	long bool
 }
 
@@ -124,6 +126,7 @@ func checkTags(args []string) error {
 	return nil
 }
 
+// apply runs a command in its turn. object is what it does, for messages.
 func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	if err := checkTags(c.args); err != nil {
 		return fmt.Errorf("%s: %w", object, err)

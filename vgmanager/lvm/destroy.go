@@ -64,20 +64,39 @@ type OtherGroup struct {
 // may then have deactivated others. It selects the group by its UUID.
 //
 // It does not pass --force or --yes. LVM never deactivates an open volume.
-func (l *LVM) GroupDeactivate(ctx context.Context, g OtherGroup) error {
-	object := fmt.Sprintf("deactivate volume group %s (%s)", g.Name, g.UUID)
-	return l.change(ctx, object, g.Name, "vgchange", "--activate", "n", "--select", "vg_uuid="+g.UUID)
+type GroupDeactivate struct {
+	Group OtherGroup
+}
+
+func (c GroupDeactivate) String() string {
+	return fmt.Sprintf("deactivate volume group %s (%s)", c.Group.Name, c.Group.UUID)
+}
+
+func (c GroupDeactivate) command() command {
+	return command{vg: c.Group.Name,
+		args: []string{"vgchange", "--activate", "n", "--select", "vg_uuid=" + c.Group.UUID}}
 }
 
 // GroupBackup writes the metadata of a volume group to a file, in the format of vgcfgbackup(8).
-func (l *LVM) GroupBackup(ctx context.Context, g OtherGroup, file string) error {
-	object := fmt.Sprintf("back up the metadata of volume group %s (%s)", g.Name, g.UUID)
+type GroupBackup struct {
+	Group OtherGroup
+	// File is a file on the node.
+	File string
+}
+
+func (c GroupBackup) String() string {
+	return fmt.Sprintf("back up the metadata of volume group %s (%s)", c.Group.Name, c.Group.UUID)
+}
+
+func (c GroupBackup) command() command { return command{steps: c.write} }
+
+func (c GroupBackup) write(ctx context.Context, l *LVM) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	args := []string{"vgcfgbackup", "--foreign", "--file", file, g.Name}
-	_, err := l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)
+	args := []string{"vgcfgbackup", "--foreign", "--file", c.File, c.Group.Name}
+	_, err := l.runner.Run(ctx, program, append(args, devicesOptions(c.Group.Devices)...)...)
 	if lacksDevices(err) {
 		_, err = l.execute(ctx, args...)
 	}
-	return classify(object, err)
+	return classify(c.String(), err)
 }

@@ -45,7 +45,7 @@ func TestExclusivelyHoldsTheLockUntilItsFunctionEnds(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := l.LVRemove(ctx, "vg1", "v"); err == nil {
+			if err := l.Apply(ctx, LVRemove{VG: "vg1", Names: []string{"v"}}); err == nil {
 				t.Error("a command of this process does not wait")
 			}
 			if e.Lock == nil {

@@ -50,7 +50,8 @@ func (f *confRunner) reportAndChange(t *testing.T, l *LVM) (report, change strin
 	t.Helper()
 	f.commands = nil
 	_, err := l.Report(t.Context())
-	if err := errors.Join(err, l.LVActivate(t.Context(), "vg1", "a")); err != nil || len(f.commands) != 2 {
+	err = errors.Join(err, l.Apply(t.Context(), LVActivate{VG: "vg1", Name: "a"}))
+	if err != nil || len(f.commands) != 2 {
 		t.Fatalf("got %q, %v", f.commands, err)
 	}
 	return f.commands[0], f.commands[1]
@@ -142,7 +143,7 @@ func TestWithoutTheListOfDevicesNoCommandRuns(t *testing.T) {
 	_, err := l.Report(t.Context())
 	_, _, thinErr := l.thinVolumes(t.Context(), "vg1")
 	if !errors.Is(err, failure) || !errors.Is(thinErr, failure) ||
-		!errors.Is(l.LVActivate(t.Context(), "vg1", "a"), failure) || len(f.commands) != 0 {
+		!errors.Is(l.Apply(t.Context(), LVActivate{VG: "vg1", Name: "a"}), failure) || len(f.commands) != 0 {
 		t.Errorf("got %v, %v, and the commands %q", err, thinErr, f.commands)
 	}
 }
@@ -200,10 +201,10 @@ func TestEachCommandHasAListOfDevices(t *testing.T) {
 	allowed := map[string]bool{
 		"l.runner.Run(ctx, program, configured(args, config)...)": true, // execute
 		// Their arguments are the devices.
-		"l.runner.Run(ctx, program, args...)":                                       true,
-		"l.runner.Run(ctx, program, append(args, devicesOptions(g.Devices)...)...)": true,
-		"l.runner.Run(ctx, program, readFilters...)":                                true,
-		`l.runner.Run(ctx, program, "lvmdevices")`:                                  true,
+		"l.runner.Run(ctx, program, args...)":                                             true,
+		"l.runner.Run(ctx, program, append(args, devicesOptions(c.Group.Devices)...)...)": true,
+		"l.runner.Run(ctx, program, readFilters...)":                                      true,
+		`l.runner.Run(ctx, program, "lvmdevices")`:                                        true,
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {

@@ -56,27 +56,25 @@ func TestChangesAreFlushed(t *testing.T) {
 	l := degradedLVM(t, nil)
 	l.FlushWith(f.flush)
 	ctx := t.Context()
-	if err := l.VGRemove(ctx, "vg1"); err != nil || len(f.flushed()) != 0 {
+	if err := l.Apply(ctx, VGRemove{VG: "vg1"}); err != nil || len(f.flushed()) != 0 {
 		t.Errorf("before the first report no device is known: %v", err)
 	}
 	for name, c := range map[string]struct {
-		change func() error
+		change Change
 		want   []string
 	}{
-		"a device of no volume group": {func() error { return l.PVRemove(ctx, "/dev/sdd") }, []string{"/dev/sdd"}},
-		"a new volume group": {func() error {
-			return l.VGCreate(ctx, VGCreateOptions{Name: "new", Devices: []string{"/dev/sde", "/dev/sdf"}})
-		}, []string{"/dev/sde", "/dev/sdf"}},
-		"a volume group":          {func() error { return l.VGRemove(ctx, "vg1") }, []string{"/dev/sdb", "/dev/sdd"}},
-		"an unknown volume group": {func() error { return l.VGRemove(ctx, "vg3") }, nil},
-		"an activation changes nothing on disk": {
-			func() error { return l.LVActivate(ctx, "vg1", "a") }, nil},
+		"a device of no volume group": {PVRemove{Device: "/dev/sdd"}, []string{"/dev/sdd"}},
+		"a new volume group": {VGCreate{Name: "new", Devices: []string{"/dev/sde", "/dev/sdf"}},
+			[]string{"/dev/sde", "/dev/sdf"}},
+		"a volume group":                        {VGRemove{VG: "vg1"}, []string{"/dev/sdb", "/dev/sdd"}},
+		"an unknown volume group":               {VGRemove{VG: "vg3"}, nil},
+		"an activation changes nothing on disk": {LVActivate{VG: "vg1", Name: "a"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := l.Report(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.change(); err != nil {
+			if err := l.Apply(ctx, c.change); err != nil {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(c.want, f.flushed()); diff != "" {
@@ -93,14 +91,14 @@ func TestAFlushThatFails(t *testing.T) {
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.VGRemove(t.Context(), "vg1"); err != nil {
+	if err := l.Apply(t.Context(), VGRemove{VG: "vg1"}); err != nil {
 		t.Errorf("the metadata on the other device was flushed: %v", err)
 	}
 	f.broken = append(f.broken, "/dev/sdd")
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := l.VGRemove(t.Context(), "vg1")
+	err := l.Apply(t.Context(), VGRemove{VG: "vg1"})
 	for _, want := range []string{"vgremove", "may be lost in a power failure", "/dev/sdb", "/dev/sdd"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
@@ -115,7 +113,7 @@ func TestAChangeThatFailsFlushesNothing(t *testing.T) {
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.VGRemove(t.Context(), "vg1"); err == nil || len(f.flushed()) != 0 {
+	if err := l.Apply(t.Context(), VGRemove{VG: "vg1"}); err == nil || len(f.flushed()) != 0 {
 		t.Errorf("got %v", err)
 	}
 }

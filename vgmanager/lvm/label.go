@@ -151,14 +151,21 @@ func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 
 // DevicesFileAdd adds a device to LVM's devices file, so that LVM lists the device. If the device is already in the
 // file, it is not an error. DevicesFileAdd returns ErrNotEnabled if the node does not have the file.
-func (l *LVM) DevicesFileAdd(ctx context.Context, device string) error {
-	object := "add " + device + " to LVM's devices file"
+type DevicesFileAdd struct {
+	Device string
+}
+
+func (c DevicesFileAdd) String() string { return "add " + c.Device + " to LVM's devices file" }
+
+func (c DevicesFileAdd) command() command { return command{steps: c.add} }
+
+func (c DevicesFileAdd) add(ctx context.Context, l *LVM) error {
 	exists, err := l.devicesFileExists(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", c, err)
 	}
 	if !exists {
-		return fmt.Errorf("%s: %w", object, ErrNotEnabled)
+		return fmt.Errorf("%s: %w", c, ErrNotEnabled)
 	}
-	return l.change(ctx, object, wholeNode, "lvmdevices", "--adddev", device)
+	return l.apply(ctx, c.String(), command{vg: wholeNode, args: []string{"lvmdevices", "--adddev", c.Device}})
 }

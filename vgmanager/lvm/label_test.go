@@ -129,7 +129,7 @@ func TestDevicesFileAdd(t *testing.T) {
 	for name, tt := range tests {
 		for range 2 {
 			r := devicesFile(tt.list)
-			err := New(r).DevicesFileAdd(t.Context(), "/dev/sdb")
+			err := New(r).Apply(t.Context(), DevicesFileAdd{Device: "/dev/sdb"})
 			if (err != nil) != tt.fails || errors.Is(err, ErrNotEnabled) != (tt.want != nil) {
 				t.Errorf("%s: got %v", name, err)
 			}

@@ -65,7 +65,7 @@ func (l *lookingLVM) reportsOf(change func() error) (int, error) {
 }
 
 func (l *lookingLVM) remove(ctx context.Context) func() error {
-	return func() error { return l.LVRemove(ctx, l.vg.Name, "nosuch") }
+	return func() error { return l.Apply(ctx, LVRemove{VG: l.vg.Name, Names: []string{"nosuch"}}) }
 }
 
 // TestAChangeThatSeesItsDevicesReadsNoReport checks that the devices are named for LVM as after a report.
@@ -74,14 +74,16 @@ func TestAChangeThatSeesItsDevicesReadsNoReport(t *testing.T) {
 	volume := l.vg.ThinPool(l.pool).Volumes[0].Name
 	for range 2 {
 		n, err := l.reportsOf(func() error {
-			return l.LVChangeTags(t.Context(), LVTagOptions{VG: l.vg.Name, Name: volume, Add: []string{"a"}})
+			return l.Apply(t.Context(), LVChangeTags{VG: l.vg.Name, Name: volume, Add: []string{"a"}})
 		})
 		last := l.runner.commands[len(l.runner.commands)-1]
 		if err != nil || n != 0 || strings.Count(last, "--devices") != len(l.vg.PVs) {
 			t.Errorf("%d reports, %v: %s", n, err, last)
 		}
 	}
-	n, err := l.reportsOf(func() error { return l.LVRemove(t.Context(), l.vg.Name, volume) })
+	n, err := l.reportsOf(func() error {
+		return l.Apply(t.Context(), LVRemove{VG: l.vg.Name, Names: []string{volume}})
+	})
 	if err != nil || n != 0 {
 		t.Errorf("the removal: %d reports, %v", n, err)
 	}
@@ -121,7 +123,7 @@ func (l *lookingLVM) text(pvs []string) string { return metadataText(l.vg.Name, 
 func TestChangesOfWholeGroupsReadAReport(t *testing.T) {
 	l := newLookingLVM(t)
 	n, err := l.reportsOf(func() error {
-		return l.VGExtend(t.Context(), VGExtendOptions{Name: l.vg.Name, Devices: []string{"/dev/x"}})
+		return l.Apply(t.Context(), VGExtend{Name: l.vg.Name, Devices: []string{"/dev/x"}})
 	})
 	if err != nil || n != 1 {
 		t.Errorf("%d reports, %v", n, err)

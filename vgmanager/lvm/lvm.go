@@ -1,8 +1,8 @@
-// Package lvm is a typed interface to LVM. It reads one complete report, and has one function for each change.
+// Package lvm is a typed interface to LVM. It reads one complete report, and has one type for each change.
 //
-// Every function runs at most one process. Sizes are in bytes. Errors name the object and wrap one of the sentinel
-// errors of this package if the message of LVM is known. No function passes --force or answers a question of LVM with
-// yes, unless its comment says which question and why.
+// Sizes are in bytes. Errors name the object and wrap one of the sentinel errors of this package if the message of LVM
+// is known. No change passes --force or answers a question of LVM with yes, unless its comment says which question and
+// why.
 package lvm
 
 import (

@@ -63,118 +63,79 @@ func reporting(t *testing.T, name string) *runner {
 }
 
 func TestCommands(t *testing.T) {
-	ctx := t.Context()
-	tests := map[string]func(*LVM) error{
-		"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc --setautoactivation n": func(l *LVM) error {
-			return l.VGCreate(ctx, VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"},
-				Tags: []string{"lvms"}})
-		},
-		"vgextend vg1 /dev/sdd": func(l *LVM) error {
-			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
-		},
-		"pvresize /dev/sdb": func(l *LVM) error {
-			return l.PVResize(ctx, PVResizeOptions{VG: "vg1", Device: "/dev/sdb"})
-		},
-		"vgremove vg1":                func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
-		"vgchange --activate y vg1":   func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
-		"pvremove /dev/sdb":           func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
-		"lvremove --yes vg1/a":        func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
-		"lvremove vg1/pool":           func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
-		"lvchange --activate y vg1/a": func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
-		"lvrename vg1 a b":            func(l *LVM) error { return l.LVRename(ctx, "vg1", "a", "b") },
-		"lvchange --addtag x --addtag y --deltag z vg1/a": func(l *LVM) error {
-			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"},
-				Remove: []string{"z"}})
-		},
-		"lvchange --activate n vg1/pool": func(l *LVM) error { return l.LVDeactivate(ctx, "vg1", "pool") },
-		"lvextend --size 8388608b vg1/a": func(l *LVM) error {
-			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20})
-		},
-		"lvcreate --name a --size 4194304b --wipesignatures y --yes --addtag t --type raid1 vg1": func(l *LVM) error {
-			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Tags: []string{"t"},
-				Options: []string{"--type", "raid1"}})
-		},
-		"lvcreate --name a --virtualsize 4194304b --wipesignatures n --addtag t --thinpool vg1/pool": func(
-			l *LVM) error {
-			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20,
-				PoolZeroes: true, Tags: []string{"t"}})
-		},
-		"lvcreate --name a --virtualsize 4194304b --wipesignatures y --yes --thinpool vg1/pool": func(l *LVM) error {
-			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20})
-		},
-		"lvcreate --snapshot --name s --setactivationskip y --activate n --addtag t vg1/a": func(l *LVM) error {
-			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", Inactive: true,
-				Tags: []string{"t"}})
-		},
-		"lvchange --setactivationskip n vg1/s": func(l *LVM) error { return l.LVAllowActivation(ctx, "vg1", "s") },
-		"lvcreate --snapshot --name s --setactivationskip n --permission r vg1/a": func(l *LVM) error {
-			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", ReadOnly: true})
-		},
-		"lvcreate --type thin-pool --extents 90%FREE --zero y --chunksize 131072b --poolmetadatasize 1073741824b " +
-			"--thinpool vg1/pool": func(l *LVM) error {
-			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 90,
-				ChunkSize: 128 << 10, MetadataSize: 1 << 30})
-		},
-		"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool": func(l *LVM) error {
-			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 100})
-		},
-		"lvcreate --type thin-pool --extents 50%FREE --zero y --discards nopassdown --thinpool vg1/pool": func(
-			l *LVM) error {
-			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 50,
-				Discards: DiscardsNoPassDown})
-		},
-		"lvchange --discards passdown vg1/pool": func(l *LVM) error {
-			return l.ThinPoolSetDiscards(ctx, "vg1", "pool", DiscardsPassDown)
-		},
-		"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc": func(
-			l *LVM) error {
-			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20,
-				Options: []string{"--type", "raid1"}, Devices: []string{"/dev/sdb", "/dev/sdc"}})
-		},
-		"lvextend --size 8388608b vg1/a /dev/sdb": func(l *LVM) error {
-			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20, Devices: []string{"/dev/sdb"}})
-		},
-		"vgchange --addtag a=b --addtag c --deltag d vg1": func(l *LVM) error {
-			return l.VGChangeTags(ctx, VGTagOptions{VG: "vg1", Add: []string{"a=b", "c"}, Remove: []string{"d"}})
-		},
-		"vgrename uuid-1 vg1": func(l *LVM) error { return l.VGRename(ctx, "uuid-1", "vg1") },
-		"vgreduce vg1 /dev/sdb": func(l *LVM) error {
-			return l.VGReduce(ctx,
-				VGReduceOptions{VG: "vg1", Device: "/dev/sdb"})
-		},
-		"vgreduce --removemissing vg1": func(l *LVM) error { return l.VGReduceMissing(ctx, "vg1") },
-		"pvchange --allocatable n --addtag t /dev/sdb": func(l *LVM) error {
-			return l.PVSetAllocatable(ctx, PVAllocatableOptions{Device: "/dev/sdb", AddTag: "t"})
-		},
-		"pvchange --allocatable y --deltag t /dev/sdb": func(l *LVM) error {
-			return l.PVSetAllocatable(ctx, PVAllocatableOptions{Device: "/dev/sdb", Allocatable: true, RemoveTag: "t"})
-		},
-		"pvmove --background --atomic --interval 5 /dev/sdb": func(l *LVM) error {
-			return l.PVMoveStart(ctx, PVMoveOptions{VG: "vg1", Source: "/dev/sdb"})
-		},
-		"pvmove --background --interval 5": func(l *LVM) error { return l.PVMoveResume(ctx) },
-		"pvmove --abort /dev/sdb":          func(l *LVM) error { return l.PVMoveAbort(ctx, "/dev/sdb") },
-		"lvconvert --repair --yes vg1/a":   func(l *LVM) error { return l.LVRepair(ctx, "vg1", "a") },
-		"lvchange --yes --rebuild /dev/sdb --rebuild /dev/sdc vg1/a": func(l *LVM) error {
-			return l.LVRebuild(ctx, "vg1", "a", "/dev/sdb", "/dev/sdc")
-		},
-		"lvchange --refresh vg1/a": func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
-		"lvextend --poolmetadatasize +4096b vg1/po": func(l *LVM) error {
-			return l.ThinPoolMetadataExtend(ctx,
-				"vg1", "po", 4096)
-		},
+	tests := []struct {
+		want   string
+		change Change
+	}{
+		{"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc --setautoactivation n",
+			VGCreate{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"}, Tags: []string{"lvms"}}},
+		{"vgextend vg1 /dev/sdd", VGExtend{Name: "vg1", Devices: []string{"/dev/sdd"}}},
+		{"pvresize /dev/sdb", PVResize{VG: "vg1", Device: "/dev/sdb"}},
+		{"vgremove vg1", VGRemove{VG: "vg1"}},
+		{"vgchange --activate y vg1", VGActivate{VG: "vg1"}},
+		{"pvremove /dev/sdb", PVRemove{Device: "/dev/sdb"}},
+		{"lvremove --yes vg1/a", LVRemove{VG: "vg1", Names: []string{"a"}}},
+		{"lvremove vg1/pool", ThinPoolRemove{VG: "vg1", Name: "pool"}},
+		{"lvchange --activate y vg1/a", LVActivate{VG: "vg1", Name: "a"}},
+		{"lvrename vg1 a b", LVRename{VG: "vg1", Name: "a", To: "b"}},
+		{"lvchange --addtag x --addtag y --deltag z vg1/a",
+			LVChangeTags{VG: "vg1", Name: "a", Add: []string{"x", "y"}, Remove: []string{"z"}}},
+		{"lvchange --activate n vg1/pool", LVDeactivate{VG: "vg1", Names: []string{"pool"}}},
+		{"lvextend --size 8388608b vg1/a", LVExtend{VG: "vg1", Name: "a", Size: 8 << 20}},
+		{"lvcreate --name a --size 4194304b --wipesignatures y --yes --addtag t --type raid1 vg1",
+			LVCreateThick{VG: "vg1", Name: "a", Size: 4 << 20, Tags: []string{"t"},
+				Options: []string{"--type", "raid1"}}},
+		{"lvcreate --name a --virtualsize 4194304b --wipesignatures n --addtag t --thinpool vg1/pool",
+			LVCreateThin{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20, PoolZeroes: true,
+				Tags: []string{"t"}}},
+		{"lvcreate --name a --virtualsize 4194304b --wipesignatures y --yes --thinpool vg1/pool",
+			LVCreateThin{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20}},
+		{"lvcreate --snapshot --name s --setactivationskip y --activate n --addtag t vg1/a",
+			LVCreateSnapshot{VG: "vg1", Source: "a", Name: "s", Inactive: true, Tags: []string{"t"}}},
+		{"lvchange --setactivationskip n vg1/s", LVAllowActivation{VG: "vg1", Name: "s"}},
+		{"lvcreate --snapshot --name s --setactivationskip n --permission r vg1/a",
+			LVCreateSnapshot{VG: "vg1", Source: "a", Name: "s", ReadOnly: true}},
+		{"lvcreate --type thin-pool --extents 90%FREE --zero y --chunksize 131072b --poolmetadatasize 1073741824b " +
+			"--thinpool vg1/pool",
+			LVCreateThinPool{VG: "vg1", Name: "pool", PercentFree: 90, ChunkSize: 128 << 10, MetadataSize: 1 << 30}},
+		{"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool",
+			LVCreateThinPool{VG: "vg1", Name: "pool", PercentFree: 100}},
+		{"lvcreate --type thin-pool --extents 50%FREE --zero y --discards nopassdown --thinpool vg1/pool",
+			LVCreateThinPool{VG: "vg1", Name: "pool", PercentFree: 50, Discards: DiscardsNoPassDown}},
+		{"lvchange --discards passdown vg1/pool", ThinPoolSetDiscards{VG: "vg1", Pool: "pool", Mode: DiscardsPassDown}},
+		{"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc",
+			LVCreateThick{VG: "vg1", Name: "a", Size: 4 << 20, Options: []string{"--type", "raid1"},
+				Devices: []string{"/dev/sdb", "/dev/sdc"}}},
+		{"lvextend --size 8388608b vg1/a /dev/sdb",
+			LVExtend{VG: "vg1", Name: "a", Size: 8 << 20, Devices: []string{"/dev/sdb"}}},
+		{"vgchange --addtag a=b --addtag c --deltag d vg1",
+			VGChangeTags{VG: "vg1", Add: []string{"a=b", "c"}, Remove: []string{"d"}}},
+		{"vgrename uuid-1 vg1", VGRename{UUID: "uuid-1", Name: "vg1"}},
+		{"vgreduce vg1 /dev/sdb", VGReduce{VG: "vg1", Device: "/dev/sdb"}},
+		{"vgreduce --removemissing vg1", VGReduceMissing{VG: "vg1"}},
+		{"pvchange --allocatable n --addtag t /dev/sdb", PVSetAllocatable{Device: "/dev/sdb", AddTag: "t"}},
+		{"pvchange --allocatable y --deltag t /dev/sdb",
+			PVSetAllocatable{Device: "/dev/sdb", Allocatable: true, RemoveTag: "t"}},
+		{"pvmove --background --atomic --interval 5 /dev/sdb", PVMoveStart{VG: "vg1", Source: "/dev/sdb"}},
+		{"pvmove --background --interval 5", PVMoveResume{}},
+		{"pvmove --abort /dev/sdb", PVMoveAbort{Source: "/dev/sdb"}},
+		{"lvconvert --repair --yes vg1/a", LVRepair{VG: "vg1", Name: "a"}},
+		{"lvchange --yes --rebuild /dev/sdb --rebuild /dev/sdc vg1/a",
+			LVRebuild{VG: "vg1", Name: "a", Devices: []string{"/dev/sdb", "/dev/sdc"}}},
+		{"lvchange --refresh vg1/a", LVRefresh{VG: "vg1", Name: "a"}},
+		{"lvextend --poolmetadatasize +4096b vg1/po", ThinPoolMetadataExtend{VG: "vg1", Pool: "po", Add: 4096}},
 	}
-	for want, run := range tests {
+	for _, tt := range tests {
 		r := &runner{}
-		if err := run(New(r)); err != nil {
-			t.Errorf("%s: %v", want, err)
+		if err := New(r).Apply(t.Context(), tt.change); err != nil {
+			t.Errorf("%s: %v", tt.want, err)
 		}
-		if diff := cmp.Diff([]string{"/usr/sbin/lvm " + want}, r.changes()); diff != "" {
+		if diff := cmp.Diff([]string{"/usr/sbin/lvm " + tt.want}, r.changes()); diff != "" {
 			t.Error(diff)
 		}
-		for _, word := range strings.Fields(want) {
+		for _, word := range strings.Fields(tt.want) {
 			if word == "--force" || word == "-f" || word == "-ff" {
-				t.Errorf("%s forces", want)
+				t.Errorf("%s forces", tt.want)
 			}
 		}
 	}
@@ -182,7 +143,7 @@ func TestCommands(t *testing.T) {
 
 func TestVGChangeTagsWithoutTagsRunsNothing(t *testing.T) {
 	r := &runner{}
-	if err := New(r).VGChangeTags(t.Context(), VGTagOptions{VG: "vg1"}); err != nil || len(r.commands) != 0 {
+	if err := New(r).Apply(t.Context(), VGChangeTags{VG: "vg1"}); err != nil || len(r.commands) != 0 {
 		t.Errorf("got %v, %v", err, r.commands)
 	}
 }
@@ -238,7 +199,7 @@ func TestDevicesFileRemove(t *testing.T) {
 				}
 				return list(ctx, args)
 			}
-			if err := New(r).DevicesFileRemove(t.Context(), "/dev/sdb"); (err != nil) != tt.fails {
+			if err := New(r).Apply(t.Context(), DevicesFileRemove{Device: "/dev/sdb"}); (err != nil) != tt.fails {
 				t.Errorf("%s: got %v", name, err)
 			}
 			if slices.Contains(r.commands, "/usr/sbin/lvm lvmdevices --deldev /dev/sdb") != tt.changes {
@@ -308,7 +269,7 @@ func TestRecentIsReadAnewAfterAChangeThatFailedToo(t *testing.T) {
 		if _, err := l.Recent(t.Context(), time.Hour); err != nil || r.reports() != want {
 			t.Fatalf("got %d reports and %v, want %d", r.reports(), err, want)
 		}
-		if err := l.VGActivate(t.Context(), "vg1"); err == nil {
+		if err := l.Apply(t.Context(), VGActivate{VG: "vg1"}); err == nil {
 			t.Fatal("the change should have failed")
 		}
 	}
@@ -339,10 +300,10 @@ func TestChangeIsNotCutOffWhenItsCallerGivesUp(t *testing.T) {
 		return nil, inner.Err()
 	}}
 	l := New(r)
-	if err := l.VGActivate(ctx, "vg1"); err != nil {
+	if err := l.Apply(ctx, VGActivate{VG: "vg1"}); err != nil {
 		t.Errorf("the command saw its caller's cancellation: %v", err)
 	}
-	if err := l.VGActivate(ctx, "vg1"); !errors.Is(err, context.Canceled) || len(r.commands) != 1 {
+	if err := l.Apply(ctx, VGActivate{VG: "vg1"}); !errors.Is(err, context.Canceled) || len(r.commands) != 1 {
 		t.Errorf("a change began after its caller gave up: %v, %v", err, r.commands)
 	}
 }
@@ -357,7 +318,7 @@ func TestChangesRunOneAfterAnother(t *testing.T) {
 	l := New(r)
 	done := make(chan error)
 	for range 8 {
-		go func() { done <- l.VGActivate(context.Background(), "vg1") }()
+		go func() { done <- l.Apply(context.Background(), VGActivate{VG: "vg1"}) }()
 	}
 	for range 8 {
 		if err := <-done; err != nil {
@@ -395,7 +356,7 @@ func TestRenameToANameThatIsTaken(t *testing.T) {
 			return nil, &host.Error{Command: "vgrename", ExitCode: 5, Stderr: "/dev/" + test.to +
 				": already exists in filesystem", Err: errors.New("exit status 5")}
 		}}
-		err := New(r).VGRename(t.Context(), "uuid", test.to)
+		err := New(r).Apply(t.Context(), VGRename{UUID: "uuid", Name: test.to})
 		if !errors.Is(err, test.want) || test.readErr != nil && !errors.Is(err, unread) {
 			t.Errorf("%s: got %v, want %v", name, err, test.want)
 		}
@@ -415,7 +376,7 @@ func TestVGCreateWithAnEarlierLVM(t *testing.T) {
 			}
 			return nil, nil
 		}
-		err := New(r).VGCreate(t.Context(), VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb"}})
+		err := New(r).Apply(t.Context(), VGCreate{Name: "vg1", Devices: []string{"/dev/sdb"}})
 		if calls := len(r.changes()); calls != want || (err == nil) != (want == 2) {
 			t.Errorf("%s: %d commands: %v", stderr, calls, err)
 		}

@@ -106,42 +106,44 @@ func ArchivesOf(vg string, files []string) []string {
 	return names
 }
 
-// GroupRestoreOptions describes a volume group that was deleted.
-type GroupRestoreOptions struct {
+// GroupRestore creates a deleted volume group again with the metadata in a file, and with the same UUIDs
+// (vgcfgrestore(8)). It returns ErrExists if there is a volume group with this name, ErrNotFound if a physical volume
+// of the metadata is not found without a volume group, and ErrDamaged if the metadata is of another volume group or has
+// a thin pool: LVM deletes thin volumes also in the metadata of their pool, so the two no longer match.
+type GroupRestore struct {
 	VG, UUID string
 	// File is a file on the node with the metadata of the volume group.
 	File string
 }
 
-// GroupRestore creates a deleted volume group again with the metadata in a file, and with the same UUIDs
-// (vgcfgrestore(8)). It returns ErrExists if there is a volume group with this name, ErrNotFound if a physical volume
-// of the metadata is not found without a volume group, and ErrDamaged if the metadata is of another volume group or has
-// a thin pool: LVM deletes thin volumes also in the metadata of their pool, so the two no longer match.
-func (l *LVM) GroupRestore(ctx context.Context, o GroupRestoreOptions) error {
-	object := fmt.Sprintf("restore volume group %s with %s", o.VG, o.File)
-	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	m, err := l.readMetadata(readCtx, o.File)
+func (c GroupRestore) String() string {
+	return fmt.Sprintf("restore volume group %s with %s", c.VG, c.File)
+}
+
+func (c GroupRestore) command() command { return command{steps: c.restore} }
+
+func (c GroupRestore) restore(ctx context.Context, l *LVM) error {
+	m, err := l.readMetadataInTime(ctx, c.File)
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", c, err)
 	}
-	if m.VG != o.VG || m.UUID != o.UUID || len(m.ThinPools) > 0 {
-		return fmt.Errorf("%s: the file is of volume group %s (%s) with %d thin pools: %w", object, m.VG, m.UUID,
+	if m.VG != c.VG || m.UUID != c.UUID || len(m.ThinPools) > 0 {
+		return fmt.Errorf("%s: the file is of volume group %s (%s) with %d thin pools: %w", c, m.VG, m.UUID,
 			len(m.ThinPools), ErrDamaged)
 	}
 	report, err := l.Report(ctx)
 	if err != nil {
 		return err
 	}
-	if len(report.Named(o.VG)) > 0 {
-		return fmt.Errorf("%s: %w", object, ErrExists)
+	if len(report.Named(c.VG)) > 0 {
+		return fmt.Errorf("%s: %w", c, ErrExists)
 	}
 	for _, uuid := range m.PVs {
 		if !report.isUnassigned(uuid) {
-			return fmt.Errorf("%s: physical volume %s: %w", object, uuid, ErrNotFound)
+			return fmt.Errorf("%s: physical volume %s: %w", c, uuid, ErrNotFound)
 		}
 	}
-	return l.change(ctx, object, o.VG, "vgcfgrestore", "--file", o.File, o.VG)
+	return l.apply(ctx, c.String(), command{vg: c.VG, args: []string{"vgcfgrestore", "--file", c.File, c.VG}})
 }
 
 func (r *Report) isUnassigned(uuid string) bool {
@@ -150,15 +152,19 @@ func (r *Report) isUnassigned(uuid string) bool {
 
 // MetadataDump writes the metadata on the device of a physical volume to a file on the node, which must not exist: LVM
 // does not replace a file, and does not say so. The caller checks the file.
-func (l *LVM) MetadataDump(ctx context.Context, device, file string) error {
+type MetadataDump struct {
+	Device, File string
+}
+
+func (c MetadataDump) String() string { return "copy the metadata on " + c.Device }
+
+func (c MetadataDump) command() command { return command{steps: c.write} }
+
+func (c MetadataDump) write(ctx context.Context, l *LVM) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	object := "copy the metadata on " + device
-	if _, err := l.execute(ctx, "pvck", "--dump", "metadata", "--file", file,
-		device); err != nil {
-		return classify(object, err)
-	}
-	return nil
+	_, err := l.execute(ctx, "pvck", "--dump", "metadata", "--file", c.File, c.Device)
+	return classify(c.String(), err)
 }
 
 // LabelCheck returns ErrDamaged if the label or the headers of the physical volume on a device are damaged (pvck(8)).
@@ -176,8 +182,11 @@ func (l *LVM) LabelCheck(ctx context.Context, device string) error {
 // failedExit is LVM's exit code for a command that failed (ECMD_FAILED in lib/commands/errors.h).
 const failedExit = 5
 
-// LabelRestoreOptions describes the label of a physical volume that was overwritten.
-type LabelRestoreOptions struct {
+// LabelRestore writes the label, the headers and the metadata of a physical volume again, where LVM puts them before
+// the first extent (pvck(8), --repair). Volumes can be in use meanwhile. It returns ErrInUse if LVM finds the physical
+// volume on another device, or another one on this device. LVM does not check what is on the device: the caller does.
+// If it is called again, it writes the same.
+type LabelRestore struct {
 	VG string
 	// PV is the UUID of the physical volume, and Device is its device.
 	PV, Device string
@@ -185,24 +194,25 @@ type LabelRestoreOptions struct {
 	File string
 }
 
-// LabelRestore writes the label, the headers and the metadata of a physical volume again, where LVM puts them before
-// the first extent (pvck(8), --repair). Volumes can be in use meanwhile. It returns ErrInUse if LVM finds the physical
-// volume on another device, or another one on this device. LVM does not check what is on the device: the caller does.
-// If it is called again, it writes the same.
-func (l *LVM) LabelRestore(ctx context.Context, o LabelRestoreOptions) error {
-	object := fmt.Sprintf("restore the label of physical volume %s of volume group %s on %s", o.PV, o.VG, o.Device)
+func (c LabelRestore) String() string {
+	return fmt.Sprintf("restore the label of physical volume %s of volume group %s on %s", c.PV, c.VG, c.Device)
+}
+
+func (c LabelRestore) command() command { return command{steps: c.restore} }
+
+func (c LabelRestore) restore(ctx context.Context, l *LVM) error {
 	report, err := l.Report(ctx)
 	if err != nil {
 		return err
 	}
 	for _, pv := range report.PVs() {
-		if pv.UUID == o.PV && !pv.Missing && pv.VGName != "" && pv.Name != o.Device {
-			return fmt.Errorf("%s: LVM finds it on %s: %w", object, pv.Name, ErrInUse)
+		if pv.UUID == c.PV && !pv.Missing && pv.VGName != "" && pv.Name != c.Device {
+			return fmt.Errorf("%s: LVM finds it on %s: %w", c, pv.Name, ErrInUse)
 		}
-		if pv.Name == o.Device && pv.UUID != o.PV {
-			return fmt.Errorf("%s: physical volume %s is on the device: %w", object, pv.UUID, ErrInUse)
+		if pv.Name == c.Device && pv.UUID != c.PV {
+			return fmt.Errorf("%s: physical volume %s is on the device: %w", c, pv.UUID, ErrInUse)
 		}
 	}
-	return l.change(ctx, object, o.VG, "pvck", "--repair", "--yes", "--file", o.File, "--settings", "pv_uuid="+o.PV,
-		o.Device)
+	return l.apply(ctx, c.String(), command{vg: c.VG,
+		args: []string{"pvck", "--repair", "--yes", "--file", c.File, "--settings", "pv_uuid=" + c.PV, c.Device}})
 }

@@ -94,14 +94,14 @@ func TestReadArchive(t *testing.T) {
 
 func TestGroupRestoreRefuses(t *testing.T) {
 	thick := strings.Replace(backup, "thin-pool", "striped", 1)
-	options := GroupRestoreOptions{VG: "vg1", UUID: "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI", File: ArchiveDir + "f"}
+	options := GroupRestore{VG: "vg1", UUID: "lFGufU-iEet-k6Qg-Rj27-kKRL-2kUE-Rdt9wI", File: ArchiveDir + "f"}
 	for name, test := range map[string]struct {
 		text  string
 		err   error
-		other func(*GroupRestoreOptions)
+		other func(*GroupRestore)
 	}{
 		"a thin pool":                      {backup, ErrDamaged, nil},
-		"another group":                    {thick, ErrDamaged, func(o *GroupRestoreOptions) { o.UUID = "other" }},
+		"another group":                    {thick, ErrDamaged, func(o *GroupRestore) { o.UUID = "other" }},
 		"physical volumes that are absent": {thick, ErrNotFound, nil},
 	} {
 		o := options
@@ -109,7 +109,7 @@ func TestGroupRestoreRefuses(t *testing.T) {
 			test.other(&o)
 		}
 		r := archive(map[string]string{"f": test.text})
-		if err := New(r).GroupRestore(t.Context(), o); !errors.Is(err, test.err) {
+		if err := New(r).Apply(t.Context(), o); !errors.Is(err, test.err) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if slices.ContainsFunc(r.commands, func(c string) bool { return strings.Contains(c, "vgcfgrestore") }) {

@@ -1,19 +1,7 @@
 package lvm
 
-import "context"
-
 // pollInterval is how often LVM polls a move, in seconds. The end of a move is noticed with this delay.
 const pollInterval = "5"
-
-// PVMoveOptions describes a physical volume to empty.
-type PVMoveOptions struct {
-	// VG is the volume group of the physical volume, for messages.
-	VG string
-	// Source is the device of the physical volume.
-	Source string
-	// Target is the only physical volume to which extents are moved. If empty, LVM chooses.
-	Target string
-}
 
 // PVMoveStart starts to move all extents of a physical volume to other allocatable physical volumes of its volume
 // group. It returns while the kernel copies them (VG.Moves). Thin pools and RAID volumes are moved too, even if they
@@ -32,23 +20,47 @@ type PVMoveOptions struct {
 // copies, and PVMoveResume or a second PVMoveStart finishes the move. The same applies after a reboot, but the kernel
 // restarts the copy when the volumes are activated. --alloc is not used, because it permits images of a RAID volume
 // on the same device. LVM skips cordoned physical volumes.
-func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
-	args := []string{"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source}
-	if o.Target != "" {
-		args = append(args, o.Target)
+type PVMoveStart struct {
+	// VG is the volume group of the physical volume, for messages.
+	VG string
+	// Source is the device of the physical volume.
+	Source string
+	// Target is the only physical volume to which extents are moved. If empty, LVM chooses.
+	Target string
+}
+
+func (c PVMoveStart) String() string {
+	return "move the extents of " + c.Source + " in volume group " + c.VG
+}
+
+func (c PVMoveStart) command() command {
+	args := []string{"pvmove", "--background", "--atomic", "--interval", pollInterval, c.Source}
+	if c.Target != "" {
+		args = append(args, c.Target)
 	}
-	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG, args...)
+	return command{vg: c.VG, args: args}
 }
 
 // PVMoveResume makes LVM manage all unfinished moves in all volume groups of the node, after a reboot or if the
 // process that polled them was killed. If there is no move, it is not an error. A move that is already polled is then
 // polled twice, which is harmless but costs a process. The caller decides from the progress of the move.
-func (l *LVM) PVMoveResume(ctx context.Context) error {
-	return l.change(ctx, "resume the moves of extents", wholeNode, "pvmove", "--background", "--interval", pollInterval)
+type PVMoveResume struct{}
+
+func (PVMoveResume) String() string { return "resume the moves of extents" }
+
+func (PVMoveResume) command() command {
+	return command{vg: wholeNode, args: []string{"pvmove", "--background", "--interval", pollInterval}}
 }
 
 // PVMoveAbort aborts the move of a physical volume. Because PVMoveStart uses --atomic, all extents are on the source
 // again, including data written during the move. If the move is finished, aborted or unknown, it is not an error.
-func (l *LVM) PVMoveAbort(ctx context.Context, source string) error {
-	return l.change(ctx, "abort the move of "+source, wholeNode, "pvmove", "--abort", source)
+type PVMoveAbort struct {
+	// Source is the device of the physical volume.
+	Source string
+}
+
+func (c PVMoveAbort) String() string { return "abort the move of " + c.Source }
+
+func (c PVMoveAbort) command() command {
+	return command{vg: wholeNode, args: []string{"pvmove", "--abort", c.Source}}
 }

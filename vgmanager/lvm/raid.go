@@ -47,15 +47,26 @@ func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 //
 // It passes --yes: LVM asks whether to replace the failed images with a full resync, and without a terminal takes
 // "no" as the answer. It does not pass --force.
-func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
-	return l.changeWhole(ctx, "repair logical volume "+fullName(vg, name), vg, nil, "lvconvert", "--repair", "--yes",
-		fullName(vg, name))
+type LVRepair struct {
+	VG, Name string
+}
+
+func (c LVRepair) String() string { return "repair logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVRepair) command() command {
+	return command{vg: c.VG, whole: true, args: []string{"lvconvert", "--repair", "--yes", fullName(c.VG, c.Name)}}
 }
 
 // LVRefresh reloads the device-mapper tables of an active volume. If the device of a RAID image was missing and
 // returned, the kernel adds the image again and synchronizes it.
-func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "refresh logical volume "+fullName(vg, name), vg, "lvchange", "--refresh", fullName(vg, name))
+type LVRefresh struct {
+	VG, Name string
+}
+
+func (c LVRefresh) String() string { return "refresh logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVRefresh) command() command {
+	return command{vg: c.VG, args: []string{"lvchange", "--refresh", fullName(c.VG, c.Name)}}
 }
 
 // LVRebuild rebuilds the images of an active RAID volume that are on these devices from its other images. The content
@@ -64,11 +75,17 @@ func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
 // physical volume (ErrMissingPV).
 //
 // It passes --yes, because LVM asks for confirmation and without a terminal takes "no" as the answer.
-func (l *LVM) LVRebuild(ctx context.Context, vg, name string, devices ...string) error {
+type LVRebuild struct {
+	VG, Name string
+	Devices  []string
+}
+
+func (c LVRebuild) String() string { return "rebuild logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVRebuild) command() command {
 	args := []string{"lvchange", "--yes"}
-	for _, device := range devices {
+	for _, device := range c.Devices {
 		args = append(args, "--rebuild", device)
 	}
-	args = append(args, fullName(vg, name))
-	return l.changeWhole(ctx, "rebuild logical volume "+fullName(vg, name), vg, nil, args...)
+	return command{vg: c.VG, whole: true, args: append(args, fullName(c.VG, c.Name))}
 }

@@ -84,13 +84,6 @@ func (l *LVM) earlierFiles(ctx context.Context, vg string) ([]string, error) {
 	return files, nil
 }
 
-// MetadataRestoreOptions describes earlier metadata of a volume group.
-type MetadataRestoreOptions struct {
-	VG, UUID string
-	// File is a file on the node with the metadata. Only the caller writes it.
-	File string
-}
-
 // MetadataRestore replaces the metadata of a volume group that exists with the metadata in a file (vgcfgrestore(8)). It
 // returns ErrInUse if a volume of the group is active, ErrMoving if extents are being moved, ErrMissingPV if a physical
 // volume is missing, and ErrDamaged if the metadata is of another volume group, or has other physical volumes. If it is
@@ -104,18 +97,29 @@ type MetadataRestoreOptions struct {
 // It does not pass --yes: LVM asks whether to continue if volumes are active, and takes "no" as the answer. If the
 // command is killed, LVM finds the previous metadata or the new one: it writes the new metadata next to the previous
 // one on all devices before it uses it on the first. LVM does not archive the previous metadata: the caller keeps it.
-func (l *LVM) MetadataRestore(ctx context.Context, o MetadataRestoreOptions) error {
-	object := fmt.Sprintf("restore the metadata of volume group %s with %s", o.VG, o.File)
-	m, err := l.readMetadataInTime(ctx, o.File)
+type MetadataRestore struct {
+	VG, UUID string
+	// File is a file on the node with the metadata. Only the caller writes it.
+	File string
+}
+
+func (c MetadataRestore) String() string {
+	return fmt.Sprintf("restore the metadata of volume group %s with %s", c.VG, c.File)
+}
+
+func (c MetadataRestore) command() command { return command{steps: c.restore} }
+
+func (c MetadataRestore) restore(ctx context.Context, l *LVM) error {
+	m, err := l.readMetadataInTime(ctx, c.File)
 	if err != nil {
-		return fmt.Errorf("%s: %w", object, err)
+		return fmt.Errorf("%s: %w", c, err)
 	}
-	return l.apply(ctx, object, command{vg: o.VG, whole: true, check: checkRestorable(o, m),
-		args: []string{"vgcfgrestore", "--force", "--file", o.File, o.VG}})
+	return l.apply(ctx, c.String(), command{vg: c.VG, whole: true, check: checkRestorable(c, m),
+		args: []string{"vgcfgrestore", "--force", "--file", c.File, c.VG}})
 }
 
 // checkRestorable returns why metadata cannot replace the one of a volume group.
-func checkRestorable(o MetadataRestoreOptions, m *textmeta.Metadata) func(*VG) error {
+func checkRestorable(o MetadataRestore, m *textmeta.Metadata) func(*VG) error {
 	return func(v *VG) error {
 		var pvs []string
 		for _, pv := range v.PVs {

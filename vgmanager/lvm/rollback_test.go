@@ -118,29 +118,40 @@ func TestMetadataRestoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := MetadataRestoreOptions{VG: "vg1", UUID: "vg-uuid", File: "/f"}
+	o := MetadataRestore{VG: "vg1", UUID: "vg-uuid", File: "/f"}
 	group := VG{Name: "vg1", UUID: "vg-uuid", PVs: []PV{{UUID: "p1"}, {UUID: "p0"}},
 		LVs: []LV{{Name: "a", Attr: "-wi-------"}}, Hidden: []LV{{Name: "h", Attr: "ewi-------"}}}
 	if err := checkRestorable(o, m)(&group); err != nil {
 		t.Errorf("got %v", err)
 	}
 	for name, test := range map[string]struct {
-		change func(*MetadataRestoreOptions, *textmeta.Metadata, *VG)
+		change func(*MetadataRestore, *textmeta.Metadata, *VG)
 		err    error
 	}{
-		"metadata of another group": {func(_ *MetadataRestoreOptions, m *textmeta.Metadata, _ *VG) { m.UUID = "o" }, ErrDamaged},
-		"another group":             {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.UUID = "o" }, ErrDamaged},
-		"another request":           {func(o *MetadataRestoreOptions, _ *textmeta.Metadata, _ *VG) { o.UUID = "o" }, ErrDamaged},
-		"a missing device":          {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.MissingPVs = 1 }, ErrMissingPV},
-		"a device was missing": {func(_ *MetadataRestoreOptions, m *textmeta.Metadata, _ *VG) { m.MissingPVs = []string{"p0"} },
+		"metadata of another group": {func(_ *MetadataRestore, m *textmeta.Metadata, _ *VG) { m.UUID = "o" },
+			ErrDamaged},
+		"another group": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) { v.UUID = "o" },
+			ErrDamaged},
+		"another request": {func(o *MetadataRestore, _ *textmeta.Metadata, _ *VG) { o.UUID = "o" },
+			ErrDamaged},
+		"a missing device": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) { v.MissingPVs = 1 },
 			ErrMissingPV},
-		"another device": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.PVs[0].UUID = "p2" }, ErrDamaged},
-		"a move":         {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.Hidden[0].MoveSource = "p0" }, ErrMoving},
-		"an active volume": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.LVs[0].Attr = "-wi-a-----" },
+		"a device was missing": {func(_ *MetadataRestore, m *textmeta.Metadata,
+			_ *VG) {
+			m.MissingPVs = []string{"p0"}
+		},
+			ErrMissingPV},
+		"another device": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) { v.PVs[0].UUID = "p2" }, ErrDamaged},
+		"a move": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) { v.Hidden[0].MoveSource = "p0" },
+			ErrMoving},
+		"an active volume": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) { v.LVs[0].Attr = "-wi-a-----" },
 			ErrInUse},
-		"an active hidden volume": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) { v.Hidden[0].Attr = "ewi-a-----" },
+		"an active hidden volume": {func(_ *MetadataRestore, _ *textmeta.Metadata,
+			v *VG) {
+			v.Hidden[0].Attr = "ewi-a-----"
+		},
 			ErrInUse},
-		"a volume with an unknown state": {func(_ *MetadataRestoreOptions, _ *textmeta.Metadata, v *VG) {
+		"a volume with an unknown state": {func(_ *MetadataRestore, _ *textmeta.Metadata, v *VG) {
 			v.LVs[0].Attr = "-wi-XX----"
 		}, ErrInUse},
 	} {
@@ -154,7 +165,7 @@ func TestMetadataRestoreRefuses(t *testing.T) {
 	// A file that cannot be read, and a group that does not exist.
 	for name, files := range map[string]map[string]string{"no file": nil, "no group": {"/f": whole}} {
 		r := filesOfNode(files, `{"report": []}`)
-		if err := New(r).MetadataRestore(t.Context(), o); err == nil {
+		if err := New(r).Apply(t.Context(), o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if slices.ContainsFunc(r.commands, func(c string) bool { return strings.Contains(c, "vgcfgrestore") }) {

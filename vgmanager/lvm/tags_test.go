@@ -18,12 +18,12 @@ func TestATagThatIsNoTagReachesNoProgram(t *testing.T) {
 	for _, tag := range []string{"", "-x", "--config=x", "lvms.copy-of=a b", "lvms.copy-of=a\nb", "lvms.pvc=a,b", "@x",
 		"lvms.base=\"x\"", "ä", strings.Repeat("x", 1025)} {
 		for what, do := range map[string]func() error{
-			"a new group": func() error { return l.VGCreate(ctx, VGCreateOptions{Name: "g", Tags: []string{tag}}) },
+			"a new group": func() error { return l.Apply(ctx, VGCreate{Name: "g", Tags: []string{tag}}) },
 			"a new volume": func() error {
-				return l.LVCreateThick(ctx, ThickOptions{VG: "g", Name: "a", Size: 4 << 20, Tags: []string{"lvms", tag}})
+				return l.Apply(ctx, LVCreateThick{VG: "g", Name: "a", Size: 4 << 20, Tags: []string{"lvms", tag}})
 			},
 			"a volume": func() error {
-				return l.LVChangeTags(ctx, LVTagOptions{VG: "g", Name: "a", Add: []string{tag}})
+				return l.Apply(ctx, LVChangeTags{VG: "g", Name: "a", Add: []string{tag}})
 			},
 		} {
 			if err := do(); !errors.Is(err, ErrInvalid) || calls > 0 {

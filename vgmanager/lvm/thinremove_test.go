@@ -148,7 +148,7 @@ func TestDataThatLVMWouldLeaveInThePoolIsDeleted(t *testing.T) {
 			for range 2 {
 				n := newQueuedNode(t)
 				test.set(n)
-				err := n.lvm.LVRemove(t.Context(), "vg1", "a")
+				err := n.lvm.Apply(t.Context(), LVRemove{VG: "vg1", Names: []string{"a"}})
 				if got := n.changes(); got != test.changes {
 					t.Errorf("ran %q, want %q", got, test.changes)
 				}
@@ -177,7 +177,7 @@ func TestAVolumeThatChangesMeanwhileIsNotDeleted(t *testing.T) {
 			}
 			return out, err
 		}
-		err := n.lvm.LVRemove(t.Context(), "vg1", "a")
+		err := n.lvm.Apply(t.Context(), LVRemove{VG: "vg1", Names: []string{"a"}})
 		if err == nil || !strings.Contains(err.Error(), "vg1/a was changed by another program") ||
 			n.changes() != "lvchange" {
 			t.Errorf("%s: ran %q: %v", name, n.changes(), err)
@@ -189,12 +189,17 @@ func TestAVolumeThatChangesMeanwhileIsNotDeleted(t *testing.T) {
 func TestVolumesThatAreNotThinNeedNoDeletion(t *testing.T) {
 	n := newQueuedNode(t)
 	n.queue = queued
-	if err := n.lvm.LVRemove(t.Context(), "vg1", "t1"); err != nil || n.changes() != "lvremove" {
+	if err := n.lvm.Apply(t.Context(), LVRemove{VG: "vg1", Names: []string{"t1"}}); err != nil ||
+		n.changes() != "lvremove" {
 		t.Errorf("ran %q, %v", n.changes(), err)
 	}
 	for name, remove := range map[string]func(n *queuedNode) error{
-		"by UUID":  func(n *queuedNode) error { return n.lvm.LVRemoveByUUID(t.Context(), "vg1", volumeUUID) },
-		"inactive": func(n *queuedNode) error { return n.lvm.LVRemoveInactive(t.Context(), "vg1", "a") },
+		"by UUID": func(n *queuedNode) error {
+			return n.lvm.Apply(t.Context(), LVRemoveByUUID{VG: "vg1", UUIDs: []string{volumeUUID}})
+		},
+		"inactive": func(n *queuedNode) error {
+			return n.lvm.Apply(t.Context(), LVRemoveInactive{VG: "vg1", Names: []string{"a"}})
+		},
 	} {
 		n := newQueuedNode(t)
 		n.queue = queued

@@ -67,25 +67,40 @@ func checkReadable(pool string) func(*VG) error {
 	}
 }
 
-// ThinMetadataActivate activates the metadata volume of an inactive thin pool, read-only, and returns the path of its
-// device. LVM does not activate the pool until the metadata volume is inactive again (ThinMetadataDeactivate). If it is
-// already active, it is not an error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is
-// active, and ErrMissingPV if the pool cannot be read without a physical volume that is missing.
+// ThinMetadataActivate activates the metadata volume of an inactive thin pool, read-only. LVM does not activate the
+// pool until the metadata volume is inactive again (ThinMetadataDeactivate). If it is already active, it is not an
+// error. ThinMetadataActivate returns ErrInUse if the pool or one of its volumes is active, and ErrMissingPV if the
+// pool cannot be read without a physical volume that is missing.
 //
 // It passes --yes, because LVM asks whether to activate a component of another volume.
-func (l *LVM) ThinMetadataActivate(ctx context.Context, vg, pool string) (string, error) {
-	name := pool + metadataSuffix
-	err := l.apply(ctx, "activate the metadata of thin pool "+fullName(vg, pool), command{
-		vg: vg, whole: true, incomplete: true, check: checkReadable(pool),
-		args: []string{"lvchange", "--yes", "--activate", "y", fullName(vg, name)}})
-	return "/dev/" + fullName(vg, name), err
+type ThinMetadataActivate struct {
+	VG, Pool string
+}
+
+func (c ThinMetadataActivate) String() string {
+	return "activate the metadata of thin pool " + fullName(c.VG, c.Pool)
+}
+
+// Device returns the path of the device of the metadata volume.
+func (c ThinMetadataActivate) Device() string { return devicePath(c.VG, c.Pool+metadataSuffix) }
+
+func (c ThinMetadataActivate) command() command {
+	return command{vg: c.VG, whole: true, incomplete: true, check: checkReadable(c.Pool),
+		args: []string{"lvchange", "--yes", "--activate", "y", fullName(c.VG, c.Pool+metadataSuffix)}}
 }
 
 // ThinMetadataDeactivate deactivates the metadata volume of an inactive thin pool. If it is not active, it is not an
 // error.
-func (l *LVM) ThinMetadataDeactivate(ctx context.Context, vg, pool string) error {
-	return l.change(ctx, "deactivate the metadata of thin pool "+fullName(vg, pool), vg, "lvchange", "--activate", "n",
-		fullName(vg, pool+metadataSuffix))
+type ThinMetadataDeactivate struct {
+	VG, Pool string
+}
+
+func (c ThinMetadataDeactivate) String() string {
+	return "deactivate the metadata of thin pool " + fullName(c.VG, c.Pool)
+}
+
+func (c ThinMetadataDeactivate) command() command {
+	return command{vg: c.VG, args: []string{"lvchange", "--activate", "n", fullName(c.VG, c.Pool+metadataSuffix)}}
 }
 
 // ThinDeviceIDs returns the IDs of the thin devices of a pool in the pool's metadata, by the UUID of the volume.
@@ -138,18 +153,27 @@ func decodeDeviceIDs(out []byte, pool string) (map[string]uint64, error) {
 }
 
 // ThinPoolRepair writes the metadata of an inactive thin pool again, from what thin_repair can read. LVM uses the spare
-// for the metadata of pools, creates a new spare, and keeps the previous metadata in a volume POOL_metaN. options are
+// for the metadata of pools, creates a new spare, and keeps the previous metadata in a volume POOL_metaN. Options are
 // options of thin_repair. ThinPoolRepair returns ErrInUse if the pool or one of its volumes is active, and ErrNoSpace
 // if there is no space for the spare. It returns ErrRunning if thin_repair takes long; the command continues.
 //
 // What thin_repair cannot read is lost, without an error: the caller must know it before (package thinmeta).
-func (l *LVM) ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error {
+type ThinPoolRepair struct {
+	VG, Pool string
+	Options  []string
+}
+
+func (c ThinPoolRepair) String() string {
+	return "repair the metadata of thin pool " + fullName(c.VG, c.Pool)
+}
+
+func (c ThinPoolRepair) command() command {
 	args := []string{"lvconvert", "--repair"}
-	if len(options) > 0 {
-		args = append(args, "--config", `global/thin_repair_options=["`+strings.Join(options, `","`)+`"]`)
+	if len(c.Options) > 0 {
+		args = append(args, "--config", `global/thin_repair_options=["`+strings.Join(c.Options, `","`)+`"]`)
 	}
-	return l.apply(ctx, "repair the metadata of thin pool "+fullName(vg, pool), command{
-		vg: vg, whole: true, long: true, check: checkInactive(pool), args: append(args, fullName(vg, pool))})
+	return command{vg: c.VG, whole: true, long: true, check: checkInactive(c.Pool),
+		args: append(args, fullName(c.VG, c.Pool))}
 }
 
 // restoreScript is run by LVM in place of thin_repair, with the arguments -i INPUT -o OUTPUT. It writes the metadata
@@ -161,16 +185,24 @@ const restoreScript = `[ \"$0 $2\" = \"-i -o\" ] && exec /usr/sbin/thin_restore 
 //
 // LVM runs global/thin_repair_executable (lvm.conf(5)) with the present metadata as -i, and the new as -o
 // (_lvconvert_thin_pool_repair in tools/lvconvert.c). So the pool gets the new metadata in one change, as in a repair.
-func (l *LVM) ThinPoolRestore(ctx context.Context, vg, pool, file string) error {
-	if strings.Trim(file, plainPath) != "" || !strings.HasPrefix(file, "/") {
-		return fmt.Errorf("restore the metadata of thin pool %s: the path %q must be absolute, and can have only "+
-			"letters, digits, and /.,_-", fullName(vg, pool), file)
+type ThinPoolRestore struct {
+	VG, Pool, File string
+}
+
+func (c ThinPoolRestore) String() string {
+	return "restore the metadata of thin pool " + fullName(c.VG, c.Pool)
+}
+
+func (c ThinPoolRestore) command() command { return command{steps: c.restore} }
+
+func (c ThinPoolRestore) restore(ctx context.Context, l *LVM) error {
+	if strings.Trim(c.File, plainPath) != "" || !strings.HasPrefix(c.File, "/") {
+		return fmt.Errorf("%s: the path %q must be absolute, and can have only letters, digits, and /.,_-", c, c.File)
 	}
 	config := `global { thin_repair_executable="/bin/sh" thin_repair_options=["-c","` +
-		fmt.Sprintf(restoreScript, file) + `"] }`
-	return l.apply(ctx, "restore the metadata of thin pool "+fullName(vg, pool), command{
-		vg: vg, whole: true, long: true, check: checkInactive(pool),
-		args: []string{"lvconvert", "--repair", "--config", config, fullName(vg, pool)}})
+		fmt.Sprintf(restoreScript, c.File) + `"] }`
+	return l.apply(ctx, c.String(), command{vg: c.VG, whole: true, long: true, check: checkInactive(c.Pool),
+		args: []string{"lvconvert", "--repair", "--config", config, fullName(c.VG, c.Pool)}})
 }
 
 // plainPath are the characters of a path that need no quotes, neither for LVM nor for a shell.
@@ -180,8 +212,15 @@ const plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 // flag that requires the check if the metadata is valid. LVM skips volumes that are not in the metadata, and returns
 // ErrNoData. ThinPoolActivate returns ErrPoolCheck if the metadata is damaged, and ErrRunning if the check takes long;
 // the command continues.
-func (l *LVM) ThinPoolActivate(ctx context.Context, vg string) error {
-	return l.activate(ctx, "activate volume group "+vg, vg, "vgchange", "--config", ClearCheck, "--activate", "y", vg)
+type ThinPoolActivate struct {
+	VG string
+}
+
+func (c ThinPoolActivate) String() string { return "activate volume group " + c.VG }
+
+func (c ThinPoolActivate) command() command {
+	return command{vg: c.VG, long: true,
+		args: []string{"vgchange", "--config", ClearCheck, "--activate", "y", c.VG}}
 }
 
 // LVRemoveLost removes volumes of an active thin pool that are not in the metadata of the pool. It tries to activate
@@ -189,40 +228,52 @@ func (l *LVM) ThinPoolActivate(ctx context.Context, vg string) error {
 // pool has. If one of them can be activated, it stays active, and LVRemoveLost removes nothing and returns ErrInUse. It
 // also returns ErrInUse if a volume is active or the pool is not, and ErrNotFound if a volume does not exist in the
 // pool with this UUID.
-func (l *LVM) LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error {
+type LVRemoveLost struct {
+	VG, Pool string
+	UUIDs    []string
+}
+
+func (c LVRemoveLost) String() string {
+	return "remove lost logical volume " + fullNames(c.VG, c.UUIDs)
+}
+
+func (c LVRemoveLost) command() command { return command{steps: c.remove} }
+
+func (c LVRemoveLost) remove(ctx context.Context, l *LVM) error {
 	report, err := l.Report(ctx)
 	if err != nil {
 		return err
 	}
-	group := report.VG(vg)
+	group := report.VG(c.VG)
 	if group == nil {
-		return fmt.Errorf("volume group %s: %w", vg, ErrNotFound)
+		return fmt.Errorf("volume group %s: %w", c.VG, ErrNotFound)
 	}
-	names := namesOf(group, uuids)
-	if err := checkLost(pool, uuids)(group); err != nil {
+	names := namesOf(group, c.UUIDs)
+	check := checkLost(c.Pool, c.UUIDs)
+	if err := check(group); err != nil {
 		return err
 	}
-	for i := range names {
-		if err := l.checkNoData(ctx, vg, names[i], pool, uuids); err != nil {
+	for _, name := range names {
+		if err := c.checkNoData(ctx, l, name); err != nil {
 			return err
 		}
 	}
-	return l.apply(ctx, "remove lost logical volume "+fullNames(vg, names), command{
-		vg: vg, whole: true, check: checkLost(pool, uuids), args: append([]string{"lvremove"}, allNames(vg, names)...)})
+	return l.apply(ctx, "remove lost logical volume "+fullNames(c.VG, names), command{
+		vg: c.VG, whole: true, check: check, args: append([]string{"lvremove"}, allNames(c.VG, names)...)})
 }
 
 // checkNoData returns ErrInUse if an inactive thin volume can be activated.
-func (l *LVM) checkNoData(ctx context.Context, vg, name, pool string, uuids []string) error {
-	err := l.apply(ctx, "activate lost logical volume "+fullName(vg, name), command{
-		vg: vg, whole: true, check: checkLost(pool, uuids), long: true,
-		args: []string{"lvchange", "--ignoreactivationskip", "--activate", "y", fullName(vg, name)}})
+func (c LVRemoveLost) checkNoData(ctx context.Context, l *LVM, name string) error {
+	err := l.apply(ctx, "activate lost logical volume "+fullName(c.VG, name), command{
+		vg: c.VG, whole: true, check: checkLost(c.Pool, c.UUIDs), long: true,
+		args: []string{"lvchange", "--ignoreactivationskip", "--activate", "y", fullName(c.VG, name)}})
 	switch {
 	case errors.Is(err, ErrNoData):
 		return nil
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("logical volume %s can be activated, so it is not lost: %w", fullName(vg, name), ErrInUse)
+	return fmt.Errorf("logical volume %s can be activated, so it is not lost: %w", fullName(c.VG, name), ErrInUse)
 }
 
 func namesOf(v *VG, uuids []string) []string {

@@ -28,7 +28,7 @@ func TestThinPoolRestore(t *testing.T) {
 			}
 			return nil, nil
 		}}
-		got := New(r).ThinPoolRestore(t.Context(), "vg1", "pool", file)
+		got := New(r).Apply(t.Context(), ThinPoolRestore{VG: "vg1", Pool: "pool", File: file})
 		if (got == nil) != (err == "") || got != nil && !strings.Contains(got.Error(), err) {
 			t.Errorf("%s: got %v, want %q", file, got, err)
 		}

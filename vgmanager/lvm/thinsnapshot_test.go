@@ -39,11 +39,11 @@ func TestMetadataSnapshotIsReservedAndReleasedByMessages(t *testing.T) {
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.ThinMetadataReserve(t.Context(), "vg1", "pool", "LVM-a-tpool"); err != nil {
+	if err := l.Apply(t.Context(), ThinMetadataReserve{VG: "vg1", Pool: "pool", Device: "LVM-a-tpool"}); err != nil {
 		t.Fatal(err)
 	}
 	p.fail = "release"
-	err := l.ThinMetadataRelease(t.Context(), "vg1", "pool", "LVM-a-tpool")
+	err := l.Apply(t.Context(), ThinMetadataRelease{VG: "vg1", Pool: "pool", Device: "LVM-a-tpool"})
 	if err == nil || !strings.Contains(err.Error(), "release the metadata snapshot of thin pool vg1/pool") ||
 		!strings.Contains(err.Error(), "Invalid argument") {
 		t.Errorf("got %v", err)
@@ -68,11 +68,13 @@ func TestAMessageIsNotSentWhileAnotherCommandRuns(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.ThinMetadataReserve(ctx, "vg1", "pool", "LVM-a-tpool"); !errors.Is(err, context.Canceled) {
+	reserve := ThinMetadataReserve{VG: "vg1", Pool: "pool", Device: "LVM-a-tpool"}
+	if err := l.Apply(ctx, reserve); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	l.setLate(l.slotOf("vg1"), 1)
-	if err := l.ThinMetadataRelease(t.Context(), "vg1", "pool", "LVM-a-tpool"); !errors.Is(err, ErrBusy) ||
+	release := ThinMetadataRelease{VG: "vg1", Pool: "pool", Device: "LVM-a-tpool"}
+	if err := l.Apply(t.Context(), release); !errors.Is(err, ErrBusy) ||
 		!strings.Contains(err.Error(), "lvm lvconvert --repair has been running since") {
 		t.Errorf("got %v", err)
 	}

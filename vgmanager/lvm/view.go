@@ -35,7 +35,7 @@ func amended(r *Report, vg string, e effect) *Report {
 
 // newThin is the effect of a new thin volume. The volume takes no extents of the group, because its pool provides
 // them.
-func newThin(o ThinOptions) effect {
+func newThin(o LVCreateThin) effect {
 	return func(vg *VG) bool {
 		if vg.ThinPool(o.Pool) == nil || len(o.Options) > 0 {
 			return false
@@ -51,7 +51,7 @@ func newThin(o ThinOptions) effect {
 }
 
 // newSnapshot is the effect of a new thin snapshot.
-func newSnapshot(o SnapshotOptions) effect {
+func newSnapshot(o LVCreateSnapshot) effect {
 	return func(vg *VG) bool {
 		source := vg.LV(o.Source)
 		if source == nil || !source.Attr.IsThinVolume() {
@@ -74,7 +74,7 @@ func newSnapshot(o SnapshotOptions) effect {
 }
 
 // newThick is the effect of a new thick volume. It is known only if the group has a single run of free extents.
-func newThick(o ThickOptions) effect {
+func newThick(o LVCreateThick) effect {
 	return func(vg *VG) bool {
 		pv := onlyArea(vg)
 		size := o.Size.RoundUp(vg.ExtentSize)
@@ -114,7 +114,7 @@ func onlyArea(vg *VG) *PV {
 }
 
 // grown is the effect of the extension of a thin volume.
-func grown(o LVExtendOptions) effect {
+func grown(o LVExtend) effect {
 	return func(vg *VG) bool {
 		lv := vg.LV(o.Name)
 		if lv == nil || !lv.Attr.IsThinVolume() {
@@ -156,7 +156,7 @@ func removed(names []string) effect {
 func atLeast(percent *float64, mark float64) bool { return percent != nil && *percent >= mark }
 
 // tagged is the effect of a change of tags.
-func tagged(o LVTagOptions) effect {
+func tagged(o LVChangeTags) effect {
 	return func(vg *VG) bool {
 		lv := vg.LV(o.Name)
 		if lv == nil {

@@ -24,7 +24,7 @@ func TestAKnownChangeCostsNoReport(t *testing.T) {
 	}
 	vg, pool := poolOf(t, before)
 	now = now.Add(40 * time.Second)
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+	if err := l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
 		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -76,26 +76,24 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 	vg, pool := poolOf(t, report)
 	changes := map[string]func() error{
 		"unknown pool": func() error {
-			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: "nosuch", Name: "n",
-				VirtualSize: 1 << 20})
+			return l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: "nosuch", Name: "n", VirtualSize: 1 << 20})
 		},
 		"options of the user's": func() error {
-			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20,
+			return l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20,
 				Options: []string{"-an"}})
 		},
-		"activation of a group": func() error { return l.VGActivate(t.Context(), "other") },
+		"activation of a group": func() error { return l.Apply(t.Context(), VGActivate{VG: "other"}) },
 		"RAID": func() error {
-			return l.LVCreateThick(t.Context(), ThickOptions{VG: vg.Name, Name: "n", Size: 1 << 20,
+			return l.Apply(t.Context(), LVCreateThick{VG: vg.Name, Name: "n", Size: 1 << 20,
 				Options: []string{"--type", "raid1"}})
 		},
 		"growth of the pool": func() error {
-			return l.LVExtend(t.Context(),
-				LVExtendOptions{VG: vg.Name, Name: pool, Size: 1 << 40})
+			return l.Apply(t.Context(), LVExtend{VG: vg.Name, Name: pool, Size: 1 << 40})
 		},
 		"failure": func() error {
 			fail = true
 			defer func() { fail = false }()
-			_ = l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20})
+			_ = l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20})
 			return nil
 		},
 	}
@@ -129,16 +127,16 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 		}
 		return strings.Count(r.commands[len(r.commands)-1], "--devices"), r.reports() - reports
 	}
-	remove := func() error { return l.LVRemove(t.Context(), vg.Name, "nosuch") }
+	remove := func() error { return l.Apply(t.Context(), LVRemove{VG: vg.Name, Names: []string{"nosuch"}}) }
 	tag := func() error {
-		return l.LVChangeTags(t.Context(), LVTagOptions{VG: vg.Name, Name: "nosuch", Add: []string{"a"}})
+		return l.Apply(t.Context(), LVChangeTags{VG: vg.Name, Name: "nosuch", Add: []string{"a"}})
 	}
 	create := func() error {
-		return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+		return l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
 			VirtualSize: 1 << 20})
 	}
 	extend := func() error {
-		return l.VGExtend(t.Context(), VGExtendOptions{Name: vg.Name, Devices: []string{"/dev/x"}})
+		return l.Apply(t.Context(), VGExtend{Name: vg.Name, Devices: []string{"/dev/x"}})
 	}
 	for name, tt := range map[string]struct {
 		change     func() error
@@ -165,16 +163,18 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 // TestAGroupThatMissesADeviceIsNotChanged: LVM would run these commands and record the device as missing.
 func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
 	changes := map[string]func(*LVM, string) error{
-		"removal": func(l *LVM, vg string) error { return l.LVRemove(t.Context(), vg, "a") },
-		"pool":    func(l *LVM, vg string) error { return l.ThinPoolRemove(t.Context(), vg, "pool") },
+		"removal": func(l *LVM, vg string) error {
+			return l.Apply(t.Context(), LVRemove{VG: vg, Names: []string{"a"}})
+		},
+		"pool": func(l *LVM, vg string) error { return l.Apply(t.Context(), ThinPoolRemove{VG: vg, Name: "pool"}) },
 		"tags": func(l *LVM, vg string) error {
-			return l.LVChangeTags(t.Context(), LVTagOptions{VG: vg, Name: "a", Add: []string{"x"}})
+			return l.Apply(t.Context(), LVChangeTags{VG: vg, Name: "a", Add: []string{"x"}})
 		},
 		"tags of the group": func(l *LVM, vg string) error {
-			return l.VGChangeTags(t.Context(), VGTagOptions{VG: vg, Add: []string{"x"}})
+			return l.Apply(t.Context(), VGChangeTags{VG: vg, Add: []string{"x"}})
 		},
 		"extension": func(l *LVM, vg string) error {
-			return l.VGExtend(t.Context(), VGExtendOptions{Name: vg, Devices: []string{"/dev/x"}})
+			return l.Apply(t.Context(), VGExtend{Name: vg, Devices: []string{"/dev/x"}})
 		},
 	}
 	for name, change := range changes {
@@ -230,7 +230,7 @@ func TestAReaderDuringAChangeCostsNoReport(t *testing.T) {
 		}
 		return record(ctx, args)
 	}
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+	if err := l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
 		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 		}
 		return record(ctx, args)
 	}
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+	if err := l.Apply(t.Context(), LVCreateThin{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
 		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
@@ -287,14 +287,14 @@ func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 	}
 	name := report.VGs[0].Name
 	l.SetHealthy(name, true)
-	if err := l.LVRemove(t.Context(), name, "a"); !errors.Is(err, ErrInvalid) {
+	if err := l.Apply(t.Context(), LVRemove{VG: name, Names: []string{"a"}}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 	for range 2 {
 		if _, err := l.Recent(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.LVRemove(t.Context(), name, "a"); err != nil {
+		if err := l.Apply(t.Context(), LVRemove{VG: name, Names: []string{"a"}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -310,7 +310,7 @@ func TestARemovalFromAFullPoolCostsAReport(t *testing.T) {
 	}
 	vg, pool := poolOf(t, report)
 	name := vg.ThinPool(pool).Volumes[0].Name
-	if err := l.LVRemove(t.Context(), vg.Name, name); err != nil {
+	if err := l.Apply(t.Context(), LVRemove{VG: vg.Name, Names: []string{name}}); err != nil {
 		t.Fatal(err)
 	}
 	// One before, one in the call, and one after.

@@ -20,8 +20,11 @@ func tagArguments(tags []string) []string {
 	return args
 }
 
-// ThickOptions describes a new thick logical volume.
-type ThickOptions struct {
+// LVCreateThick creates a thick logical volume.
+//
+// It passes -W y with -y: the extents can have signatures of a removed volume, and LVM asks whether to wipe them. The
+// device is new and not used by anything else.
+type LVCreateThick struct {
 	VG, Name string
 	// Size must be a multiple of 512. It is rounded up to whole extents.
 	Size Bytes
@@ -32,19 +35,20 @@ type ThickOptions struct {
 	Devices []string
 }
 
-// LVCreateThick creates a thick logical volume.
-//
-// It passes -W y with -y: the extents can have signatures of a removed volume, and LVM asks whether to wipe them. The
-// device is new and not used by anything else.
-func (l *LVM) LVCreateThick(ctx context.Context, o ThickOptions) error {
-	args := []string{"lvcreate", "--name", o.Name, "--size", bytesArgument(o.Size), "--wipesignatures", "y", "--yes"}
-	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
-	args = append(append(args, o.VG), o.Devices...)
-	return l.changeVolume(ctx, "create logical volume "+fullName(o.VG, o.Name), o.VG, newThick(o), args...)
+func (c LVCreateThick) String() string { return "create logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVCreateThick) command() command {
+	args := []string{"lvcreate", "--name", c.Name, "--size", bytesArgument(c.Size), "--wipesignatures", "y", "--yes"}
+	args = append(append(args, tagArguments(c.Tags)...), c.Options...)
+	args = append(append(args, c.VG), c.Devices...)
+	return command{vg: c.VG, effect: newThick(c), args: args}
 }
 
-// ThinOptions describes a new volume in a thin pool.
-type ThinOptions struct {
+// LVCreateThin creates a volume in a thin pool.
+//
+// If the pool zeroes new blocks, a new volume reads as zeroes and has nothing to wipe. -W n then avoids opening and
+// scanning the new device. Otherwise it passes -W y with -y, as for a thick volume.
+type LVCreateThin struct {
 	VG, Pool, Name string
 	// VirtualSize must be a multiple of 512. It is rounded up to whole extents.
 	VirtualSize Bytes
@@ -54,24 +58,25 @@ type ThinOptions struct {
 	Options    []string
 }
 
-// LVCreateThin creates a volume in a thin pool.
-//
-// If the pool zeroes new blocks, a new volume reads as zeroes and has nothing to wipe. -W n then avoids opening and
-// scanning the new device. Otherwise it passes -W y with -y, as for a thick volume.
-func (l *LVM) LVCreateThin(ctx context.Context, o ThinOptions) error {
-	args := []string{"lvcreate", "--name", o.Name, "--virtualsize", bytesArgument(o.VirtualSize)}
-	if o.PoolZeroes {
+func (c LVCreateThin) String() string { return "create thin volume " + fullName(c.VG, c.Name) }
+
+func (c LVCreateThin) command() command {
+	args := []string{"lvcreate", "--name", c.Name, "--virtualsize", bytesArgument(c.VirtualSize)}
+	if c.PoolZeroes {
 		args = append(args, "--wipesignatures", "n")
 	} else {
 		args = append(args, "--wipesignatures", "y", "--yes")
 	}
-	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
-	args = append(args, "--thinpool", fullName(o.VG, o.Pool))
-	return l.changeVolume(ctx, "create thin volume "+fullName(o.VG, o.Name), o.VG, newThin(o), args...)
+	args = append(append(args, tagArguments(c.Tags)...), c.Options...)
+	args = append(args, "--thinpool", fullName(c.VG, c.Pool))
+	return command{vg: c.VG, effect: newThin(c), args: args}
 }
 
-// SnapshotOptions describes a snapshot of a thin volume.
-type SnapshotOptions struct {
+// LVCreateSnapshot creates a thin snapshot. It is active, unless Inactive is set, and has the size of its source.
+//
+// Unless Inactive is set, it passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which
+// then stay inactive after a reboot.
+type LVCreateSnapshot struct {
 	VG, Source, Name string
 	ReadOnly         bool
 	// Inactive: the snapshot is not activated, neither now nor with its volume group, so it has no mapped device until
@@ -80,24 +85,32 @@ type SnapshotOptions struct {
 	Tags     []string
 }
 
-// LVCreateSnapshot creates a thin snapshot. It is active, unless o.Inactive is set, and has the size of its source.
-//
-// Unless o.Inactive is set, it passes --setactivationskip n: by default LVM sets this flag on thin snapshots, which
-// then stay inactive after a reboot.
-func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
-	args := []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "n"}
-	if o.Inactive {
-		args = []string{"lvcreate", "--snapshot", "--name", o.Name, "--setactivationskip", "y", "--activate", "n"}
+func (c LVCreateSnapshot) String() string { return "create snapshot " + fullName(c.VG, c.Name) }
+
+func (c LVCreateSnapshot) command() command {
+	args := []string{"lvcreate", "--snapshot", "--name", c.Name, "--setactivationskip", "n"}
+	if c.Inactive {
+		args = []string{"lvcreate", "--snapshot", "--name", c.Name, "--setactivationskip", "y", "--activate", "n"}
 	}
-	if o.ReadOnly {
+	if c.ReadOnly {
 		args = append(args, "--permission", "r")
 	}
-	args = append(append(args, tagArguments(o.Tags)...), fullName(o.VG, o.Source))
-	return l.changeVolume(ctx, "create snapshot "+fullName(o.VG, o.Name), o.VG, newSnapshot(o), args...)
+	args = append(append(args, tagArguments(c.Tags)...), fullName(c.VG, c.Source))
+	return command{vg: c.VG, effect: newSnapshot(c), args: args}
 }
 
-// ThinPoolOptions describes a new thin pool.
-type ThinPoolOptions struct {
+// The values of LV.Discards. A pool that ignores discards does not take blocks back that its volumes discard.
+const (
+	DiscardsPassDown   = "passdown"
+	DiscardsNoPassDown = "nopassdown"
+	DiscardsIgnore     = "ignore"
+)
+
+// LVCreateThinPool creates a thin pool that zeroes new blocks, so that no volume shows data of a removed one.
+//
+// It does not pass -y: LVM asks no question here. If a version of LVM does, an administrator must answer it. It does
+// not pass --errorwhenfull: a full pool keeps LVM's default and queues I/O for 60 s.
+type LVCreateThinPool struct {
 	VG, Name string
 	// PercentFree is the percentage of the volume group's free space for the data of the pool. It is not used if Size,
 	// the size of the data, is set.
@@ -113,36 +126,26 @@ type ThinPoolOptions struct {
 	Discards string
 }
 
-// The values of LV.Discards. A pool that ignores discards does not take blocks back that its volumes discard.
-const (
-	DiscardsPassDown   = "passdown"
-	DiscardsNoPassDown = "nopassdown"
-	DiscardsIgnore     = "ignore"
-)
+func (c LVCreateThinPool) String() string { return "create thin pool " + fullName(c.VG, c.Name) }
 
-// LVCreateThinPool creates a thin pool that zeroes new blocks, so that no volume shows data of a removed one.
-//
-// It does not pass -y: LVM asks no question here. If a version of LVM does, an administrator must answer it. It does
-// not pass --errorwhenfull: a full pool keeps LVM's default and queues I/O for 60 s.
-func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
+func (c LVCreateThinPool) command() command {
 	args := []string{"lvcreate", "--type", "thin-pool"}
-	if o.Size > 0 {
-		args = append(args, "--size", bytesArgument(o.Size))
+	if c.Size > 0 {
+		args = append(args, "--size", bytesArgument(c.Size))
 	} else {
-		args = append(args, "--extents", fmt.Sprintf("%d%%FREE", o.PercentFree))
+		args = append(args, "--extents", fmt.Sprintf("%d%%FREE", c.PercentFree))
 	}
-	args = append(append(args, "--zero", "y"), stripeArguments(o.Stripes, o.StripeSize)...)
-	if o.ChunkSize > 0 {
-		args = append(args, "--chunksize", bytesArgument(o.ChunkSize))
+	args = append(append(args, "--zero", "y"), stripeArguments(c.Stripes, c.StripeSize)...)
+	if c.ChunkSize > 0 {
+		args = append(args, "--chunksize", bytesArgument(c.ChunkSize))
 	}
-	if o.MetadataSize > 0 {
-		args = append(args, "--poolmetadatasize", bytesArgument(o.MetadataSize))
+	if c.MetadataSize > 0 {
+		args = append(args, "--poolmetadatasize", bytesArgument(c.MetadataSize))
 	}
-	if o.Discards != "" {
-		args = append(args, "--discards", o.Discards)
+	if c.Discards != "" {
+		args = append(args, "--discards", c.Discards)
 	}
-	args = append(args, "--thinpool", fullName(o.VG, o.Name))
-	return l.change(ctx, "create thin pool "+fullName(o.VG, o.Name), o.VG, args...)
+	return command{vg: c.VG, args: append(args, "--thinpool", fullName(c.VG, c.Name))}
 }
 
 // stripeArguments returns the options of lvcreate and lvextend for striped data, or none for up to one stripe.
@@ -153,8 +156,11 @@ func stripeArguments(stripes int, size Bytes) []string {
 	return []string{"--stripes", strconv.Itoa(stripes), "--stripesize", bytesArgument(size)}
 }
 
-// LVExtendOptions describes the extension of a logical volume.
-type LVExtendOptions struct {
+// LVExtend extends a logical volume. It returns ErrNotLarger if the volume already has the size. It never shrinks a
+// volume.
+//
+// It does not pass --resizefs: the node service of the CSI driver expands the file system where it is mounted.
+type LVExtend struct {
 	VG, Name string
 	// Size is the new size, rounded up to whole extents.
 	Size Bytes
@@ -167,22 +173,29 @@ type LVExtendOptions struct {
 	StripeSize Bytes
 }
 
-// LVExtend extends a logical volume. It returns ErrNotLarger if the volume already has the size. It never shrinks a
-// volume.
-//
-// It does not pass --resizefs: the node service of the CSI driver expands the file system where it is mounted.
-func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
-	args := append([]string{"lvextend", "--size", bytesArgument(o.Size)}, stripeArguments(o.Stripes, o.StripeSize)...)
-	args = append(append(args, fullName(o.VG, o.Name)), o.Devices...)
-	return l.changeVolume(ctx, "extend logical volume "+fullName(o.VG, o.Name), o.VG, grown(o), args...)
+func (c LVExtend) String() string { return "extend logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVExtend) command() command {
+	args := append([]string{"lvextend", "--size", bytesArgument(c.Size)}, stripeArguments(c.Stripes, c.StripeSize)...)
+	args = append(append(args, fullName(c.VG, c.Name)), c.Devices...)
+	return command{vg: c.VG, effect: grown(c), args: args}
 }
 
-// ThinPoolMetadataExtend extends the metadata of a thin pool by add bytes, rounded up to whole extents. LVM extends
+// ThinPoolMetadataExtend extends the metadata of a thin pool by Add bytes, rounded up to whole extents. LVM extends
 // the spare metadata volume (pmspare) by the same size, so the group needs twice the free space. The operation is not
 // idempotent: each call extends the metadata. LVM's limit is 15.88 GiB.
-func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add Bytes) error {
-	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool), vg,
-		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
+type ThinPoolMetadataExtend struct {
+	VG, Pool string
+	Add      Bytes
+}
+
+func (c ThinPoolMetadataExtend) String() string {
+	return "extend the metadata of thin pool " + fullName(c.VG, c.Pool)
+}
+
+func (c ThinPoolMetadataExtend) command() command {
+	return command{vg: c.VG,
+		args: []string{"lvextend", "--poolmetadatasize", "+" + bytesArgument(c.Add), fullName(c.VG, c.Pool)}}
 }
 
 // ThinPoolSetDiscards sets whether a thin pool passes discards to its physical volumes: DiscardsPassDown or
@@ -190,9 +203,16 @@ func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add B
 // pool that ignores discards.
 //
 // It does not pass --yes: LVM asks no question here.
-func (l *LVM) ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error {
-	return l.changeWhole(ctx, "change the discards of thin pool "+fullName(vg, pool), vg, nil,
-		"lvchange", "--discards", mode, fullName(vg, pool))
+type ThinPoolSetDiscards struct {
+	VG, Pool, Mode string
+}
+
+func (c ThinPoolSetDiscards) String() string {
+	return "change the discards of thin pool " + fullName(c.VG, c.Pool)
+}
+
+func (c ThinPoolSetDiscards) command() command {
+	return command{vg: c.VG, whole: true, args: []string{"lvchange", "--discards", c.Mode, fullName(c.VG, c.Pool)}}
 }
 
 // LVRemove removes active or inactive logical volumes of one volume group in one command. It returns ErrInUse if a
@@ -201,11 +221,16 @@ func (l *LVM) ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) er
 // misses a physical volume whose loss is not accepted (AcceptLoss).
 //
 // It passes --yes, because LVM asks about each active volume. It does not pass --force, which only skips checks.
-func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
-	args := append([]string{"lvremove", "--yes"}, allNames(vg, names)...)
-	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
-		vg: vg, effect: removed(names), args: args, whole: true, named: true, removes: names,
-	})
+type LVRemove struct {
+	VG    string
+	Names []string
+}
+
+func (c LVRemove) String() string { return "remove logical volume " + fullNames(c.VG, c.Names) }
+
+func (c LVRemove) command() command {
+	return command{vg: c.VG, effect: removed(c.Names), whole: true, named: true, removes: c.Names,
+		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
 }
 
 // allNames returns the names as arguments of a command.
@@ -233,33 +258,50 @@ func fullNames(vg string, names []string) string {
 // ErrInUse if one of them, or a volume of the pool, is active, and ErrNotFound if one does not exist.
 //
 // It passes --yes, because LVM asks about active volumes and about the volumes of a pool.
-func (l *LVM) LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error {
-	args := append([]string{"lvremove", "--yes"}, allNames(vg, names)...)
-	return l.apply(ctx, "remove unreadable logical volume "+fullNames(vg, names), command{
-		vg: vg, whole: true, args: args, check: func(v *VG) error { return v.checkUnreadable(names) }})
+type LVRemoveUnreadable struct {
+	VG    string
+	Names []string
+}
+
+func (c LVRemoveUnreadable) String() string {
+	return "remove unreadable logical volume " + fullNames(c.VG, c.Names)
+}
+
+func (c LVRemoveUnreadable) command() command {
+	return command{vg: c.VG, whole: true, check: func(v *VG) error { return v.checkUnreadable(c.Names) },
+		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, c.Names)...)}
 }
 
 // LVRemoveByUUID removes active or inactive logical volumes of one volume group in one command. It reads the volume
 // group again, and removes nothing and returns ErrNotFound if one of them does not exist, ErrInUse if one is open, and
 // ErrInvalid if one is a thin pool or has a thick snapshot, which --yes would remove too. After another error, any of
 // them may be removed.
-func (l *LVM) LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error {
+type LVRemoveByUUID struct {
+	VG    string
+	UUIDs []string
+}
+
+func (c LVRemoveByUUID) String() string { return "remove logical volume " + fullNames(c.VG, c.UUIDs) }
+
+func (c LVRemoveByUUID) command() command { return command{steps: c.remove} }
+
+func (c LVRemoveByUUID) remove(ctx context.Context, l *LVM) error {
 	report, err := l.Report(ctx)
 	if err != nil {
 		return err
 	}
-	group := report.VG(vg)
+	group := report.VG(c.VG)
 	if group == nil {
-		return fmt.Errorf("volume group %s: %w", vg, ErrNotFound)
+		return fmt.Errorf("volume group %s: %w", c.VG, ErrNotFound)
 	}
-	check := func(v *VG) error { return v.checkRemovable(uuids) }
+	check := func(v *VG) error { return v.checkRemovable(c.UUIDs) }
 	if err := check(group); err != nil {
 		return err
 	}
-	names := namesOf(group, uuids)
-	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
-		vg: vg, whole: true, check: check, removes: names,
-		args: append([]string{"lvremove", "--yes"}, allNames(vg, names)...)})
+	names := namesOf(group, c.UUIDs)
+	return l.apply(ctx, "remove logical volume "+fullNames(c.VG, names), command{
+		vg: c.VG, whole: true, check: check, removes: names,
+		args: append([]string{"lvremove", "--yes"}, allNames(c.VG, names)...)})
 }
 
 // checkRemovable returns an error if the removal of one of the logical volumes is not possible, or removes others too.
@@ -304,9 +346,16 @@ func (v *VG) Dependents(lv *LV) []string {
 // active, or is a thin pool with volumes.
 //
 // It does not pass --yes: LVM asks about such volumes, and without a terminal takes "no" as the answer.
-func (l *LVM) LVRemoveInactive(ctx context.Context, vg string, names ...string) error {
-	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
-		vg: vg, whole: true, removes: names, args: append([]string{"lvremove"}, allNames(vg, names)...)})
+type LVRemoveInactive struct {
+	VG    string
+	Names []string
+}
+
+func (c LVRemoveInactive) String() string { return "remove logical volume " + fullNames(c.VG, c.Names) }
+
+func (c LVRemoveInactive) command() command {
+	return command{vg: c.VG, whole: true, removes: c.Names,
+		args: append([]string{"lvremove"}, allNames(c.VG, c.Names)...)}
 }
 
 // checkUnreadable returns an error if one of the logical volumes, which may be hidden, can be read or is in use.
@@ -333,63 +382,95 @@ func (v *VG) checkUnreadable(names []string) error {
 //
 // It does not pass --yes: LVM asks whether to remove the volumes of the pool too. LVM also asks about an active pool,
 // so the pool must be inactive (LVDeactivate).
-func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
-	return l.changeWhole(ctx, "remove thin pool "+fullName(vg, name), vg, nil, "lvremove", fullName(vg, name))
+type ThinPoolRemove struct {
+	VG, Name string
+}
+
+func (c ThinPoolRemove) String() string { return "remove thin pool " + fullName(c.VG, c.Name) }
+
+func (c ThinPoolRemove) command() command {
+	return command{vg: c.VG, whole: true, args: []string{"lvremove", fullName(c.VG, c.Name)}}
 }
 
 // LVDeactivate deactivates logical volumes of one volume group in one command. It returns ErrInUse if a volume is open;
 // LVM continues with the others. A pool stays active while a volume of it is active.
-func (l *LVM) LVDeactivate(ctx context.Context, vg string, names ...string) error {
-	return l.change(ctx, "deactivate logical volume "+fullNames(vg, names), vg,
-		append([]string{"lvchange", "--activate", "n"}, allNames(vg, names)...)...)
+type LVDeactivate struct {
+	VG    string
+	Names []string
+}
+
+func (c LVDeactivate) String() string { return "deactivate logical volume " + fullNames(c.VG, c.Names) }
+
+func (c LVDeactivate) command() command {
+	return command{vg: c.VG, args: append([]string{"lvchange", "--activate", "n"}, allNames(c.VG, c.Names)...)}
 }
 
 // LVActivate activates a logical volume. If the volume is already active, it is not an error. LVActivate returns
 // ErrRunning if the check of its pool takes long; the command continues.
 //
 // It does not pass -K: the activation-skip flag means that the volume must stay inactive.
-func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
-	return l.activate(ctx, "activate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "y",
-		fullName(vg, name))
+type LVActivate struct {
+	VG, Name string
+}
+
+func (c LVActivate) String() string { return "activate logical volume " + fullName(c.VG, c.Name) }
+
+func (c LVActivate) command() command {
+	return command{vg: c.VG, long: true, args: []string{"lvchange", "--activate", "y", fullName(c.VG, c.Name)}}
 }
 
 // LVAllowActivation makes LVM activate a volume with its volume group, and on request. It does not activate it. If LVM
 // already does, it is not an error. It returns ErrMissingPV if the group misses a physical volume whose loss is not
 // accepted (AcceptLoss).
-func (l *LVM) LVAllowActivation(ctx context.Context, vg, name string) error {
-	return l.apply(ctx, "allow the activation of logical volume "+fullName(vg, name), command{
-		vg: vg, args: []string{"lvchange", "--setactivationskip", "n", fullName(vg, name)}, whole: true, named: true,
-	})
+type LVAllowActivation struct {
+	VG, Name string
 }
 
-// LVTagOptions describes a change of the tags of a logical volume.
-type LVTagOptions struct {
-	VG, Name string
-	// Add and Remove are tags of at most 1024 characters: letters, digits and _ + . - / = ! : & # (lvm(8)).
-	Add, Remove []string
+func (c LVAllowActivation) String() string {
+	return "allow the activation of logical volume " + fullName(c.VG, c.Name)
+}
+
+func (c LVAllowActivation) command() command {
+	return command{vg: c.VG, whole: true, named: true,
+		args: []string{"lvchange", "--setactivationskip", "n", fullName(c.VG, c.Name)}}
 }
 
 // LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. Adding an existing tag or
 // removing an absent one is not an error. If both lists are empty, it does nothing. It returns ErrMissingPV if the
 // group misses a physical volume whose loss is not accepted (AcceptLoss).
-func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
-	if len(o.Add)+len(o.Remove) == 0 {
-		return nil
+type LVChangeTags struct {
+	VG, Name string
+	// Add and Remove are tags of at most 1024 characters: letters, digits and _ + . - / = ! : & # (lvm(8)).
+	Add, Remove []string
+}
+
+func (c LVChangeTags) String() string {
+	return "change the tags of logical volume " + fullName(c.VG, c.Name)
+}
+
+func (c LVChangeTags) command() command {
+	if len(c.Add)+len(c.Remove) == 0 {
+		return command{}
 	}
-	args := append([]string{"lvchange"}, tagArguments(o.Add)...)
-	for _, tag := range o.Remove {
+	args := append([]string{"lvchange"}, tagArguments(c.Add)...)
+	for _, tag := range c.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return l.apply(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), command{
-		vg: o.VG, effect: tagged(o), args: append(args, fullName(o.VG, o.Name)), whole: true, named: true,
-	})
+	return command{vg: c.VG, effect: tagged(c), whole: true, named: true,
+		args: append(args, fullName(c.VG, c.Name))}
 }
 
 // LVRename renames an active or inactive logical volume in one commit of LVM's metadata. Its snapshots stay. It returns
 // ErrExists if the group has a logical volume with the new name, and ErrMissingPV if the group misses a physical volume
 // whose loss is not accepted (AcceptLoss).
-func (l *LVM) LVRename(ctx context.Context, vg, name, to string) error {
-	return l.apply(ctx, "rename logical volume "+fullName(vg, name)+" to "+to, command{
-		vg: vg, args: []string{"lvrename", vg, name, to}, whole: true,
-	})
+type LVRename struct {
+	VG, Name, To string
+}
+
+func (c LVRename) String() string {
+	return "rename logical volume " + fullName(c.VG, c.Name) + " to " + c.To
+}
+
+func (c LVRename) command() command {
+	return command{vg: c.VG, whole: true, args: []string{"lvrename", c.VG, c.Name, c.To}}
 }

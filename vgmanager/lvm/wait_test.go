@@ -58,7 +58,7 @@ func TestChangeThatHangsEndsWithItsTimeLimitAndSaysWhereToLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(newStuck())
 		begun := time.Now()
-		err := l.LVDeactivate(t.Context(), "vg1", "a")
+		err := l.Apply(t.Context(), LVDeactivate{VG: "vg1", Names: []string{"a"}})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != writeTimeout {
 			t.Fatalf("after %s: got %v", time.Since(begun), err)
 		}
@@ -78,12 +78,12 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		l := New(s)
 		begun := time.Now()
 		first := make(chan error, 1)
-		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
+		go func() { first <- l.Apply(context.Background(), LVDeactivate{VG: "vg1", Names: []string{"a"}}) }()
 		synctest.Wait()
 
 		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		err := l.LVDeactivate(short, "vg1", "b")
+		err := l.Apply(short, LVDeactivate{VG: "vg1", Names: []string{"b"}})
 		if !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
 			t.Errorf("after %s: got %v", time.Since(begun), err)
 		}
@@ -92,10 +92,11 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		}
 		canceled, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
-		if err := l.LVDeactivate(canceled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
+		err = l.Apply(canceled, LVDeactivate{VG: "vg1", Names: []string{"c"}})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 			t.Errorf("a caller that gave up got %v", err)
 		}
-		if err := l.LVDeactivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) ||
+		if err := l.Apply(t.Context(), LVDeactivate{VG: "vg1", Names: []string{"d"}}); !errors.Is(err, ErrBusy) ||
 			time.Since(begun) != 4*time.Second+writeTimeout {
 			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
 		}
@@ -111,7 +112,7 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		s.mu.Unlock()
 		close(s.release)
 		synctest.Wait()
-		if err := l.LVDeactivate(t.Context(), "vg1", "e"); err != nil {
+		if err := l.Apply(t.Context(), LVDeactivate{VG: "vg1", Names: []string{"e"}}); err != nil {
 			t.Errorf("after it ended: %v", err)
 		}
 	})
@@ -123,15 +124,15 @@ func TestALongActivationOutlivesItsCall(t *testing.T) {
 		s := newStuck()
 		l := New(s)
 		begun := time.Now()
-		err := l.VGActivate(t.Context(), "vg1")
+		err := l.Apply(t.Context(), VGActivate{VG: "vg1"})
 		if !errors.Is(err, ErrRunning) || errors.Is(err, ErrBusy) || time.Since(begun) != writeTimeout+stopTimeout {
 			t.Errorf("after %s: got %v", time.Since(begun), err)
 		}
 		time.Sleep(6 * time.Hour)
 		for _, again := range []func() error{
-			func() error { return l.VGActivate(t.Context(), "vg1") },
-			func() error { return l.LVActivate(t.Context(), "vg1", "a") },
-			func() error { return l.LVDeactivate(t.Context(), "vg1", "a") },
+			func() error { return l.Apply(t.Context(), VGActivate{VG: "vg1"}) },
+			func() error { return l.Apply(t.Context(), LVActivate{VG: "vg1", Name: "a"}) },
+			func() error { return l.Apply(t.Context(), LVDeactivate{VG: "vg1", Names: []string{"a"}}) },
 		} {
 			now := time.Now()
 			if err := again(); !errors.Is(err, ErrBusy) ||
@@ -145,7 +146,7 @@ func TestALongActivationOutlivesItsCall(t *testing.T) {
 		}
 		close(s.release)
 		synctest.Wait()
-		if err := l.VGActivate(t.Context(), "vg1"); err != nil {
+		if err := l.Apply(t.Context(), VGActivate{VG: "vg1"}); err != nil {
 			t.Errorf("after it ended: %v", err)
 		}
 	})
@@ -159,11 +160,11 @@ func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
 		l := New(s)
 		begun := time.Now()
 		first := make(chan error, 1)
-		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
+		go func() { first <- l.Apply(context.Background(), LVDeactivate{VG: "vg1", Names: []string{"a"}}) }()
 		synctest.Wait()
 		for what, err := range map[string]error{
-			"another group":  l.LVDeactivate(t.Context(), "vg2", "a"),
-			"the whole node": l.PVRemove(t.Context(), "/dev/sdx"),
+			"another group":  l.Apply(t.Context(), LVDeactivate{VG: "vg2", Names: []string{"a"}}),
+			"the whole node": l.Apply(t.Context(), PVRemove{Device: "/dev/sdx"}),
 		} {
 			if err != nil || time.Since(begun) != 0 {
 				t.Errorf("%s, after %s: %v", what, time.Since(begun), err)
@@ -173,7 +174,8 @@ func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
 			t.Errorf("the first: got %v", err)
 		}
 		late := time.Now()
-		if err := l.LVDeactivate(t.Context(), "vg1", "b"); !errors.Is(err, ErrBusy) || time.Since(late) != 0 {
+		if err := l.Apply(t.Context(), LVDeactivate{VG: "vg1", Names: []string{"b"}}); !errors.Is(err, ErrBusy) ||
+			time.Since(late) != 0 {
 			t.Errorf("one that is past its limit was waited for %s: %v", time.Since(late), err)
 		}
 		close(s.release)
@@ -189,13 +191,17 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		"an activation, at first": {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") },
+		"an activation, at first": {func(l *LVM) error { return l.Apply(context.Background(), VGActivate{VG: "vg1"}) },
 			time.Second, false},
-		"a long activation": {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") },
+		"a long activation": {func(l *LVM) error { return l.Apply(context.Background(), VGActivate{VG: "vg1"}) },
 			activationGrace, true},
-		"another change": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") },
+		"another change": {func(l *LVM) error {
+			return l.Apply(context.Background(), LVDeactivate{VG: "vg1", Names: []string{"a"}})
+		},
 			time.Minute, false},
-		"another change that hangs": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") },
+		"another change that hangs": {func(l *LVM) error {
+			return l.Apply(context.Background(), LVDeactivate{VG: "vg1", Names: []string{"a"}})
+		},
 			writeTimeout + stopTimeout + time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {

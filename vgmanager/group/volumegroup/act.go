@@ -46,9 +46,9 @@ func (r *Reconciler) perform(ctx context.Context, w plan.Desired, s plan.NodeSta
 	case plan.UnhideVG:
 		return r.unhide(ctx, w, a)
 	case plan.TagVG:
-		return r.LVM.VGChangeTags(ctx, lvm.VGTagOptions{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
+		return r.LVM.Apply(ctx, lvm.VGChangeTags{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
 	case plan.RenameVG:
-		return pathExists(w, r.LVM.VGRename(ctx, a.VGUUID, w.Name))
+		return pathExists(w, r.LVM.Apply(ctx, lvm.VGRename{UUID: a.VGUUID, Name: w.Name}))
 	case plan.ExtendVG:
 		return r.extendVG(ctx, w, s, a)
 	case plan.Activate:
@@ -74,49 +74,49 @@ func (r *Reconciler) changePool(ctx context.Context, w plan.Desired, a plan.Acti
 	switch a.Kind {
 	case plan.ExtendPool:
 		config := w.Spec.ThinPoolConfig
-		return r.LVM.LVExtend(ctx, lvm.LVExtendOptions{VG: w.Name, Name: pool, Size: a.Size,
+		return r.LVM.Apply(ctx, lvm.LVExtend{VG: w.Name, Name: pool, Size: a.Size,
 			Stripes: config.DataStripes(), StripeSize: lvm.Bytes(config.StripeBytes())})
 	case plan.ExtendMeta:
-		return r.LVM.ThinPoolMetadataExtend(ctx, w.Name, pool, a.Size)
+		return r.LVM.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: w.Name, Pool: pool, Add: a.Size})
 	case plan.SetDiscards:
-		return r.LVM.ThinPoolSetDiscards(ctx, w.Name, pool, a.Discards)
+		return r.LVM.Apply(ctx, lvm.ThinPoolSetDiscards{VG: w.Name, Pool: pool, Mode: a.Discards})
 	}
-	return r.LVM.LVCreateThinPool(ctx, a.Pool)
+	return r.LVM.Apply(ctx, a.Pool)
 }
 
 // performOnDevice performs the actions on single devices of the group.
 func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan.NodeState, a plan.Action) error {
 	switch a.Kind {
 	case plan.Cordon:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false,
+		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name, Allocatable: false,
 			AddTag: plan.CordonTag})
 	case plan.ResizePV:
-		return r.LVM.PVResize(ctx, lvm.PVResizeOptions{VG: w.Name, Device: a.PVs[0].Name})
+		return r.LVM.Apply(ctx, lvm.PVResize{VG: w.Name, Device: a.PVs[0].Name})
 	case plan.Uncordon:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true,
+		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name, Allocatable: true,
 			RemoveTag: plan.CordonTag})
 	case plan.SuspendPV:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name,
+		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name,
 			Allocatable: a.PVs[0].Allocatable, AddTag: deviceclass.SuspendedTag})
 	case plan.ResumePV:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name,
+		return r.LVM.Apply(ctx, lvm.PVSetAllocatable{Device: a.PVs[0].Name,
 			Allocatable: a.PVs[0].Allocatable, RemoveTag: deviceclass.SuspendedTag})
 	case plan.StartMove:
 		return r.startMove(ctx, w, a)
 	case plan.ResumeMove:
 		return r.resumeMove(ctx, w, s)
 	case plan.AbortMove:
-		return r.LVM.PVMoveAbort(ctx, a.PVs[0].Name)
+		return r.LVM.Apply(ctx, lvm.PVMoveAbort{Source: a.PVs[0].Name})
 	case plan.ReduceVG:
 		return r.reduceVG(ctx, w, s, a)
 	case plan.ReduceLost:
 		return r.reduceLost(ctx, w, a)
 	case plan.Repair:
-		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
+		return r.LVM.Apply(ctx, lvm.LVRepair{VG: w.Name, Name: a.Volume})
 	case plan.Unmap:
 		return r.Devices.Unmap(ctx, a.Volumes...)
 	case plan.DeactivatePool:
-		return r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...)
+		return r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes})
 	case plan.InspectPool, plan.CloseMetadata, plan.RepairPool, plan.ActivatePool, plan.RemoveLost:
 		return r.repair(ctx, w, s, a)
 	case plan.RestoreLabel:
@@ -124,7 +124,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.VerifyLabel:
 		return r.verifyLabel(ctx, w, s, a.Label)
 	case plan.RestoreGroup:
-		err := r.LVM.GroupRestore(ctx, lvm.GroupRestoreOptions{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
+		err := r.LVM.Apply(ctx, lvm.GroupRestore{VG: w.Name, UUID: s.Archive.UUID, File: s.Archive.File})
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 	case plan.RemoveDeleted:
 		return r.removeDeleted(ctx, w, s, a)
 	case plan.RemoveUnreadable:
-		return r.LVM.LVRemoveUnreadable(ctx, w.Name, a.Volumes...)
+		return r.LVM.Apply(ctx, lvm.LVRemoveUnreadable{VG: w.Name, Names: a.Volumes})
 	case plan.Refresh, plan.Resume, plan.Rebuild:
 		return r.reload(ctx, w, a)
 	}
@@ -156,9 +156,9 @@ func (r *Reconciler) performOnDevice(ctx context.Context, w plan.Desired, s plan
 func (r *Reconciler) reload(ctx context.Context, w plan.Desired, a plan.Action) error {
 	defer func() { r.attempts.add(w.Name, a.Volume, r.now()) }()
 	if a.Kind == plan.Rebuild {
-		return r.LVM.LVRebuild(ctx, w.Name, a.Volume, lvm.PVNames(a.PVs)...)
+		return r.LVM.Apply(ctx, lvm.LVRebuild{VG: w.Name, Name: a.Volume, Devices: lvm.PVNames(a.PVs)})
 	}
-	return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
+	return r.LVM.Apply(ctx, lvm.LVRefresh{VG: w.Name, Name: a.Volume})
 }
 
 // prepare checks new devices of the volume group again, right before LVM writes to them.
@@ -188,9 +188,8 @@ func (r *Reconciler) createVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 			return err
 		}
 	}
-	err := r.LVM.VGCreate(ctx,
-		lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w),
-			MetadataSize: plan.MetadataSize(a.Devices, nil)})
+	err := r.LVM.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: device.Names(a.Devices), Tags: plan.OwnerTags(w),
+		MetadataSize: plan.MetadataSize(a.Devices, nil)})
 	return pathExists(w, err)
 }
 
@@ -211,7 +210,7 @@ func (r *Reconciler) extendVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 	if err := r.prepare(ctx, w, s, a.Devices); err != nil {
 		return err
 	}
-	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices),
+	return r.LVM.Apply(ctx, lvm.VGExtend{Name: w.Name, Devices: device.Names(a.Devices),
 		MetadataSize: plan.MetadataSize(a.Devices, plan.GroupOf(w, s))})
 }
 
@@ -221,7 +220,7 @@ func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) e
 	err := r.checkBlank(ctx, w, vg)
 	if err == nil {
 		// If volumes miss a physical volume, LVM activates the others and returns an error.
-		err = r.LVM.VGActivate(ctx, w.Name)
+		err = r.LVM.Apply(ctx, lvm.VGActivate{VG: w.Name})
 	}
 	r.recordFault(w, err)
 	if err != nil && !errors.Is(err, lvm.ErrMissingPV) {
@@ -240,8 +239,8 @@ func (r *Reconciler) activate(ctx context.Context, w plan.Desired, vg *lvm.VG) e
 
 // startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
 func (r *Reconciler) startMove(ctx context.Context, w plan.Desired, a plan.Action) error {
-	o := lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name, Target: a.Target}
-	if err := r.LVM.PVMoveStart(ctx, o); err != nil {
+	o := lvm.PVMoveStart{VG: w.Name, Source: a.PVs[0].Name, Target: a.Target}
+	if err := r.LVM.Apply(ctx, o); err != nil {
 		return err
 	}
 	report, err := r.LVM.Report(ctx)
@@ -255,7 +254,7 @@ func (r *Reconciler) startMove(ctx context.Context, w plan.Desired, a plan.Actio
 }
 
 func (r *Reconciler) resumeMove(ctx context.Context, w plan.Desired, s plan.NodeState) error {
-	if err := r.LVM.PVMoveResume(ctx); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.PVMoveResume{}); err != nil {
 		return err
 	}
 	r.attend(plan.GroupOf(w, s))
@@ -275,7 +274,7 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
-	if err := r.LVM.VGReduce(ctx, lvm.VGReduceOptions{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.VGReduce{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
 		return err
 	}
 	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
@@ -285,7 +284,7 @@ func (r *Reconciler) reduceVG(ctx context.Context, w plan.Desired, s plan.NodeSt
 }
 
 func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Action) error {
-	if err := r.LVM.VGReduceMissing(ctx, w.Name); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.VGReduceMissing{VG: w.Name}); err != nil {
 		return err
 	}
 	r.emit(w, corev1.EventTypeNormal, plan.EventDeviceRemoved,
@@ -299,16 +298,16 @@ func (r *Reconciler) reduceLost(ctx context.Context, w plan.Desired, a plan.Acti
 // inactive pool without a question. For one with volumes it asks, and takes "no" as the answer.
 func (r *Reconciler) removePool(ctx context.Context, w plan.Desired, a plan.Action) error {
 	if len(a.Volumes) > 0 {
-		if err := r.LVM.LVDeactivate(ctx, w.Name, a.Volumes...); err != nil {
+		if err := r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: a.Volumes}); err != nil {
 			return err
 		}
-		return r.LVM.LVRemoveInactive(ctx, w.Name, a.Volumes...)
+		return r.LVM.Apply(ctx, lvm.LVRemoveInactive{VG: w.Name, Names: a.Volumes})
 	}
 	pool := w.Spec.ThinPoolConfig.Name
-	if err := r.LVM.LVDeactivate(ctx, w.Name, pool); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.LVDeactivate{VG: w.Name, Names: []string{pool}}); err != nil {
 		return err
 	}
-	return r.LVM.ThinPoolRemove(ctx, w.Name, pool)
+	return r.LVM.Apply(ctx, lvm.ThinPoolRemove{VG: w.Name, Name: pool})
 }
 
 // removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
@@ -316,18 +315,18 @@ func (r *Reconciler) removeVG(ctx context.Context, w plan.Desired, a plan.Action
 	if err := r.released.write(w.Name, releaseOf(w.Name, a.PVs)); err != nil {
 		return err
 	}
-	return r.LVM.VGRemove(ctx, w.Name)
+	return r.LVM.Apply(ctx, lvm.VGRemove{VG: w.Name})
 }
 
 // removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
 func (r *Reconciler) removePVs(ctx context.Context, w plan.Desired, a plan.Action) error {
 	var errs []error
 	for _, pv := range a.PVs {
-		if err := r.LVM.PVRemove(ctx, pv.Name); err != nil {
+		if err := r.LVM.Apply(ctx, lvm.PVRemove{Device: pv.Name}); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		errs = append(errs, r.LVM.DevicesFileRemove(ctx, pv.Name))
+		errs = append(errs, r.LVM.Apply(ctx, lvm.DevicesFileRemove{Device: pv.Name}))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

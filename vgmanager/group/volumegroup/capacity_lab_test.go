@@ -34,10 +34,10 @@ func TestLabCapacity(t *testing.T) {
 		ctx := t.Context()
 		used := disks[:len(c.DisksMiB)]
 		w := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
-		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: used, Tags: plan.OwnerTags(w)}))
+		must(l.Apply(ctx, lvm.VGCreate{Name: w.Name, Devices: used, Tags: plan.OwnerTags(w)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.LVCreateThinPool(ctx, plan.PoolOptions(w.Spec.ThinPoolConfig, report.VG("vg1"))))
+		must(l.Apply(ctx, plan.PoolOptions(w.Spec.ThinPoolConfig, report.VG("vg1"))))
 		state := offered(t, l, w)
 		report, err = l.Report(ctx)
 		must(err)
@@ -52,10 +52,10 @@ func TestLabCapacity(t *testing.T) {
 		if diff := cmp.Diff(c, got, cmp.AllowUnexported(thinCase{})); diff != "" {
 			t.Errorf("%s: %s", c.Name, diff)
 		}
-		must(l.LVRemove(ctx, "vg1", c.Config.Name))
-		must(l.VGRemove(ctx, "vg1"))
+		must(l.Apply(ctx, lvm.LVRemove{VG: "vg1", Names: []string{c.Config.Name}}))
+		must(l.Apply(ctx, lvm.VGRemove{VG: "vg1"}))
 		for _, disk := range used {
-			must(l.PVRemove(ctx, disk))
+			must(l.Apply(ctx, lvm.PVRemove{Device: disk}))
 		}
 	}
 }

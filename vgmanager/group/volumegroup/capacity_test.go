@@ -97,8 +97,8 @@ func TestCapacityOfDisks(t *testing.T) {
 				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
 			}
 			w := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
-			group := lvm.VGCreateOptions{Name: w.Name, Devices: paths, Tags: plan.OwnerTags(w)}
-			if err := fake.VGCreate(t.Context(), group); err != nil {
+			group := lvm.VGCreate{Name: w.Name, Devices: paths, Tags: plan.OwnerTags(w)}
+			if err := fake.Apply(t.Context(), group); err != nil {
 				t.Fatal(err)
 			}
 			state := offered(t, fake, w)

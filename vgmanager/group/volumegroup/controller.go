@@ -33,17 +33,9 @@ type Reports interface {
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
 }
 
-// Groups changes volume groups.
-type Groups interface {
-	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
-	PVResize(ctx context.Context, o lvm.PVResizeOptions) error
-	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
-	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
-	VGRename(ctx context.Context, uuid, name string) error
-	VGActivate(ctx context.Context, name string) error
-	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
-	VGReduceMissing(ctx context.Context, name string) error
-	VGRemove(ctx context.Context, name string) error
+// Changes makes changes.
+type Changes interface {
+	Apply(ctx context.Context, c lvm.Change) error
 	// SetHealthy sets whether commands for volumes of a group may name the group's devices. Set it after the group
 	// was observed and found healthy.
 	SetHealthy(vg string, well bool)
@@ -51,78 +43,37 @@ type Groups interface {
 	AcceptLoss(vg string, pvs []string)
 }
 
-// Pools changes thin pools.
-type Pools interface {
-	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
-	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
-	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
-	ThinPoolSetDiscards(ctx context.Context, vg, pool, mode string) error
-	LVDeactivate(ctx context.Context, vg string, names ...string) error
-	ThinPoolRemove(ctx context.Context, vg, name string) error
-	LVRemoveUnreadable(ctx context.Context, vg string, names ...string) error
-	LVRemoveInactive(ctx context.Context, vg string, names ...string) error
-	LVRemoveByUUID(ctx context.Context, vg string, uuids ...string) error
-}
-
-// PoolRepairs checks and repairs the metadata of thin pools.
-type PoolRepairs interface {
-	ThinMetadataActivate(ctx context.Context, vg, pool string) (device string, err error)
-	ThinMetadataDeactivate(ctx context.Context, vg, pool string) error
-	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
-	ThinPoolRepair(ctx context.Context, vg, pool string, options []string) error
-	ThinPoolRestore(ctx context.Context, vg, pool, file string) error
-	ThinPoolActivate(ctx context.Context, vg string) error
-	LVRemoveLost(ctx context.Context, vg, pool string, uuids ...string) error
-}
-
-// Mirrors manages the redundancy of volumes.
-type Mirrors interface {
-	CheckRAID(ctx context.Context) error
-	LVRepair(ctx context.Context, vg, name string) error
-	LVRefresh(ctx context.Context, vg, name string) error
-	LVRebuild(ctx context.Context, vg, name string, devices ...string) error
-}
-
-// Moves moves extents off physical volumes.
-type Moves interface {
-	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
-	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
-	PVMoveResume(ctx context.Context) error
-	PVMoveAbort(ctx context.Context, source string) error
-}
-
-// Labels reads, restores and removes the labels of physical volumes.
+// Labels reads what is on devices, even if LVM does not list them.
 type Labels interface {
-	// ReadLabels reads the labels directly from the devices, even if LVM does not list the devices.
+	// ReadLabels reads the labels of physical volumes.
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
-	// ReadDevices reads the volume groups on the devices in the same way.
+	// ReadDevices reads the volume groups.
 	ReadDevices(ctx context.Context, devices ...string) (*lvm.Report, error)
-	PVRemove(ctx context.Context, device string) error
+	LabelCheck(ctx context.Context, device string) error
+}
+
+// Metadata reads LVM's text metadata.
+type Metadata interface {
 	ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error)
 	ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metadata, error)
-	GroupRestore(ctx context.Context, o lvm.GroupRestoreOptions) error
 	ReadMetadata(ctx context.Context, device string) (*textmeta.Metadata, error)
 	FindMetadata(ctx context.Context, vg string, fits func(*textmeta.Metadata) string) (*textmeta.Metadata,
 		[]string, error)
-	MetadataRestore(ctx context.Context, o lvm.MetadataRestoreOptions) error
-	MetadataDump(ctx context.Context, device, file string) error
-	LabelCheck(ctx context.Context, device string) error
-	LabelRestore(ctx context.Context, o lvm.LabelRestoreOptions) error
-	GroupDeactivate(ctx context.Context, g lvm.OtherGroup) error
-	GroupBackup(ctx context.Context, g lvm.OtherGroup, file string) error
-	DevicesFileAdd(ctx context.Context, device string) error
-	DevicesFileRemove(ctx context.Context, device string) error
+}
+
+// Kernel reads what the kernel supports and what a thin pool has in it.
+type Kernel interface {
+	CheckRAID(ctx context.Context) error
+	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
 }
 
 // LVM is the part of lvm.LVM that the reconciler uses.
 type LVM interface {
 	Reports
-	Groups
-	Pools
-	PoolRepairs
-	Mirrors
-	Moves
+	Changes
 	Labels
+	Metadata
+	Kernel
 }
 
 // Devices reads the block devices of the node.

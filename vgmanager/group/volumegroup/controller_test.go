@@ -249,7 +249,7 @@ func TestReconcileTellsOfALostDiskAndOfItsReturn(t *testing.T) {
 func TestReconcileActivatesVolumesAfterABoot(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
-	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 20}))
 	b.lvm.Reboot()
 	b.restart()
 	b.settle()
@@ -280,7 +280,7 @@ func TestReconcileExtendsTheGroupAndItsPool(t *testing.T) {
 
 func TestReconcileNeverAdoptsAForeignGroup(t *testing.T) {
 	b := newBench(t, thinOf(90))
-	b.ok(b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.VGCreate{Name: "vg1", Devices: []string{"/dev/sdb"}}))
 	b.settle()
 	b.wantState(v1alpha1.VGStatusFailed, "without the tag")
 	if calls := b.lvm.Calls(); calls["VGExtend"]+calls["LVCreateThinPool"] != 0 {

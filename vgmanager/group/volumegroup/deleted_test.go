@@ -18,7 +18,7 @@ func deletedGroup(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b := newBench(t, spec)
 	b.settle()
 	if spec.ThinPoolConfig == nil {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "a", Size: 1 << 20}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: "a", Size: 1 << 20}))
 		b.mapped("vg1", "a")
 	}
 	b.agent.Wake()
@@ -110,7 +110,7 @@ func TestADeletedGroupThatIsNotRestored(t *testing.T) {
 		"thin pools":     {true, func(*bench) {}, "had the thin pool"},
 		"a disk is away": {do: func(b *bench) { b.lvm.Detach("/dev/sdc") }, text: "all its physical volumes are needed"},
 		"another group has a disk": {do: func(b *bench) {
-			b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: "other", Devices: []string{"/dev/sdc"}}))
+			b.ok(b.lvm.Apply(b.Context(), lvm.VGCreate{Name: "other", Devices: []string{"/dev/sdc"}}))
 		}, text: "all its physical volumes are needed"},
 		"a disk is failing": {do: func(b *bench) {
 			b.health.failing = map[device.Number]error{b.devices.list[1].Number: errors.New("input/output error")}

@@ -25,7 +25,7 @@ func deletedBench(t *testing.T, retention v1alpha1.RetentionPeriod, deleted time
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true, DeletedVolumeRetention: retention})
 	b.settle()
 	for _, name := range []string{"a", "b", "kept"} {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20, Tags: []string{
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20, Tags: []string{
 			v1alpha1.VolumeUIDTagPrefix + "uid-" + name, v1alpha1.ClusterTagPrefix + "c1"}}))
 	}
 	b.logicalVolume("kept")
@@ -100,7 +100,7 @@ func TestADeletedVolumeIsRemovedAfterItsRetention(t *testing.T) {
 func TestDeletedVolumesThatStay(t *testing.T) {
 	retag := func(remove, add string) func(*bench) {
 		return func(b *bench) {
-			b.ok(b.lvm.LVChangeTags(b.Context(), lvm.LVTagOptions{VG: "vg1", Name: "a", Add: []string{add},
+			b.ok(b.lvm.Apply(b.Context(), lvm.LVChangeTags{VG: "vg1", Name: "a", Add: []string{add},
 				Remove: []string{remove}}))
 		}
 	}
@@ -132,7 +132,7 @@ func TestDeletedVolumesThatStay(t *testing.T) {
 		"no volumes": {retention: "1h", do: func(b *bench) { b.agent.Live = failingLists{b.client} }},
 		"earlier metadata": {retention: "1h", do: func(b *bench) {
 			// The volume c was created after the metadata that is restored.
-			b.ok(b.lvm.LVCreateThick(b.Context(), lvm.ThickOptions{VG: "vg1", Name: "c", Size: 1 << 20}))
+			b.ok(b.lvm.Apply(b.Context(), lvm.LVCreateThick{VG: "vg1", Name: "c", Size: 1 << 20}))
 			b.logicalVolume("c")
 			b.rollBackTo(3)
 		}},

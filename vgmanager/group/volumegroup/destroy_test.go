@@ -23,9 +23,9 @@ func destroyBench(t *testing.T) *bench {
 	selector := &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb", "/dev/sdc"},
 		WipeVolumeGroups: []v1alpha1.VolumeGroupReference{"vg1"}}
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector})
-	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"},
+	b.ok(b.lvm.Apply(b.Context(), lvm.VGCreate{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"},
 		Tags: []string{"lvms", "lvms.cluster=elsewhere"}}))
-	b.ok(b.lvm.LVCreateThick(b.Context(), lvm.ThickOptions{VG: "vg1", Name: "data", Size: 64 << 20}))
+	b.ok(b.lvm.Apply(b.Context(), lvm.LVCreateThick{VG: "vg1", Name: "data", Size: 64 << 20}))
 	for i := range b.devices.list {
 		b.devices.list[i].Signature = device.SignatureLVM
 	}

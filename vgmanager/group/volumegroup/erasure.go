@@ -51,7 +51,7 @@ func (r *Reconciler) eraseAndRemove(ctx context.Context, w plan.Desired, vg *lvm
 	if len(ready) == 0 {
 		return nil, left
 	}
-	if err := r.LVM.LVRemoveByUUID(ctx, w.Name, ready...); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.LVRemoveByUUID{VG: w.Name, UUIDs: ready}); err != nil {
 		return nil, err
 	}
 	return removed, left

@@ -22,8 +22,8 @@ func newExisting(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	t.Helper()
 	spec.ExistingVolumeGroup = "data"
 	b := newBench(t, spec)
-	b.ok(b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "data", Devices: []string{"/dev/sdb"}}))
-	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "data", Name: "root", Size: 64 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.VGCreate{Name: "data", Devices: []string{"/dev/sdb"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "data", Name: "root", Size: 64 << 20}))
 	return b
 }
 
@@ -54,7 +54,7 @@ func TestAnExistingVolumeGroupIsUsedAndNotChanged(t *testing.T) {
 	b.settle()
 	b.wantState(v1alpha1.VGStatusReady)
 
-	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "data", Name: claimedVolume, Size: 64 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "data", Name: claimedVolume, Size: 64 << 20}))
 	before["LVCreateThick"]++
 	b.remove()
 	b.settle()
@@ -62,7 +62,7 @@ func TestAnExistingVolumeGroupIsUsedAndNotChanged(t *testing.T) {
 	if b.gone() {
 		t.Fatal("the device class ended with a volume")
 	}
-	b.ok(b.lvm.LVRemove(t.Context(), "data", claimedVolume))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "data", Names: []string{claimedVolume}}))
 	before["LVRemove"]++
 	for range 2 {
 		b.settle()
@@ -90,7 +90,7 @@ func TestAnExistingThinPoolIsNeverCreated(t *testing.T) {
 	if _, published := b.engine.Class("vg1"); published {
 		t.Error("the class is published without its pool")
 	}
-	b.ok(b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "data", Name: "pool", PercentFree: 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: "data", Name: "pool", PercentFree: 20}))
 	b.settle()
 	if entry := b.wantState(v1alpha1.VGStatusReady); entry.ThinPool == nil {
 		t.Errorf("got %+v", entry)

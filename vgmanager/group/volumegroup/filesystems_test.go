@@ -125,8 +125,7 @@ func brokenVolumes(t *testing.T) *bench {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	for _, name := range []string{"a", "b", "c"} {
-		b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: name,
-			VirtualSize: 1 << 30}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: name, VirtualSize: 1 << 30}))
 		b.ok(b.client.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 			Spec: corev1.PersistentVolumeSpec{
 				ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: name},
@@ -319,7 +318,7 @@ func TestAReplayOfAKilledAgentIsEnded(t *testing.T) {
 func TestARepairOfAVolumeThatWasDeleted(t *testing.T) {
 	b := brokenVolumes(t)
 	b.approveCheck()
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "a"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"a"}}))
 	b.until("check", v1alpha1.RecoverySucceeded)
 	b.wantPhase("check", v1alpha1.RecoverySucceeded, "is not active or no longer exists")
 }

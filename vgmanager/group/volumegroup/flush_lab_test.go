@@ -27,25 +27,25 @@ func TestLabChangesAreFlushed(t *testing.T) {
 		change func() error
 	}{
 		{"create a volume group", func() error {
-			return l.VGCreate(ctx, lvm.VGCreateOptions{Name: "flushed", Devices: disks})
+			return l.Apply(ctx, lvm.VGCreate{Name: "flushed", Devices: disks})
 		}},
 		{"create a volume", func() error {
-			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: "flushed", Name: "a", Size: 4 << 20})
+			return l.Apply(ctx, lvm.LVCreateThick{VG: "flushed", Name: "a", Size: 4 << 20})
 		}},
 		{"extend it", func() error {
-			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: "flushed", Name: "a", Size: 8 << 20})
+			return l.Apply(ctx, lvm.LVExtend{VG: "flushed", Name: "a", Size: 8 << 20})
 		}},
-		{"remove it", func() error { return l.LVRemove(ctx, "flushed", "a") }},
-		{"remove the volume group", func() error { return l.VGRemove(ctx, "flushed") }},
-		{"remove a label", func() error { return l.PVRemove(ctx, disks[0]) }},
-		{"remove the other label", func() error { return l.PVRemove(ctx, disks[1]) }},
+		{"remove it", func() error { return l.Apply(ctx, lvm.LVRemove{VG: "flushed", Names: []string{"a"}}) }},
+		{"remove the volume group", func() error { return l.Apply(ctx, lvm.VGRemove{VG: "flushed"}) }},
+		{"remove a label", func() error { return l.Apply(ctx, lvm.PVRemove{Device: disks[0]}) }},
+		{"remove the other label", func() error { return l.Apply(ctx, lvm.PVRemove{Device: disks[1]}) }},
 	} {
 		if _, err := l.Report(ctx); err != nil {
 			t.Fatal(err)
 		}
 		before := flushesOf(t, disks)
 		if step.name == "remove it" {
-			if err := l.LVDeactivate(ctx, "flushed", "a"); err != nil {
+			if err := l.Apply(ctx, lvm.LVDeactivate{VG: "flushed", Names: []string{"a"}}); err != nil {
 				t.Fatal(err)
 			}
 		}

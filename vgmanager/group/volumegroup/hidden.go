@@ -69,7 +69,7 @@ func (r *Reconciler) unhide(ctx context.Context, w plan.Desired, a plan.Action) 
 		}
 	}
 	for _, d := range a.Hidden {
-		err := r.LVM.DevicesFileAdd(ctx, d.Name)
+		err := r.LVM.Apply(ctx, lvm.DevicesFileAdd{Device: d.Name})
 		if errors.Is(err, lvm.ErrNotEnabled) {
 			return fmt.Errorf("node %s has no devices file, so something else hides volume group %s: "+
 				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7)): %w",

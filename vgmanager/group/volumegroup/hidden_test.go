@@ -14,7 +14,7 @@ import (
 // hiddenBench is a node whose first disk may be wiped and has a volume group that LVM does not list.
 func hiddenBench(t *testing.T, name string, tags ...string) *bench {
 	b := newBench(t, forced("/dev/sdb"))
-	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: name, Devices: []string{"/dev/sdb"}, Tags: tags}))
+	b.ok(b.lvm.Apply(b.Context(), lvm.VGCreate{Name: name, Devices: []string{"/dev/sdb"}, Tags: tags}))
 	b.lvm.Hide("/dev/sdb")
 	b.devices.list[0].Signature = device.SignatureLVM
 	b.devices.list[0].UUID = "uuid-000001"
@@ -104,7 +104,7 @@ func TestWipeReadsTheDeviceItself(t *testing.T) {
 func TestHiddenDevicesAreReadOnlyWhereItMatters(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	b.settle()
-	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: "old", Devices: nil}))
+	b.ok(b.lvm.Apply(b.Context(), lvm.VGCreate{Name: "old", Devices: nil}))
 	b.addDisk("/dev/sdd", 48)
 	b.devices.list[2].Signature = device.SignatureLVM
 	b.devices.list[2].UUID = "hidden"

@@ -54,7 +54,7 @@ func (r *Reconciler) writeLabel(ctx context.Context, w plan.Desired, s plan.Node
 		return fmt.Errorf("%s: the metadata in %s on the node is of volume group %s (%s) and does not fit",
 			whereLabel(w, l), file, metadata.VG, metadata.UUID)
 	}
-	return r.LVM.LabelRestore(ctx, lvm.LabelRestoreOptions{VG: w.Name, PV: l.UUID, Device: l.Device.Name, File: file})
+	return r.LVM.Apply(ctx, lvm.LabelRestore{VG: w.Name, PV: l.UUID, Device: l.Device.Name, File: file})
 }
 
 // checkOverwritten returns an error if the device is not the disk that had the label, or has other content.
@@ -99,7 +99,7 @@ func (r *Reconciler) metadataFile(ctx context.Context, w plan.Desired, s plan.No
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", nil, err
 	}
-	if err := r.LVM.MetadataDump(ctx, vg.PVs[at].Name, file); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.MetadataDump{Device: vg.PVs[at].Name, File: file}); err != nil {
 		return "", nil, err
 	}
 	content, err := os.ReadFile(file)

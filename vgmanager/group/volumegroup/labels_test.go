@@ -20,7 +20,7 @@ func overwrittenLabels(t *testing.T, paths ...string) *bench {
 	t.Helper()
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
 	b.settle()
-	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "a", Size: 1 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: "a", Size: 1 << 20}))
 	b.mapped("vg1", "a")
 	b.agent.Wake()
 	b.settle()
@@ -50,7 +50,7 @@ func (b *bench) mapped(vg, name string) {
 func TestTheLayerOfAnOriginIsNotADetachedDevice(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	b.settle()
-	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: "a", Size: 4 << 20}))
 	report, err := b.lvm.Report(t.Context())
 	b.ok(err)
 	vg := report.VG("vg1")
@@ -229,11 +229,15 @@ type wrongDump struct {
 	b *bench
 }
 
-func (w wrongDump) MetadataDump(_ context.Context, _, file string) error {
-	if filepath.Dir(file) != w.b.dir {
-		return fmt.Errorf("the file is %s", file)
+func (w wrongDump) Apply(ctx context.Context, change lvm.Change) error {
+	dump, is := change.(lvm.MetadataDump)
+	if !is {
+		return w.LVM.Apply(ctx, change)
 	}
-	return os.WriteFile(file, []byte("vg1 {\nid = \"other\"\nseqno = 1\nphysical_volumes {\npv0 {\nid = \"x\"\n}\n}\n}\n"),
+	if filepath.Dir(dump.File) != w.b.dir {
+		return fmt.Errorf("the file is %s", dump.File)
+	}
+	return os.WriteFile(dump.File, []byte("vg1 {\nid = \"other\"\nseqno = 1\nphysical_volumes {\npv0 {\nid = \"x\"\n}\n}\n}\n"),
 		0o600)
 }
 

@@ -76,13 +76,13 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 				}
 			}
 			device := sparse(t, fmt.Sprintf("large%d", i), disk, tt.size/(1<<20)*(1<<20))
-			must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "large", Devices: []string{device}}))
+			must(l.Apply(ctx, lvm.VGCreate{Name: "large", Devices: []string{device}}))
 			config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, ChunkSize: tt.chunk,
 				MetadataSizeCalculationPolicy: v1alpha1.SizeCalculationStatic, MetadataSize: chunk("128Mi")}
 			report, err := l.Report(ctx)
 			must(err)
 			vg := report.VG("large")
-			err = l.LVCreateThinPool(ctx, plan.PoolOptions(config, vg))
+			err = l.Apply(ctx, plan.PoolOptions(config, vg))
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
 			}
@@ -93,10 +93,10 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 					pool.Size < vg.Size/100*89 {
 					t.Errorf("got chunks of %d KiB in a pool of %d", pool.ChunkSize>>10, pool.Size)
 				}
-				must(l.LVRemove(ctx, "large", "pool"))
+				must(l.Apply(ctx, lvm.LVRemove{VG: "large", Names: []string{"pool"}}))
 			}
-			must(l.VGRemove(ctx, "large"))
-			must(l.PVRemove(ctx, device))
+			must(l.Apply(ctx, lvm.VGRemove{VG: "large"}))
+			must(l.Apply(ctx, lvm.PVRemove{Device: device}))
 		})
 	}
 }

@@ -20,13 +20,13 @@ import (
 func TestAPoolThatHadVolumesIsNotRecreated(t *testing.T) {
 	b := newBench(t, thinOf(50))
 	b.settle()
-	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 20}))
 	b.logicalVolume("a")
 	b.agent.Wake()
 	b.settle()
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "a"))
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "pool"))
-	b.ok(b.lvm.ThinPoolRemove(t.Context(), "vg1", "pool"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"a"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"pool"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolRemove{VG: "vg1", Name: "pool"}))
 	for range 3 {
 		b.restart()
 		b.agent.Wake()
@@ -70,8 +70,8 @@ func TestAPoolThatHadVolumesIsNotRecreated(t *testing.T) {
 func TestAnEmptyPoolIsRecreated(t *testing.T) {
 	b := newBench(t, thinOf(50))
 	b.settle()
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "pool"))
-	b.ok(b.lvm.ThinPoolRemove(t.Context(), "vg1", "pool"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"pool"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolRemove{VG: "vg1", Name: "pool"}))
 	b.agent.Wake()
 	b.settle()
 	b.wantState(v1alpha1.VGStatusReady)

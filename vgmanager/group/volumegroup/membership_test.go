@@ -191,7 +191,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 func TestAVolumeGroupWithoutItsObjectIsStillTold(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
-	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "pvc-1", VirtualSize: 1 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: "pvc-1", VirtualSize: 1 << 20}))
 	object := b.object()
 	object.Finalizers = nil
 	b.ok(b.client.Update(t.Context(), object))

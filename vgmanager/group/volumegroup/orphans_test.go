@@ -25,10 +25,10 @@ func orphaned(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	for _, name := range []string{"a", "b", "kept"} {
 		tags := []string{v1alpha1.VolumeClaimTagPrefix + "shop/" + name}
 		if pool := spec.ThinPoolConfig; pool != nil {
-			b.ok(b.lvm.LVCreateThin(t.Context(),
-				lvm.ThinOptions{VG: "vg1", Pool: pool.Name, Name: name, VirtualSize: 1 << 20, Tags: tags}))
+			b.ok(b.lvm.Apply(t.Context(),
+				lvm.LVCreateThin{VG: "vg1", Pool: pool.Name, Name: name, VirtualSize: 1 << 20, Tags: tags}))
 		} else {
-			b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20, Tags: tags}))
+			b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20, Tags: tags}))
 		}
 	}
 	b.logicalVolume("kept")

@@ -56,8 +56,7 @@ func (b *bench) losesADisk() {
 	b.Helper()
 	b.settle()
 	for name, disk := range map[string]string{"kept": "/dev/sdb", "gone": "/dev/sdc"} {
-		b.ok(b.lvm.LVCreateThick(b.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 8 << 20,
-			Devices: []string{disk}}))
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 8 << 20, Devices: []string{disk}}))
 		b.logicalVolume(name)
 		b.ok(b.client.Create(b.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 			Spec: corev1.PersistentVolumeSpec{
@@ -151,7 +150,7 @@ func TestAnApprovalFromABackupOfEtcdIsGivenAgain(t *testing.T) {
 		"it had succeeded": func(b *bench, r *v1alpha1.LVMRecovery) {
 			b.ok(b.client.Update(b.Context(), r))
 			b.until("repair", v1alpha1.RecoverySucceeded)
-			b.ok(b.lvm.LVDeactivate(b.Context(), "vg1", "a", "pool"))
+			b.ok(b.lvm.Apply(b.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"a", "pool"}}))
 			b.lvm.DamagePool("vg1", "pool", "a")
 		},
 		"it was deleted": func(b *bench, r *v1alpha1.LVMRecovery) {

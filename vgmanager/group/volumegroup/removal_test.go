@@ -78,7 +78,7 @@ func TestRemovalContinuesWhenACommandFailed(t *testing.T) {
 func TestRemovalWaitsForVolumes(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
-	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "pvc-1", VirtualSize: 1 << 20}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: "pvc-1", VirtualSize: 1 << 20}))
 	b.remove()
 	if result := b.settle(); result.RequeueAfter != whileWaiting {
 		t.Errorf("got %v", result)
@@ -87,7 +87,7 @@ func TestRemovalWaitsForVolumes(t *testing.T) {
 	if _, ok := b.engine.Class("vg1"); !ok {
 		t.Error("the class is gone, so nobody can delete the volume")
 	}
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "pvc-1"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"pvc-1"}}))
 	b.settle()
 	if !b.gone() {
 		t.Error("the LVMVolumeGroup is still there")
@@ -206,7 +206,7 @@ func TestANodeThatIsNotSelectedAnyMoreKeepsItsVolumes(t *testing.T) {
 	b.label("")
 	b.settle()
 	for _, name := range []string{"pvc-1", "pvc-2"} {
-		b.ok(b.lvm.LVRemove(t.Context(), "vg1", name))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{name}}))
 	}
 	b.settle()
 	if b.isMember() {

@@ -26,13 +26,13 @@ func (r *Reconciler) repair(ctx context.Context, w plan.Desired, s plan.NodeStat
 	case plan.InspectPool:
 		return r.startInspection(ctx, w, plan.GroupOf(w, s))
 	case plan.CloseMetadata:
-		return r.LVM.ThinMetadataDeactivate(ctx, w.Name, pool)
+		return r.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: w.Name, Pool: pool})
 	case plan.RepairPool:
 		return r.startRepair(ctx, w, s)
 	case plan.ActivatePool:
 		return r.activateRepaired(ctx, w, plan.GroupOf(w, s))
 	}
-	return r.LVM.LVRemoveLost(ctx, w.Name, pool, a.Volumes...)
+	return r.LVM.Apply(ctx, lvm.LVRemoveLost{VG: w.Name, Pool: pool, UUIDs: a.Volumes})
 }
 
 // startRepair repairs the metadata of an inactive pool in the background, if another inspection has the same result as
@@ -56,7 +56,7 @@ func (r *Reconciler) startRepair(ctx context.Context, w plan.Desired, s plan.Nod
 		if planned.Metadata.Salvaged {
 			err = r.salvage(ctx, w.Name, pool, target, planned.Metadata)
 		} else {
-			err = r.LVM.ThinPoolRepair(ctx, w.Name, pool, options)
+			err = r.LVM.Apply(ctx, lvm.ThinPoolRepair{VG: w.Name, Pool: pool, Options: options})
 		}
 		if err != nil {
 			return plan.PoolInspection{Err: err}, true
@@ -69,20 +69,21 @@ func (r *Reconciler) startRepair(ctx context.Context, w plan.Desired, s plan.Nod
 // salvage writes the metadata of an inactive pool again from what the agent can read, which must be what was planned.
 func (r *Reconciler) salvage(ctx context.Context, vg, pool string, target thinmeta.Pool,
 	planned *thinmeta.Metadata) error {
-	var err error
-	if target.Device, err = r.LVM.ThinMetadataActivate(ctx, vg, pool); err != nil {
+	activate := lvm.ThinMetadataActivate{VG: vg, Pool: pool}
+	if err := r.LVM.Apply(ctx, activate); err != nil {
 		return err
 	}
+	target.Device = activate.Device()
 	file := r.salvageFile(vg)
 	devices, err := r.Salvage(ctx, target, file)
-	if err = errors.Join(err, r.LVM.ThinMetadataDeactivate(ctx, vg, pool)); err != nil {
+	if err = errors.Join(err, r.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: vg, Pool: pool})); err != nil {
 		return err
 	}
 	if !maps.Equal(devices, planned.Devices) {
 		return errors.Join(fmt.Errorf("the metadata of thin pool %s/%s has changed since it was planned", vg, pool),
 			os.Remove(file))
 	}
-	err = r.LVM.ThinPoolRestore(ctx, vg, pool, file)
+	err = r.LVM.Apply(ctx, lvm.ThinPoolRestore{VG: vg, Pool: pool, File: file})
 	if errors.Is(err, lvm.ErrRunning) {
 		return err // the command reads the file
 	}
@@ -118,7 +119,7 @@ func (r *Reconciler) activateRepaired(ctx context.Context, w plan.Desired, vg *l
 	}
 	err := r.checkBlank(ctx, w, vg)
 	if err == nil {
-		err = r.LVM.ThinPoolActivate(ctx, w.Name)
+		err = r.LVM.Apply(ctx, lvm.ThinPoolActivate{VG: w.Name})
 	}
 	r.recordFault(w, err)
 	if errors.Is(err, lvm.ErrNoData) {
@@ -156,12 +157,12 @@ func (r *Reconciler) checkBlank(ctx context.Context, w plan.Desired, vg *lvm.VG)
 		vg.Unreadable(vg.LV(name)) {
 		return nil
 	}
-	device, err := r.LVM.ThinMetadataActivate(ctx, w.Name, name)
-	if err != nil {
+	activate := lvm.ThinMetadataActivate{VG: w.Name, Pool: name}
+	if err := r.LVM.Apply(ctx, activate); err != nil {
 		return err
 	}
-	blank, err := r.IsBlank(ctx, device)
-	if err = errors.Join(err, r.LVM.ThinMetadataDeactivate(ctx, w.Name, name)); err != nil {
+	blank, err := r.IsBlank(ctx, activate.Device())
+	if err = errors.Join(err, r.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: w.Name, Pool: name})); err != nil {
 		return err
 	}
 	if blank {
@@ -285,11 +286,13 @@ func (r *Reconciler) inspect(ctx context.Context, vg, pool string, target thinme
 	if err != nil {
 		return plan.PoolInspection{Err: err}
 	}
-	if target.Device, err = r.LVM.ThinMetadataActivate(ctx, vg, pool); err != nil {
+	activate := lvm.ThinMetadataActivate{VG: vg, Pool: pool}
+	if err := r.LVM.Apply(ctx, activate); err != nil {
 		return plan.PoolInspection{Err: err}
 	}
+	target.Device = activate.Device()
 	metadata, err := r.Inspect(ctx, target)
-	if closed := r.LVM.ThinMetadataDeactivate(ctx, vg, pool); err == nil {
+	if closed := r.LVM.Apply(ctx, lvm.ThinMetadataDeactivate{VG: vg, Pool: pool}); err == nil {
 		err = closed
 	}
 	if err != nil {

@@ -23,10 +23,9 @@ func damagedPool(t *testing.T, gone ...string) *bench {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	for _, name := range []string{"a", "b"} {
-		b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: name,
-			VirtualSize: 1 << 30}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: name, VirtualSize: 1 << 30}))
 	}
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "a", "b", "pool"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"a", "b", "pool"}}))
 	b.lvm.DamagePool("vg1", "pool", gone...)
 	return b
 }
@@ -109,7 +108,7 @@ func TestRepairOfAThinPool(t *testing.T) {
 	if n := b.lvm.Calls()["ThinPoolRepair"]; n != 1 {
 		t.Errorf("repaired %d times", n)
 	}
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "a"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"a"}}))
 	b.remove()
 	b.settle()
 	if !b.gone() {
@@ -275,7 +274,7 @@ func TestRepairThatCannotReadTheMetadata(t *testing.T) {
 func TestRepairOfAPoolInUse(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
-	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 30}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 1 << 30}))
 	b.requestRepair("repair")
 	b.agent.Wake()
 	b.settle()
@@ -317,13 +316,12 @@ func TestMetadataThatAKilledAgentLeftActive(t *testing.T) {
 	b := damagedPool(t)
 	b.lvm.DamagePool("vg1", "pool")
 	b.requestRepair("repair")
-	_, err := b.lvm.ThinMetadataActivate(t.Context(), "vg1", "pool")
-	b.ok(err)
+	activate := lvm.ThinMetadataActivate{VG: "vg1", Pool: "pool"}
+	b.ok(b.lvm.Apply(t.Context(), activate))
 	b.restart()
 	b.until("repair", v1alpha1.RecoveryAwaitingApproval)
 	b.ok(b.client.Delete(t.Context(), b.recovery("repair"), client.GracePeriodSeconds(0)))
-	_, err = b.lvm.ThinMetadataActivate(t.Context(), "vg1", "pool")
-	b.ok(err)
+	b.ok(b.lvm.Apply(t.Context(), activate))
 	b.restart()
 	b.agent.Wake()
 	_, _ = b.reconcile()
@@ -335,7 +333,7 @@ func TestMetadataThatAKilledAgentLeftActive(t *testing.T) {
 // TestBlankMetadataIsNotActivated: the kernel would write empty metadata over it, which deletes all volumes.
 func TestBlankMetadataIsNotActivated(t *testing.T) {
 	b := damagedPool(t)
-	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolRepair{VG: "vg1", Pool: "pool", Options: nil}))
 	b.lvm.BlankPool("vg1", "pool")
 	for range 3 {
 		b.agent.Wake()
@@ -366,9 +364,9 @@ func TestBlankMetadataIsNotActivated(t *testing.T) {
 // activate the pool.
 func TestBlankMetadataIsNotActivatedWithoutADevice(t *testing.T) {
 	b := damagedPool(t)
-	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolRepair{VG: "vg1", Pool: "pool", Options: nil}))
 	b.addDisk("/dev/sdx", 99)
-	b.ok(b.lvm.VGExtend(t.Context(), lvm.VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdx"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.VGExtend{Name: "vg1", Devices: []string{"/dev/sdx"}}))
 	b.lvm.BlankPool("vg1", "pool")
 	b.lvm.Detach("/dev/sdx")
 	for range 3 {
@@ -402,9 +400,9 @@ func TestALostVolumeThatIsSavedMeanwhile(t *testing.T) {
 	b.requestRepair("repair")
 	r := b.until("repair", v1alpha1.RecoveryAwaitingApproval)
 	b.lvm.DamagePool("vg1", "pool")
-	b.ok(b.lvm.ThinPoolRepair(t.Context(), "vg1", "pool", nil))
-	b.ok(b.lvm.ThinPoolActivate(t.Context(), "vg1"))
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "b"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolRepair{VG: "vg1", Pool: "pool", Options: nil}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.ThinPoolActivate{VG: "vg1"}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"b"}}))
 	r.Spec.ApprovedPlan = r.Status.Plan.ID
 	b.ok(b.client.Update(t.Context(), r))
 	for range 20 {

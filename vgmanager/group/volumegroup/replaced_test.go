@@ -18,7 +18,7 @@ func threeThickVolumes(t *testing.T) *bench {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
 	b.settle()
 	for _, name := range []string{"a", "b", "c"} {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20}))
 		b.mapped("vg1", name)
 		b.logicalVolume(name)
 	}
@@ -31,7 +31,7 @@ func threeThickVolumes(t *testing.T) *bench {
 // rollBackTo restores the metadata with this number of volumes.
 func (b *bench) rollBackTo(volumes int) {
 	b.Helper()
-	b.ok(b.lvm.LVDeactivate(b.Context(), "vg1", b.volumes()...))
+	b.ok(b.lvm.Apply(b.Context(), lvm.LVDeactivate{VG: "vg1", Names: b.volumes()}))
 	b.lvm.Rollback("vg1", "", volumes)
 	b.agent.Wake()
 	b.settle()
@@ -69,14 +69,14 @@ func TestReplacedMetadataIsReported(t *testing.T) {
 		t.Errorf("searched the archive %d times for the same volumes", n)
 	}
 	for _, name := range []string{"x", "y", "z"} {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20}))
 		b.mapped("vg1", name)
 	}
 	b.restart()
 	b.agent.Wake()
 	b.settle()
 	check()
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "x", "y", "z"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"x", "y", "z"}}))
 	b.requestRestore("restore")
 	b.until("restore", v1alpha1.RecoveryAwaitingApproval)
 	b.approvePlan("restore")
@@ -92,7 +92,7 @@ func TestReplacedMetadataIsReported(t *testing.T) {
 // TestARemovedVolumeIsNotCalledReplaced: an administrator removed a logical volume whose object exists.
 func TestARemovedVolumeIsNotCalledReplaced(t *testing.T) {
 	b := threeThickVolumes(t)
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "b"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"b"}}))
 	b.agent.Wake()
 	b.settle()
 	b.wantState(v1alpha1.VGStatusReady)

@@ -103,7 +103,7 @@ func (r *Reconciler) restoreEarlier(ctx context.Context, w plan.Desired, s plan.
 	if err := lvmd.ReplaceFile(file, earlier.Text); err != nil {
 		return fmt.Errorf("%s: copy its earlier metadata: %w", where, err)
 	}
-	err = r.LVM.MetadataRestore(ctx, lvm.MetadataRestoreOptions{VG: w.Name, UUID: plan.GroupOf(w, s).UUID, File: file})
+	err = r.LVM.Apply(ctx, lvm.MetadataRestore{VG: w.Name, UUID: plan.GroupOf(w, s).UUID, File: file})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) keepPresent(ctx context.Context, w plan.Desired, s plan.Nod
 	if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := r.LVM.MetadataDump(ctx, plan.GroupOf(w, s).PVs[0].Name, file); err != nil {
+	if err := r.LVM.Apply(ctx, lvm.MetadataDump{Device: plan.GroupOf(w, s).PVs[0].Name, File: file}); err != nil {
 		return err
 	}
 	_, err := os.Stat(file)

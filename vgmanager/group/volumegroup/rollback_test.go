@@ -24,13 +24,12 @@ func rolledBackGroup(t *testing.T) *bench {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	for _, name := range []string{"a", "b", "c"} {
-		b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: name,
-			VirtualSize: 1 << 30}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: name, VirtualSize: 1 << 30}))
 	}
 	b.agent.Wake()
 	b.settle()
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "a", "b", "c"))
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "pool"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"a", "b", "c"}}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"pool"}}))
 	b.lvm.Rollback("vg1", "pool", 1)
 	return b
 }
@@ -157,7 +156,7 @@ func TestMetadataThatIsNotRestored(t *testing.T) {
 // TestARestoreOfMetadataThatIsInUse: the agent does not deactivate a volume that a Pod uses.
 func TestARestoreOfMetadataThatIsInUse(t *testing.T) {
 	b := rolledBackGroup(t)
-	b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: "t", Size: 1}))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: "t", Size: 1}))
 	b.lvm.Open("vg1", "t", true)
 	b.requestRestore("restore")
 	for range 5 {
@@ -239,7 +238,7 @@ func TestThickVolumesThatTheGroupLacksReturn(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
 	b.settle()
 	for _, name := range []string{"a", "b", "last"} {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20}))
 		b.mapped("vg1", name)
 	}
 	b.logicalVolume("a")

@@ -21,7 +21,7 @@ func wentBack(t *testing.T) *bench {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{Default: true})
 	b.settle()
 	for _, name := range []string{"a", "b", "c"} {
-		b.ok(b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "vg1", Name: name, Size: 1 << 20}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "vg1", Name: name, Size: 1 << 20}))
 		b.mapped("vg1", name)
 	}
 	b.logicalVolume("a")
@@ -65,7 +65,7 @@ func TestMetadataThatWentBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := wentBack(t)
-			b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "a", "b", "c"))
+			b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"a", "b", "c"}}))
 			b.lvm.Rollback("vg1", "", 1)
 			test.before(b)
 			b.wantDoubt(true)
@@ -94,7 +94,7 @@ func TestMetadataThatWentBack(t *testing.T) {
 // TestNoLaterMetadata: the restore names the action that is left.
 func TestNoLaterMetadata(t *testing.T) {
 	b := wentBack(t)
-	b.ok(b.lvm.LVDeactivate(t.Context(), "vg1", "a", "b", "c"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVDeactivate{VG: "vg1", Names: []string{"a", "b", "c"}}))
 	b.lvm.Rollback("vg1", "", 1)
 	b.lvm.ForgetArchive("vg1")
 	b.requestRestore("restore")

@@ -62,7 +62,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 		during <- err
 	})
 	begun := time.Now()
-	err := l.VGActivate(t.Context(), "vg1")
+	err := l.Apply(t.Context(), lvm.VGActivate{VG: "vg1"})
 	if !errors.Is(err, lvm.ErrRunning) {
 		t.Errorf("after %s: got %v", time.Since(begun), err)
 	}
@@ -72,24 +72,25 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	}
 	for range 3 {
 		started := runner.Started().Total()
-		if err := l.VGActivate(t.Context(), "vg1"); !errors.Is(err, lvm.ErrBusy) || runner.Started().Total() != started {
+		if err := l.Apply(t.Context(), lvm.VGActivate{VG: "vg1"}); !errors.Is(err, lvm.ErrBusy) ||
+			runner.Started().Total() != started {
 			t.Errorf("%d commands, %v", runner.Started().Total()-started, err)
 		}
 		report, err := l.Report(t.Context())
 		if err != nil || report.VG("vg1") == nil {
 			t.Errorf("no report: %v", err)
 		}
-		if err := errors.Join(l.LVDeactivate(t.Context(), "vg2", "other"),
-			l.LVActivate(t.Context(), "vg2", "other")); err != nil {
+		if err := errors.Join(l.Apply(t.Context(), lvm.LVDeactivate{VG: "vg2", Names: []string{"other"}}),
+			l.Apply(t.Context(), lvm.LVActivate{VG: "vg2", Name: "other"})); err != nil {
 			t.Errorf("the other group: %v", err)
 		}
 	}
-	if err := l.VGActivate(t.Context(), "vg1"); !errors.Is(err, lvm.ErrBusy) {
+	if err := l.Apply(t.Context(), lvm.VGActivate{VG: "vg1"}); !errors.Is(err, lvm.ErrBusy) {
 		t.Errorf("the other group waited until thin_check ended: %v", err)
 	}
 	end()
 	limit.Wait(t, "the activation ends", func() bool {
-		err = l.VGActivate(t.Context(), "vg1")
+		err = l.Apply(t.Context(), lvm.VGActivate{VG: "vg1"})
 		return !errors.Is(err, lvm.ErrBusy)
 	})
 	if err != nil {

@@ -81,8 +81,7 @@ func fullPool(t *testing.T) *bench {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	for _, name := range []string{"a", "b", "c"} {
-		b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: name,
-			VirtualSize: 1 << 30}))
+		b.ok(b.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "vg1", Pool: "pool", Name: name, VirtualSize: 1 << 30}))
 		b.ok(b.client.Create(t.Context(), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
 			Spec: corev1.PersistentVolumeSpec{
 				ClaimRef: &corev1.ObjectReference{Namespace: "shop", Name: name},
@@ -177,7 +176,7 @@ func TestTrimGoesOnAfterAFailure(t *testing.T) {
 func TestTrimOfAVolumeThatWasDeleted(t *testing.T) {
 	b := fullPool(t)
 	b.approveSpace("space")
-	b.ok(b.lvm.LVRemove(t.Context(), "vg1", "c"))
+	b.ok(b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "vg1", Names: []string{"c"}}))
 	b.until("space", v1alpha1.RecoverySucceeded)
 	b.wantPhase("space", v1alpha1.RecoverySucceeded, "is not active or no longer exists")
 	if calls := b.files.calls(); len(calls) != 2 {

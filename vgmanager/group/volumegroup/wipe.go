@@ -175,7 +175,7 @@ func (r *Reconciler) deactivateGroup(ctx context.Context, w plan.Desired, s plan
 	}
 	for _, g := range a.Wipe.Groups {
 		if g.UUID == a.VGUUID {
-			return r.LVM.GroupDeactivate(ctx, otherGroup(g))
+			return r.LVM.Apply(ctx, lvm.GroupDeactivate{Group: otherGroup(g)})
 		}
 	}
 	return fmt.Errorf("volume group %s is not on device %s of node %s", a.VGUUID, a.Wipe.Path, w.Node)
@@ -215,7 +215,8 @@ func (r *Reconciler) backUpGroups(ctx context.Context, target plan.WipeTarget, d
 		return fmt.Errorf("back up the metadata of volume groups before a wipe: %w", err)
 	}
 	for _, g := range target.Groups {
-		if err := r.LVM.GroupBackup(ctx, otherGroup(g), filepath.Join(dir, g.UUID+".vg")); err != nil {
+		backup := lvm.GroupBackup{Group: otherGroup(g), File: filepath.Join(dir, g.UUID+".vg")}
+		if err := r.LVM.Apply(ctx, backup); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/disk/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 var errRead = errors.New("input/output error")
@@ -68,8 +69,8 @@ func TestWipeIsRecordedBeforeItBegins(t *testing.T) {
 		t.Fatalf("wiped %v", b.devices.wiped)
 	}
 	// It is used for something else, and the node is installed again: only the status has the record.
-	b.ok(b.lvm.VGRemove(b.Context(), "vg1"))
-	b.ok(b.lvm.PVRemove(b.Context(), "/dev/sdb"))
+	b.ok(b.lvm.Apply(b.Context(), lvm.VGRemove{VG: "vg1"}))
+	b.ok(b.lvm.Apply(b.Context(), lvm.PVRemove{Device: "/dev/sdb"}))
 	b.devices.list[0].Signature, b.devices.list[0].UUID = "xfs", "fs-2"
 	b.ok(b.agent.wipes.forget("vg1"))
 	b.restart()
@@ -127,8 +128,8 @@ func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	status.ResourceVersion = ""
 	b.ok(b.client.Create(b.Context(), status))
 	// The disk is used for something else, without LVM.
-	b.ok(b.lvm.VGRemove(b.Context(), "vg1"))
-	b.ok(b.lvm.PVRemove(b.Context(), "/dev/sdb"))
+	b.ok(b.lvm.Apply(b.Context(), lvm.VGRemove{VG: "vg1"}))
+	b.ok(b.lvm.Apply(b.Context(), lvm.PVRemove{Device: "/dev/sdb"}))
 	b.devices.list[0].Signature = "xfs"
 	b.devices.list[0].UUID = "fs-2"
 	b.restart()

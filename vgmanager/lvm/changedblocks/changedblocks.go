@@ -44,8 +44,7 @@ var (
 type LVM interface {
 	Report(ctx context.Context) (*lvm.Report, error)
 	ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]uint64, error)
-	ThinMetadataReserve(ctx context.Context, vg, pool, device string) error
-	ThinMetadataRelease(ctx context.Context, vg, pool, device string) error
+	Apply(ctx context.Context, c lvm.Change) error
 }
 
 // Kernel reads the state of thin pools.
@@ -161,7 +160,7 @@ func (r *Reader) Release(ctx context.Context, vg, pool string) error {
 	if err != nil {
 		return fmt.Errorf("release the metadata snapshot of thin pool %s/%s: %w", vg, pool, err)
 	}
-	return r.lvm.ThinMetadataRelease(ctx, vg, pool, device.UUID)
+	return r.lvm.Apply(ctx, lvm.ThinMetadataRelease{VG: vg, Pool: pool, Device: device.UUID})
 }
 
 // enter waits until no other call uses the metadata snapshot of a pool.

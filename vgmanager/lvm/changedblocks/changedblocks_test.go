@@ -100,9 +100,19 @@ func (f *fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uin
 	return maps.Clone(f.ids), f.begin("ThinDeviceIDs")
 }
 
-func (f *fake) ThinMetadataReserve(_ context.Context, _, _, device string) error {
+func (f *fake) Apply(_ context.Context, change lvm.Change) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	switch c := change.(type) {
+	case lvm.ThinMetadataReserve:
+		return f.takeSnapshot(c.Device)
+	case lvm.ThinMetadataRelease:
+		return f.dropSnapshot(c.Device)
+	}
+	return fmt.Errorf("%s: the fake has no %T", change, change)
+}
+
+func (f *fake) takeSnapshot(device string) error {
 	switch err := f.begin("ThinMetadataReserve"); {
 	case err != nil:
 		return err
@@ -115,9 +125,7 @@ func (f *fake) ThinMetadataReserve(_ context.Context, _, _, device string) error
 	return nil
 }
 
-func (f *fake) ThinMetadataRelease(_ context.Context, _, _, device string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *fake) dropSnapshot(device string) error {
 	switch err := f.begin("ThinMetadataRelease"); {
 	case err != nil:
 		return err
@@ -229,7 +237,8 @@ func (f *fake) isReserved(*testing.T) bool {
 
 func (f *fake) reserve(t *testing.T) {
 	t.Helper()
-	if err := f.ThinMetadataReserve(t.Context(), group, "pool", "LVM-pool-tpool"); err != nil {
+	change := lvm.ThinMetadataReserve{VG: group, Pool: "pool", Device: "LVM-pool-tpool"}
+	if err := f.Apply(t.Context(), change); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -56,12 +56,8 @@ type mortal struct {
 	points *kill.Points
 }
 
-func (m mortal) ThinMetadataReserve(ctx context.Context, vg, pool, device string) error {
-	return m.points.Pass(func() error { return m.LVM.ThinMetadataReserve(ctx, vg, pool, device) }, nil)
-}
-
-func (m mortal) ThinMetadataRelease(ctx context.Context, vg, pool, device string) error {
-	return m.points.Pass(func() error { return m.LVM.ThinMetadataRelease(ctx, vg, pool, device) }, nil)
+func (m mortal) Apply(ctx context.Context, c lvm.Change) error {
+	return m.points.Pass(func() error { return m.LVM.Apply(ctx, c) }, nil)
 }
 
 // started returns the Reader of a new process.

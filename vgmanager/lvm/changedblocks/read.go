@@ -61,13 +61,14 @@ func (r *Reader) readHeld(ctx context.Context, q Query, p pair, ids deviceIDs, p
 	}
 	if state.HeldRoot != 0 {
 		// An agent was killed before it released it.
-		if err := r.lvm.ThinMetadataRelease(ctx, q.VG, p.pool.Name, device.UUID); err != nil {
+		release := lvm.ThinMetadataRelease{VG: q.VG, Pool: p.pool.Name, Device: device.UUID}
+		if err := r.lvm.Apply(ctx, release); err != nil {
 			return err
 		}
 	}
 	// Also after an error, the metadata snapshot may be reserved.
 	defer func() { err = errors.Join(err, r.release(ctx, q.VG, p.pool.Name, device.UUID)) }()
-	if err := r.lvm.ThinMetadataReserve(ctx, q.VG, p.pool.Name, device.UUID); err != nil {
+	if err := r.lvm.Apply(ctx, lvm.ThinMetadataReserve{VG: q.VG, Pool: p.pool.Name, Device: device.UUID}); err != nil {
 		return err
 	}
 	held, state, err := r.usable(ctx, q.VG, p.pool.Name)
@@ -124,7 +125,7 @@ func (r *Reader) release(ctx context.Context, vg, pool, uuid string) error {
 	case device.UUID != uuid || state.HeldRoot == 0:
 		return nil
 	}
-	if err := r.lvm.ThinMetadataRelease(ctx, vg, pool, uuid); err != nil {
+	if err := r.lvm.Apply(ctx, lvm.ThinMetadataRelease{VG: vg, Pool: pool, Device: uuid}); err != nil {
 		return fmt.Errorf("the metadata snapshot was not released, the next read does it: %w", err)
 	}
 	return nil

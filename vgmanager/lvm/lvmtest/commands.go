@@ -1,7 +1,6 @@
 package lvmtest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,39 +8,35 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// VGCreate implements lvm.LVM.
-func (f *Fake) VGCreate(_ context.Context, o lvm.VGCreateOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("VGCreate", o.Name); err != nil {
+// vgCreate makes lvm.VGCreate.
+func vgCreate(f *Fake, c lvm.VGCreate) error {
+	if err := f.begin("VGCreate", c.Name); err != nil {
 		return err
 	}
-	if f.groups[o.Name] != nil {
-		return fmt.Errorf("volume group %s: %w", o.Name, lvm.ErrExists)
+	if f.groups[c.Name] != nil {
+		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
 	}
-	if err := f.checkBlank(o.Devices); err != nil {
+	if err := f.checkBlank(c.Devices); err != nil {
 		return err
 	}
-	g := &group{uuid: f.newUUID(), tags: slices.Clone(o.Tags), lvs: map[string]*volume{}}
-	g.area = lvm.MetadataArea{Size: o.MetadataSize}
+	g := &group{uuid: f.newUUID(), tags: slices.Clone(c.Tags), lvs: map[string]*volume{}}
+	g.area = lvm.MetadataArea{Size: c.MetadataSize}
 	g.area.Free = g.area.Limit()
-	f.groups[o.Name] = g
-	f.join(g, o.Name, o.Devices)
+	f.groups[c.Name] = g
+	f.join(g, c.Name, c.Devices)
 	return nil
 }
 
-// VGExtend implements lvm.LVM.
-func (f *Fake) VGExtend(_ context.Context, o lvm.VGExtendOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("VGExtend", o.Name)
+// vgExtend makes lvm.VGExtend.
+func vgExtend(f *Fake, c lvm.VGExtend) error {
+	g, err := f.changeWhole("VGExtend", c.Name)
 	if err != nil {
 		return err
 	}
-	if err := f.checkBlank(o.Devices); err != nil {
+	if err := f.checkBlank(c.Devices); err != nil {
 		return err
 	}
-	f.join(g, o.Name, o.Devices)
+	f.join(g, c.Name, c.Devices)
 	return nil
 }
 
@@ -123,60 +118,56 @@ func (f *Fake) AcceptLoss(vg string, pvs []string) {
 	f.accepted[vg] = slices.Clone(pvs)
 }
 
-// VGChangeTags implements lvm.LVM.
-func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(o.Add)+len(o.Remove) == 0 {
+// vgChangeTags makes lvm.VGChangeTags.
+func vgChangeTags(f *Fake, c lvm.VGChangeTags) error {
+	if len(c.Add)+len(c.Remove) == 0 {
 		return nil
 	}
-	g, err := f.changeWhole("VGChangeTags", o.VG)
+	g, err := f.changeWhole("VGChangeTags", c.VG)
 	if err != nil {
 		return err
 	}
-	for _, tag := range o.Add {
+	for _, tag := range c.Add {
 		if strings.ContainsAny(tag, " ,@") {
 			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
 		}
 	}
-	g.tags = retag(g.tags, o.Add, o.Remove)
+	g.tags = retag(g.tags, c.Add, c.Remove)
 	return nil
 }
 
-// VGRename implements lvm.LVM.
-func (f *Fake) VGRename(_ context.Context, uuid, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// vgRename makes lvm.VGRename.
+func vgRename(f *Fake, c lvm.VGRename) error {
 	if err := f.begin("VGRename", ""); err != nil {
 		return err
 	}
-	_, taken := f.namesakes[name]
-	if f.groups[name] != nil || taken {
-		return fmt.Errorf("volume group %s: %w", name, lvm.ErrExists)
+	_, taken := f.namesakes[c.Name]
+	if f.groups[c.Name] != nil || taken {
+		return fmt.Errorf("volume group %s: %w", c.Name, lvm.ErrExists)
 	}
 	for old, vg := range f.namesakes {
-		if vg.UUID == uuid {
+		if vg.UUID == c.UUID {
 			delete(f.namesakes, old)
-			vg.Name = name
-			f.namesakes[name] = vg
+			vg.Name = c.Name
+			f.namesakes[c.Name] = vg
 			return nil
 		}
 	}
 	for old, g := range f.groups {
-		if g.uuid != uuid {
+		if g.uuid != c.UUID {
 			continue
 		}
 		if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
 			return fmt.Errorf("volume group %s: %w", old, lvm.ErrMissingPV)
 		}
 		for _, path := range g.disks {
-			f.disks[path].group = name
+			f.disks[path].group = c.Name
 		}
 		delete(f.groups, old)
-		f.groups[name] = g
+		f.groups[c.Name] = g
 		return nil
 	}
-	return fmt.Errorf("volume group %s: %w", uuid, lvm.ErrNotFound)
+	return fmt.Errorf("volume group %s: %w", c.UUID, lvm.ErrNotFound)
 }
 
 // retag returns the new tags, sorted as in LVM's report.
@@ -187,21 +178,19 @@ func retag(tags, add, remove []string) []string {
 	return slices.Compact(list)
 }
 
-// VGReduce implements lvm.LVM.
-func (f *Fake) VGReduce(_ context.Context, o lvm.VGReduceOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("VGReduce", o.VG)
+// vgReduce makes lvm.VGReduce.
+func vgReduce(f *Fake, c lvm.VGReduce) error {
+	g, err := f.change("VGReduce", c.VG)
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains(g.disks, o.Device):
-		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotFound)
-	case f.isUsed(g, o.Device) || len(g.disks) == 1:
-		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotEmpty)
+	case !slices.Contains(g.disks, c.Device):
+		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
+	case f.isUsed(g, c.Device) || len(g.disks) == 1:
+		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotEmpty)
 	}
-	f.drop(g, o.Device)
-	f.disks[o.Device].group = ""
+	f.drop(g, c.Device)
+	f.disks[c.Device].group = ""
 	return nil
 }
 
@@ -213,11 +202,9 @@ func (f *Fake) drop(g *group, path string) {
 	g.disks = slices.DeleteFunc(g.disks, func(p string) bool { return p == path })
 }
 
-// VGReduceMissing implements lvm.LVM. A disk that returns later still has its label and belongs to no group.
-func (f *Fake) VGReduceMissing(_ context.Context, vg string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("VGReduceMissing", vg)
+// vgReduceMissing makes lvm.VGReduceMissing. A disk that returns later still has its label and belongs to no group.
+func vgReduceMissing(f *Fake, c lvm.VGReduceMissing) error {
+	g, err := f.changeWhole("VGReduceMissing", c.VG)
 	if err != nil {
 		return err
 	}
@@ -238,15 +225,13 @@ func (f *Fake) VGReduceMissing(_ context.Context, vg string) error {
 	return nil
 }
 
-// PVSetAllocatable implements lvm.LVM.
-func (f *Fake) PVSetAllocatable(_ context.Context, o lvm.PVAllocatableOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d, _, err := f.member("PVSetAllocatable", o.Device)
+// pvSetAllocatable makes lvm.PVSetAllocatable.
+func pvSetAllocatable(f *Fake, c lvm.PVSetAllocatable) error {
+	d, _, err := f.member("PVSetAllocatable", c.Device)
 	if err != nil {
 		return err
 	}
-	d.cordoned, d.tags = !o.Allocatable, retag(d.tags, []string{o.AddTag}, []string{o.RemoveTag})
+	d.cordoned, d.tags = !c.Allocatable, retag(d.tags, []string{c.AddTag}, []string{c.RemoveTag})
 	return nil
 }
 
@@ -263,48 +248,42 @@ func (f *Fake) member(command, path string) (*disk, *group, error) {
 	return d, g, err
 }
 
-// VGActivate implements lvm.LVM.
-func (f *Fake) VGActivate(_ context.Context, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("VGActivate", name)
+// vgActivate makes lvm.VGActivate.
+func vgActivate(f *Fake, c lvm.VGActivate) error {
+	g, err := f.change("VGActivate", c.VG)
 	if err != nil {
 		return err
 	}
 	return f.activate(g)
 }
 
-// VGRemove implements lvm.LVM.
-func (f *Fake) VGRemove(_ context.Context, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("VGRemove", name)
+// vgRemove makes lvm.VGRemove.
+func vgRemove(f *Fake, c lvm.VGRemove) error {
+	g, err := f.change("VGRemove", c.VG)
 	if err != nil {
 		return err
 	}
 	if len(g.lvs) > 0 {
-		return fmt.Errorf("volume group %s: %w", name, lvm.ErrNotEmpty)
+		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrNotEmpty)
 	}
 	for _, path := range g.disks {
 		f.disks[path].group = ""
 	}
-	delete(f.groups, name)
+	delete(f.groups, c.VG)
 	return nil
 }
 
-// PVResize implements lvm.LVM.
-func (f *Fake) PVResize(_ context.Context, o lvm.PVResizeOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("PVResize", o.Device); err != nil {
+// pvResize makes lvm.PVResize.
+func pvResize(f *Fake, c lvm.PVResize) error {
+	if err := f.begin("PVResize", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[o.Device]
-	if d == nil || d.detached || d.group != o.VG {
-		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotFound)
+	d := f.disks[c.Device]
+	if d == nil || d.detached || d.group != c.VG {
+		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
 	}
 	d.size, d.grown = d.size+d.grown, 0
-	f.groups[o.VG].changes++
+	f.groups[c.VG].changes++
 	return nil
 }
 
@@ -315,39 +294,33 @@ func (f *Fake) Grow(path string, by lvm.Bytes) {
 	f.disks[path].grown += by
 }
 
-// PVRemove implements lvm.LVM.
-func (f *Fake) PVRemove(_ context.Context, path string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("PVRemove", path); err != nil {
+// pvRemove makes lvm.PVRemove.
+func pvRemove(f *Fake, c lvm.PVRemove) error {
+	if err := f.begin("PVRemove", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[path]
+	d := f.disks[c.Device]
 	switch {
 	case d == nil || d.detached || d.uuid == "":
-		return fmt.Errorf("physical volume %s: %w", path, lvm.ErrNotFound)
+		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotFound)
 	case d.group != "":
-		return fmt.Errorf("physical volume %s: %w", path, lvm.ErrNotEmpty)
+		return fmt.Errorf("physical volume %s: %w", c.Device, lvm.ErrNotEmpty)
 	}
 	d.uuid = ""
 	return nil
 }
 
-// DevicesFileRemove implements lvm.LVM for a node without a devices file.
-func (f *Fake) DevicesFileRemove(_ context.Context, path string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.begin("DevicesFileRemove", path)
+// devicesFileRemove makes lvm.DevicesFileRemove for a node without a devices file.
+func devicesFileRemove(f *Fake, c lvm.DevicesFileRemove) error {
+	return f.begin("DevicesFileRemove", c.Device)
 }
 
-// DevicesFileAdd implements lvm.LVM for a node with a devices file.
-func (f *Fake) DevicesFileAdd(_ context.Context, path string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("DevicesFileAdd", path); err != nil {
+// devicesFileAdd makes lvm.DevicesFileAdd for a node with a devices file.
+func devicesFileAdd(f *Fake, c lvm.DevicesFileAdd) error {
+	if err := f.begin("DevicesFileAdd", c.Device); err != nil {
 		return err
 	}
-	if d := f.disks[path]; d != nil {
+	if d := f.disks[c.Device]; d != nil {
 		d.hidden = false
 	}
 	return nil

@@ -25,16 +25,14 @@ func (f *Fake) ReadDevices(_ context.Context, devices ...string) (*lvm.Report, e
 	return report, nil
 }
 
-// GroupDeactivate implements lvm.LVM.
-func (f *Fake) GroupDeactivate(_ context.Context, o lvm.OtherGroup) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("GroupDeactivate", o.UUID); err != nil {
+// groupDeactivate makes lvm.GroupDeactivate.
+func groupDeactivate(f *Fake, c lvm.GroupDeactivate) error {
+	if err := f.begin("GroupDeactivate", c.Group.UUID); err != nil {
 		return err
 	}
-	g := f.groups[o.Name]
-	if g == nil || g.uuid != o.UUID {
-		return fmt.Errorf("volume group %s: %w", o.UUID, lvm.ErrNotFound)
+	g := f.groups[c.Group.Name]
+	if g == nil || g.uuid != c.Group.UUID {
+		return fmt.Errorf("volume group %s: %w", c.Group.UUID, lvm.ErrNotFound)
 	}
 	for name, v := range g.lvs {
 		if v.open {
@@ -47,11 +45,9 @@ func (f *Fake) GroupDeactivate(_ context.Context, o lvm.OtherGroup) error {
 	return nil
 }
 
-// GroupBackup implements lvm.LVM. It writes no file.
-func (f *Fake) GroupBackup(_ context.Context, o lvm.OtherGroup, _ string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.begin("GroupBackup", o.UUID)
+// groupBackup makes lvm.GroupBackup. It writes no file.
+func groupBackup(f *Fake, c lvm.GroupBackup) error {
+	return f.begin("GroupBackup", c.Group.UUID)
 }
 
 // Wipe removes the label of a physical volume, as wipefs does. A volume group without physical volumes is gone.

@@ -39,9 +39,9 @@ func TestFakeFulfilsTheContractOfDevices(t *testing.T) {
 func TestFakeMoveEndsOnlyWhenItIsPolled(t *testing.T) {
 	b, fake := newBench()
 	ctx := t.Context()
-	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg", Devices: b.Disks[:2]}))
-	must(t, fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20, Devices: b.Disks[:1]}))
-	must(t, fake.PVMoveStart(ctx, lvm.PVMoveOptions{VG: "vg", Source: b.Disks[0]}))
+	must(t, fake.Apply(ctx, lvm.VGCreate{Name: "vg", Devices: b.Disks[:2]}))
+	must(t, fake.Apply(ctx, lvm.LVCreateThick{VG: "vg", Name: "a", Size: 40 << 20, Devices: b.Disks[:1]}))
+	must(t, fake.Apply(ctx, lvm.PVMoveStart{VG: "vg", Source: b.Disks[0]}))
 	fake.KillPollers()
 	for _, percent := range []float64{50, 100} {
 		fake.Progress("vg", percent)
@@ -51,7 +51,7 @@ func TestFakeMoveEndsOnlyWhenItIsPolled(t *testing.T) {
 			t.Fatalf("at %g: got %+v", percent, moves)
 		}
 	}
-	must(t, fake.PVMoveResume(ctx))
+	must(t, fake.Apply(ctx, lvm.PVMoveResume{}))
 	report, err := fake.Report(ctx)
 	must(t, err)
 	if vg := report.VG("vg"); len(vg.Moves()) != 0 || vg.PVs[0].Used != 0 || vg.PVs[1].Used != 40<<20 {
@@ -62,8 +62,8 @@ func TestFakeMoveEndsOnlyWhenItIsPolled(t *testing.T) {
 func TestFakeRAIDNeedsARefreshAfterItsDiskWasAway(t *testing.T) {
 	b, fake := newBench()
 	ctx := t.Context()
-	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg", Devices: b.Disks[:2]}))
-	must(t, fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20,
+	must(t, fake.Apply(ctx, lvm.VGCreate{Name: "vg", Devices: b.Disks[:2]}))
+	must(t, fake.Apply(ctx, lvm.LVCreateThick{VG: "vg", Name: "a", Size: 40 << 20,
 		Options: []string{"--type", "raid1"}}))
 	see := func(health string) {
 		t.Helper()
@@ -77,16 +77,16 @@ func TestFakeRAIDNeedsARefreshAfterItsDiskWasAway(t *testing.T) {
 	see("partial")
 	fake.Attach(b.Disks[0])
 	see("refresh needed")
-	must(t, fake.LVRefresh(ctx, "vg", "a"))
+	must(t, fake.Apply(ctx, lvm.LVRefresh{VG: "vg", Name: "a"}))
 	see("")
 }
 
 func TestFakeWithoutRAID(t *testing.T) {
 	b, fake := newBench()
 	ctx := t.Context()
-	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg", Devices: b.Disks[:2]}))
+	must(t, fake.Apply(ctx, lvm.VGCreate{Name: "vg", Devices: b.Disks[:2]}))
 	fake.WithoutRAID(true)
-	err := fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20,
+	err := fake.Apply(ctx, lvm.LVCreateThick{VG: "vg", Name: "a", Size: 40 << 20,
 		Options: []string{"--type", "raid1"}})
 	if check := fake.CheckRAID(ctx); !errors.Is(err, lvm.ErrNoTarget) || !errors.Is(check, lvm.ErrNoTarget) {
 		t.Errorf("got %v and %v", err, check)

@@ -83,21 +83,19 @@ func (f *Fake) ReadArchive(_ context.Context, vg, uuid string) (*textmeta.Metada
 
 func archiveFile(vg string) string { return lvm.ArchiveDir + vg + "_00001-1.vg" }
 
-// GroupRestore implements lvm.LVM.
-func (f *Fake) GroupRestore(_ context.Context, o lvm.GroupRestoreOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("GroupRestore", o.VG); err != nil {
+// groupRestore makes lvm.GroupRestore.
+func groupRestore(f *Fake, c lvm.GroupRestore) error {
+	if err := f.begin("GroupRestore", c.VG); err != nil {
 		return err
 	}
-	a := f.archive[o.VG]
+	a := f.archive[c.VG]
 	switch {
-	case a.group == nil || o.File != archiveFile(o.VG):
-		return fmt.Errorf("file %s: %w", o.File, os.ErrNotExist)
-	case a.uuid != o.UUID || strings.Contains(a.text, "thin-pool"):
-		return fmt.Errorf("file %s: %w", o.File, lvm.ErrDamaged)
-	case f.groups[o.VG] != nil:
-		return fmt.Errorf("volume group %s: %w", o.VG, lvm.ErrExists)
+	case a.group == nil || c.File != archiveFile(c.VG):
+		return fmt.Errorf("file %s: %w", c.File, os.ErrNotExist)
+	case a.uuid != c.UUID || strings.Contains(a.text, "thin-pool"):
+		return fmt.Errorf("file %s: %w", c.File, lvm.ErrDamaged)
+	case f.groups[c.VG] != nil:
+		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrExists)
 	}
 	for _, path := range a.disks {
 		if d := f.disks[path]; d.detached || d.group != "" || d.uuid == "" {
@@ -105,27 +103,25 @@ func (f *Fake) GroupRestore(_ context.Context, o lvm.GroupRestoreOptions) error 
 		}
 	}
 	for _, path := range a.disks {
-		f.disks[path].group = o.VG
+		f.disks[path].group = c.VG
 	}
 	for _, v := range a.lvs {
 		v.on = false
 	}
-	f.groups[o.VG] = a.group
+	f.groups[c.VG] = a.group
 	return nil
 }
 
-// MetadataDump implements lvm.LVM.
-func (f *Fake) MetadataDump(_ context.Context, device, file string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("MetadataDump", device); err != nil {
+// metadataDump makes lvm.MetadataDump.
+func metadataDump(f *Fake, c lvm.MetadataDump) error {
+	if err := f.begin("MetadataDump", c.Device); err != nil {
 		return err
 	}
-	d := f.disks[device]
+	d := f.disks[c.Device]
 	if d == nil || d.detached || d.group == "" {
-		return fmt.Errorf("device %s: %w", device, lvm.ErrNotFound)
+		return fmt.Errorf("device %s: %w", c.Device, lvm.ErrNotFound)
 	}
-	return os.WriteFile(file, []byte(f.metadataText(d.group)), 0o600)
+	return os.WriteFile(c.File, []byte(f.metadataText(d.group)), 0o600)
 }
 
 // LabelCheck implements lvm.LVM.
@@ -148,19 +144,17 @@ func (f *Fake) Tear(path string) {
 	f.disks[path].torn = true
 }
 
-// LabelRestore implements lvm.LVM.
-func (f *Fake) LabelRestore(_ context.Context, o lvm.LabelRestoreOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("LabelRestore", o.Device); err != nil {
+// labelRestore makes lvm.LabelRestore.
+func labelRestore(f *Fake, c lvm.LabelRestore) error {
+	if err := f.begin("LabelRestore", c.Device); err != nil {
 		return err
 	}
-	d, g := f.disks[o.Device], f.groups[o.VG]
-	if d == nil || g == nil || d.uuid != o.PV || !slices.Contains(g.disks, o.Device) {
-		return fmt.Errorf("physical volume %s on %s: %w", o.PV, o.Device, lvm.ErrNotFound)
+	d, g := f.disks[c.Device], f.groups[c.VG]
+	if d == nil || g == nil || d.uuid != c.PV || !slices.Contains(g.disks, c.Device) {
+		return fmt.Errorf("physical volume %s on %s: %w", c.PV, c.Device, lvm.ErrNotFound)
 	}
 	if !d.detached && !d.torn {
-		return fmt.Errorf("physical volume %s on %s: %w", o.PV, o.Device, lvm.ErrInUse)
+		return fmt.Errorf("physical volume %s on %s: %w", c.PV, c.Device, lvm.ErrInUse)
 	}
 	d.detached, d.torn = false, false
 	return nil

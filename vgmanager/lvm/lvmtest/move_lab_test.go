@@ -29,17 +29,17 @@ func movable(t *testing.T, l *lvm.LVM) [3]string {
 	t.Helper()
 	ctx := t.Context()
 	disks := mapped(t)
-	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: movingGroup, Devices: disks[:1]}))
-	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: movingGroup, Name: "thick", Size: 32 << 20}))
-	must(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: movingGroup, Name: "pool", PercentFree: 60,
+	must(t, l.Apply(ctx, lvm.VGCreate{Name: movingGroup, Devices: disks[:1]}))
+	must(t, l.Apply(ctx, lvm.LVCreateThick{VG: movingGroup, Name: "thick", Size: 32 << 20}))
+	must(t, l.Apply(ctx, lvm.LVCreateThinPool{VG: movingGroup, Name: "pool", PercentFree: 60,
 		MetadataSize: 4 << 20}))
-	must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+	must(t, l.Apply(ctx, lvm.LVCreateThin{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 32 << 20}))
 	for _, name := range []string{"thick", "thin"} {
 		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M",
 			"count=32", "oflag=direct")
 	}
-	must(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: movingGroup, Devices: disks[1:2]}))
+	must(t, l.Apply(ctx, lvm.VGExtend{Name: movingGroup, Devices: disks[1:2]}))
 	reload(t, disks[1], "slow")
 	t.Cleanup(func() { removeMovable(t, l, disks) })
 	return disks
@@ -49,13 +49,13 @@ func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
 	ctx := context.Background()
 	reload(t, disks[1], "linear")
 	endPollers(t)
-	must(t, l.PVMoveAbort(ctx, disks[0]))
+	must(t, l.Apply(ctx, lvm.PVMoveAbort{Source: disks[0]}))
 	for _, name := range []string{"thick", "thin"} {
-		must(t, l.LVRemove(ctx, movingGroup, name))
+		must(t, l.Apply(ctx, lvm.LVRemove{VG: movingGroup, Names: []string{name}}))
 	}
-	must(t, l.LVDeactivate(ctx, movingGroup, "pool"))
-	must(t, l.ThinPoolRemove(ctx, movingGroup, "pool"))
-	must(t, l.VGRemove(ctx, movingGroup))
+	must(t, l.Apply(ctx, lvm.LVDeactivate{VG: movingGroup, Names: []string{"pool"}}))
+	must(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: movingGroup, Name: "pool"}))
+	must(t, l.Apply(ctx, lvm.VGRemove{VG: movingGroup}))
 	unmap(t, disks)
 }
 
@@ -153,7 +153,7 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)
-	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
+	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: movingGroup, Source: disks[0]}))
 	endPollers(t)
 	moves := group(t, l).Moves()
 	if len(moves) != 1 || moves[0].Percent == nil || *moves[0].Percent >= 100 {
@@ -172,7 +172,7 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	if vg := group(t, l); len(vg.Moves()) != 1 || vg.PVs[0].Used == 0 {
 		t.Fatalf("the move ended though nothing polls it: %+v", vg.PVs)
 	}
-	must(t, l.PVMoveResume(ctx))
+	must(t, l.Apply(ctx, lvm.PVMoveResume{}))
 	waitFor(t, "the move did not end", time.Minute, func() bool { return len(group(t, l).Moves()) == 0 })
 	if after := sums(t); after != before {
 		t.Errorf("the data was %s and is %s", before, after)
@@ -210,18 +210,18 @@ func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)
-	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
+	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: movingGroup, Source: disks[0]}))
 	endPollers(t)
 	powerCut(t)
 	if moves := group(t, l).Moves(); len(moves) != 1 || moves[0].Percent != nil {
 		t.Fatalf("got %+v", moves)
 	}
 	reload(t, disks[1], "linear")
-	must(t, l.VGActivate(ctx, movingGroup))
+	must(t, l.Apply(ctx, lvm.VGActivate{VG: movingGroup}))
 	if during := sums(t); during != before {
 		t.Errorf("the data was %s and is %s", before, during)
 	}
-	must(t, l.PVMoveResume(ctx))
+	must(t, l.Apply(ctx, lvm.PVMoveResume{}))
 	waitFor(t, "the move did not end", time.Minute, func() bool { return len(group(t, l).Moves()) == 0 })
 	if after := sums(t); after != before || group(t, l).PVs[0].Used != 0 {
 		t.Errorf("the data was %s and is %s", before, after)
@@ -234,13 +234,13 @@ func TestAnAbortKeepsWhatWasWrittenMeanwhile(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
 	ctx := t.Context()
-	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
+	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: movingGroup, Source: disks[0]}))
 	for _, name := range []string{"thick", "thin"} {
 		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=64k", "count=4", "seek=9",
 			"oflag=direct", "conv=notrunc")
 	}
 	before := sums(t)
-	must(t, l.PVMoveAbort(ctx, disks[0]))
+	must(t, l.Apply(ctx, lvm.PVMoveAbort{Source: disks[0]}))
 	if after := sums(t); after != before {
 		t.Errorf("the data was %s and is %s", before, after)
 	}
@@ -277,11 +277,11 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 	limited := lvm.New(limited{runner, 3 * time.Second})
 	ctx := t.Context()
 	disks := labDisks(t)
-	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "locked", Devices: disks[:1]}))
+	must(t, l.Apply(ctx, lvm.VGCreate{Name: "locked", Devices: disks[:1]}))
 	release := holdLock(t, "locked")
 	before := runner.Started().Total()
 	errs := make(chan error, 3)
-	go func() { errs <- limited.LVCreateThick(ctx, lvm.ThickOptions{VG: "locked", Name: "a", Size: 4 << 20}) }()
+	go func() { errs <- limited.Apply(ctx, lvm.LVCreateThick{VG: "locked", Name: "a", Size: 4 << 20}) }()
 	go func() { _, err := limited.Report(ctx); errs <- err }()
 	go func() { _, err := limited.Recent(ctx, time.Minute); errs <- err }()
 	for range 3 {
@@ -296,10 +296,10 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 		t.Errorf("%d processes were started for three calls", n)
 	}
 	release()
-	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "locked", Name: "a", Size: 4 << 20}))
-	must(t, l.LVRemove(ctx, "locked", "a"))
-	must(t, l.VGRemove(ctx, "locked"))
-	must(t, l.PVRemove(ctx, disks[0]))
+	must(t, l.Apply(ctx, lvm.LVCreateThick{VG: "locked", Name: "a", Size: 4 << 20}))
+	must(t, l.Apply(ctx, lvm.LVRemove{VG: "locked", Names: []string{"a"}}))
+	must(t, l.Apply(ctx, lvm.VGRemove{VG: "locked"}))
+	must(t, l.Apply(ctx, lvm.PVRemove{Device: disks[0]}))
 }
 
 // TestAMoveKeepsImagesApart checks that a moved image of a RAID volume stays on a different device than the others.
@@ -307,11 +307,11 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	ctx := t.Context()
 	disks := labDisks(t)
-	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "apart", Devices: disks[:]}))
-	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "apart", Name: "m", Size: 40 << 20,
+	must(t, l.Apply(ctx, lvm.VGCreate{Name: "apart", Devices: disks[:]}))
+	must(t, l.Apply(ctx, lvm.LVCreateThick{VG: "apart", Name: "m", Size: 40 << 20,
 		Options: []string{"--type", "raid1"}, Devices: disks[:2]}))
 	waitUntilCopied(t, l, "apart")
-	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: "apart", Source: disks[0]}))
+	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: "apart", Source: disks[0]}))
 	waitUntilCopied(t, l, "apart")
 	report, err := l.Report(ctx)
 	must(t, err)
@@ -323,10 +323,10 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 	if used[disks[0]] != 0 || used[disks[1]] != 44<<20 || used[disks[2]] != 44<<20 {
 		t.Errorf("got %v", used)
 	}
-	must(t, l.LVRemove(ctx, "apart", "m"))
-	must(t, l.VGRemove(ctx, "apart"))
+	must(t, l.Apply(ctx, lvm.LVRemove{VG: "apart", Names: []string{"m"}}))
+	must(t, l.Apply(ctx, lvm.VGRemove{VG: "apart"}))
 	for _, disk := range disks {
-		must(t, l.PVRemove(ctx, disk))
+		must(t, l.Apply(ctx, lvm.PVRemove{Device: disk}))
 	}
 }
 
@@ -337,16 +337,16 @@ func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
 	disks := movable(t, l)
 	ctx := t.Context()
 	before := sums(t)
-	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
+	must(t, l.Apply(ctx, lvm.PVMoveStart{VG: movingGroup, Source: disks[0]}))
 	more := []string{"one", "two"}
 	for _, name := range more {
-		must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: name,
+		must(t, l.Apply(ctx, lvm.LVCreateThin{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: name,
 			VirtualSize: 16 << 20}))
 		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M",
 			"count=2", "oflag=direct")
 	}
-	must(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: movingGroup, Source: "thin", Name: "snap"}))
-	must(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: movingGroup, Name: "one", Size: 32 << 20}))
+	must(t, l.Apply(ctx, lvm.LVCreateSnapshot{VG: movingGroup, Source: "thin", Name: "snap"}))
+	must(t, l.Apply(ctx, lvm.LVExtend{VG: movingGroup, Name: "one", Size: 32 << 20}))
 	if moves := group(t, l).Moves(); len(moves) != 1 {
 		t.Fatalf("the move is over: %+v", moves)
 	}
@@ -356,13 +356,13 @@ func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
 		t.Errorf("the data was %s and is %s", before, after)
 	}
 	for _, name := range append(more, "snap") {
-		must(t, l.LVRemove(ctx, movingGroup, name))
+		must(t, l.Apply(ctx, lvm.LVRemove{VG: movingGroup, Names: []string{name}}))
 	}
 	// LVM runs thin_check when a pool is deactivated and when it is activated.
 	for _, name := range []string{"thin", "pool"} {
-		must(t, l.LVDeactivate(ctx, movingGroup, name))
+		must(t, l.Apply(ctx, lvm.LVDeactivate{VG: movingGroup, Names: []string{name}}))
 	}
-	must(t, l.VGActivate(ctx, movingGroup))
+	must(t, l.Apply(ctx, lvm.VGActivate{VG: movingGroup}))
 	if pool := group(t, l).ThinPool("pool"); pool.Health != "" || pool.CheckNeeded || !pool.Attr.Active() {
 		t.Errorf("got %+v", pool)
 	}

@@ -1,7 +1,6 @@
 package lvmtest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -88,26 +87,24 @@ func (f *Fake) isLocked(g *group, v *volume) bool {
 	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return f.isMoving(g, p) })
 }
 
-// PVMoveStart implements lvm.LVM.
-func (f *Fake) PVMoveStart(_ context.Context, o lvm.PVMoveOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, g, err := f.member("PVMoveStart", o.Source)
+// pvMoveStart makes lvm.PVMoveStart.
+func pvMoveStart(f *Fake, c lvm.PVMoveStart) error {
+	_, g, err := f.member("PVMoveStart", c.Source)
 	if err != nil {
 		return err
 	}
 	for _, m := range g.moves {
-		if m.source == o.Source {
+		if m.source == c.Source {
 			m.polled = true
 			f.finish(g)
 			return nil
 		}
 	}
-	m := &move{name: fmt.Sprintf("pvmove%d", len(g.moves)), source: o.Source, polled: true}
+	m := &move{name: fmt.Sprintf("pvmove%d", len(g.moves)), source: c.Source, polled: true}
 	g.moves = append(g.moves, m)
-	if err := f.fill(g, m, o.Target); err != nil {
+	if err := f.fill(g, m, c.Target); err != nil {
 		g.moves = g.moves[:len(g.moves)-1]
-		return fmt.Errorf("physical volume %s: %w", o.Source, err)
+		return fmt.Errorf("physical volume %s: %w", c.Source, err)
 	}
 	return nil
 }
@@ -149,10 +146,8 @@ func (f *Fake) hasSibling(g *group, p *part, path string) bool {
 	return false
 }
 
-// PVMoveResume implements lvm.LVM.
-func (f *Fake) PVMoveResume(context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// pvMoveResume makes lvm.PVMoveResume.
+func pvMoveResume(f *Fake, _ lvm.PVMoveResume) error {
 	if err := f.begin("PVMoveResume", "of all"); err != nil {
 		return err
 	}
@@ -165,19 +160,17 @@ func (f *Fake) PVMoveResume(context.Context) error {
 	return nil
 }
 
-// PVMoveAbort implements lvm.LVM.
-func (f *Fake) PVMoveAbort(_ context.Context, source string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := f.begin("PVMoveAbort", source); err != nil {
+// pvMoveAbort makes lvm.PVMoveAbort.
+func pvMoveAbort(f *Fake, c lvm.PVMoveAbort) error {
+	if err := f.begin("PVMoveAbort", c.Source); err != nil {
 		return err
 	}
-	d := f.disks[source]
+	d := f.disks[c.Source]
 	if d == nil || d.detached || d.uuid == "" {
-		return fmt.Errorf("physical volume %s: %w", source, lvm.ErrNotFound)
+		return fmt.Errorf("physical volume %s: %w", c.Source, lvm.ErrNotFound)
 	}
 	if g := f.groups[d.group]; g != nil {
-		g.moves = slices.DeleteFunc(g.moves, func(m *move) bool { return m.source == source })
+		g.moves = slices.DeleteFunc(g.moves, func(m *move) bool { return m.source == c.Source })
 	}
 	return nil
 }

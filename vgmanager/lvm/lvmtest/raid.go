@@ -22,28 +22,26 @@ func (f *Fake) CheckRAID(context.Context) error {
 	return nil
 }
 
-// LVRepair implements lvm.LVM. Progress copies the data.
-func (f *Fake) LVRepair(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRepair", vg)
+// lvRepair makes lvm.LVRepair. Progress copies the data.
+func lvRepair(f *Fake, c lvm.LVRepair) error {
+	g, err := f.changeWhole("LVRepair", c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[name]
+	v := g.lvs[c.Name]
 	switch {
 	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
 	case v.kind != 'r':
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInvalid)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrInvalid)
 	}
 	lost := f.lostImages(v)
 	if len(lost) > bears(v) {
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMissingPV)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
 	for _, number := range lost {
 		if err := f.replace(g, v, number); err != nil {
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, err)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 		}
 	}
 	if len(lost) > 0 {
@@ -94,40 +92,36 @@ func (v *volume) part(suffix string) *part {
 	return v.parts[slices.IndexFunc(v.parts, func(p *part) bool { return p.suffix == suffix })]
 }
 
-// LVRefresh implements lvm.LVM.
-func (f *Fake) LVRefresh(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("LVRefresh", vg)
+// lvRefresh makes lvm.LVRefresh.
+func lvRefresh(f *Fake, c lvm.LVRefresh) error {
+	g, err := f.changeIncomplete("LVRefresh", c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[name]
+	v := g.lvs[c.Name]
 	switch {
 	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
 	case f.needsMissing(g, v):
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMissingPV)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMissingPV)
 	}
 	v.stale = false
 	return nil
 }
 
-// LVRebuild implements lvm.LVM.
-func (f *Fake) LVRebuild(_ context.Context, vg, name string, devices ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVRebuild", vg)
+// lvRebuild makes lvm.LVRebuild.
+func lvRebuild(f *Fake, c lvm.LVRebuild) error {
+	g, err := f.change("LVRebuild", c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[name]
+	v := g.lvs[c.Name]
 	if v == nil {
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
 	}
-	elsewhere := slices.ContainsFunc(devices, func(d string) bool { return !v.isOn(d) })
-	if elsewhere || len(devices) == 0 || len(devices) > bears(v) {
-		return fmt.Errorf("logical volume %s/%s: cannot rebuild %v", vg, name, devices)
+	elsewhere := slices.ContainsFunc(c.Devices, func(d string) bool { return !v.isOn(d) })
+	if elsewhere || len(c.Devices) == 0 || len(c.Devices) > bears(v) {
+		return fmt.Errorf("logical volume %s/%s: cannot rebuild %v", c.VG, c.Name, c.Devices)
 	}
 	v.stale = false
 	return nil

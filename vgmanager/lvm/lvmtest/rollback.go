@@ -144,28 +144,26 @@ func (f *Fake) FindMetadata(_ context.Context, vg string, fits func(*textmeta.Me
 	return nil, reasons, nil
 }
 
-// MetadataRestore implements lvm.LVM.
-func (f *Fake) MetadataRestore(_ context.Context, o lvm.MetadataRestoreOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("MetadataRestore", o.VG)
+// metadataRestore makes lvm.MetadataRestore.
+func metadataRestore(f *Fake, c lvm.MetadataRestore) error {
+	g, err := f.changeWhole("MetadataRestore", c.VG)
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(o.File)
+	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return err
 	}
 	for _, v := range g.lvs {
 		if v.on || v.metadata.open {
-			return fmt.Errorf("volume group %s: %w", o.VG, lvm.ErrInUse)
+			return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrInUse)
 		}
 	}
-	at := slices.IndexFunc(f.earlier[o.VG], func(e earlier) bool { return e.text == string(text) })
-	if at < 0 || g.uuid != o.UUID {
-		return fmt.Errorf("file %s: %w", o.File, lvm.ErrDamaged)
+	at := slices.IndexFunc(f.earlier[c.VG], func(e earlier) bool { return e.text == string(text) })
+	if at < 0 || g.uuid != c.UUID {
+		return fmt.Errorf("file %s: %w", c.File, lvm.ErrDamaged)
 	}
-	f.restore(o.VG, f.earlier[o.VG][at])
+	f.restore(c.VG, f.earlier[c.VG][at])
 	return nil
 }
 

@@ -161,30 +161,26 @@ func (f *Fake) inactive(g *group, vg, pool string) (*group, *volume, error) {
 	return g, p, nil
 }
 
-// ThinMetadataActivate implements lvm.LVM.
-func (f *Fake) ThinMetadataActivate(_ context.Context, vg, pool string) (string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("ThinMetadataActivate", vg)
+// thinMetadataActivate makes lvm.ThinMetadataActivate.
+func thinMetadataActivate(f *Fake, c lvm.ThinMetadataActivate) error {
+	g, err := f.changeIncomplete("ThinMetadataActivate", c.VG)
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, p, err := f.inactive(g, vg, pool)
+	_, p, err := f.inactive(g, c.VG, c.Pool)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if f.needsMissing(g, p) {
-		return "", fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrMissingPV)
+		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Pool, lvm.ErrMissingPV)
 	}
 	p.metadata.open = true
-	return "/dev/" + vg + "/" + pool + "_tmeta", nil
+	return nil
 }
 
-// ThinMetadataDeactivate implements lvm.LVM.
-func (f *Fake) ThinMetadataDeactivate(_ context.Context, vg, pool string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, p, err := f.find("ThinMetadataDeactivate", vg, pool)
+// thinMetadataDeactivate makes lvm.ThinMetadataDeactivate.
+func thinMetadataDeactivate(f *Fake, c lvm.ThinMetadataDeactivate) error {
+	_, p, err := f.find("ThinMetadataDeactivate", c.VG, c.Pool)
 	if err != nil {
 		return err
 	}
@@ -212,23 +208,21 @@ func (f *Fake) ThinDeviceIDs(_ context.Context, vg, pool string) (map[string]uin
 	return ids, nil
 }
 
-// ThinPoolRepair implements lvm.LVM.
-func (f *Fake) ThinPoolRepair(_ context.Context, vg, pool string, _ []string) error {
-	return f.rewriteMetadata("ThinPoolRepair", vg, pool)
+// thinPoolRepair makes lvm.ThinPoolRepair.
+func thinPoolRepair(f *Fake, c lvm.ThinPoolRepair) error {
+	return f.rewriteMetadata("ThinPoolRepair", c.VG, c.Pool)
 }
 
-// ThinPoolRestore implements lvm.LVM. The volumes that are gone are those that Salvage did not write.
-func (f *Fake) ThinPoolRestore(_ context.Context, vg, pool, file string) error {
-	if _, err := os.Stat(file); err != nil {
+// thinPoolRestore makes lvm.ThinPoolRestore. The volumes that are gone are those that Salvage did not write.
+func thinPoolRestore(f *Fake, c lvm.ThinPoolRestore) error {
+	if _, err := os.Stat(c.File); err != nil {
 		return err
 	}
-	return f.rewriteMetadata("ThinPoolRestore", vg, pool)
+	return f.rewriteMetadata("ThinPoolRestore", c.VG, c.Pool)
 }
 
 // rewriteMetadata writes the metadata of an inactive pool without the volumes that are gone, and keeps the previous.
 func (f *Fake) rewriteMetadata(command, vg, pool string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	g, p, err := f.inactivePool(command, vg, pool)
 	if err != nil {
 		return err
@@ -247,11 +241,9 @@ func (f *Fake) rewriteMetadata(command, vg, pool string) error {
 	return nil
 }
 
-// ThinPoolActivate implements lvm.LVM.
-func (f *Fake) ThinPoolActivate(_ context.Context, vg string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("ThinPoolActivate", vg)
+// thinPoolActivate makes lvm.ThinPoolActivate.
+func thinPoolActivate(f *Fake, c lvm.ThinPoolActivate) error {
+	g, err := f.change("ThinPoolActivate", c.VG)
 	if err != nil {
 		return err
 	}
@@ -302,34 +294,32 @@ func (g *group) activate(v *volume) error {
 	return nil
 }
 
-// LVRemoveLost implements lvm.LVM.
-func (f *Fake) LVRemoveLost(_ context.Context, vg, pool string, uuids ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRemoveLost", vg)
+// lvRemoveLost makes lvm.LVRemoveLost.
+func lvRemoveLost(f *Fake, c lvm.LVRemoveLost) error {
+	g, err := f.changeWhole("LVRemoveLost", c.VG)
 	if err != nil {
 		return err
 	}
-	if p := g.lvs[pool]; p == nil || !p.on {
-		return fmt.Errorf("thin pool %s/%s is not active: %w", vg, pool, lvm.ErrInUse)
+	if p := g.lvs[c.Pool]; p == nil || !p.on {
+		return fmt.Errorf("thin pool %s/%s is not active: %w", c.VG, c.Pool, lvm.ErrInUse)
 	}
-	for _, uuid := range uuids {
+	for _, uuid := range c.UUIDs {
 		v := g.byUUID(uuid)
 		switch {
-		case v == nil || v.PoolName != pool:
+		case v == nil || v.PoolName != c.Pool:
 			return fmt.Errorf("volume %s: %w", uuid, lvm.ErrNotFound)
 		case v.on:
 			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInUse)
 		}
 	}
-	for _, uuid := range uuids {
-		if v := g.byUUID(uuid); !slices.Contains(g.lvs[pool].metadata.missing, v.Name) {
+	for _, uuid := range c.UUIDs {
+		if v := g.byUUID(uuid); !slices.Contains(g.lvs[c.Pool].metadata.missing, v.Name) {
 			v.on = true
 			return fmt.Errorf("volume %s can be activated: %w", v.Name, lvm.ErrInUse)
 		}
 	}
-	for _, uuid := range uuids {
-		if err := f.remove(g, vg, g.byUUID(uuid).Name); err != nil {
+	for _, uuid := range c.UUIDs {
+		if err := f.remove(g, c.VG, g.byUUID(uuid).Name); err != nil {
 			return err
 		}
 	}
@@ -356,21 +346,19 @@ func (g *group) byUUID(uuid string) *volume {
 	return nil
 }
 
-// LVRemoveInactive implements lvm.LVM.
-func (f *Fake) LVRemoveInactive(_ context.Context, vg string, names ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRemoveInactive", vg)
+// lvRemoveInactive makes lvm.LVRemoveInactive.
+func lvRemoveInactive(f *Fake, c lvm.LVRemoveInactive) error {
+	g, err := f.changeWhole("LVRemoveInactive", c.VG)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		if v := g.lvs[name]; v != nil && v.on {
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotEmpty)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotEmpty)
 		}
 	}
-	for _, name := range names {
-		if err := f.remove(g, vg, name); err != nil {
+	for _, name := range c.Names {
+		if err := f.remove(g, c.VG, name); err != nil {
 			return err
 		}
 	}

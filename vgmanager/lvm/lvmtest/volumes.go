@@ -29,23 +29,21 @@ func (f *Fake) add(g *group, vg string, v *volume) error {
 	return nil
 }
 
-// LVCreateThick implements lvm.LVM.
-func (f *Fake) LVCreateThick(_ context.Context, o lvm.ThickOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThick", o.VG)
+// lvCreateThick makes lvm.LVCreateThick.
+func lvCreateThick(f *Fake, c lvm.LVCreateThick) error {
+	g, err := f.change("LVCreateThick", c.VG)
 	if err != nil {
 		return err
 	}
-	v, err := f.thick(g, o)
+	v, err := f.thick(g, c)
 	if err != nil {
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, err)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 	}
-	return f.add(g, o.VG, v)
+	return f.add(g, c.VG, v)
 }
 
 // thick returns a volume with allocated extents.
-func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
+func (f *Fake) thick(g *group, o lvm.LVCreateThick) (*volume, error) {
 	layout, err := lvm.NewLayout(o.Options)
 	if err != nil {
 		return nil, err
@@ -71,22 +69,20 @@ func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 	return v, f.takeImages(g, v, layout, image, o.Devices)
 }
 
-// LVCreateThinPool implements lvm.LVM. The default size of the metadata is one extent.
-func (f *Fake) LVCreateThinPool(_ context.Context, o lvm.ThinPoolOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThinPool", o.VG)
+// lvCreateThinPool makes lvm.LVCreateThinPool. The default size of the metadata is one extent.
+func lvCreateThinPool(f *Fake, c lvm.LVCreateThinPool) error {
+	g, err := f.change("LVCreateThinPool", c.VG)
 	if err != nil {
 		return err
 	}
-	v, err := f.pool(g, o)
+	v, err := f.pool(g, c)
 	if err != nil {
-		return fmt.Errorf("thin pool %s/%s: %w", o.VG, o.Name, err)
+		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Name, err)
 	}
-	return f.add(g, o.VG, v)
+	return f.add(g, c.VG, v)
 }
 
-func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
+func (f *Fake) pool(g *group, o lvm.LVCreateThinPool) (*volume, error) {
 	if g.lvs[o.Name] != nil {
 		return nil, lvm.ErrExists
 	}
@@ -137,18 +133,16 @@ func (f *Fake) growSpare(g *group, metadata int) error {
 	return f.take(g, &g.spare, max(0, metadata-has), f.openDisks(g, nil))
 }
 
-// LVCreateThin implements lvm.LVM.
-func (f *Fake) LVCreateThin(_ context.Context, o lvm.ThinOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThin", o.VG)
+// lvCreateThin makes lvm.LVCreateThin.
+func lvCreateThin(f *Fake, c lvm.LVCreateThin) error {
+	g, err := f.change("LVCreateThin", c.VG)
 	if err != nil {
 		return err
 	}
-	if err := checkPool(g, o.VG, o.Pool); err != nil {
+	if err := checkPool(g, c.VG, c.Pool); err != nil {
 		return err
 	}
-	return f.add(g, o.VG, thin(o.Name, o.Pool, o.VirtualSize, o.Tags))
+	return f.add(g, c.VG, thin(c.Name, c.Pool, c.VirtualSize, c.Tags))
 }
 
 func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
@@ -170,46 +164,42 @@ func checkPool(g *group, vg, pool string) error {
 	return nil
 }
 
-// LVCreateSnapshot implements lvm.LVM.
-func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateSnapshot", o.VG)
+// lvCreateSnapshot makes lvm.LVCreateSnapshot.
+func lvCreateSnapshot(f *Fake, c lvm.LVCreateSnapshot) error {
+	g, err := f.change("LVCreateSnapshot", c.VG)
 	if err != nil {
 		return err
 	}
-	source := g.lvs[o.Source]
+	source := g.lvs[c.Source]
 	if source == nil || source.kind != 'V' {
-		return fmt.Errorf("thin volume %s/%s: %w", o.VG, o.Source, lvm.ErrNotFound)
+		return fmt.Errorf("thin volume %s/%s: %w", c.VG, c.Source, lvm.ErrNotFound)
 	}
-	if err := checkPool(g, o.VG, source.PoolName); err != nil {
+	if err := checkPool(g, c.VG, source.PoolName); err != nil {
 		return err
 	}
-	v := thin(o.Name, source.PoolName, source.Size, o.Tags)
-	v.Origin = o.Source
-	v.ro = o.ReadOnly
-	err = f.add(g, o.VG, v)
-	v.on, v.skip = !o.Inactive, o.Inactive
+	v := thin(c.Name, source.PoolName, source.Size, c.Tags)
+	v.Origin = c.Source
+	v.ro = c.ReadOnly
+	err = f.add(g, c.VG, v)
+	v.on, v.skip = !c.Inactive, c.Inactive
 	return err
 }
 
-// LVExtend implements lvm.LVM.
-func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, v, err := f.find("LVExtend", o.VG, o.Name)
+// lvExtend makes lvm.LVExtend.
+func lvExtend(f *Fake, c lvm.LVExtend) error {
+	g, v, err := f.find("LVExtend", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
-	size := o.Size.RoundUp(ExtentSize)
+	size := c.Size.RoundUp(ExtentSize)
 	switch {
 	case size <= v.Size:
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNotLarger)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotLarger)
 	case f.isLocked(g, v) && v.kind != 't':
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrMoving)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrMoving)
 	}
-	if size, err = f.grow(g, v, size, o.Stripes, o.Devices); err != nil {
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, err)
+	if size, err = f.grow(g, v, size, c.Stripes, c.Devices); err != nil {
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, err)
 	}
 	v.Size = size
 	return nil
@@ -265,21 +255,19 @@ func (p *part) size() int {
 	return n
 }
 
-// ThinPoolMetadataExtend implements lvm.LVM.
-func (f *Fake) ThinPoolMetadataExtend(_ context.Context, vg, pool string, add lvm.Bytes) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, v, err := f.find("ThinPoolMetadataExtend", vg, pool)
+// thinPoolMetadataExtend makes lvm.ThinPoolMetadataExtend.
+func thinPoolMetadataExtend(f *Fake, c lvm.ThinPoolMetadataExtend) error {
+	g, v, err := f.find("ThinPoolMetadataExtend", c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
 	case v.kind != 't':
-		return fmt.Errorf("logical volume %s/%s: %w", vg, pool, lvm.ErrInvalid)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Pool, lvm.ErrInvalid)
 	}
 	metadata := v.parts[1]
-	n := extents(add)
+	n := extents(c.Add)
 	if free := f.free(g); lvm.Bytes(2*n)*ExtentSize > free {
-		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNoSpace)
+		return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Pool, lvm.ErrNoSpace)
 	}
 	if err := f.take(g, metadata, n, f.openDisks(g, nil)); err != nil {
 		return err
@@ -288,20 +276,19 @@ func (f *Fake) ThinPoolMetadataExtend(_ context.Context, vg, pool string, add lv
 	return f.growSpare(g, metadata.size())
 }
 
-// ThinPoolSetDiscards implements lvm.LVM.
-func (f *Fake) ThinPoolSetDiscards(_ context.Context, vg, pool, mode string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, v, err := f.find("ThinPoolSetDiscards", vg, pool)
+// thinPoolSetDiscards makes lvm.ThinPoolSetDiscards.
+func thinPoolSetDiscards(f *Fake, c lvm.ThinPoolSetDiscards) error {
+	_, v, err := f.find("ThinPoolSetDiscards", c.VG, c.Pool)
 	switch {
 	case err != nil:
 		return err
 	case v.kind != 't':
-		return fmt.Errorf("logical volume %s/%s: %w", vg, pool, lvm.ErrInvalid)
-	case v.Discards == mode || v.Discards == lvm.DiscardsIgnore || mode == lvm.DiscardsIgnore:
-		return fmt.Errorf("thin pool %s/%s has the discards %s, which cannot change to %s", vg, pool, v.Discards, mode)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Pool, lvm.ErrInvalid)
+	case v.Discards == c.Mode || v.Discards == lvm.DiscardsIgnore || c.Mode == lvm.DiscardsIgnore:
+		return fmt.Errorf("thin pool %s/%s has the discards %s, which cannot change to %s", c.VG, c.Pool, v.Discards,
+			c.Mode)
 	}
-	v.Discards = mode
+	v.Discards = c.Mode
 	return nil
 }
 
@@ -317,33 +304,29 @@ func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
 	return g, v, nil
 }
 
-// LVRemove implements lvm.LVM. Like LVM, it continues with the other volumes after an error.
-func (f *Fake) LVRemove(_ context.Context, vg string, names ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRemove", vg)
+// lvRemove makes lvm.LVRemove. Like LVM, it continues with the other volumes after an error.
+func lvRemove(f *Fake, c lvm.LVRemove) error {
+	g, err := f.changeWhole("LVRemove", c.VG)
 	if err != nil {
 		return err
 	}
 	var failures []error
-	for _, name := range names {
-		failures = append(failures, f.remove(g, vg, name))
+	for _, name := range c.Names {
+		failures = append(failures, f.remove(g, c.VG, name))
 	}
 	return errors.Join(failures...)
 }
 
-// LVRemoveByUUID implements lvm.LVM.
-func (f *Fake) LVRemoveByUUID(_ context.Context, vg string, uuids ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.groups[vg] == nil {
-		return fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
+// lvRemoveByUUID makes lvm.LVRemoveByUUID.
+func lvRemoveByUUID(f *Fake, c lvm.LVRemoveByUUID) error {
+	if f.groups[c.VG] == nil {
+		return fmt.Errorf("volume group %s: %w", c.VG, lvm.ErrNotFound)
 	}
-	g, err := f.changeWhole("LVRemoveByUUID", vg)
+	g, err := f.changeWhole("LVRemoveByUUID", c.VG)
 	if err != nil {
 		return err
 	}
-	for _, uuid := range uuids {
+	for _, uuid := range c.UUIDs {
 		v := g.byUUID(uuid)
 		isSnapshot := func(o *volume) bool { return v != nil && o.Origin == v.Name && o.kind != 'V' }
 		switch {
@@ -355,8 +338,8 @@ func (f *Fake) LVRemoveByUUID(_ context.Context, vg string, uuids ...string) err
 			return fmt.Errorf("volume %s: %w", v.Name, lvm.ErrInvalid)
 		}
 	}
-	for _, uuid := range uuids {
-		if err := f.remove(g, vg, g.byUUID(uuid).Name); err != nil {
+	for _, uuid := range c.UUIDs {
+		if err := f.remove(g, c.VG, g.byUUID(uuid).Name); err != nil {
 			return err
 		}
 	}
@@ -393,20 +376,18 @@ func (f *Fake) Open(vg, name string, open bool) {
 	f.groups[vg].lvs[name].open = open
 }
 
-// ThinPoolRemove implements lvm.LVM.
-func (f *Fake) ThinPoolRemove(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, pool, err := f.find("ThinPoolRemove", vg, name)
+// thinPoolRemove makes lvm.ThinPoolRemove.
+func thinPoolRemove(f *Fake, c lvm.ThinPoolRemove) error {
+	g, pool, err := f.find("ThinPoolRemove", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
 	for _, v := range g.lvs {
-		if v.PoolName == name || pool.on {
-			return fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotEmpty)
+		if v.PoolName == c.Name || pool.on {
+			return fmt.Errorf("thin pool %s/%s: %w", c.VG, c.Name, lvm.ErrNotEmpty)
 		}
 	}
-	delete(g.lvs, name)
+	delete(g.lvs, c.Name)
 	g.removeSpare()
 	return nil
 }
@@ -421,99 +402,89 @@ func (g *group) removeSpare() {
 	g.spare = part{}
 }
 
-// LVRemoveUnreadable implements lvm.LVM.
-func (f *Fake) LVRemoveUnreadable(_ context.Context, vg string, names ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRemoveUnreadable", vg)
+// lvRemoveUnreadable makes lvm.LVRemoveUnreadable.
+func lvRemoveUnreadable(f *Fake, c lvm.LVRemoveUnreadable) error {
+	g, err := f.changeWhole("LVRemoveUnreadable", c.VG)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		v := g.lvs[name]
 		inPool := func(other *volume) bool { return other.PoolName == name }
 		switch {
 		case v == nil:
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotFound)
 		case !f.needsMissing(g, v):
-			return fmt.Errorf("logical volume %s/%s can be read: %w", vg, name, lvm.ErrInvalid)
+			return fmt.Errorf("logical volume %s/%s can be read: %w", c.VG, name, lvm.ErrInvalid)
 		case v.open, v.kind == 't' && (v.on ||
 			slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(o *volume) bool { return inPool(o) && o.on })):
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrInUse)
 		}
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		maps.DeleteFunc(g.lvs, func(n string, v *volume) bool { return n == name || v.PoolName == name })
 	}
 	g.removeSpare()
 	return nil
 }
 
-// LVDeactivate implements lvm.LVM.
-func (f *Fake) LVDeactivate(_ context.Context, vg string, names ...string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("LVDeactivate", vg)
+// lvDeactivate makes lvm.LVDeactivate.
+func lvDeactivate(f *Fake, c lvm.LVDeactivate) error {
+	g, err := f.changeIncomplete("LVDeactivate", c.VG)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range c.Names {
 		v := g.lvs[name]
 		switch {
 		case v == nil:
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrNotFound)
 		case v.open:
-			return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
+			return fmt.Errorf("logical volume %s/%s: %w", c.VG, name, lvm.ErrInUse)
 		}
 		v.on = false
 	}
 	return nil
 }
 
-// LVActivate implements lvm.LVM.
-func (f *Fake) LVActivate(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, v, err := f.find("LVActivate", vg, name)
+// lvActivate makes lvm.LVActivate.
+func lvActivate(f *Fake, c lvm.LVActivate) error {
+	g, v, err := f.find("LVActivate", c.VG, c.Name)
 	if err != nil {
 		return err
 	}
 	return g.activate(v)
 }
 
-// LVAllowActivation implements lvm.LVM.
-func (f *Fake) LVAllowActivation(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, v, err := f.find("LVAllowActivation", vg, name)
+// lvAllowActivation makes lvm.LVAllowActivation.
+func lvAllowActivation(f *Fake, c lvm.LVAllowActivation) error {
+	_, v, err := f.find("LVAllowActivation", c.VG, c.Name)
 	if err == nil {
 		v.skip = false
 	}
 	return err
 }
 
-// LVChangeTags implements lvm.LVM.
-func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(o.Add)+len(o.Remove) == 0 {
+// lvChangeTags makes lvm.LVChangeTags.
+func lvChangeTags(f *Fake, c lvm.LVChangeTags) error {
+	if len(c.Add)+len(c.Remove) == 0 {
 		return nil
 	}
-	g, err := f.changeWhole("LVChangeTags", o.VG)
+	g, err := f.changeWhole("LVChangeTags", c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[o.Name]
+	v := g.lvs[c.Name]
 	if v == nil {
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNotFound)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
 	}
-	for _, tag := range o.Add {
+	for _, tag := range c.Add {
 		if strings.ContainsAny(tag, " ,@") {
 			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
 		}
 	}
-	f.save(g, o.VG)
-	v.Tags = retag(v.Tags, o.Add, o.Remove)
+	f.save(g, c.VG)
+	v.Tags = retag(v.Tags, c.Add, c.Remove)
 	return nil
 }
 
@@ -531,31 +502,29 @@ func (f *Fake) ThinPoolResume(_ context.Context, vg, name string) (bool, error) 
 	return false, nil
 }
 
-// LVRename implements lvm.LVM.
-func (f *Fake) LVRename(_ context.Context, vg, name, to string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.changeWhole("LVRename", vg)
+// lvRename makes lvm.LVRename.
+func lvRename(f *Fake, c lvm.LVRename) error {
+	g, err := f.changeWhole("LVRename", c.VG)
 	if err != nil {
 		return err
 	}
-	v := g.lvs[name]
+	v := g.lvs[c.Name]
 	switch {
 	case v == nil:
-		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
-	case g.lvs[to] != nil:
-		return fmt.Errorf("logical volume %s/%s: %w", vg, to, lvm.ErrExists)
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.Name, lvm.ErrNotFound)
+	case g.lvs[c.To] != nil:
+		return fmt.Errorf("logical volume %s/%s: %w", c.VG, c.To, lvm.ErrExists)
 	}
-	f.save(g, vg)
-	delete(g.lvs, name)
-	g.lvs[to] = v
-	v.Name = to
+	f.save(g, c.VG)
+	delete(g.lvs, c.Name)
+	g.lvs[c.To] = v
+	v.Name = c.To
 	if v.Path != "" {
-		v.Path = "/dev/" + vg + "/" + to
+		v.Path = "/dev/" + c.VG + "/" + c.To
 	}
 	for _, other := range g.lvs {
-		if other.Origin == name {
-			other.Origin = to
+		if other.Origin == c.Name {
+			other.Origin = c.To
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func (b *lab) ok(err error) {
 func (b *lab) prepare(readOnly bool) {
 	b.Helper()
 	for _, p := range labPairs() {
-		b.ok(b.lvm.LVCreateSnapshot(b.Context(), lvm.SnapshotOptions{VG: p.VG, Source: p.Source, Name: p.Snapshot,
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVCreateSnapshot{VG: p.VG, Source: p.Source, Name: p.Snapshot,
 			ReadOnly: readOnly, Inactive: true, Tags: []string{PendingTag}}))
 	}
 }
@@ -146,10 +146,10 @@ func (b *lab) prepare(readOnly bool) {
 func (b *lab) keep() {
 	b.Helper()
 	for _, p := range labPairs() {
-		b.ok(b.lvm.LVChangeTags(b.Context(), lvm.LVTagOptions{VG: p.VG, Name: p.Snapshot,
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVChangeTags{VG: p.VG, Name: p.Snapshot,
 			Remove: []string{PendingTag}}))
-		b.ok(b.lvm.LVAllowActivation(b.Context(), p.VG, p.Snapshot))
-		b.ok(b.lvm.LVActivate(b.Context(), p.VG, p.Snapshot))
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVAllowActivation{VG: p.VG, Name: p.Snapshot}))
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVActivate{VG: p.VG, Name: p.Snapshot}))
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *lab) keep() {
 func (b *lab) drop() {
 	b.Helper()
 	for _, p := range labPairs() {
-		b.ok(b.lvm.LVRemove(b.Context(), p.VG, p.Snapshot))
+		b.ok(b.lvm.Apply(b.Context(), lvm.LVRemove{VG: p.VG, Names: []string{p.Snapshot}}))
 	}
 }
 
@@ -469,7 +469,7 @@ func TestLabKilledAgent(t *testing.T) {
 				b.ok(b.node.Recover(t.Context()))
 			} else {
 				// LVM's lock is free when the watchdog has ended.
-				b.ok(b.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: labGroup, Name: "v0", Add: []string{"x"}}))
+				b.ok(b.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: labGroup, Name: "v0", Add: []string{"x"}}))
 				t.Logf("the watchdog has resumed the volumes %s after the kill", time.Since(killed))
 			}
 			b.ok(b.node.Recover(t.Context()))

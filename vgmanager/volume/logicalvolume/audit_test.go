@@ -80,10 +80,10 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	other := thin(8)
 	other.NodeName = "node2"
 	w.ask("elsewhere", other)
-	w.must(w.lvm.LVCreateThin(t.Context(),
-		lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
+	w.must(w.lvm.Apply(t.Context(),
+		lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
 			Tags: []string{"lvms.pvc=ns/old"}}))
-	w.must(w.lvm.LVRemove(t.Context(), "thin", "uid-b-2"))
+	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"uid-b-2"}}))
 
 	w.must(a.audit(t.Context()))
 	changes := 0
@@ -136,7 +136,7 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 		t.Error(err)
 	}
 	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8", "thin/uid-unclaimed-3 8")
-	w.must(w.lvm.LVRemove(t.Context(), "thin", "byhand"))
+	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"byhand"}}))
 	w.must(a.audit(t.Context()))
 	if len(a.Orphans("thin")) != 2 || changes != 2 {
 		t.Errorf("got %+v, subscribers were called %d times", a.Orphans("thin"), changes)
@@ -201,7 +201,7 @@ func TestVolumesOfTheEarlierDriverAreNoOrphans(t *testing.T) {
 	a, _, now := w.auditor()
 	id := func(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", n) }
 	for n := range 3 {
-		w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: id(n),
+		w.must(w.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: id(n),
 			VirtualSize: lvm.Bytes(4 * mib)}))
 	}
 	w.must(w.api.Create(t.Context(), &earlierv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "snapshot-a"},
@@ -230,17 +230,17 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 		lv.Status.VolumeID = map[string]string{"tagged": "id-tagged",
 			"untagged": "00000000-0000-4000-8000-000000000001"}[name]
 		w.must(w.api.Status().Update(t.Context(), lv))
-		options := lvm.ThinOptions{VG: "thin", Pool: "pool", Name: lv.Status.VolumeID, VirtualSize: lvm.Bytes(4 * mib)}
+		options := lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: lv.Status.VolumeID, VirtualSize: lvm.Bytes(4 * mib)}
 		if name == "tagged" {
 			options.Tags = []string{v1alpha1.VolumeNameTagPrefix + name}
 		}
-		w.must(w.lvm.LVCreateThin(t.Context(), options))
+		w.must(w.lvm.Apply(t.Context(), options))
 	}
-	byHand := lvm.ThinOptions{
+	byHand := lvm.LVCreateThin{
 		VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
 		Tags: []string{v1alpha1.VolumeNameTagPrefix + "tagged"},
 	}
-	w.must(w.lvm.LVCreateThin(t.Context(), byHand))
+	w.must(w.lvm.Apply(t.Context(), byHand))
 	settle := func() []v1alpha1.OrphanStatus {
 		t.Helper()
 		w.must(a.audit(t.Context()))
@@ -290,7 +290,7 @@ func newMovedWorld(t *testing.T, tags ...string) *movedWorld {
 	lv := w.get("moved")
 	lv.Status.VolumeID = "id-moved"
 	w.must(w.api.Status().Update(t.Context(), lv))
-	w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "id-moved",
+	w.must(w.lvm.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "id-moved",
 		VirtualSize: lvm.Bytes(4 * mib), Tags: append(tags, v1alpha1.VolumeNameTagPrefix+"moved", "lvms.pvc=ns/moved")}))
 	return &movedWorld{world: w, a: a, recorder: recorder, now: now}
 }
@@ -423,7 +423,7 @@ func TestTheEventOfAMissingVolumeNamesTheNodeThatHasIt(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		w.ask(name, thin(8))
 		w.must(w.run(w.agent(), name))
-		w.must(w.lvm.LVRemove(t.Context(), "thin", w.get(name).Status.VolumeID))
+		w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{w.get(name).Status.VolumeID}}))
 	}
 	w.must(w.api.Create(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{
 		ObjectMeta: metav1.ObjectMeta{Name: "node2", Namespace: "ns"},
@@ -575,7 +575,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 		}
 	}
 	check("nothing is suspended", "")
-	w.must(w.fake.PVSetAllocatable(t.Context(), lvm.PVAllocatableOptions{Device: "/dev/b", Allocatable: true,
+	w.must(w.fake.Apply(t.Context(), lvm.PVSetAllocatable{Device: "/dev/b", Allocatable: true,
 		AddTag: deviceclass.SuspendedTag}))
 	check("suspended", "/dev/b")
 	w.fake.Fail("Report", errors.New("lvm does not answer"))
@@ -588,7 +588,7 @@ func TestSuspendedDevicesStandOnTheObject(t *testing.T) {
 	if lost["a"] != "/dev/b" {
 		t.Errorf("the class is not available: got %q", lost)
 	}
-	w.must(w.fake.PVSetAllocatable(t.Context(), lvm.PVAllocatableOptions{Device: "/dev/b", Allocatable: true,
+	w.must(w.fake.Apply(t.Context(), lvm.PVSetAllocatable{Device: "/dev/b", Allocatable: true,
 		RemoveTag: deviceclass.SuspendedTag}))
 	check("resumed", "")
 }

@@ -383,7 +383,7 @@ func TestACopyWithAnotherFileSystem(t *testing.T) {
 			} else {
 				w.ask("a", thin(12))
 				w.must(w.run(w.agent(), "a"))
-				w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "uid-a-1", Add: tags[1:]}))
+				w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: "uid-a-1", Add: tags[1:]}))
 			}
 			w.ask("b", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(12), Source: source,
 				AccessType: tt.access})

@@ -347,7 +347,7 @@ func TestSuspendedVolumesAreResumedAtTheStart(t *testing.T) {
 // was lost. A volume whose encryption cannot be read gets no snapshot.
 func TestAnEncryptedMemberIsTagged(t *testing.T) {
 	n := newGroupNode(t)
-	n.must(n.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: string(n.get("a").UID),
+	n.must(n.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: string(n.get("a").UID),
 		Add: []string{"lvms.encryption=luks2"}}))
 	n.fake.Fail("Report", lvm.ErrBusy)
 	n.request(1, groupprotocol.Prepare)
@@ -416,7 +416,7 @@ func TestARestoreOfAGroupIsNotFormatted(t *testing.T) {
 	n.request(1, groupprotocol.Prepare)
 	n.must(n.act())
 	a := string(n.get("a").UID)
-	n.must(n.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: a, Add: []string{"lvms.formatted=ext4"},
+	n.must(n.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: a, Add: []string{"lvms.formatted=ext4"},
 		Remove: []string{v1alpha1.NewTag}}))
 	n.annotate(v1alpha1.GroupStateAnnotation, `{"attempt":1,"phase":"Taken"}`)
 	n.request(1, groupprotocol.Keep)

@@ -17,7 +17,7 @@ import (
 // orphaned creates a logical volume of another cluster in the thin class.
 func (w *world) orphaned(name string) {
 	w.Helper()
-	w.must(w.lvm.LVCreateThin(w.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name, VirtualSize: 12 << 20,
+	w.must(w.lvm.Apply(w.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: name, VirtualSize: 12 << 20,
 		Tags: []string{"lvms.uid=" + name, "lvms.pv=pvc-old", "lvms.pvc=old/old", "lvms.cluster=c0", "lvms.formatted=xfs"}}))
 }
 
@@ -84,7 +84,7 @@ func importAtEveryPoint(t *testing.T, newWorld func(*testing.T) *world) {
 func TestAnImportedVolumeIsStillEncrypted(t *testing.T) {
 	w := newWorld(t)
 	w.orphaned("orphan")
-	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "orphan",
+	w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: "orphan",
 		Add: []string{"lvms.encryption=luks2"}}))
 	w.importing("pvc-1", "orphan")
 	for range 2 {

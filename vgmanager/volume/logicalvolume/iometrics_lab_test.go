@@ -39,7 +39,7 @@ func newMeasured(t *testing.T) *measured {
 	}
 	m.disks = m.disks[:2]
 	w := newWorldOn(t, m.lvm)
-	w.must(m.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: measuredGroup, Devices: m.disks}))
+	w.must(m.lvm.Apply(t.Context(), lvm.VGCreate{Name: measuredGroup, Devices: m.disks}))
 	t.Cleanup(func() {
 		m.run("/usr/sbin/vgremove", "-qqf", measuredGroup)
 		m.run("/usr/sbin/pvremove", append([]string{"-qq"}, m.disks...)...)
@@ -124,22 +124,20 @@ func (m *measured) wantOn(volume string, disks ...string) {
 func TestLabMetricsFollowIOAndMoves(t *testing.T) {
 	m := newMeasured(t)
 	ctx := t.Context()
-	m.must(m.lvm.LVCreateThick(ctx, lvm.ThickOptions{VG: measuredGroup, Name: "thick", Size: 32 << 20,
-		Devices: m.disks[:1]}))
+	m.must(m.lvm.Apply(ctx, lvm.LVCreateThick{VG: measuredGroup, Name: "thick", Size: 32 << 20, Devices: m.disks[:1]}))
 	m.wantOn("thick", m.disks[0])
 	m.writes("thick")
-	m.must(m.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: measuredGroup, Name: "thick", Size: 64 << 20,
-		Devices: m.disks[1:]}))
+	m.must(m.lvm.Apply(ctx, lvm.LVExtend{VG: measuredGroup, Name: "thick", Size: 64 << 20, Devices: m.disks[1:]}))
 	m.wantOn("thick", m.disks...)
 
-	m.must(m.lvm.PVMoveStart(ctx, lvm.PVMoveOptions{VG: measuredGroup, Source: m.disks[0], Target: m.disks[1]}))
+	m.must(m.lvm.Apply(ctx, lvm.PVMoveStart{VG: measuredGroup, Source: m.disks[0], Target: m.disks[1]}))
 	m.waitForMoves()
 	m.wantOn("thick", m.disks[1])
 	m.writes("thick")
 
-	m.must(m.lvm.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: measuredGroup, Name: "pool", PercentFree: 60,
+	m.must(m.lvm.Apply(ctx, lvm.LVCreateThinPool{VG: measuredGroup, Name: "pool", PercentFree: 60,
 		MetadataSize: 4 << 20, Stripes: 2, StripeSize: 64 << 10}))
-	m.must(m.lvm.LVCreateThin(ctx, lvm.ThinOptions{VG: measuredGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+	m.must(m.lvm.Apply(ctx, lvm.LVCreateThin{VG: measuredGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 32 << 20}))
 	m.wantOn("thin", m.disks...)
 	m.wantOn("thick", m.disks[1])

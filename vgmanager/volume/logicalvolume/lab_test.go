@@ -42,7 +42,7 @@ func realWorld(t *testing.T) func(*testing.T) *world {
 		for i := range report.VGs {
 			for _, lv := range report.VGs[i].LVs {
 				if !lv.Attr.IsThinPool() {
-					w.must(real.LVRemove(t.Context(), report.VGs[i].Name, lv.Name))
+					w.must(real.Apply(t.Context(), lvm.LVRemove{VG: report.VGs[i].Name, Names: []string{lv.Name}}))
 				}
 			}
 		}

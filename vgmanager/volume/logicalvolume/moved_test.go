@@ -17,6 +17,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/test/expect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/copies"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volume/lvmd"
 )
@@ -518,7 +519,7 @@ func TestWhatIsNotAdopted(t *testing.T) {
 		t.Errorf("a round in progress: %+v", v)
 	}
 	w.seeTags("not adopted", movedVolume, targetTags(w, "lvms.copy-of=s1", "lvms.copied=4194304")...)
-	w.must(w.lvm.LVRemove(t.Context(), "thin", movedVolume))
+	w.must(w.lvm.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{movedVolume}}))
 	_ = w.run(w.agent(), "v")
 	w.see("nothing is created")
 	if v := w.get("v"); v.Status.Code != codes.Unavailable || v.Annotations[v1alpha1.AdoptAnnotation] == "" {

@@ -62,9 +62,9 @@ func newWorld(t *testing.T) *world {
 func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 	t.Helper()
 	for _, err := range []error{
-		l.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thick", Devices: []string{thick}}),
-		l.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thin", Devices: []string{thin}}),
-		l.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}),
+		l.Apply(t.Context(), lvm.VGCreate{Name: "thick", Devices: []string{thick}}),
+		l.Apply(t.Context(), lvm.VGCreate{Name: "thin", Devices: []string{thin}}),
+		l.Apply(t.Context(), lvm.LVCreateThinPool{VG: "thin", Name: "pool", PercentFree: 50}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -135,36 +135,33 @@ type commands struct {
 	w *world
 }
 
-func (c commands) LVCreateThick(ctx context.Context, o lvm.ThickOptions) error {
-	return c.w.around("lvcreate thick", func() error { return c.LVM.LVCreateThick(ctx, o) })
+func (c commands) Apply(ctx context.Context, change lvm.Change) error {
+	name := commandOf(change)
+	if name == "" {
+		return c.LVM.Apply(ctx, change)
+	}
+	return c.w.around(name, func() error { return c.LVM.Apply(ctx, change) })
 }
 
-func (c commands) LVCreateThin(ctx context.Context, o lvm.ThinOptions) error {
-	return c.w.around("lvcreate thin", func() error { return c.LVM.LVCreateThin(ctx, o) })
-}
-
-func (c commands) LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error {
-	return c.w.around("lvcreate snapshot", func() error { return c.LVM.LVCreateSnapshot(ctx, o) })
-}
-
-func (c commands) LVExtend(ctx context.Context, o lvm.LVExtendOptions) error {
-	return c.w.around("lvextend", func() error { return c.LVM.LVExtend(ctx, o) })
-}
-
-func (c commands) LVRemove(ctx context.Context, vg string, names ...string) error {
-	return c.w.around("lvremove", func() error { return c.LVM.LVRemove(ctx, vg, names...) })
-}
-
-func (c commands) LVActivate(ctx context.Context, vg, name string) error {
-	return c.w.around("lvchange", func() error { return c.LVM.LVActivate(ctx, vg, name) })
-}
-
-func (c commands) LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error {
-	return c.w.around("lvchange", func() error { return c.LVM.LVChangeTags(ctx, o) })
-}
-
-func (c commands) LVRename(ctx context.Context, vg, name, to string) error {
-	return c.w.around("lvrename", func() error { return c.LVM.LVRename(ctx, vg, name, to) })
+// commandOf returns the name of the command of a change, or "" if it has no point.
+func commandOf(change lvm.Change) string {
+	switch change.(type) {
+	case lvm.LVCreateThick:
+		return "lvcreate thick"
+	case lvm.LVCreateThin:
+		return "lvcreate thin"
+	case lvm.LVCreateSnapshot:
+		return "lvcreate snapshot"
+	case lvm.LVExtend:
+		return "lvextend"
+	case lvm.LVRemove:
+		return "lvremove"
+	case lvm.LVActivate, lvm.LVChangeTags:
+		return "lvchange"
+	case lvm.LVRename:
+		return "lvrename"
+	}
+	return ""
 }
 
 // ask creates an object like the CSI controller.

@@ -61,7 +61,7 @@ func (f *fakeEraser) Stop(_ context.Context, key string) error {
 // use marks a logical volume as used.
 func (w *world) use(group, name string) {
 	w.Helper()
-	w.must(w.lvm.LVChangeTags(w.Context(), lvm.LVTagOptions{VG: group, Name: name, Remove: []string{v1alpha1.NewTag}}))
+	w.must(w.lvm.Apply(w.Context(), lvm.LVChangeTags{VG: group, Name: name, Remove: []string{v1alpha1.NewTag}}))
 }
 
 // agentThatErases returns a new process whose thick class has this method to erase volumes.
@@ -185,7 +185,7 @@ func TestARemovedVolumeIsForgottenBeforeItsObject(t *testing.T) {
 
 func TestErasingContinuesWhereItEnded(t *testing.T) {
 	w, eraser := deleting(t)
-	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thick", Name: "uid-a-1",
+	w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thick", Name: "uid-a-1",
 		Add: []string{"lvms.erased=4194304"}}))
 	_, err := w.reconcile(w.agent())
 	w.must(err)
@@ -236,8 +236,7 @@ func TestErasingStopsIfAClaimUsesTheVolume(t *testing.T) {
 func TestAVolumeThatIsPartlyErasedIsNotImported(t *testing.T) {
 	w := newWorld(t)
 	w.orphaned("old")
-	w.must(w.lvm.LVChangeTags(t.Context(),
-		lvm.LVTagOptions{VG: "thin", Name: "old", Add: []string{"lvms.erased=1024"}}))
+	w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: "old", Add: []string{"lvms.erased=1024"}}))
 	w.importing("a", "old")
 	for range 2 {
 		_ = w.run(w.agent(), "a")

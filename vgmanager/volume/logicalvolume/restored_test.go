@@ -20,7 +20,7 @@ import (
 // volumeOf creates a logical volume for an earlier object of this name.
 func (w *world) volumeOf(object, name string, tags ...string) {
 	w.Helper()
-	w.must(w.lvm.LVCreateThin(w.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name, VirtualSize: 12 << 20,
+	w.must(w.lvm.Apply(w.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: name, VirtualSize: 12 << 20,
 		Tags: append(tags, "lvms.uid="+name, "lvms.pv="+object, "lvms.pvc=ns/"+object, "lvms.cluster=c0")}))
 }
 
@@ -350,7 +350,7 @@ func TestARestoredSnapshotIsTakenAfterAKill(t *testing.T) {
 	w.volumeOf("snapshot-1", "old")
 	w.ask("snapshot-1", snapshotSpec())
 	lv := w.get("snapshot-1")
-	w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "old",
+	w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: "old",
 		Add:    []string{"lvms.uid=" + string(lv.UID), "lvms.cluster=c1"},
 		Remove: []string{"lvms.uid=old", "lvms.cluster=c0"}}))
 	if err := w.run(w.agent(), "snapshot-1"); err == nil {

@@ -61,7 +61,7 @@ func TestTheSpreadOfAnImportedVolume(t *testing.T) {
 		w := newWorld(t)
 		w.orphaned("orphan")
 		if row.tag != "" {
-			w.must(w.lvm.LVChangeTags(t.Context(), lvm.LVTagOptions{VG: "thin", Name: "orphan",
+			w.must(w.lvm.Apply(t.Context(), lvm.LVChangeTags{VG: "thin", Name: "orphan",
 				Add: []string{"lvms.spread=" + row.tag}}))
 		}
 		w.importing("pvc-1", "orphan")

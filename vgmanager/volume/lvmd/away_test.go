@@ -24,7 +24,7 @@ func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 		for _, ends := range []string{"back", "given up"} {
 			e, fake := newEngine(t)
 			fake.AddDisk("/dev/c", lvm.Bytes(gib), 48)
-			must(t, fake.VGExtend(t.Context(), lvm.VGExtendOptions{Name: "thick", Devices: []string{"/dev/c"}}))
+			must(t, fake.Apply(t.Context(), lvm.VGExtend{Name: "thick", Devices: []string{"/dev/c"}}))
 			_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
 			must(t, err)
 			report, err := fake.Report(t.Context())

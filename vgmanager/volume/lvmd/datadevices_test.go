@@ -43,9 +43,9 @@ func TestVolumesNameTheirDevices(t *testing.T) {
 	wantDevices(t, e, "thick", "a", "/dev/a")
 	wantDevices(t, e, "thin", "a", "/dev/b")
 	fake.AddDisk("/dev/c", lvm.Bytes(gib), 48)
-	must(t, fake.VGExtend(t.Context(), lvm.VGExtendOptions{Name: "thick", Devices: []string{"/dev/c"}}))
+	must(t, fake.Apply(t.Context(), lvm.VGExtend{Name: "thick", Devices: []string{"/dev/c"}}))
 	wantDevices(t, e, "thick", "a", "/dev/a")
-	must(t, fake.LVExtend(t.Context(), lvm.LVExtendOptions{VG: "thick", Name: "a", Size: lvm.Bytes(16 * mib),
+	must(t, fake.Apply(t.Context(), lvm.LVExtend{VG: "thick", Name: "a", Size: lvm.Bytes(16 * mib),
 		Devices: []string{"/dev/c"}}))
 	wantDevices(t, e, "thick", "a", "/dev/a", "/dev/c")
 	fake.Detach("/dev/c")

@@ -36,29 +36,15 @@ type Reader interface {
 	Report(ctx context.Context) (*lvm.Report, error)
 }
 
-// Creator creates logical volumes.
-type Creator interface {
-	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
-	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
-	LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error
-}
-
-// Changer changes and removes logical volumes.
+// Changer changes logical volumes.
 type Changer interface {
-	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
-	LVRemove(ctx context.Context, vg string, names ...string) error
-	LVActivate(ctx context.Context, vg, name string) error
-	LVAllowActivation(ctx context.Context, vg, name string) error
-	LVRefresh(ctx context.Context, vg, name string) error
-	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
-	LVRename(ctx context.Context, vg, name, to string) error
+	Apply(ctx context.Context, c lvm.Change) error
 	ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error)
 }
 
 // LVM is the part of lvm.LVM that the engine uses.
 type LVM interface {
 	Reader
-	Creator
 	Changer
 }
 

@@ -43,9 +43,9 @@ func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	fake.AddDisk("/dev/a", lvm.Bytes(gib+5*mib), 16)
 	fake.AddDisk("/dev/b", lvm.Bytes(gib+5*mib), 32)
 	ctx := t.Context()
-	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "thick", Devices: []string{"/dev/a"}}))
-	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "thin", Devices: []string{"/dev/b"}}))
-	must(t, fake.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}))
+	must(t, fake.Apply(ctx, lvm.VGCreate{Name: "thick", Devices: []string{"/dev/a"}}))
+	must(t, fake.Apply(ctx, lvm.VGCreate{Name: "thin", Devices: []string{"/dev/b"}}))
+	must(t, fake.Apply(ctx, lvm.LVCreateThinPool{VG: "thin", Name: "pool", PercentFree: 50}))
 	e, err := New(fake, nil, filepath.Join(t.TempDir(), "lvmd.yaml"))
 	must(t, err)
 	thin := thinClass("thin", 10)
@@ -123,7 +123,7 @@ func TestAnOptionClassReplacesTheOptionsOfItsDeviceClass(t *testing.T) {
 		fake := lvmtest.New()
 		fake.AddDisk("/dev/a", lvm.Bytes(gib), 16)
 		fake.AddDisk("/dev/b", lvm.Bytes(gib), 32)
-		must(t, fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "pair", Devices: []string{"/dev/a", "/dev/b"}}))
+		must(t, fake.Apply(t.Context(), lvm.VGCreate{Name: "pair", Devices: []string{"/dev/a", "/dev/b"}}))
 		e, err := New(fake, nil, file)
 		must(t, err)
 		for range 2 {
@@ -310,7 +310,7 @@ func TestTheEngineDoesNotActivateAPool(t *testing.T) {
 	must(t, err)
 	class, _ := e.Class("thin")
 	group := class.VolumeGroup
-	must(t, fake.LVDeactivate(ctx, group, "a", "pool"))
+	must(t, fake.Apply(ctx, lvm.LVDeactivate{VG: group, Names: []string{"a", "pool"}}))
 	for range 2 {
 		_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "thin", SizeBytes: mib})
 		wantCode(t, "create", err, codes.ResourceExhausted)
@@ -321,7 +321,7 @@ func TestTheEngineDoesNotActivateAPool(t *testing.T) {
 		wantCode(t, "remove", err, codes.Unavailable)
 		wantCode(t, "activate", e.ActivateLV(ctx, "thin", "a"), codes.Unavailable)
 	}
-	must(t, fake.LVActivate(ctx, group, "a"))
+	must(t, fake.Apply(ctx, lvm.LVActivate{VG: group, Name: "a"}))
 	must(t, e.ActivateLV(ctx, "thin", "a"))
 	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
 	must(t, err)

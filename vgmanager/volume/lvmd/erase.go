@@ -149,7 +149,7 @@ type activationError struct{ error }
 func (e *Engine) activeDevice(ctx context.Context, l classView, lv *lvm.LV) (devicemapper.Device, error) {
 	device, err := e.kernel.Volume(ctx, l.vg.Name, lv.Name)
 	if errors.Is(err, devicemapper.ErrNotFound) {
-		if err := e.lvm.LVActivate(ctx, l.vg.Name, lv.Name); err != nil {
+		if err := e.lvm.Apply(ctx, lvm.LVActivate{VG: l.vg.Name, Name: lv.Name}); err != nil {
 			return device, &activationError{error: err}
 		}
 		device, err = e.kernel.Volume(ctx, l.vg.Name, lv.Name)
@@ -174,7 +174,7 @@ func (e *Engine) Erased(ctx context.Context, class, name string, done int64) err
 				old = append(old, present)
 			}
 		}
-		return statusOf(e.lvm.LVChangeTags(ctx, lvm.LVTagOptions{VG: l.vg.Name, Name: name, Add: []string{tag},
+		return statusOf(e.lvm.Apply(ctx, lvm.LVChangeTags{VG: l.vg.Name, Name: name, Add: []string{tag},
 			Remove: old}))
 	})
 }

@@ -22,9 +22,8 @@ import (
 func engineToErase(t *testing.T, method string, tags ...string) (*Engine, *lvmtest.Fake, *kernel) {
 	t.Helper()
 	e, fake := newEngine(t)
-	must(t, fake.LVCreateThick(t.Context(),
-		lvm.ThickOptions{VG: "thick", Name: "a", Size: lvm.Bytes(8 * mib), Tags: tags}))
-	must(t, fake.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a",
+	must(t, fake.Apply(t.Context(), lvm.LVCreateThick{VG: "thick", Name: "a", Size: lvm.Bytes(8 * mib), Tags: tags}))
+	must(t, fake.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "a",
 		VirtualSize: lvm.Bytes(8 * mib), Tags: tags}))
 	thick, thin := thickClass("thick"), thinClass("thin", 10)
 	thick.EraseOnDelete = method
@@ -141,14 +140,13 @@ func TestAVolumeThatMustNotBeErased(t *testing.T) {
 			k.err = errors.New("late")
 		}, codes.Unavailable, "late"},
 		"it does not exist": {func(t *testing.T, _ *Engine, fake *lvmtest.Fake, _ *kernel) {
-			must(t, fake.LVRemove(t.Context(), "thick", "a"))
+			must(t, fake.Apply(t.Context(), lvm.LVRemove{VG: "thick", Names: []string{"a"}}))
 		}, codes.NotFound, "not found"},
 		"the report cannot be read": {func(_ *testing.T, _ *Engine, fake *lvmtest.Fake, _ *kernel) {
 			fake.Fail("Report", errors.New("no report"))
 		}, codes.Internal, "no report"},
 		"its record is not a number": {func(t *testing.T, _ *Engine, fake *lvmtest.Fake, _ *kernel) {
-			must(t, fake.LVChangeTags(t.Context(),
-				lvm.LVTagOptions{VG: "thick", Name: "a", Add: []string{"lvms.erased=x"}}))
+			must(t, fake.Apply(t.Context(), lvm.LVChangeTags{VG: "thick", Name: "a", Add: []string{"lvms.erased=x"}}))
 		}, codes.FailedPrecondition, "its tag lvms.erased=x is not a number of bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +174,7 @@ func TestAVolumeThatIsBeingErasedIsInUse(t *testing.T) {
 func TestNothingIsLeftToEraseOnMissingDevices(t *testing.T) {
 	e, fake, _ := engineToErase(t, "Zero")
 	fake.AddDisk("/dev/c", lvm.Bytes(gib), 64)
-	must(t, fake.VGExtend(t.Context(), lvm.VGExtendOptions{Name: "thick", Devices: []string{"/dev/c"}}))
+	must(t, fake.Apply(t.Context(), lvm.VGExtend{Name: "thick", Devices: []string{"/dev/c"}}))
 	fake.Detach("/dev/a")
 	if got, err := e.Erasure(t.Context(), "thick", "a", false); err != nil || got != nil {
 		t.Errorf("got %+v, %v", got, err)

@@ -16,8 +16,7 @@ func TestVolumesOfOthersAreNotUsed(t *testing.T) {
 	e, fake := newEngine(t)
 	ctx := t.Context()
 	for name, tags := range map[string][]string{"root": nil, left: nil, "imported": {"lvms.uid=u1"}} {
-		must(t, fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "thick", Name: name, Size: lvm.Bytes(8 * mib),
-			Tags: tags}))
+		must(t, fake.Apply(ctx, lvm.LVCreateThick{VG: "thick", Name: name, Size: lvm.Bytes(8 * mib), Tags: tags}))
 	}
 	class := thickClass("apps")
 	class.VolumeGroup, class.ExistingVolumeGroup = "thick", true

@@ -69,7 +69,7 @@ func (e *Engine) prepareIn(ctx context.Context, l classView, in *proto.CreateLVS
 		return err
 	}
 	release() // The data of the group is taken later.
-	err = e.createSnapshot(ctx, l, lvm.SnapshotOptions{
+	err = e.createSnapshot(ctx, l, lvm.LVCreateSnapshot{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Inactive: true,
 		Tags: append(inherited(in.GetTags(), source), groupsnapshot.PendingTag),
 	})
@@ -91,9 +91,9 @@ func (e *Engine) KeepSnapshot(ctx context.Context, class, name string) error {
 		if !isPending(snapshot) {
 			return nil
 		}
-		err := e.lvm.LVAllowActivation(ctx, l.vg.Name, name)
+		err := e.lvm.Apply(ctx, lvm.LVAllowActivation{VG: l.vg.Name, Name: name})
 		if err == nil {
-			err = e.lvm.LVActivate(ctx, l.vg.Name, name)
+			err = e.lvm.Apply(ctx, lvm.LVActivate{VG: l.vg.Name, Name: name})
 		}
 		if err == nil {
 			err = e.retag(ctx, l, snapshot, name, l.inheritedLater(snapshot), func(tag string) bool {

@@ -65,7 +65,7 @@ func (e *Engine) removeUnfinished(ctx context.Context, class, name string) error
 	}
 	log.FromContext(ctx).Info("recreating a thin volume that its pool does not have, because the command that created "+
 		"it was interrupted", "deviceClass", class, "lv", name)
-	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
+	return statusOf(e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{name}}))
 }
 
 // notInPool returns true if LVM's metadata has an inactive thin volume that does not exist in its pool and therefore
@@ -113,11 +113,12 @@ func (e *Engine) reload(ctx context.Context, l classView, lv *lvm.LV) error {
 	log.FromContext(ctx).Info("reloading a logical volume, because the command that changed it was interrupted",
 		"deviceClass", l.class.Name, "lv", lv.Name, "size", int64(lv.Size), "cause",
 		fmt.Sprintf("the device has %d bytes, suspended: %t", size, device.Suspended))
-	change := e.lvm.LVRefresh
+	var change lvm.Change = lvm.LVRefresh{VG: l.vg.Name, Name: lv.Name}
 	if size == 0 {
-		change = e.lvm.LVActivate // A device that has never had a table in use is not active.
+		// A device that has never had a table in use is not active.
+		change = lvm.LVActivate{VG: l.vg.Name, Name: lv.Name}
 	}
-	if err := change(ctx, l.vg.Name, lv.Name); err != nil {
+	if err := e.lvm.Apply(ctx, change); err != nil {
 		return statusOf(fmt.Errorf("the mapped device of logical volume %s/%s does not match its metadata: %w",
 			l.vg.Name, lv.Name, err))
 	}
@@ -167,7 +168,8 @@ func (e *Engine) checkEmpty(ctx context.Context, l classView, name string) error
 	}
 	log.FromContext(ctx).Info("removing a new logical volume that may have data of a removed one", "deviceClass",
 		l.class.Name, "lv", name, "cause", err.Error())
-	return status.Error(codes.Aborted, errors.Join(err, e.lvm.LVRemove(ctx, l.vg.Name, name)).Error())
+	err = errors.Join(err, e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{name}}))
+	return status.Error(codes.Aborted, err.Error())
 }
 
 // errHasData is the error of a new volume with data.
@@ -191,7 +193,7 @@ func (e *Engine) checkUnused(ctx context.Context, l classView, lv *lvm.LV) error
 	}
 	err := e.withoutBlocks(ctx, l, lv.Name)
 	if errors.Is(err, devicemapper.ErrNotFound) {
-		if err := e.lvm.LVActivate(ctx, l.vg.Name, lv.Name); err != nil {
+		if err := e.lvm.Apply(ctx, lvm.LVActivate{VG: l.vg.Name, Name: lv.Name}); err != nil {
 			return statusOf(err)
 		}
 		err = e.withoutBlocks(ctx, l, lv.Name)
@@ -207,15 +209,15 @@ func (e *Engine) checkUnused(ctx context.Context, l classView, lv *lvm.LV) error
 
 // createSnapshot creates a snapshot. LVM refuses it if the pool has a thin device with its ID, which LVM does not know:
 // then createSnapshot removes this thin device, and tries again.
-func (e *Engine) createSnapshot(ctx context.Context, l classView, o lvm.SnapshotOptions) error {
-	err := e.lvm.LVCreateSnapshot(ctx, o)
+func (e *Engine) createSnapshot(ctx context.Context, l classView, o lvm.LVCreateSnapshot) error {
+	err := e.lvm.Apply(ctx, o)
 	if !errors.Is(err, lvm.ErrLeftover) {
 		return err
 	}
 	if failed := e.dropLeftover(ctx, l); failed != nil {
 		return errors.Join(err, failed)
 	}
-	return e.lvm.LVCreateSnapshot(ctx, o)
+	return e.lvm.Apply(ctx, o)
 }
 
 // leftoverName is the name of the volume of dropLeftover. No LogicalVolume has it.
@@ -226,10 +228,10 @@ const leftoverName = "lvms-leftover"
 func (e *Engine) dropLeftover(ctx context.Context, l classView) error {
 	log.FromContext(ctx).Info("removing a thin device that LVM does not know", "deviceClass", l.class.Name, "lv",
 		leftoverName)
-	err := e.lvm.LVCreateThin(ctx, lvm.ThinOptions{VG: l.vg.Name, Pool: l.pool.Name, PoolZeroes: true,
+	err := e.lvm.Apply(ctx, lvm.LVCreateThin{VG: l.vg.Name, Pool: l.pool.Name, PoolZeroes: true,
 		Name: leftoverName, VirtualSize: l.vg.ExtentSize})
 	if err != nil && !errors.Is(err, lvm.ErrExists) { // It exists if this was interrupted before.
 		return err
 	}
-	return e.lvm.LVRemove(ctx, l.vg.Name, leftoverName)
+	return e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{leftoverName}})
 }

@@ -51,9 +51,11 @@ func (i *interrupted) change(report *lvm.Report, err error) (*lvm.Report, error)
 	return report, nil
 }
 
-func (i *interrupted) LVRemove(ctx context.Context, vg string, names ...string) error {
-	i.volume = ""
-	return i.Fake.LVRemove(ctx, vg, names...)
+func (i *interrupted) Apply(ctx context.Context, change lvm.Change) error {
+	if _, is := change.(lvm.LVRemove); is {
+		i.volume = ""
+	}
+	return i.Fake.Apply(ctx, change)
 }
 
 func TestAThinVolumeThatItsPoolDoesNotHaveIsRecreated(t *testing.T) {
@@ -265,7 +267,7 @@ func TestALeftoverOfThePoolDoesNotPreventSnapshots(t *testing.T) {
 				t.Errorf("got %v", calls)
 			}
 			// An earlier process was killed after it had created the volume that it removes.
-			must(t, fake.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: leftoverName,
+			must(t, fake.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: leftoverName,
 				VirtualSize: lvm.Bytes(4 * mib)}))
 			e.lvm = &refusing{Fake: fake, err: lvm.ErrLeftover, times: 1}
 			must(t, request(e, "b"))
@@ -293,12 +295,12 @@ type refusing struct {
 	times int
 }
 
-func (r *refusing) LVCreateSnapshot(ctx context.Context, s lvm.SnapshotOptions) error {
-	if r.times > 0 {
+func (r *refusing) Apply(ctx context.Context, change lvm.Change) error {
+	if _, is := change.(lvm.LVCreateSnapshot); is && r.times > 0 {
 		r.times--
 		return r.err
 	}
-	return r.Fake.LVCreateSnapshot(ctx, s)
+	return r.Fake.Apply(ctx, change)
 }
 
 func TestASuspendedPoolIsResumedBeforeAChange(t *testing.T) {

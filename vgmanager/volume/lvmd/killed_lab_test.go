@@ -40,9 +40,9 @@ func TestLabKilledInsideCommands(t *testing.T) {
 	}
 	b := &killedBench{T: t, kernel: devicemapper.New()}
 	b.lvm = b.run(host.NewLocal())
-	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: killedGroup, Devices: []string{disk}}))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: killedGroup, Devices: []string{disk}}))
 	t.Cleanup(b.clean)
-	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: killedGroup, Name: "pool", PercentFree: 50}))
+	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: killedGroup, Name: "pool", PercentFree: 50}))
 	requests := map[string]func(e *Engine, i int) (string, error){
 		"create": func(e *Engine, i int) (string, error) {
 			name := fmt.Sprint("volume", i)
@@ -200,9 +200,9 @@ func (b *killedBench) states(name string) string {
 func (b *killedBench) settle(name string) {
 	b.Helper()
 	if strings.Contains(b.states("source"), "suspended") {
-		must(b.T, b.lvm.LVRefresh(b.Context(), killedGroup, "source"))
+		must(b.T, b.lvm.Apply(b.Context(), lvm.LVRefresh{VG: killedGroup, Name: "source"}))
 	}
-	must(b.T, b.lvm.LVActivate(b.Context(), killedGroup, name))
+	must(b.T, b.lvm.Apply(b.Context(), lvm.LVActivate{VG: killedGroup, Name: name}))
 }
 
 func (b *killedBench) write(name string) {

@@ -54,7 +54,7 @@ func (b *bench) group(t *testing.T, options []string, sizes ...int64) {
 		b.names = append(b.names, "/dev/mapper/"+name)
 		at += length
 	}
-	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "raid", Devices: b.names}))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: "raid", Devices: b.names}))
 	class := thickClass("raid")
 	class.LVCreateOptions = append(slices.Clone(options), "--nosync")
 	if strings.Contains(strings.Join(options, " "), "raid6") || len(options) == 0 || options[0] != "--type" {
@@ -69,9 +69,9 @@ func (b *bench) end(t *testing.T) {
 	t.Helper()
 	_, vg := b.see(t)
 	for _, lv := range vg.LVs {
-		must(t, b.lvm.LVRemove(t.Context(), "raid", lv.Name))
+		must(t, b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "raid", Names: []string{lv.Name}}))
 	}
-	must(t, b.lvm.VGRemove(t.Context(), "raid"))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGRemove{VG: "raid"}))
 	for i, name := range b.names {
 		b.run(t, "/usr/sbin/wipefs", "--quiet", "--all", name)
 		b.run(t, "/usr/sbin/dmsetup", "remove", "--retry", fmt.Sprintf("raid%d", i))
@@ -185,7 +185,7 @@ func TestAVolumeOfTheToldCapacitySucceedsInGroupsOfAnyShape(t *testing.T) {
 			defer b.end(t)
 			for j := range used {
 				at := between(0, 2)
-				err := b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{
+				err := b.lvm.Apply(t.Context(), lvm.LVCreateThick{
 					VG: "raid", Name: fmt.Sprintf("used%d", j), Size: 4 << 20,
 					Devices: []string{fmt.Sprintf("%s:%d-%d", b.names[random.IntN(len(b.names))], at, at)},
 				})
@@ -215,7 +215,7 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 				holders := partsOf(vg, vg.LV("a")).holders
 				for _, pv := range vg.PVs {
 					if holders[pv.UUID] {
-						must(t, b.lvm.PVSetAllocatable(t.Context(), lvm.PVAllocatableOptions{Device: pv.Name}))
+						must(t, b.lvm.Apply(t.Context(), lvm.PVSetAllocatable{Device: pv.Name}))
 					}
 				}
 			},
@@ -270,7 +270,7 @@ func TestLabNamespaceLimits(t *testing.T) {
 	b := newBench(t)
 	b.group(t, nil, 60)
 	defer b.end(t)
-	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "raid", Name: "pool", PercentFree: 50}))
+	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: "raid", Name: "pool", PercentFree: 50}))
 	limits := []deviceclass.NamespaceLimit{{Namespace: "shop", PerNodeBytes: 50 << 20}}
 	thick, thin := thickClass("thick"), thinClass("thin", 10)
 	for _, class := range []*DeviceClass{&thick, &thin} {
@@ -297,18 +297,19 @@ func TestLabNamespaceLimits(t *testing.T) {
 			t.Errorf("%s: got %+v", class, lv)
 		}
 	}
-	must(t, b.lvm.LVRemove(t.Context(), "raid", "thin-a", "thin-b", "clone")) // before their pool
+	inPool := []string{"thin-a", "thin-b", "clone"} // They are removed before their pool.
+	must(t, b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "raid", Names: inPool}))
 }
 
 func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
 	b := newBench(t)
-	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "served", Devices: []string{b.disk}}))
-	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "served", Name: "pool", PercentFree: 50}))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: "served", Devices: []string{b.disk}}))
+	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: "served", Name: "pool", PercentFree: 50}))
 	class := thinClass("served", 1)
 	must(t, b.engine.setClasses([]DeviceClass{class}))
 	must(t, b.engine.Check(t.Context()))
 	useAsTopoLVM(t, dial(t, b.engine), "served")
-	must(t, b.lvm.LVRemove(t.Context(), "served", "pool"))
-	must(t, b.lvm.VGRemove(t.Context(), "served"))
-	must(t, b.lvm.PVRemove(t.Context(), b.disk))
+	must(t, b.lvm.Apply(t.Context(), lvm.LVRemove{VG: "served", Names: []string{"pool"}}))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGRemove{VG: "served"}))
+	must(t, b.lvm.Apply(t.Context(), lvm.PVRemove{Device: b.disk}))
 }

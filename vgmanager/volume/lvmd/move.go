@@ -196,7 +196,7 @@ func (e *Engine) changeRound(ctx context.Context, class, name, uid string, wante
 // retag gives a logical volume the wanted tags instead of those that replaced selects. It does nothing if it has them.
 func (e *Engine) retag(ctx context.Context, l classView, lv *lvm.LV, name string, wanted []string,
 	replaced func(tag string) bool) error {
-	o := lvm.LVTagOptions{VG: l.vg.Name, Name: name}
+	o := lvm.LVChangeTags{VG: l.vg.Name, Name: name}
 	for _, tag := range lv.Tags {
 		if replaced(tag) && !slices.Contains(wanted, tag) {
 			o.Remove = append(o.Remove, tag)
@@ -210,7 +210,7 @@ func (e *Engine) retag(ctx context.Context, l classView, lv *lvm.LV, name string
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
 	}
-	return statusOf(e.lvm.LVChangeTags(ctx, o))
+	return statusOf(e.lvm.Apply(ctx, o))
 }
 
 // isOwnerTag reports whether a tag says for which object a logical volume was created.
@@ -282,7 +282,7 @@ func (e *Engine) Adopt(ctx context.Context, class, name, target string, tags []s
 				problem)
 		}
 		if lv.Name != name {
-			if err := e.lvm.LVRename(ctx, l.vg.Name, lv.Name, name); err != nil {
+			if err := e.lvm.Apply(ctx, lvm.LVRename{VG: l.vg.Name, Name: lv.Name, To: name}); err != nil {
 				return statusOf(err)
 			}
 		}
@@ -381,7 +381,7 @@ func (e *Engine) Retire(ctx context.Context, r Retirement) (size int64, err erro
 				"with the UID %q, so it stays as it is (fenced for: %q)", l.vg.Name, lv.Name, r.Move, move)
 		}
 		if !renamed {
-			if err := e.lvm.LVRename(ctx, l.vg.Name, r.Name, r.NewName); err != nil {
+			if err := e.lvm.Apply(ctx, lvm.LVRename{VG: l.vg.Name, Name: r.Name, To: r.NewName}); err != nil {
 				return statusOf(err)
 			}
 			log.FromContext(ctx).Info("renamed the earlier logical volume of a moved volume", "deviceClass", r.Class,

@@ -212,7 +212,7 @@ func TestAFencedVolumeIsRetired(t *testing.T) {
 	wantCode(t, "no volume", err, codes.NotFound)
 	create := func(name string, tags ...string) {
 		t.Helper()
-		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name,
+		must(t, fake.Apply(ctx, lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: name,
 			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.uid=v", "lvms.pv=pvc-1", "lvms.formatted=xfs")}))
 	}
 	create(moved)
@@ -255,7 +255,7 @@ func TestARetiredVolumeIsAdopted(t *testing.T) {
 	ctx := t.Context()
 	create := func(name string, tags ...string) {
 		t.Helper()
-		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: name,
+		must(t, fake.Apply(ctx, lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: name,
 			VirtualSize: lvm.Bytes(12 * mib), Tags: append(tags, "lvms.pv=moved-m", "lvms.formatted=xfs")}))
 	}
 	tags := []string{"lvms.uid=v", "lvms.pv=pvc-1", "lvms.cluster=c"}
@@ -267,7 +267,7 @@ func TestARetiredVolumeIsAdopted(t *testing.T) {
 	if _, err := e.Adopt(ctx, "thin", moved, "k", tags); !errors.Is(err, ErrNotTarget) {
 		t.Errorf("another with the name: %v", err)
 	}
-	must(t, fake.LVRemove(ctx, "thin", moved))
+	must(t, fake.Apply(ctx, lvm.LVRemove{VG: "thin", Names: []string{moved}}))
 	fake.Fail("LVChangeTags", errLVM)
 	if _, err = e.Adopt(ctx, "thin", moved, "k", tags); err == nil {
 		t.Error("no error")
@@ -354,7 +354,7 @@ func TestAFencedDevice(t *testing.T) {
 	get("a clone", "a", "clone-m", codes.FailedPrecondition)
 	get("another volume", "b", "m", codes.NotFound)
 	// Another program removes the tag.
-	must(t, fake.LVChangeTags(ctx, lvm.LVTagOptions{VG: "thick", Name: "a", Remove: []string{FencedTagPrefix + "m"}}))
+	must(t, fake.Apply(ctx, lvm.LVChangeTags{VG: "thick", Name: "a", Remove: []string{FencedTagPrefix + "m"}}))
 	get("tag removed", "a", "m", codes.FailedPrecondition)
 	must(t, e.TagLV(ctx, "thick", "a", []string{FencedTagPrefix + "m", CopyingTag}, nil))
 	get("without its data", "a", "m", codes.FailedPrecondition)

@@ -119,7 +119,7 @@ func TestSnapshotsCountForTheirNamespace(t *testing.T) {
 	wantCode(t, "a clone in another namespace", tenant{e, "other", "thin"}.copy(t, "clone", "a", "rw", 16), codes.OK)
 	wantCode(t, "an expansion", shop.resize(t, "a", 28), codes.ResourceExhausted)
 	// The process was killed before it extended a clone that was created within a larger limit.
-	must(t, fake.LVCreateSnapshot(t.Context(), lvm.SnapshotOptions{VG: "thin", Source: "frozen", Name: "late",
+	must(t, fake.Apply(t.Context(), lvm.LVCreateSnapshot{VG: "thin", Source: "frozen", Name: "late",
 		Tags: shop.tags()}))
 	wantCode(t, "the rest of a clone", shop.copy(t, "late", "frozen", "rw", 32), codes.ResourceExhausted)
 	limit(t, e, nil)
@@ -160,7 +160,7 @@ func TestAnOutdatedReportIsReadAgain(t *testing.T) {
 	must(t, shop.create(t, "a", 16))
 	view, err := fake.Report(t.Context())
 	must(t, err)
-	must(t, fake.LVRemove(t.Context(), "thin", "a"))
+	must(t, fake.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"a"}}))
 	e.lvm = &outdated{Fake: fake, view: view}
 	must(t, shop.create(t, "b", 16))
 }

@@ -26,7 +26,7 @@ func (b *bench) placed(t *testing.T, class DeviceClass, used int, random *rand.R
 	for j := range used {
 		at := random.IntN(len(sizes))
 		extent := random.Int64N(sizes[at])
-		err := b.lvm.LVCreateThick(t.Context(), lvm.ThickOptions{VG: "raid", Name: fmt.Sprintf("used%d", j),
+		err := b.lvm.Apply(t.Context(), lvm.LVCreateThick{VG: "raid", Name: fmt.Sprintf("used%d", j),
 			Size: 4 << 20, Devices: []string{fmt.Sprintf("%s:%d-%d", b.names[at], extent, extent)}})
 		if err != nil {
 			t.Logf("extent %d of %s is in use already: %v", extent, b.names[at], err)

@@ -102,7 +102,7 @@ func newPlacedEngine(t *testing.T, class DeviceClass, sizes ...int64) (*Engine, 
 		fake.AddDisk(device, lvm.Bytes(size*4*mib+mib), uint32(16*(i+1)))
 		devices = append(devices, device)
 	}
-	must(t, fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "placed", Devices: devices}))
+	must(t, fake.Apply(t.Context(), lvm.VGCreate{Name: "placed", Devices: devices}))
 	e, err := New(fake, nil, "")
 	must(t, err)
 	class.Name, class.VolumeGroup = "placed", "placed"

@@ -43,9 +43,9 @@ func newQueuedBench(t *testing.T, look bool) *queuedBench {
 	if look {
 		b.lvm.LookWith(device.New(host.NewLocal()).ReadPhysicalVolumes)
 	}
-	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: killedGroup, Devices: []string{disk}}))
+	must(t, b.lvm.Apply(t.Context(), lvm.VGCreate{Name: killedGroup, Devices: []string{disk}}))
 	t.Cleanup(b.clean)
-	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: killedGroup, Name: "pool", PercentFree: 50}))
+	must(t, b.lvm.Apply(t.Context(), lvm.LVCreateThinPool{VG: killedGroup, Name: "pool", PercentFree: 50}))
 	q := &queuedBench{killedBench: b, e: b.engine(b.lvm)}
 	for _, name := range []string{"full", "other", "later"} {
 		must(t, q.create(name))
@@ -188,7 +188,7 @@ func TestLabMessagesThatWereNotSent(t *testing.T) {
 		"creation": func(b *queuedBench) { must(b.T, b.create("another")) },
 		"snapshot": func(b *queuedBench) { must(b.T, b.snapshot("full", "copy")) },
 		"extension of the pool": func(b *queuedBench) {
-			must(b.T, b.lvm.LVExtend(b.Context(), lvm.LVExtendOptions{VG: killedGroup, Name: "pool", Size: lvm.Bytes(800 * mib)}))
+			must(b.T, b.lvm.Apply(b.Context(), lvm.LVExtend{VG: killedGroup, Name: "pool", Size: lvm.Bytes(800 * mib)}))
 		},
 		"extension of a volume": func(b *queuedBench) {
 			_, err := b.e.ResizeLV(b.Context(), &proto.ResizeLVRequest{Name: "other", DeviceClass: killedGroup,
@@ -207,7 +207,7 @@ func TestLabMessagesThatWereNotSent(t *testing.T) {
 					b.suspend()
 				}
 				request(b)
-				must(t, b.lvm.LVActivate(t.Context(), killedGroup, "later"))
+				must(t, b.lvm.Apply(t.Context(), lvm.LVActivate{VG: killedGroup, Name: "later"}))
 				b.write("later")
 				for _, extra := range []string{"another", "copy", "full"} {
 					_, err := b.e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: extra, DeviceClass: killedGroup})

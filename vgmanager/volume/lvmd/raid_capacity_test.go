@@ -152,7 +152,7 @@ func newRAIDEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	for i, d := range devices {
 		fake.AddDisk(d, lvm.Bytes(401*mib), uint32(16*(i+1)))
 	}
-	must(t, fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "raid", Devices: devices}))
+	must(t, fake.Apply(t.Context(), lvm.VGCreate{Name: "raid", Devices: devices}))
 	e, err := New(fake, nil, "")
 	must(t, err)
 	class := thickClass("raid")
@@ -213,11 +213,11 @@ func TestRAIDClassWithALostDeviceHasNoCapacity(t *testing.T) {
 func TestClosedDevicesHaveNoCapacity(t *testing.T) {
 	e, fake := newRAIDEngine(t)
 	ctx := t.Context()
-	must(t, fake.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: "/dev/a"}))
+	must(t, fake.Apply(ctx, lvm.PVSetAllocatable{Device: "/dev/a"}))
 	if told := capacityOf(t, e, "raid"); told != 2*99*4*mib {
 		t.Errorf("three of four devices: %d bytes are told", told)
 	}
-	must(t, fake.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: "/dev/b"}))
+	must(t, fake.Apply(ctx, lvm.PVSetAllocatable{Device: "/dev/b"}))
 	if told := capacityOf(t, e, "raid"); told != 0 {
 		t.Errorf("two of four devices: %d bytes are told", told)
 	}

@@ -140,7 +140,7 @@ func (e *Engine) removeFrom(ctx context.Context, l classView, names []string) er
 	if err := l.poolActive(); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
-	if err := e.lvm.LVRemove(ctx, l.vg.Name, names...); err != nil {
+	if err := e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: names}); err != nil {
 		return statusOf(e.withUsers(ctx, l.vg.Name, names, err))
 	}
 	log.FromContext(ctx).Info("removed logical volumes", "deviceClass", l.class.Name, "lvs", names)

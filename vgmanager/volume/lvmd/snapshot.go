@@ -151,7 +151,7 @@ func (e *Engine) existingSnapshot(ctx context.Context, l classView, present *lvm
 	if _, err := l.admitGrowth(present, size-present.Size); err != nil {
 		return nil, err
 	}
-	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: present.Name, Size: size}); err != nil {
+	if err := e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: present.Name, Size: size}); err != nil {
 		return nil, statusOf(err)
 	}
 	e.watchers.notify()
@@ -197,18 +197,18 @@ func (l classView) inheritedLater(snapshot *lvm.LV) []string {
 // starts from the beginning.
 func (e *Engine) snapshot(ctx context.Context, l classView, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
 	to lvm.Bytes) error {
-	err := e.createSnapshot(ctx, l, lvm.SnapshotOptions{
+	err := e.createSnapshot(ctx, l, lvm.LVCreateSnapshot{
 		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro",
 		Tags: inherited(in.GetTags(), source),
 	})
 	if err != nil || to == source.Size {
 		return err
 	}
-	err = e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: in.GetName(), Size: to})
+	err = e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: in.GetName(), Size: to})
 	if err == nil {
 		return nil
 	}
-	if undo := e.lvm.LVRemove(ctx, l.vg.Name, in.GetName()); undo != nil {
+	if undo := e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{in.GetName()}}); undo != nil {
 		return errors.Join(err, fmt.Errorf("the snapshot was not removed: %w", undo))
 	}
 	return err

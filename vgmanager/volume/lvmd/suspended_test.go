@@ -15,12 +15,12 @@ import (
 
 func setSuspended(t *testing.T, fake *lvmtest.Fake, device string, suspended bool) {
 	t.Helper()
-	o := lvm.PVAllocatableOptions{Device: device, Allocatable: true, RemoveTag: deviceclass.SuspendedTag}
+	o := lvm.PVSetAllocatable{Device: device, Allocatable: true, RemoveTag: deviceclass.SuspendedTag}
 	if suspended {
-		o = lvm.PVAllocatableOptions{Device: device, Allocatable: true, AddTag: deviceclass.SuspendedTag}
+		o = lvm.PVSetAllocatable{Device: device, Allocatable: true, AddTag: deviceclass.SuspendedTag}
 	}
 	for range 2 {
-		must(t, fake.PVSetAllocatable(t.Context(), o))
+		must(t, fake.Apply(t.Context(), o))
 	}
 }
 

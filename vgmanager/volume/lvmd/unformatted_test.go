@@ -51,7 +51,7 @@ func TestASnapshotHasTheTagsOfItsData(t *testing.T) {
 			must(t, e.PrepareSnapshot(t.Context(), pendingRequest(nil)))
 			setTags(t, e, fake, test.after...)
 			if test.noSource {
-				must(t, fake.LVRemove(t.Context(), "thin", "a"))
+				must(t, fake.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"a"}}))
 			}
 			slices.Sort(test.want)
 			for range 2 {
@@ -74,7 +74,7 @@ func TestASnapshotOfAnOlderVersionCannotBeFormatted(t *testing.T) {
 		setTags(t, e, fake, "lvms.formatted=ext4")
 		want := []string{"lvms.formatted=ext4", "x"}
 		if noSource {
-			must(t, fake.LVRemove(t.Context(), "thin", "a"))
+			must(t, fake.Apply(t.Context(), lvm.LVRemove{VG: "thin", Names: []string{"a"}}))
 			want = []string{"x"}
 		}
 		// The tags change in one commit, and a failed one changes nothing.

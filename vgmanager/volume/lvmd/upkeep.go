@@ -24,15 +24,14 @@ func (e *Engine) ActivateLV(ctx context.Context, class, name string) error {
 		if err := l.poolActive(); err != nil {
 			return status.Error(codes.Unavailable, err.Error())
 		}
-		return statusOf(e.lvm.LVActivate(ctx, l.vg.Name, name))
+		return statusOf(e.lvm.Apply(ctx, lvm.LVActivate{VG: l.vg.Name, Name: name}))
 	})
 }
 
 // TagLV adds and removes tags of a volume in one commit of LVM's metadata.
 func (e *Engine) TagLV(ctx context.Context, class, name string, add, remove []string) error {
 	return e.upkeep(ctx, class, name, func(l classView) error {
-		return statusOf(e.lvm.LVChangeTags(ctx,
-			lvm.LVTagOptions{VG: l.vg.Name, Name: name, Add: add, Remove: remove}))
+		return statusOf(e.lvm.Apply(ctx, lvm.LVChangeTags{VG: l.vg.Name, Name: name, Add: add, Remove: remove}))
 	})
 }
 

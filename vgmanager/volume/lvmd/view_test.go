@@ -43,7 +43,7 @@ func outdatedEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 	ctx := t.Context()
 	e, fake := outdatedEngine(t)
-	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "others",
+	must(t, fake.Apply(ctx, lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "others",
 		VirtualSize: lvm.Bytes(4 * mib)}))
 	for _, name := range []string{"others", "nosuch"} {
 		want := codes.OK
@@ -73,7 +73,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
 	for i := range volumes {
-		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: fmt.Sprint("v", i),
+		must(t, fake.Apply(ctx, lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: fmt.Sprint("v", i),
 			VirtualSize: lvm.Bytes(mib)}))
 	}
 	fake.Open("thin", "v3", true)
@@ -113,7 +113,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	}
 
 	fake.Open("thin", "v3", false)
-	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "w", VirtualSize: lvm.Bytes(mib)}))
+	must(t, fake.Apply(ctx, lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "w", VirtualSize: lvm.Bytes(mib)}))
 	before := fake.Calls()["LVRemove"]
 	together := []*removal{{class: "thin", name: "v3", answer: make(chan error, 1)},
 		{class: "thin", name: "w", answer: make(chan error, 1)}}
@@ -127,8 +127,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 // TestARemovalThatIsGivenUpIsNotMade: a request that is canceled while it waits must not remove anything.
 func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	e, fake := newEngine(t)
-	must(t, fake.LVCreateThin(t.Context(),
-		lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
+	must(t, fake.Apply(t.Context(), lvm.LVCreateThin{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
 	leave, err := e.enter(t.Context(), "thin")
 	must(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -308,7 +307,7 @@ func TestASnapshotThatHadNotGrownGrows(t *testing.T) {
 	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib,
 		Tags: []string{"lvms.formatted=xfs", "lvms.pvc=x/y"}})
 	must(t, err)
-	must(t, fake.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: "thin", Source: "a", Name: "b"}))
+	must(t, fake.Apply(ctx, lvm.LVCreateSnapshot{VG: "thin", Source: "a", Name: "b"}))
 	for range 2 {
 		response, err := e.CreateLVSnapshot(ctx,
 			&proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw",

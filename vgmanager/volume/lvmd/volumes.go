@@ -156,7 +156,7 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 	}
 	log.FromContext(ctx).Info("recreating a logical volume that was never used and may have data of a removed one",
 		"deviceClass", l.class.Name, "lv", name)
-	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
+	return statusOf(e.lvm.Apply(ctx, lvm.LVRemove{VG: l.vg.Name, Names: []string{name}}))
 }
 
 // zeroed returns true if new volumes read as zeroes.
@@ -165,11 +165,11 @@ func (l classView) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
 func (e *Engine) create(ctx context.Context, l classView, in *proto.CreateLVRequest, size lvm.Bytes,
 	options, devices []string) error {
 	if l.pool == nil {
-		return e.lvm.LVCreateThick(ctx, lvm.ThickOptions{
+		return e.lvm.Apply(ctx, lvm.LVCreateThick{
 			VG: l.vg.Name, Name: in.GetName(), Size: size, Tags: in.GetTags(), Options: options, Devices: devices,
 		})
 	}
-	return e.lvm.LVCreateThin(ctx, lvm.ThinOptions{
+	return e.lvm.Apply(ctx, lvm.LVCreateThin{
 		VG: l.vg.Name, Pool: l.pool.Name, PoolZeroes: l.pool.Zeroes, Name: in.GetName(), VirtualSize: size,
 		Tags: in.GetTags(), Options: options,
 	})
@@ -332,7 +332,7 @@ func (e *Engine) resizeIn(ctx context.Context, l classView, in *proto.ResizeLVRe
 	if err != nil {
 		return 0, err
 	}
-	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size,
+	if err := e.lvm.Apply(ctx, lvm.LVExtend{VG: l.vg.Name, Name: lv.Name, Size: size,
 		Devices: devices}); err != nil {
 		return 0, statusOf(err)
 	}

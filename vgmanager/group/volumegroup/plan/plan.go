@@ -117,7 +117,7 @@ type Action struct {
 	// Size is the new size of the pool for ExtendPool, and the size to add to its metadata for ExtendMeta.
 	Size lvm.Bytes
 	// Pool is the thin pool of CreatePool.
-	Pool lvm.ThinPoolOptions
+	Pool lvm.LVCreateThinPool
 	// Discards is LVM's mode of discards for SetDiscards.
 	Discards string
 	// Class is the class for PublishClass.

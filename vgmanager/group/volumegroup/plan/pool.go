@@ -145,8 +145,8 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 
 // PoolOptions returns the options of a new pool in a volume group. Free space on physical volumes without a
 // corresponding number of others is not used for striped data.
-func PoolOptions(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.ThinPoolOptions {
-	options := lvm.ThinPoolOptions{
+func PoolOptions(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) lvm.LVCreateThinPool {
+	options := lvm.LVCreateThinPool{
 		VG: vg.Name, Name: config.Name, PercentFree: config.SizePercent,
 		ChunkSize:    chunkWanted(config, vg.FreeOn("")/100*lvm.Bytes(config.SizePercent)),
 		MetadataSize: metadataWanted(config), Discards: discardsWanted(config),

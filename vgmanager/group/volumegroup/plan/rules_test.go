@@ -108,20 +108,20 @@ func TestPoolOptions(t *testing.T) {
 	metadata := resource.MustParse("2Gi")
 	tests := map[string]struct {
 		config v1alpha1.ThinPoolConfig
-		want   lvm.ThinPoolOptions
+		want   lvm.LVCreateThinPool
 	}{
-		"defaults": {v1alpha1.ThinPoolConfig{}, lvm.ThinPoolOptions{ChunkSize: 128 << 10}},
+		"defaults": {v1alpha1.ThinPoolConfig{}, lvm.LVCreateThinPool{ChunkSize: 128 << 10}},
 		"static without sizes": {
 			v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Static", MetadataSizeCalculationPolicy: "Static"},
-			lvm.ThinPoolOptions{ChunkSize: 128 << 10, MetadataSize: 1 << 30},
+			lvm.LVCreateThinPool{ChunkSize: 128 << 10, MetadataSize: 1 << 30},
 		},
 		"static with sizes": {
 			v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Static", ChunkSize: &chunk,
 				MetadataSizeCalculationPolicy: "Static", MetadataSize: &metadata},
-			lvm.ThinPoolOptions{ChunkSize: 256 << 10, MetadataSize: 2 << 30},
+			lvm.LVCreateThinPool{ChunkSize: 256 << 10, MetadataSize: 2 << 30},
 		},
 		"host": {v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host", MetadataSizeCalculationPolicy: "Host"},
-			lvm.ThinPoolOptions{}},
+			lvm.LVCreateThinPool{}},
 	}
 	for name, tt := range tests {
 		tt.config.Name = "pool"

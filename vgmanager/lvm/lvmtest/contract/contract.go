@@ -108,22 +108,22 @@ func look(t *testing.T, b Bench) (*lvm.Report, *lvm.VG) {
 func contractNotFound(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	want(t, l.VGRemove(ctx, "nosuch"), lvm.ErrNotFound)
-	want(t, l.VGActivate(ctx, "nosuch"), lvm.ErrNotFound)
-	want(t, l.LVRemove(ctx, "nosuch", "a"), lvm.ErrNotFound)
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "nosuch", Name: "a", Size: 4 << 20}), lvm.ErrNotFound)
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: "nosuch", Pool: "p", Name: "a", VirtualSize: 4 << 20}),
+	want(t, l.Apply(ctx, lvm.VGRemove{VG: "nosuch"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.VGActivate{VG: "nosuch"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRemove{VG: "nosuch", Names: []string{"a"}}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVCreateThick{VG: "nosuch", Name: "a", Size: 4 << 20}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVCreateThin{VG: "nosuch", Pool: "p", Name: "a", VirtualSize: 4 << 20}),
 		lvm.ErrNotFound)
-	wantNoPV(t, l.PVRemove(ctx, b.Disks[0]))
-	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: []string{"/dev/nosuch"}}),
+	wantNoPV(t, l.Apply(ctx, lvm.PVRemove{Device: b.Disks[0]}))
+	want(t, l.Apply(ctx, lvm.VGCreate{Name: contractGroup, Devices: []string{"/dev/nosuch"}}),
 		lvm.ErrNotFound)
-	ok(t, l.DevicesFileRemove(ctx, b.Disks[0]))
+	ok(t, l.Apply(ctx, lvm.DevicesFileRemove{Device: b.Disks[0]}))
 }
 
 func contractSignature(t *testing.T, b Bench) {
 	b.Sign(t, b.Disks[1])
 	defer b.Clear(t, b.Disks[1])
-	err := b.LVM.VGCreate(t.Context(), lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:2]})
+	err := b.LVM.Apply(t.Context(), lvm.VGCreate{Name: contractGroup, Devices: b.Disks[:2]})
 	want(t, err, lvm.ErrSignature)
 	report, vg := look(t, b)
 	if vg != nil || len(report.Unassigned) != 0 {
@@ -134,11 +134,11 @@ func contractSignature(t *testing.T, b Bench) {
 func contractGroups(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	create := lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:1], Tags: []string{"lvms", "two"}}
-	ok(t, l.VGCreate(ctx, create))
-	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[1:2]}), lvm.ErrExists)
-	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "other", Devices: b.Disks[:1]}), lvm.ErrNotEmpty)
-	ok(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[1:2]}))
+	create := lvm.VGCreate{Name: contractGroup, Devices: b.Disks[:1], Tags: []string{"lvms", "two"}}
+	ok(t, l.Apply(ctx, create))
+	want(t, l.Apply(ctx, lvm.VGCreate{Name: contractGroup, Devices: b.Disks[1:2]}), lvm.ErrExists)
+	want(t, l.Apply(ctx, lvm.VGCreate{Name: "other", Devices: b.Disks[:1]}), lvm.ErrNotEmpty)
+	ok(t, l.Apply(ctx, lvm.VGExtend{Name: contractGroup, Devices: b.Disks[1:2]}))
 	_, vg := look(t, b)
 	switch {
 	case vg == nil || len(vg.PVs) != 2:
@@ -150,12 +150,12 @@ func contractGroups(t *testing.T, b Bench) {
 	case vg.PVs[0].UUID == "" || vg.PVs[0].VGName != contractGroup || vg.PVs[0].Major == 0 || !vg.PVs[0].InUse:
 		t.Errorf("got the physical volume %+v", vg.PVs[0])
 	}
-	want(t, l.PVRemove(ctx, b.Disks[0]), lvm.ErrNotEmpty)
-	ok(t, l.PVResize(ctx, lvm.PVResizeOptions{VG: contractGroup, Device: b.Disks[0]}))
+	want(t, l.Apply(ctx, lvm.PVRemove{Device: b.Disks[0]}), lvm.ErrNotEmpty)
+	ok(t, l.Apply(ctx, lvm.PVResize{VG: contractGroup, Device: b.Disks[0]}))
 	if _, again := look(t, b); again.Size != vg.Size {
 		t.Errorf("a device of the same size changed the size of its group from %d to %d", vg.Size, again.Size)
 	}
-	want(t, l.PVResize(ctx, lvm.PVResizeOptions{VG: contractGroup, Device: "/dev/nosuch"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.PVResize{VG: contractGroup, Device: "/dev/nosuch"}), lvm.ErrNotFound)
 }
 
 func contractLabels(t *testing.T, b Bench) {
@@ -191,7 +191,8 @@ func contractLabels(t *testing.T, b Bench) {
 	}
 	// This does not create a devices file on a host without one.
 	for range 2 {
-		if err := l.DevicesFileAdd(ctx, b.Disks[0]); err != nil && !errors.Is(err, lvm.ErrNotEnabled) {
+		if err := l.Apply(ctx, lvm.DevicesFileAdd{Device: b.Disks[0]}); err != nil &&
+			!errors.Is(err, lvm.ErrNotEnabled) {
 			t.Error(err)
 		}
 	}
@@ -203,10 +204,9 @@ func contractLabels(t *testing.T, b Bench) {
 func contractThick(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 5 << 20,
-		Tags: []string{"a=b", "c"}}))
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 4 << 20}), lvm.ErrExists)
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "huge", Size: 1 << 50}), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "thick", Size: 5 << 20, Tags: []string{"a=b", "c"}}))
+	want(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "thick", Size: 4 << 20}), lvm.ErrExists)
+	want(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "huge", Size: 1 << 50}), lvm.ErrNoSpace)
 	_, vg := look(t, b)
 	lv := vg.LV("thick")
 	if lv == nil || lv.Size != 8<<20 || lv.Path != "/dev/contract/thick" || len(lv.Tags) != 2 {
@@ -216,24 +216,24 @@ func contractThick(t *testing.T, b Bench) {
 		lv.DataPercent != nil {
 		t.Errorf("got %+v", lv)
 	}
-	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 9 << 20}))
-	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 12 << 20}), lvm.ErrNotLarger)
-	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 1 << 50}), lvm.ErrNoSpace)
-	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "nosuch", Size: 4 << 20}), lvm.ErrNotFound)
+	ok(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "thick", Size: 9 << 20}))
+	want(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "thick", Size: 12 << 20}), lvm.ErrNotLarger)
+	want(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "thick", Size: 1 << 50}), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "nosuch", Size: 4 << 20}), lvm.ErrNotFound)
 }
 
 func contractStripes(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	pool := lvm.ThinPoolOptions{VG: contractGroup, Name: "striped", Size: 40 << 20, Stripes: 2, StripeSize: 64 << 10,
+	pool := lvm.LVCreateThinPool{VG: contractGroup, Name: "striped", Size: 40 << 20, Stripes: 2, StripeSize: 64 << 10,
 		ChunkSize: 128 << 10, MetadataSize: 4 << 20}
 	huge := pool
 	huge.Size = 1 << 40
-	want(t, l.LVCreateThinPool(ctx, huge), lvm.ErrNoSpace)
-	ok(t, l.LVCreateThinPool(ctx, pool))
-	extend := lvm.LVExtendOptions{VG: contractGroup, Name: "striped", Size: 64 << 20, Stripes: 2, StripeSize: 64 << 10}
-	ok(t, l.LVExtend(ctx, extend))
-	want(t, l.LVExtend(ctx, extend), lvm.ErrNotLarger)
+	want(t, l.Apply(ctx, huge), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, pool))
+	extend := lvm.LVExtend{VG: contractGroup, Name: "striped", Size: 64 << 20, Stripes: 2, StripeSize: 64 << 10}
+	ok(t, l.Apply(ctx, extend))
+	want(t, l.Apply(ctx, extend), lvm.ErrNotLarger)
 	_, vg := look(t, b)
 	if p := vg.ThinPool("striped"); p == nil || p.Size != 64<<20 {
 		t.Errorf("got the pool %+v", p)
@@ -244,9 +244,9 @@ func contractStripes(t *testing.T, b Bench) {
 		}
 	}
 	extend.Size = vg.Size
-	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
-	ok(t, l.LVDeactivate(ctx, contractGroup, "striped"))
-	ok(t, l.ThinPoolRemove(ctx, contractGroup, "striped"))
+	want(t, l.Apply(ctx, extend), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"striped"}}))
+	ok(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: contractGroup, Name: "striped"}))
 }
 
 // contractPlacement checks that LVM allocates only on the named physical volumes, and that an extension keeps the
@@ -256,32 +256,32 @@ func contractPlacement(t *testing.T, b Bench) {
 	l := b.LVM
 	_, vg := look(t, b)
 	first, second := vg.PVs[0], vg.PVs[1]
-	one := lvm.ThickOptions{VG: contractGroup, Name: "one", Size: 8 << 20, Devices: []string{second.Name},
+	one := lvm.LVCreateThick{VG: contractGroup, Name: "one", Size: 8 << 20, Devices: []string{second.Name},
 		Options: []string{"--readahead=8192"}}
 	huge := one
 	huge.Size = second.Free + vg.ExtentSize
-	want(t, l.LVCreateThick(ctx, huge), lvm.ErrNoSpace)
-	ok(t, l.LVCreateThick(ctx, one))
-	extend := lvm.LVExtendOptions{VG: contractGroup, Name: "one", Size: second.Free + vg.ExtentSize,
+	want(t, l.Apply(ctx, huge), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, one))
+	extend := lvm.LVExtend{VG: contractGroup, Name: "one", Size: second.Free + vg.ExtentSize,
 		Devices: one.Devices}
-	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, extend), lvm.ErrNoSpace)
 	extend.Size = second.Free
-	ok(t, l.LVExtend(ctx, extend))
+	ok(t, l.Apply(ctx, extend))
 	_, vg = look(t, b)
 	if lv := vg.LV("one"); !slices.Equal(lv.PVs, []string{second.UUID}) || lv.Stripes != 1 || lv.Size != second.Free {
 		t.Errorf("got %+v, want all of %s", lv, second.Name)
 	}
 	full := one
 	full.Name = "full"
-	want(t, l.LVCreateThick(ctx, full), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, full), lvm.ErrNoSpace)
 	extend.Size += vg.ExtentSize
-	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
-	ok(t, l.LVRemove(ctx, contractGroup, "one"))
+	want(t, l.Apply(ctx, extend), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"one"}}))
 
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "two", Size: 12 << 20,
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "two", Size: 12 << 20,
 		Options: []string{"--stripes", "2", "--stripesize", "16k"}}))
-	extend = lvm.LVExtendOptions{VG: contractGroup, Name: "two", Size: 20 << 20}
-	ok(t, l.LVExtend(ctx, extend))
+	extend = lvm.LVExtend{VG: contractGroup, Name: "two", Size: 20 << 20}
+	ok(t, l.Apply(ctx, extend))
 	_, vg = look(t, b)
 	lv := vg.LV("two")
 	both := []string{first.UUID, second.UUID}
@@ -290,8 +290,8 @@ func contractPlacement(t *testing.T, b Bench) {
 		t.Errorf("got %+v, want two stripes of 12 MiB", lv)
 	}
 	extend.Size, extend.Devices = 32<<20, []string{first.Name}
-	want(t, l.LVExtend(ctx, extend), lvm.ErrNoSpace)
-	ok(t, l.LVRemove(ctx, contractGroup, "two"))
+	want(t, l.Apply(ctx, extend), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"two"}}))
 }
 
 func contractThin(t *testing.T, b Bench) {
@@ -299,18 +299,18 @@ func contractThin(t *testing.T, b Bench) {
 	l := b.LVM
 	_, before := look(t, b)
 	share := before.Free / 2 / before.ExtentSize * before.ExtentSize
-	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50,
+	ok(t, l.Apply(ctx, lvm.LVCreateThinPool{VG: contractGroup, Name: "pool", PercentFree: 50,
 		ChunkSize: 128 << 10, MetadataSize: 8 << 20, Discards: lvm.DiscardsNoPassDown}))
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+	ok(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+	want(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 4 << 20}), lvm.ErrExists)
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "nosuch", Name: "b", VirtualSize: 4 << 20}),
+	want(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "nosuch", Name: "b", VirtualSize: 4 << 20}),
 		lvm.ErrNotFound)
-	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "snap", ReadOnly: true,
+	ok(t, l.Apply(ctx, lvm.LVCreateSnapshot{VG: contractGroup, Source: "thin", Name: "snap", ReadOnly: true,
 		Tags: []string{"y"}}))
-	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "snap", Size: 2 << 30}))
-	want(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "nosuch", Name: "s"}),
+	ok(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "snap", Size: 2 << 30}))
+	want(t, l.Apply(ctx, lvm.LVCreateSnapshot{VG: contractGroup, Source: "nosuch", Name: "s"}),
 		lvm.ErrNotFound)
 	_, vg := look(t, b)
 	pool := vg.ThinPool("pool")
@@ -339,20 +339,20 @@ func contractActivation(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	for _, name := range []string{"thick", "thin", "snap"} {
-		ok(t, l.LVDeactivate(ctx, contractGroup, name))
+		ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{name}}))
 	}
 	_, vg := look(t, b)
 	if lv := vg.LV("thin"); lv.Attr.Active() || lv.Major != 0 || lv.Path == "" || lv.DataPercent != nil {
 		t.Errorf("got %+v", lv)
 	}
 	for range 2 {
-		ok(t, l.LVActivate(ctx, contractGroup, "thin"))
-		ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin",
+		ok(t, l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "thin"}))
+		ok(t, l.Apply(ctx, lvm.LVChangeTags{VG: contractGroup, Name: "thin",
 			Add: []string{"lvms.formatted=ext4", "b"}, Remove: []string{"none"}}))
 	}
-	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin", Remove: []string{"b"}}))
-	want(t, l.LVActivate(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
-	want(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "nosuch", Add: []string{"b"}}),
+	ok(t, l.Apply(ctx, lvm.LVChangeTags{VG: contractGroup, Name: "thin", Remove: []string{"b"}}))
+	want(t, l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "nosuch"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVChangeTags{VG: contractGroup, Name: "nosuch", Add: []string{"b"}}),
 		lvm.ErrNotFound)
 	_, vg = look(t, b)
 	if lv := vg.LV("thin"); !lv.Attr.Active() || lv.Major == 0 ||
@@ -362,7 +362,7 @@ func contractActivation(t *testing.T, b Bench) {
 	if vg.LV("thick").Attr.Active() {
 		t.Error("more than one volume was activated")
 	}
-	ok(t, l.VGActivate(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.VGActivate{VG: contractGroup}))
 	_, vg = look(t, b)
 	for _, name := range []string{"thick", "thin", "snap"} {
 		if lv := vg.LV(name); !lv.Attr.Active() || lv.Major == 0 {
@@ -376,10 +376,10 @@ func contractRenameVolume(t *testing.T, b Bench) {
 	l := b.LVM
 	_, vg := look(t, b)
 	before := *vg.LV("thin")
-	want(t, l.LVRename(ctx, contractGroup, "nosuch", "other"), lvm.ErrNotFound)
-	want(t, l.LVRename(ctx, contractGroup, "thin", "thick"), lvm.ErrExists)
-	ok(t, l.LVRename(ctx, contractGroup, "thin", "other"))
-	want(t, l.LVRename(ctx, contractGroup, "thin", "other"), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "nosuch", To: "other"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "thin", To: "thick"}), lvm.ErrExists)
+	ok(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "thin", To: "other"}))
+	want(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "thin", To: "other"}), lvm.ErrNotFound)
 	_, vg = look(t, b)
 	lv := vg.LV("other")
 	if lv == nil || vg.LV("thin") != nil || lv.UUID != before.UUID || !lv.Attr.Active() || lv.Minor != before.Minor ||
@@ -389,7 +389,7 @@ func contractRenameVolume(t *testing.T, b Bench) {
 	if snap := vg.LV("snap"); snap == nil || snap.Origin != "other" {
 		t.Errorf("got the snapshot %+v", snap)
 	}
-	ok(t, l.LVRename(ctx, contractGroup, "other", "thin"))
+	ok(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "other", To: "thin"}))
 	for range 2 {
 		done, err := l.ThinPoolResume(ctx, contractGroup, "pool")
 		if ok(t, err); done {
@@ -406,42 +406,27 @@ func contractView(t *testing.T, b Bench) {
 	l := b.LVM
 	steps := []struct {
 		name   string
-		change func() error
+		change lvm.Change
 	}{
-		{"thin volume", func() error {
-			return l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "v1",
-				VirtualSize: 10<<20 + 512, Tags: []string{"b", "a"}})
-		}},
-		{"snapshot", func() error {
-			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v2",
-				ReadOnly: true, Tags: []string{"c"}})
-		}},
-		{"clone", func() error {
-			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v2", Name: "v3"})
-		}},
-		{"inactive snapshot", func() error {
-			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v4",
-				ReadOnly: true, Inactive: true, Tags: []string{"c"}})
-		}},
-		{"growth", func() error {
-			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512})
-		}},
-		{"tags", func() error {
-			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "v1", Add: []string{"a", "0"},
-				Remove: []string{"b"}})
-		}},
-		{"thick volume", func() error {
-			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "w1", Size: 8 << 20,
-				Tags: []string{"d"}})
-		}},
-		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3", "v4") }},
-		{"removal of a thick volume", func() error { return l.LVRemove(ctx, contractGroup, "w1") }},
+		{"thin volume", lvm.LVCreateThin{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "v1",
+			VirtualSize: 10<<20 + 512, Tags: []string{"b", "a"}}},
+		{"snapshot", lvm.LVCreateSnapshot{VG: contractGroup, Source: "v1", Name: "v2",
+			ReadOnly: true, Tags: []string{"c"}}},
+		{"clone", lvm.LVCreateSnapshot{VG: contractGroup, Source: "v2", Name: "v3"}},
+		{"inactive snapshot", lvm.LVCreateSnapshot{VG: contractGroup, Source: "v1", Name: "v4",
+			ReadOnly: true, Inactive: true, Tags: []string{"c"}}},
+		{"growth", lvm.LVExtend{VG: contractGroup, Name: "v3", Size: 30<<20 + 512}},
+		{"tags", lvm.LVChangeTags{VG: contractGroup, Name: "v1", Add: []string{"a", "0"},
+			Remove: []string{"b"}}},
+		{"thick volume", lvm.LVCreateThick{VG: contractGroup, Name: "w1", Size: 8 << 20, Tags: []string{"d"}}},
+		{"removal of several", lvm.LVRemove{VG: contractGroup, Names: []string{"v1", "v2", "v3", "v4"}}},
+		{"removal of a thick volume", lvm.LVRemove{VG: contractGroup, Names: []string{"w1"}}},
 	}
 	l.SetHealthy(contractGroup, true)
 	defer l.SetHealthy(contractGroup, false)
 	for _, step := range steps {
 		look(t, b)
-		ok(t, step.change())
+		ok(t, l.Apply(ctx, step.change))
 		kept, err := l.Recent(ctx, time.Hour)
 		ok(t, err)
 		_, fresh := look(t, b)
@@ -485,10 +470,10 @@ func notOpen(attr lvm.LVAttr) lvm.LVAttr {
 func contractGuards(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	want(t, l.VGRemove(ctx, contractGroup), lvm.ErrNotEmpty)
-	want(t, l.ThinPoolRemove(ctx, contractGroup, "pool"), lvm.ErrNotEmpty)
-	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
-	want(t, l.ThinPoolRemove(ctx, contractGroup, "pool"), lvm.ErrNotEmpty)
+	want(t, l.Apply(ctx, lvm.VGRemove{VG: contractGroup}), lvm.ErrNotEmpty)
+	want(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: contractGroup, Name: "pool"}), lvm.ErrNotEmpty)
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"pool"}}))
+	want(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: contractGroup, Name: "pool"}), lvm.ErrNotEmpty)
 	_, vg := look(t, b)
 	if len(vg.LVs) != 4 {
 		t.Fatalf("got %d volumes after refused removals, want 4", len(vg.LVs))
@@ -499,24 +484,25 @@ func contractGuards(t *testing.T, b Bench) {
 func contractRemoveByUUID(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: "by-uuid", VirtualSize: 8 << 20}))
-	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "by-uuid", Name: "of-by-uuid"}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", Name: "by-uuid", VirtualSize: 8 << 20}))
+	ok(t, l.Apply(ctx, lvm.LVCreateSnapshot{VG: contractGroup, Source: "by-uuid", Name: "of-by-uuid"}))
 	_, vg := look(t, b)
 	before := len(vg.LVs)
 	uuid := vg.LV("by-uuid").UUID
-	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid, "nosuch"), lvm.ErrNotFound)
-	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid, vg.LV("pool").UUID), lvm.ErrInvalid)
-	want(t, l.LVRemoveByUUID(ctx, "nosuch", uuid), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: contractGroup, UUIDs: []string{uuid, "nosuch"}}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: contractGroup, UUIDs: []string{uuid, vg.LV("pool").UUID}}),
+		lvm.ErrInvalid)
+	want(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: "nosuch", UUIDs: []string{uuid}}), lvm.ErrNotFound)
 	if _, vg = look(t, b); len(vg.LVs) != before {
 		t.Fatalf("got %d volumes after refused removals, want %d", len(vg.LVs), before)
 	}
-	ok(t, l.LVRemoveByUUID(ctx, contractGroup, uuid))
-	want(t, l.LVRemoveByUUID(ctx, contractGroup, uuid), lvm.ErrNotFound)
+	ok(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: contractGroup, UUIDs: []string{uuid}}))
+	want(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: contractGroup, UUIDs: []string{uuid}}), lvm.ErrNotFound)
 	_, vg = look(t, b)
 	if vg.LV("by-uuid") != nil || vg.LV("of-by-uuid") == nil {
 		t.Fatalf("got %+v", vg.LVs)
 	}
-	ok(t, l.LVRemoveByUUID(ctx, contractGroup, vg.LV("of-by-uuid").UUID))
+	ok(t, l.Apply(ctx, lvm.LVRemoveByUUID{VG: contractGroup, UUIDs: []string{vg.LV("of-by-uuid").UUID}}))
 }
 
 // contractSkippedActivation: neither the volume group nor the snapshot itself is activated.
@@ -531,32 +517,32 @@ func contractSkippedActivation(t *testing.T, b Bench) {
 			t.Fatalf("got %+v, want active: %t", lv, expected)
 		}
 	}
-	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "quiet", ReadOnly: true,
+	ok(t, l.Apply(ctx, lvm.LVCreateSnapshot{VG: contractGroup, Source: "thin", Name: "quiet", ReadOnly: true,
 		Inactive: true}))
 	isActive(false)
-	ok(t, l.VGActivate(ctx, contractGroup))
-	ok(t, l.LVActivate(ctx, contractGroup, "quiet"))
+	ok(t, l.Apply(ctx, lvm.VGActivate{VG: contractGroup}))
+	ok(t, l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "quiet"}))
 	isActive(false)
-	want(t, l.LVAllowActivation(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVAllowActivation{VG: contractGroup, Name: "nosuch"}), lvm.ErrNotFound)
 	for range 2 {
-		ok(t, l.LVAllowActivation(ctx, contractGroup, "quiet"))
-		ok(t, l.LVActivate(ctx, contractGroup, "quiet"))
+		ok(t, l.Apply(ctx, lvm.LVAllowActivation{VG: contractGroup, Name: "quiet"}))
+		ok(t, l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "quiet"}))
 		isActive(true)
 	}
-	ok(t, l.LVRemove(ctx, contractGroup, "quiet"))
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"quiet"}}))
 }
 
 // contractNotLost: a volume that the pool has is never removed as lost, and is active afterwards.
 func contractNotLost(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.LVActivate(ctx, contractGroup, "thin"))
+	ok(t, l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "thin"}))
 	_, vg := look(t, b)
 	uuid := vg.LV("thin").UUID
-	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", uuid), lvm.ErrInUse)
-	ok(t, l.LVDeactivate(ctx, contractGroup, "thin"))
-	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", uuid), lvm.ErrInUse)
-	want(t, l.LVRemoveLost(ctx, contractGroup, "pool", "nosuch"), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRemoveLost{VG: contractGroup, Pool: "pool", UUIDs: []string{uuid}}), lvm.ErrInUse)
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"thin"}}))
+	want(t, l.Apply(ctx, lvm.LVRemoveLost{VG: contractGroup, Pool: "pool", UUIDs: []string{uuid}}), lvm.ErrInUse)
+	want(t, l.Apply(ctx, lvm.LVRemoveLost{VG: contractGroup, Pool: "pool", UUIDs: []string{"nosuch"}}), lvm.ErrNotFound)
 	if _, vg = look(t, b); vg.LV("thin") == nil || !vg.LV("thin").Attr.Active() {
 		t.Fatalf("got %+v", vg.LV("thin"))
 	}
@@ -567,7 +553,8 @@ func contractNotLost(t *testing.T, b Bench) {
 func contractPoolMetadata(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	if _, err := l.ThinMetadataActivate(ctx, contractGroup, "pool"); !errors.Is(err, lvm.ErrInUse) {
+	activate := lvm.ThinMetadataActivate{VG: contractGroup, Pool: "pool"}
+	if err := l.Apply(ctx, activate); !errors.Is(err, lvm.ErrInUse) {
 		t.Errorf("of an active pool: got %v, want %v", err, lvm.ErrInUse)
 	}
 	ids, err := l.ThinDeviceIDs(ctx, contractGroup, "pool")
@@ -575,21 +562,20 @@ func contractPoolMetadata(t *testing.T, b Bench) {
 	if len(ids) != 2 {
 		t.Errorf("got the device IDs %v, want 2", ids)
 	}
-	ok(t, l.LVDeactivate(ctx, contractGroup, "thin", "snap", "pool"))
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"thin", "snap", "pool"}}))
 	for range 2 {
-		device, err := l.ThinMetadataActivate(ctx, contractGroup, "pool")
-		ok(t, err)
-		if device != "/dev/"+contractGroup+"/pool_tmeta" {
-			t.Errorf("got the device %s", device)
+		ok(t, l.Apply(ctx, activate))
+		if activate.Device() != "/dev/"+contractGroup+"/pool_tmeta" {
+			t.Errorf("got the device %s", activate.Device())
 		}
 	}
-	if err := l.LVActivate(ctx, contractGroup, "thin"); err == nil {
+	if err := l.Apply(ctx, lvm.LVActivate{VG: contractGroup, Name: "thin"}); err == nil {
 		t.Error("the pool was activated while its metadata is active")
 	}
 	for range 2 {
-		ok(t, l.ThinMetadataDeactivate(ctx, contractGroup, "pool"))
+		ok(t, l.Apply(ctx, lvm.ThinMetadataDeactivate{VG: contractGroup, Pool: "pool"}))
 	}
-	ok(t, l.ThinPoolActivate(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.ThinPoolActivate{VG: contractGroup}))
 	if _, vg := look(t, b); !vg.IsPoolActive("pool") || vg.PoolMetadata("pool") == nil {
 		t.Fatalf("got %+v", vg.LVs)
 	}
@@ -607,9 +593,9 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 		len(before.Volume("pool_tdata").Segments[0].Areas) != 1 || len(before.PVs) != 2 {
 		t.Fatalf("got %+v", before)
 	}
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: "later", VirtualSize: 8 << 20}))
-	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "later", Add: []string{"x"}}))
-	find := func(later bool) lvm.MetadataRestoreOptions {
+	ok(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", Name: "later", VirtualSize: 8 << 20}))
+	ok(t, l.Apply(ctx, lvm.LVChangeTags{VG: contractGroup, Name: "later", Add: []string{"x"}}))
+	find := func(later bool) lvm.MetadataRestore {
 		t.Helper()
 		m, reasons, err := l.FindMetadata(ctx, contractGroup, func(m *textmeta.Metadata) string {
 			if (m.Volume("later") != nil) == later && m.Volume("thin") != nil && m.UUID == vg.UUID {
@@ -623,20 +609,20 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 		}
 		file := filepath.Join(t.TempDir(), "metadata")
 		ok(t, os.WriteFile(file, m.Text, 0o600))
-		return lvm.MetadataRestoreOptions{VG: contractGroup, UUID: vg.UUID, File: file}
+		return lvm.MetadataRestore{VG: contractGroup, UUID: vg.UUID, File: file}
 	}
 	m, reasons, err := l.FindMetadata(ctx, contractGroup, func(*textmeta.Metadata) string { return "no" })
 	if ok(t, err); m != nil || !slices.Equal(reasons, []string{"no"}) {
 		t.Errorf("got %+v, %v", m, reasons)
 	}
 	earlier := find(false)
-	want(t, l.MetadataRestore(ctx, earlier), lvm.ErrInUse)
+	want(t, l.Apply(ctx, earlier), lvm.ErrInUse)
 	deactivateAll(t, b)
 	other := earlier
 	other.UUID = "other"
-	want(t, l.MetadataRestore(ctx, other), lvm.ErrDamaged)
+	want(t, l.Apply(ctx, other), lvm.ErrDamaged)
 	for range 2 {
-		ok(t, l.MetadataRestore(ctx, earlier))
+		ok(t, l.Apply(ctx, earlier))
 	}
 	if _, vg := look(t, b); vg.LV("later") != nil || vg.LV("thin") == nil {
 		t.Fatalf("got %+v", vg.LVs)
@@ -654,15 +640,15 @@ func contractEarlierMetadata(t *testing.T, b Bench) {
 		t.Errorf("the metadata is change %d and was change %d; what was replaced: %+v", present.Seqno, before.Seqno,
 			replaced)
 	}
-	want(t, l.VGActivate(ctx, contractGroup), lvm.ErrTransaction)
+	want(t, l.Apply(ctx, lvm.VGActivate{VG: contractGroup}), lvm.ErrTransaction)
 	later := find(true)
 	deactivateAll(t, b)
-	ok(t, l.MetadataRestore(ctx, later))
-	ok(t, l.VGActivate(ctx, contractGroup))
+	ok(t, l.Apply(ctx, later))
+	ok(t, l.Apply(ctx, lvm.VGActivate{VG: contractGroup}))
 	if _, vg := look(t, b); vg.LV("later") == nil || !vg.LV("later").Attr.Active() {
 		t.Fatalf("got %+v", vg.LVs)
 	}
-	ok(t, l.LVRemove(ctx, contractGroup, "later"))
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"later"}}))
 }
 
 func deactivateAll(t *testing.T, b Bench) {
@@ -675,28 +661,28 @@ func deactivateAll(t *testing.T, b Bench) {
 		}
 	}
 	if len(names) > 0 {
-		ok(t, b.LVM.LVDeactivate(t.Context(), contractGroup, names...))
+		ok(t, b.LVM.Apply(t.Context(), lvm.LVDeactivate{VG: contractGroup, Names: names}))
 	}
-	ok(t, b.LVM.LVDeactivate(t.Context(), contractGroup, "pool"))
+	ok(t, b.LVM.Apply(t.Context(), lvm.LVDeactivate{VG: contractGroup, Names: []string{"pool"}}))
 }
 
 func contractRemoval(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	for _, name := range []string{"thin", "snap", "thick"} {
-		ok(t, l.LVRemove(ctx, contractGroup, name))
+		ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{name}}))
 	}
-	want(t, l.LVRemove(ctx, contractGroup, "thin"), lvm.ErrNotFound)
-	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
-	ok(t, l.ThinPoolRemove(ctx, contractGroup, "pool"))
-	ok(t, l.VGRemove(ctx, contractGroup))
+	want(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"thin"}}), lvm.ErrNotFound)
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"pool"}}))
+	ok(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: contractGroup, Name: "pool"}))
+	ok(t, l.Apply(ctx, lvm.VGRemove{VG: contractGroup}))
 	report, vg := look(t, b)
 	if vg != nil || len(report.Unassigned) != 2 || report.Unassigned[0].InUse || report.Unassigned[0].VGName != "" {
 		t.Fatalf("got %+v, %+v", vg, report.Unassigned)
 	}
 	for _, disk := range b.Disks[:2] {
-		ok(t, l.PVRemove(ctx, disk))
-		wantNoPV(t, l.PVRemove(ctx, disk))
+		ok(t, l.Apply(ctx, lvm.PVRemove{Device: disk}))
+		wantNoPV(t, l.Apply(ctx, lvm.PVRemove{Device: disk}))
 	}
 	report, _ = look(t, b)
 	for _, pv := range report.PVs() {

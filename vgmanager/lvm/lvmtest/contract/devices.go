@@ -55,17 +55,17 @@ func (b Bench) seeOn(t *testing.T, disk, names string) {
 func contractTags(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:2], Tags: []string{"lvms"}}))
-	change := lvm.VGTagOptions{VG: contractGroup, Add: []string{"lvms.cluster=1-2", "lvms.io/class:fast"},
+	ok(t, l.Apply(ctx, lvm.VGCreate{Name: contractGroup, Devices: b.Disks[:2], Tags: []string{"lvms"}}))
+	change := lvm.VGChangeTags{VG: contractGroup, Add: []string{"lvms.cluster=1-2", "lvms.io/class:fast"},
 		Remove: []string{"nosuch"}}
 	for range 2 {
-		ok(t, l.VGChangeTags(ctx, change))
+		ok(t, l.Apply(ctx, change))
 	}
 	for range 2 {
-		ok(t, l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Remove: []string{"lvms.io/class:fast"}}))
+		ok(t, l.Apply(ctx, lvm.VGChangeTags{VG: contractGroup, Remove: []string{"lvms.io/class:fast"}}))
 	}
-	want(t, l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"a b"}}), lvm.ErrInvalid)
-	want(t, l.VGChangeTags(ctx, lvm.VGTagOptions{VG: "nosuch", Add: []string{"a"}}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.VGChangeTags{VG: contractGroup, Add: []string{"a b"}}), lvm.ErrInvalid)
+	want(t, l.Apply(ctx, lvm.VGChangeTags{VG: "nosuch", Add: []string{"a"}}), lvm.ErrNotFound)
 	_, vg := look(t, b)
 	slices.Sort(vg.Tags)
 	if diff := cmp.Diff([]string{"lvms", "lvms.cluster=1-2"}, vg.Tags); diff != "" {
@@ -77,10 +77,10 @@ func contractRename(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	_, before := look(t, b)
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "named", Size: 8 << 20}))
-	want(t, l.VGRename(ctx, before.UUID, contractGroup), lvm.ErrExists)
-	want(t, l.VGRename(ctx, "aaaaaa-bbbb-cccc-dddd-eeee-ffff-gggggg", "other"), lvm.ErrNotFound)
-	ok(t, l.VGRename(ctx, before.UUID, "other"))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "named", Size: 8 << 20}))
+	want(t, l.Apply(ctx, lvm.VGRename{UUID: before.UUID, Name: contractGroup}), lvm.ErrExists)
+	want(t, l.Apply(ctx, lvm.VGRename{UUID: "aaaaaa-bbbb-cccc-dddd-eeee-ffff-gggggg", Name: "other"}), lvm.ErrNotFound)
+	ok(t, l.Apply(ctx, lvm.VGRename{UUID: before.UUID, Name: "other"}))
 	report, err := l.Report(ctx)
 	ok(t, err)
 	after := report.VG("other")
@@ -88,15 +88,15 @@ func contractRename(t *testing.T, b Bench) {
 		!after.LV("named").Attr.Active() || !slices.Equal(after.Tags, before.Tags) {
 		t.Fatalf("got %+v", report.VGs)
 	}
-	ok(t, l.VGRename(ctx, before.UUID, contractGroup))
-	ok(t, l.LVRemove(ctx, contractGroup, "named"))
+	ok(t, l.Apply(ctx, lvm.VGRename{UUID: before.UUID, Name: contractGroup}))
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"named"}}))
 }
 
 func contractCordon(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	for range 2 {
-		ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], AddTag: "closed"}))
+		ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[0], AddTag: "closed"}))
 	}
 	if pv := b.pv(t, b.Disks[0]); pv.Allocatable || !slices.Equal(pv.Tags, []string{"closed"}) || pv.Used != 0 {
 		t.Errorf("got %+v", pv)
@@ -106,43 +106,42 @@ func contractCordon(t *testing.T, b Bench) {
 	if vg.FreeOn("") != open.Free || open.Free != open.Size || vg.FreeOn(open.UUID) != 0 {
 		t.Errorf("%d bytes are free, want %d", vg.FreeOn(""), open.Free)
 	}
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "big",
+	want(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "big",
 		Size: open.Free + lvmtest.ExtentSize}), lvm.ErrNoSpace)
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "there", Size: 8 << 20}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "there", Size: 8 << 20}))
 	b.seeOn(t, b.Disks[0], "")
 	b.seeOn(t, b.Disks[1], "there")
 	for range 2 {
-		ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true,
+		ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[0], Allocatable: true,
 			RemoveTag: "closed"}))
 	}
 	if pv := b.pv(t, b.Disks[0]); !pv.Allocatable || len(pv.Tags) != 0 {
 		t.Errorf("got %+v", pv)
 	}
-	want(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: "/dev/nosuch"}), lvm.ErrNotFound)
-	wantNoPV(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[2]}))
+	want(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: "/dev/nosuch"}), lvm.ErrNotFound)
+	wantNoPV(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[2]}))
 }
 
 // contractAbort has everything that can be moved on its first disk: a thick volume, and a pool with a volume.
 func contractAbort(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.LVRemove(ctx, contractGroup, "there"))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 40 << 20,
-		Devices: b.Disks[:1]}))
-	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1]}))
-	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 20,
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"there"}}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "thick", Size: 40 << 20, Devices: b.Disks[:1]}))
+	ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[1]}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThinPool{VG: contractGroup, Name: "pool", PercentFree: 20,
 		MetadataSize: 4 << 20}))
-	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1], Allocatable: true}))
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+	ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[1], Allocatable: true}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
 		VirtualSize: 64 << 20}))
 	b.seeOn(t, b.Disks[0], "thick thin")
 	b.seeOn(t, b.Disks[1], "")
 	used := b.pv(t, b.Disks[0]).Used
 
 	b.Slow(t, b.Disks[1], true)
-	start := lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}
+	start := lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[0]}
 	for range 2 {
-		ok(t, l.PVMoveStart(ctx, start))
+		ok(t, l.Apply(ctx, start))
 	}
 	_, vg := look(t, b)
 	moves := vg.Moves()
@@ -152,11 +151,11 @@ func contractAbort(t *testing.T, b Bench) {
 	}
 	b.seeOn(t, b.Disks[0], "thick thin")
 	b.seeOn(t, b.Disks[1], "thick thin")
-	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 64 << 20}), lvm.ErrMoving)
-	want(t, l.LVRemove(ctx, contractGroup, "thick"), lvm.ErrMoving)
-	want(t, l.VGReduce(ctx, lvm.VGReduceOptions{VG: contractGroup, Device: b.Disks[0]}), lvm.ErrNotEmpty)
+	want(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "thick", Size: 64 << 20}), lvm.ErrMoving)
+	want(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"thick"}}), lvm.ErrMoving)
+	want(t, l.Apply(ctx, lvm.VGReduce{VG: contractGroup, Device: b.Disks[0]}), lvm.ErrNotEmpty)
 	for range 2 {
-		ok(t, l.PVMoveAbort(ctx, b.Disks[0]))
+		ok(t, l.Apply(ctx, lvm.PVMoveAbort{Source: b.Disks[0]}))
 	}
 	b.Slow(t, b.Disks[1], false)
 	if _, vg = look(t, b); len(vg.Moves()) != 0 || b.pv(t, b.Disks[0]).Used != used || b.pv(t, b.Disks[1]).Used != 0 {
@@ -169,9 +168,9 @@ func contractMove(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
 	used := b.pv(t, b.Disks[0]).Used
-	start := lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0], Target: b.Disks[1]}
-	ok(t, l.PVMoveStart(ctx, start))
-	ok(t, l.PVMoveResume(ctx))
+	start := lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[0], Target: b.Disks[1]}
+	ok(t, l.Apply(ctx, start))
+	ok(t, l.Apply(ctx, lvm.PVMoveResume{}))
 	b.Copied(t, contractGroup)
 	if _, vg := look(t, b); len(vg.Moves()) != 0 || b.pv(t, b.Disks[0]).Used != 0 || b.pv(t, b.Disks[1]).Used != used {
 		t.Errorf("the move left %+v, %+v", vg.Moves(), vg.PVs)
@@ -186,21 +185,21 @@ func contractMove(t *testing.T, b Bench) {
 			t.Errorf("after the move, %s is on: %s", name, diff)
 		}
 	}
-	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNotFound)
-	wantNoPV(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[2]}))
-	ok(t, l.PVMoveResume(ctx))
-	ok(t, l.PVMoveAbort(ctx, b.Disks[0]))
+	want(t, l.Apply(ctx, lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNotFound)
+	wantNoPV(t, l.Apply(ctx, lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[2]}))
+	ok(t, l.Apply(ctx, lvm.PVMoveResume{}))
+	ok(t, l.Apply(ctx, lvm.PVMoveAbort{Source: b.Disks[0]}))
 }
 
 func contractMoveNoRoom(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0]}))
+	ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[0]}))
 	for _, target := range []string{"", b.Disks[0]} {
-		start := lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1], Target: target}
-		want(t, l.PVMoveStart(ctx, start), lvm.ErrNoSpace)
+		start := lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[1], Target: target}
+		want(t, l.Apply(ctx, start), lvm.ErrNoSpace)
 	}
-	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true}))
+	ok(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[0], Allocatable: true}))
 	if _, vg := look(t, b); len(vg.Moves()) != 0 {
 		t.Errorf("got %+v", vg.Moves())
 	}
@@ -210,18 +209,18 @@ func contractMoveNoRoom(t *testing.T, b Bench) {
 func contractReduce(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	out := func(disk string) error { return l.VGReduce(ctx, lvm.VGReduceOptions{VG: contractGroup, Device: disk}) }
+	out := func(disk string) error { return l.Apply(ctx, lvm.VGReduce{VG: contractGroup, Device: disk}) }
 	want(t, out(b.Disks[1]), lvm.ErrNotEmpty)
 	ok(t, out(b.Disks[0]))
 	want(t, out(b.Disks[0]), lvm.ErrNotFound)
 	want(t, out(b.Disks[1]), lvm.ErrNotEmpty)
-	ok(t, l.VGReduceMissing(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.VGReduceMissing{VG: contractGroup}))
 	report, vg := look(t, b)
 	if len(vg.PVs) != 1 || len(report.Unassigned) != 1 || report.Unassigned[0].InUse {
 		t.Fatalf("got %+v and %+v", vg.PVs, report.Unassigned)
 	}
-	ok(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[:1]}))
-	want(t, l.VGReduceMissing(ctx, "nosuch"), lvm.ErrNotFound)
+	ok(t, l.Apply(ctx, lvm.VGExtend{Name: contractGroup, Devices: b.Disks[:1]}))
+	want(t, l.Apply(ctx, lvm.VGReduceMissing{VG: "nosuch"}), lvm.ErrNotFound)
 }
 
 func contractMetadata(t *testing.T, b Bench) {
@@ -229,13 +228,15 @@ func contractMetadata(t *testing.T, b Bench) {
 	l := b.LVM
 	_, vg := look(t, b)
 	before := vg.ThinPool("pool").MetadataSize
-	ok(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", lvmtest.ExtentSize))
+	ok(t, l.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: contractGroup, Pool: "pool", Add: lvmtest.ExtentSize}))
 	if _, vg = look(t, b); vg.ThinPool("pool").MetadataSize != before+lvmtest.ExtentSize {
 		t.Errorf("got %d bytes of metadata after %d", vg.ThinPool("pool").MetadataSize, before)
 	}
-	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", 1<<33), lvm.ErrNoSpace)
-	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "thick", lvmtest.ExtentSize), lvm.ErrInvalid)
-	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "nosuch", lvmtest.ExtentSize), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: contractGroup, Pool: "pool", Add: 1 << 33}), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: contractGroup, Pool: "thick", Add: lvmtest.ExtentSize}),
+		lvm.ErrInvalid)
+	want(t, l.Apply(ctx, lvm.ThinPoolMetadataExtend{VG: contractGroup, Pool: "nosuch", Add: lvmtest.ExtentSize}),
+		lvm.ErrNotFound)
 }
 
 func contractDiscards(t *testing.T, b Bench) {
@@ -246,21 +247,24 @@ func contractDiscards(t *testing.T, b Bench) {
 		t.Fatalf("a new pool has the discards %q", got)
 	}
 	for _, mode := range []string{lvm.DiscardsNoPassDown, lvm.DiscardsPassDown} {
-		ok(t, l.ThinPoolSetDiscards(ctx, contractGroup, "pool", mode))
+		ok(t, l.Apply(ctx, lvm.ThinPoolSetDiscards{VG: contractGroup, Pool: "pool", Mode: mode}))
 		_, vg := look(t, b)
 		if pool := vg.ThinPool("pool"); pool.Discards != mode || !pool.Attr.Active() || vg.ThinPool("thick") != nil ||
 			vg.LV("thin").Discards != "" {
 			t.Errorf("got the pool %+v, want the discards %s", pool, mode)
 		}
-		if err := l.ThinPoolSetDiscards(ctx, contractGroup, "pool", mode); err == nil {
+		if err := l.Apply(ctx, lvm.ThinPoolSetDiscards{VG: contractGroup, Pool: "pool", Mode: mode}); err == nil {
 			t.Errorf("%s a second time is not refused", mode)
 		}
 	}
-	if err := l.ThinPoolSetDiscards(ctx, contractGroup, "pool", lvm.DiscardsIgnore); err == nil {
+	if err := l.Apply(ctx, lvm.ThinPoolSetDiscards{VG: contractGroup, Pool: "pool",
+		Mode: lvm.DiscardsIgnore}); err == nil {
 		t.Error("an active pool ignores discards")
 	}
-	want(t, l.ThinPoolSetDiscards(ctx, contractGroup, "thick", lvm.DiscardsPassDown), lvm.ErrInvalid)
-	want(t, l.ThinPoolSetDiscards(ctx, contractGroup, "nosuch", lvm.DiscardsPassDown), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.ThinPoolSetDiscards{VG: contractGroup, Pool: "thick", Mode: lvm.DiscardsPassDown}),
+		lvm.ErrInvalid)
+	want(t, l.Apply(ctx, lvm.ThinPoolSetDiscards{VG: contractGroup, Pool: "nosuch", Mode: lvm.DiscardsPassDown}),
+		lvm.ErrNotFound)
 }
 
 func contractRAID(t *testing.T, b Bench) {
@@ -268,21 +272,21 @@ func contractRAID(t *testing.T, b Bench) {
 	l := b.LVM
 	ok(t, l.CheckRAID(ctx))
 	for _, name := range []string{"thin", "thick"} {
-		ok(t, l.LVRemove(ctx, contractGroup, name))
+		ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{name}}))
 	}
-	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
-	ok(t, l.ThinPoolRemove(ctx, contractGroup, "pool"))
+	ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"pool"}}))
+	ok(t, l.Apply(ctx, lvm.ThinPoolRemove{VG: contractGroup, Name: "pool"}))
 	_, vg := look(t, b)
-	mirror := lvm.ThickOptions{VG: contractGroup, Name: "mirror", Size: 40 << 20,
+	mirror := lvm.LVCreateThick{VG: contractGroup, Name: "mirror", Size: 40 << 20,
 		Options: []string{"--type", "raid1", "-m", "1"}}
 	three := mirror
 	three.Options = []string{"--type", "raid1", "-m", "2"}
-	want(t, l.LVCreateThick(ctx, three), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, three), lvm.ErrNoSpace)
 	huge := mirror
 	huge.Size = vg.Free
-	want(t, l.LVCreateThick(ctx, huge), lvm.ErrNoSpace)
-	ok(t, l.LVCreateThick(ctx, mirror))
-	want(t, l.LVCreateThick(ctx, mirror), lvm.ErrExists)
+	want(t, l.Apply(ctx, huge), lvm.ErrNoSpace)
+	ok(t, l.Apply(ctx, mirror))
+	want(t, l.Apply(ctx, mirror), lvm.ErrExists)
 	b.Copied(t, contractGroup)
 	_, vg = look(t, b)
 	lv := vg.LV("mirror")
@@ -305,29 +309,28 @@ func contractRAID(t *testing.T, b Bench) {
 			t.Errorf("got %+v", pv)
 		}
 	}
-	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "mirror", Size: 80 << 20, Devices: b.Disks[:2]}))
+	ok(t, l.Apply(ctx, lvm.LVExtend{VG: contractGroup, Name: "mirror", Size: 80 << 20, Devices: b.Disks[:2]}))
 	b.Copied(t, contractGroup)
-	ok(t, l.LVRefresh(ctx, contractGroup, "mirror"))
-	ok(t, l.LVRepair(ctx, contractGroup, "mirror"))
-	ok(t, l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[1]))
+	ok(t, l.Apply(ctx, lvm.LVRefresh{VG: contractGroup, Name: "mirror"}))
+	ok(t, l.Apply(ctx, lvm.LVRepair{VG: contractGroup, Name: "mirror"}))
+	ok(t, l.Apply(ctx, lvm.LVRebuild{VG: contractGroup, Name: "mirror", Devices: []string{b.Disks[1]}}))
 	b.Copied(t, contractGroup)
-	if err := l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[:2]...); err == nil {
+	if err := l.Apply(ctx, lvm.LVRebuild{VG: contractGroup, Name: "mirror", Devices: b.Disks[:2]}); err == nil {
 		t.Error("all images of a volume were rebuilt")
 	}
-	want(t, l.LVRebuild(ctx, contractGroup, "nosuch", b.Disks[1]), lvm.ErrNotFound)
-	want(t, l.LVRefresh(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
-	want(t, l.LVRepair(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRebuild{VG: contractGroup, Name: "nosuch", Devices: []string{b.Disks[1]}}),
+		lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRefresh{VG: contractGroup, Name: "nosuch"}), lvm.ErrNotFound)
+	want(t, l.Apply(ctx, lvm.LVRepair{VG: contractGroup, Name: "nosuch"}), lvm.ErrNotFound)
 	// Each image uses a device of its own, so there is no free device for either.
-	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNoSpace)
 }
 
 func contractReplace(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "plain", Size: 8 << 20,
-		Devices: b.Disks[1:2]}))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "spare", Size: 8 << 20,
-		Devices: b.Disks[1:2]}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "plain", Size: 8 << 20, Devices: b.Disks[1:2]}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "spare", Size: 8 << 20, Devices: b.Disks[1:2]}))
 	lost := b.pv(t, b.Disks[0]).UUID
 	b.Detach(t, b.Disks[0])
 	_, vg := look(t, b)
@@ -339,54 +342,48 @@ func contractReplace(t *testing.T, b Bench) {
 	if diff := cmp.Diff([]string{"mirror"}, vg.VolumesOn(lost)); diff != "" {
 		t.Error(diff)
 	}
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "more", Size: 4 << 20}), lvm.ErrMissingPV)
-	want(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1]}), lvm.ErrMissingPV)
-	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1]}), lvm.ErrMissingPV)
-	want(t, l.LVRefresh(ctx, contractGroup, "mirror"), lvm.ErrMissingPV)
-	want(t, l.LVRename(ctx, contractGroup, "plain", "other"), lvm.ErrMissingPV)
-	commits := map[string]func() error{
-		"VGChangeTags": func() error {
-			return l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}})
-		},
-		"LVChangeTags": func() error {
-			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "plain", Add: []string{"x"}})
-		},
-		"LVRemove": func() error { return l.LVRemove(ctx, contractGroup, "spare") },
-		"VGExtend": func() error {
-			return l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]})
-		},
+	want(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "more", Size: 4 << 20}), lvm.ErrMissingPV)
+	want(t, l.Apply(ctx, lvm.PVSetAllocatable{Device: b.Disks[1]}), lvm.ErrMissingPV)
+	want(t, l.Apply(ctx, lvm.PVMoveStart{VG: contractGroup, Source: b.Disks[1]}), lvm.ErrMissingPV)
+	want(t, l.Apply(ctx, lvm.LVRefresh{VG: contractGroup, Name: "mirror"}), lvm.ErrMissingPV)
+	want(t, l.Apply(ctx, lvm.LVRename{VG: contractGroup, Name: "plain", To: "other"}), lvm.ErrMissingPV)
+	commits := map[string]lvm.Change{
+		"VGChangeTags": lvm.VGChangeTags{VG: contractGroup, Add: []string{"x"}},
+		"LVChangeTags": lvm.LVChangeTags{VG: contractGroup, Name: "plain", Add: []string{"x"}},
+		"LVRemove":     lvm.LVRemove{VG: contractGroup, Names: []string{"spare"}},
+		"VGExtend":     lvm.VGExtend{Name: contractGroup, Devices: b.Disks[2:]},
 	}
 	// LVM would run these commands and record the disk as missing.
 	refused := maps.Clone(commits)
-	maps.Copy(refused, map[string]func() error{
-		"LVRepair":        func() error { return l.LVRepair(ctx, contractGroup, "mirror") },
-		"LVRebuild":       func() error { return l.LVRebuild(ctx, contractGroup, "mirror", b.Disks[1]) },
-		"VGReduceMissing": func() error { return l.VGReduceMissing(ctx, contractGroup) },
+	maps.Copy(refused, map[string]lvm.Change{
+		"LVRepair":        lvm.LVRepair{VG: contractGroup, Name: "mirror"},
+		"LVRebuild":       lvm.LVRebuild{VG: contractGroup, Name: "mirror", Devices: []string{b.Disks[1]}},
+		"VGReduceMissing": lvm.VGReduceMissing{VG: contractGroup},
 	})
 	for name, change := range refused {
 		for _, accepted := range [][]string{nil, {"another"}} {
 			l.AcceptLoss(contractGroup, accepted)
-			if err := change(); !errors.Is(err, lvm.ErrMissingPV) {
+			if err := l.Apply(ctx, change); !errors.Is(err, lvm.ErrMissingPV) {
 				t.Fatalf("%s: got %v, want %v", name, err, lvm.ErrMissingPV)
 			}
 		}
 	}
 	l.AcceptLoss(contractGroup, []string{lost})
 	defer l.AcceptLoss(contractGroup, nil)
-	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
-	want(t, l.LVRepair(ctx, contractGroup, "plain"), lvm.ErrInvalid)
-	want(t, l.LVRepair(ctx, contractGroup, "mirror"), lvm.ErrNoSpace)
+	want(t, l.Apply(ctx, lvm.VGReduceMissing{VG: contractGroup}), lvm.ErrNotEmpty)
+	want(t, l.Apply(ctx, lvm.LVRepair{VG: contractGroup, Name: "plain"}), lvm.ErrInvalid)
+	want(t, l.Apply(ctx, lvm.LVRepair{VG: contractGroup, Name: "mirror"}), lvm.ErrNoSpace)
 	for name, change := range commits {
-		if err := change(); err != nil {
+		if err := l.Apply(ctx, change); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
 	for range 2 {
-		ok(t, l.LVRepair(ctx, contractGroup, "mirror"))
+		ok(t, l.Apply(ctx, lvm.LVRepair{VG: contractGroup, Name: "mirror"}))
 	}
 	b.Copied(t, contractGroup)
 	for range 2 {
-		ok(t, l.VGReduceMissing(ctx, contractGroup))
+		ok(t, l.Apply(ctx, lvm.VGReduceMissing{VG: contractGroup}))
 	}
 	_, vg = look(t, b)
 	if vg.MissingPVs != 0 || len(vg.PVs) != 2 || vg.LV("mirror").Health != "" || *vg.LV("mirror").SyncPercent != 100 {
@@ -395,24 +392,26 @@ func contractReplace(t *testing.T, b Bench) {
 	b.seeOn(t, b.Disks[1], "mirror plain")
 	b.seeOn(t, b.Disks[2], "mirror")
 	for _, name := range []string{"mirror", "plain"} {
-		ok(t, l.LVRemove(ctx, contractGroup, name))
+		ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{name}}))
 	}
-	ok(t, l.VGRemove(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.VGRemove{VG: contractGroup}))
 }
 
 // contractUnreadable removes a thin pool and a volume that were on a lost device, and nothing else.
 func contractUnreadable(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
-	ok(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[1:3], Tags: []string{"lvms"}}))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "kept", Size: 8 << 20, Devices: b.Disks[1:2]}))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "gone", Size: 8 << 20, Devices: b.Disks[2:3]}))
-	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 95}))
+	ok(t, l.Apply(ctx, lvm.VGCreate{Name: contractGroup, Devices: b.Disks[1:3], Tags: []string{"lvms"}}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "kept", Size: 8 << 20, Devices: b.Disks[1:2]}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThick{VG: contractGroup, Name: "gone", Size: 8 << 20, Devices: b.Disks[2:3]}))
+	ok(t, l.Apply(ctx, lvm.LVCreateThinPool{VG: contractGroup, Name: "pool", PercentFree: 95}))
 	for _, name := range []string{"a", "b"} {
-		ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", Name: name, VirtualSize: 40 << 20}))
+		ok(t, l.Apply(ctx, lvm.LVCreateThin{VG: contractGroup, Pool: "pool", Name: name, VirtualSize: 40 << 20}))
 	}
 	lost := b.pv(t, b.Disks[2]).UUID
-	remove := func(names ...string) error { return l.LVRemoveUnreadable(ctx, contractGroup, names...) }
+	remove := func(names ...string) error {
+		return l.Apply(ctx, lvm.LVRemoveUnreadable{VG: contractGroup, Names: names})
+	}
 	l.AcceptLoss(contractGroup, []string{lost})
 	want(t, remove("gone"), lvm.ErrInvalid) // The disk is not missing.
 	l.AcceptLoss(contractGroup, nil)
@@ -431,7 +430,7 @@ func contractUnreadable(t *testing.T, b Bench) {
 	want(t, remove("nosuch"), lvm.ErrNotFound)
 	want(t, remove("pool"), lvm.ErrInUse) // It and its volumes are active.
 	for range 2 {
-		ok(t, l.LVDeactivate(ctx, contractGroup, "a", "b", "pool"))
+		ok(t, l.Apply(ctx, lvm.LVDeactivate{VG: contractGroup, Names: []string{"a", "b", "pool"}}))
 	}
 	_, vg = look(t, b)
 	for _, name := range []string{"pool", "a", "b"} {
@@ -441,13 +440,13 @@ func contractUnreadable(t *testing.T, b Bench) {
 	}
 	ok(t, remove("pool"))
 	want(t, remove("pool"), lvm.ErrNotFound)
-	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
+	want(t, l.Apply(ctx, lvm.VGReduceMissing{VG: contractGroup}), lvm.ErrNotEmpty)
 	ok(t, remove("gone"))
-	ok(t, l.VGReduceMissing(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.VGReduceMissing{VG: contractGroup}))
 	_, vg = look(t, b)
 	if vg.MissingPVs != 0 || len(vg.PVs) != 1 || len(vg.LVs) != 1 || vg.LV("kept").Health != "" {
 		t.Errorf("got %+v", vg)
 	}
-	ok(t, l.LVRemove(ctx, contractGroup, "kept"))
-	ok(t, l.VGRemove(ctx, contractGroup))
+	ok(t, l.Apply(ctx, lvm.LVRemove{VG: contractGroup, Names: []string{"kept"}}))
+	ok(t, l.Apply(ctx, lvm.VGRemove{VG: contractGroup}))
 }
