@@ -2,7 +2,6 @@ package lvm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -89,27 +88,6 @@ func (c command) text() string {
 	return name + strings.Join(c.args, " ")
 }
 
-// slot admits one command at a time.
-type slot struct {
-	free chan struct{}
-	// command is the running command, or "". It is for the error messages of commands that wait. late: its caller no
-	// longer waits for it.
-	command    string
-	since      time.Time
-	long, late bool
-	// turn counts the commands of the slot. It distinguishes a command that has ended from the next one.
-	turn uint64
-}
-
-// activationGrace is how long an activation can run before reports no longer wait for its locks.
-const activationGrace = 5 * time.Second
-
-// holdsLocks returns true if the command in the slot holds LVM's lock of its volume group for long. A report that
-// waits for this lock fails for all volume groups of the node.
-func (s *slot) holdsLocks(now time.Time) bool {
-	return s.command != "" && (s.late || s.long && now.Sub(s.since) >= activationGrace)
-}
-
 // tagPattern matches the tags that LVM accepts (lvm(8)), up to maxTag bytes. None can be an option of a command.
 var tagPattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.\-/=!:&#]*$`)
 
@@ -131,7 +109,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	if err := checkTags(c.args); err != nil {
 		return fmt.Errorf("%s: %w", object, err)
 	}
-	mine, turn, err := l.enter(ctx, object, c)
+	mine, turn, err := l.slots.enter(ctx, object, c)
 	if err != nil {
 		return err
 	}
@@ -144,7 +122,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer l.leave(mine)
+		defer l.slots.leave(mine)
 		ended <- l.checkAndRun(ctx, c)
 	}()
 	last := time.NewTimer(limit)
@@ -154,7 +132,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 		return classify(object, err)
 	case <-last.C:
 	}
-	since := l.setLate(mine, turn)
+	since := l.slots.setLate(mine, turn)
 	if c.long {
 		return fmt.Errorf("%s: %s %w; it started at %s: a check of a thin pool's metadata takes long; see on the "+
 			"node: ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, c.text(), ErrRunning, since)
@@ -176,12 +154,12 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 			return err
 		}
 	}
-	if err := l.deleteThin(ctx, vg, metadata, c.removes); err != nil {
+	if err := deleteThin(ctx, l, vg, metadata, c.removes); err != nil {
 		return err
 	}
 	args := c.args
 	if c.named {
-		args = slices.Concat(args[:1], l.devicesOf(vg), args[1:])
+		args = slices.Concat(args[:1], l.trust.devicesOf(vg), args[1:])
 	}
 	return l.run(ctx, c, args)
 }
@@ -199,7 +177,7 @@ func (l *LVM) wholeGroup(ctx context.Context, c command) (*VG, error) {
 	if vg == nil {
 		return nil, fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
 	}
-	if lost := l.missing(vg); len(lost) > 0 && !c.incomplete {
+	if lost := l.trust.missing(vg); len(lost) > 0 && !c.incomplete {
 		return nil, fmt.Errorf(
 			"volume group %s is missing the physical volume %s: %w: attach its device again or, if it is lost, "+
 				"add a Remove request to the deviceRequests of the device class", c.vg,
@@ -219,129 +197,23 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	l.begin()
+	l.reports.begin()
 	var err error
 	if c.message {
 		_, err = l.runner.Run(ctx, dmsetup, args...)
 	} else {
-		_, err = l.execute(ctx, args...)
+		_, err = l.executor.execute(ctx, args...)
 	}
 	if err != nil {
 		e = nil
 	}
-	l.end(c.vg, e)
+	l.reports.end(c.vg, e)
 	if err == nil && !c.long && !c.message {
-		return l.flushDevices(ctx, c)
+		return l.flusher.flushDevices(ctx, c)
 	}
 	if lacksDevices(err) {
 		// The caller retries. The next attempt does not use --devices.
-		l.mu.Lock()
-		l.namesUnknown = true
-		l.mu.Unlock()
+		l.trust.forbidNames()
 	}
 	return err
-}
-
-// enter waits until no other change of the volume group runs. It waits at most writeTimeout, so that calls do not
-// pile up behind a command that hangs. It returns ErrBusy at once if the running command is past its time limit.
-func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, turn uint64, err error) {
-	limited, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	if err := ctx.Err(); err != nil {
-		return nil, 0, classify(object, err)
-	}
-	s = l.slotOf(c.vg)
-	if l.isLate(s) {
-		return nil, 0, l.busyError(object, s)
-	}
-	select {
-	case s.free <- struct{}{}:
-		return s, l.occupy(s, c), nil
-	case <-limited.Done():
-	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, 0, classify(object, ctx.Err())
-	}
-	return nil, 0, l.busyError(object, s)
-}
-
-func (l *LVM) busyError(object string, s *slot) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return fmt.Errorf("%s: %w: %s has been running since %s: %s", object, ErrBusy, s.command,
-		s.since.UTC().Format(time.RFC3339), lockHint)
-}
-
-// slotOf returns the slot of a volume group. Slots are never removed: there is one for each volume group ever
-// changed.
-func (l *LVM) slotOf(vg string) *slot {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.slots[vg] == nil {
-		l.slots[vg] = &slot{free: make(chan struct{}, 1)}
-	}
-	return l.slots[vg]
-}
-
-// occupy records the command that now has the slot and returns its turn.
-func (l *LVM) occupy(s *slot, c command) (turn uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s.command, s.since, s.long, s.late = c.text(), l.now(), c.long, false
-	s.turn++
-	return s.turn
-}
-
-// setLate records that no caller waits for the command, and returns its start time. It does nothing to the
-// slot if the command ended in the meantime.
-func (l *LVM) setLate(s *slot, turn uint64) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.turn == turn && s.command != "" {
-		s.late = true
-	}
-	return s.since.UTC().Format(time.RFC3339)
-}
-
-func (l *LVM) isLate(s *slot) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return s.late
-}
-
-func (l *LVM) leave(s *slot) {
-	l.mu.Lock()
-	s.command = ""
-	s.late = false
-	l.mu.Unlock()
-	<-s.free
-}
-
-// Changes returns the number of changes that have begun or ended, and whether one is running.
-func (l *LVM) Changes() (number uint64, running bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changes, l.inProgress > 0
-}
-
-// begin records that a change runs. Until the change ends, an older cached report can be as correct as a new one.
-func (l *LVM) begin() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changes++
-	l.inProgress++
-}
-
-// end records that a change has ended. It applies the effect to the cached report, or drops the report if the effect
-// is not known.
-func (l *LVM) end(vg string, e effect) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changes++
-	l.inProgress--
-	if e == nil {
-		l.recent = nil
-		return
-	}
-	l.recent = amended(l.recent, vg, e)
 }

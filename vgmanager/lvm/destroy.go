@@ -96,7 +96,7 @@ func (c GroupBackup) write(ctx context.Context, l *LVM) error {
 	args := []string{"vgcfgbackup", "--foreign", "--file", c.File, c.Group.Name}
 	_, err := l.runner.Run(ctx, program, append(args, devicesOptions(c.Group.Devices)...)...)
 	if lacksDevices(err) {
-		_, err = l.execute(ctx, args...)
+		_, err = l.executor.execute(ctx, args...)
 	}
 	return classify(c.String(), err)
 }

@@ -42,18 +42,18 @@ type Exclusive struct {
 // The lock is that of LVM's commands (lib/misc/lvm-flock.c): flock(2) on a file with the name of the volume group.
 // Exclusively returns ErrBusy if another command holds it for 10 s. The lock ends with the processes that hold it.
 func (l *LVM) Exclusively(ctx context.Context, vg, purpose string, f func(*Exclusive) error) error {
-	mine, _, err := l.enter(ctx, purpose, command{vg: vg, purpose: purpose, long: true})
+	mine, _, err := l.slots.enter(ctx, purpose, command{vg: vg, purpose: purpose, long: true})
 	if err != nil {
 		return err
 	}
-	defer l.leave(mine)
+	defer l.slots.leave(mine)
 	lock, err := lockFile(ctx, filepath.Join(l.lockDir, "V_"+vg))
 	if err != nil {
 		return fmt.Errorf("%s: lock volume group %s: %w", purpose, vg, err)
 	}
 	defer func() { _ = lock.Close() }()
-	l.begin()
-	defer l.end(vg, nil)
+	l.reports.begin()
+	defer l.reports.end(vg, nil)
 	return f(&Exclusive{Lock: lock, lvm: l, vg: vg})
 }
 
@@ -127,17 +127,17 @@ type ThinVolume struct {
 // ThinVolumes returns the thin volumes of the volume group by name. It reads them without LVM's lock, which the caller
 // holds.
 func (e *Exclusive) ThinVolumes(ctx context.Context) (map[string]ThinVolume, error) {
-	volumes, _, err := e.lvm.thinVolumes(ctx, e.vg)
+	volumes, _, err := e.lvm.executor.thinVolumes(ctx, e.vg)
 	return volumes, err
 }
 
 // thinVolumes returns the thin volumes of a volume group and the transaction IDs of its thin pools, by name. It reads
 // them without LVM's lock, which the caller holds.
-func (l *LVM) thinVolumes(ctx context.Context, vg string) (map[string]ThinVolume, map[string]uint64, error) {
+func (x *executor) thinVolumes(ctx context.Context, vg string) (map[string]ThinVolume, map[string]uint64, error) {
 	object := "read the thin volumes of volume group " + vg
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	out, err := l.execute(ctx, "lvs", "--nolocking", "--reportformat", "json",
+	out, err := x.execute(ctx, "lvs", "--nolocking", "--reportformat", "json",
 		"-o", "lv_name,lv_uuid,vg_uuid,pool_lv,thin_id,origin,lv_tags,lv_attr,transaction_id", vg)
 	if err != nil {
 		return nil, nil, classify(object, err)

@@ -9,7 +9,28 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
+
+// executor runs commands of LVM with a list of the devices that they may read.
+type executor struct {
+	runner host.Runner
+	// configStamp returns a text that changes with LVM's configuration.
+	configStamp func() string
+
+	mu sync.Mutex
+	// silent returns the devices that do not respond, and list those that LVM may read. excluded are those that did not
+	// respond before the last report. known has its physical volumes by "MAJOR:MINOR".
+	silent   Silent
+	list     func() (Devices, error)
+	excluded map[string][]string
+	known    map[string]bool
+	// own are the node's filters, read when configStamp returned ownStamp.
+	own      filters
+	ownStamp string
+}
 
 // Silent returns the devices of the node that do not respond, by "MAJOR:MINOR". The values are all paths of a device.
 type Silent func(ctx context.Context) map[string][]string
@@ -19,9 +40,9 @@ type Silent func(ctx context.Context) map[string][]string
 // report exclude the same devices. SkipSilent never excludes a physical volume of the last report, because its volume
 // group would appear to miss it. It has an effect only with UseDevices.
 func (l *LVM) SkipSilent(silent Silent) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.silent = silent
+	l.executor.mu.Lock()
+	defer l.executor.mu.Unlock()
+	l.executor.silent = silent
 }
 
 // Devices are the block devices of the node without logical volumes, by "MAJOR:MINOR", each with its paths.
@@ -36,19 +57,19 @@ type Devices struct {
 // UseDevices makes every command of LVM read no devices but those that are readable. LVM calls list before each
 // command. A device that appears afterwards is not read, because a user of a volume may have written what is on it.
 func (l *LVM) UseDevices(list func() (Devices, error)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = list
+	l.executor.mu.Lock()
+	defer l.executor.mu.Unlock()
+	l.executor.list = list
 }
 
 // execute runs a command of LVM that reads or changes something, with a list of the devices that it may read. All
 // commands that do not get their devices as options run with it.
-func (l *LVM) execute(ctx context.Context, args ...string) ([]byte, error) {
-	config, err := l.config(ctx)
+func (x *executor) execute(ctx context.Context, args ...string) ([]byte, error) {
+	config, err := x.config(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return l.runner.Run(ctx, program, configured(args, config)...)
+	return x.runner.Run(ctx, program, configured(args, config)...)
 }
 
 // configured adds a configuration to the arguments of a command. LVM accepts --config once.
@@ -74,10 +95,10 @@ const maxFilter = 120 << 10
 // The list replaces devices/filter or devices/global_filter, whichever the node does not use: LVM reads a device if
 // both accept it. If the node uses both, the devices that must not be read are added to its filter. LVM ignores both
 // filters if the node has a devices file, which is such a list itself.
-func (l *LVM) config(ctx context.Context) (string, error) {
-	l.mu.Lock()
-	list, silent := l.list, maps.Clone(l.excluded)
-	l.mu.Unlock()
+func (x *executor) config(ctx context.Context) (string, error) {
+	x.mu.Lock()
+	list, silent := x.list, maps.Clone(x.excluded)
+	x.mu.Unlock()
 	if list == nil {
 		return "", nil
 	}
@@ -85,7 +106,7 @@ func (l *LVM) config(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the devices that are built on logical volumes: %w", err)
 	}
-	own, err := l.ownFilters(ctx)
+	own, err := x.ownFilters(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -139,20 +160,20 @@ func rejectAlso(guests, silent map[string][]string, own string) string {
 }
 
 // findSilent finds the devices that do not respond.
-func (l *LVM) findSilent() {
+func (x *executor) findSilent() {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	l.mu.Lock()
-	ask := l.silent
-	l.mu.Unlock()
+	x.mu.Lock()
+	ask := x.silent
+	x.mu.Unlock()
 	if ask == nil {
 		return
 	}
 	silent := ask(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.excluded = maps.Clone(silent)
-	maps.DeleteFunc(l.excluded, func(number string, _ []string) bool { return l.known[number] })
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.excluded = maps.Clone(silent)
+	maps.DeleteFunc(x.excluded, func(number string, _ []string) bool { return x.known[number] })
 }
 
 // filters are the values of devices/filter and devices/global_filter, without their brackets.
@@ -163,16 +184,16 @@ var readFilters = []string{"lvmconfig", "--typeconfig", "full", "devices/filter"
 
 // ownFilters returns the filters of the node's lvm.conf, because the --config option replaces them. The command opens
 // no device, and runs again after a file of LVM's configuration has changed.
-func (l *LVM) ownFilters(ctx context.Context) (filters, error) {
+func (x *executor) ownFilters(ctx context.Context) (filters, error) {
 	const object = "read the filters of the node's lvm.conf"
-	stamp := l.configStamp()
-	l.mu.Lock()
-	own, known := l.own, stamp != "" && l.ownStamp == stamp
-	l.mu.Unlock()
+	stamp := x.configStamp()
+	x.mu.Lock()
+	own, known := x.own, stamp != "" && x.ownStamp == stamp
+	x.mu.Unlock()
 	if known {
 		return own, nil
 	}
-	out, err := l.runner.Run(ctx, program, readFilters...)
+	out, err := x.runner.Run(ctx, program, readFilters...)
 	if err != nil {
 		return filters{}, classify(object, err)
 	}
@@ -188,9 +209,9 @@ func (l *LVM) ownFilters(ctx context.Context) (filters, error) {
 	if own.filter == "" || own.global == "" || len(values) != 2 {
 		return filters{}, fmt.Errorf("%s: lvmconfig printed %q", object, out)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.own, l.ownStamp = own, stamp
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.own, x.ownStamp = own, stamp
 	return own, nil
 }
 
@@ -227,10 +248,10 @@ func literal(path string) string {
 
 // appeared returns a physical volume of a report that is on a device that is built on a logical volume, or "". The
 // device appeared after the command had got its filter, which the node's own filters or its devices file replace.
-func (l *LVM) appeared(report *Report) (string, error) {
-	l.mu.Lock()
-	list := l.list
-	l.mu.Unlock()
+func (x *executor) appeared(report *Report) (string, error) {
+	x.mu.Lock()
+	list := x.list
+	x.mu.Unlock()
 	if list == nil {
 		return "", nil
 	}
@@ -246,21 +267,14 @@ func (l *LVM) appeared(report *Report) (string, error) {
 	return "", nil
 }
 
-// remember records the physical volumes of a report. The caller holds mu.
-func (l *LVM) remember(report *Report) {
-	l.known = map[string]bool{}
-	l.devices = map[string][]string{}
+// remember records the physical volumes of a report.
+func (x *executor) remember(report *Report) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.known = map[string]bool{}
 	for _, pv := range report.PVs() {
 		if pv.Major != 0 {
-			l.known[fmt.Sprintf("%d:%d", pv.Major, pv.Minor)] = true
-		}
-	}
-	for i := range report.VGs {
-		vg := &report.VGs[i]
-		for _, pv := range vg.PVs {
-			if !pv.Missing && pv.Major != 0 {
-				l.devices[vg.Name] = append(l.devices[vg.Name], pv.Name)
-			}
+			x.known[fmt.Sprintf("%d:%d", pv.Major, pv.Minor)] = true
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestCommandsReadTheDevicesOfTheListAlone(t *testing.T) {
 	} {
 		f := &confRunner{conf: "filter=[" + tt.filter + "]\nglobal_filter=[" + tt.global + "]\n"}
 		l := New(f)
-		l.configStamp = func() string { return "first" }
+		l.executor.configStamp = func() string { return "first" }
 		l.UseDevices(disks)
 		want := "devices{scan_lvs=0 " + tt.want + "}"
 		for range 2 {
@@ -81,7 +81,7 @@ func TestCommandsReadTheDevicesOfTheListAlone(t *testing.T) {
 		if f.configs != 1 {
 			t.Errorf("%s: lvmconfig ran %d times, want once for each change of lvm.conf", name, f.configs)
 		}
-		l.configStamp = func() string { return "changed" }
+		l.executor.configStamp = func() string { return "changed" }
 		if f.reportAndChange(t, l); f.configs != 2 {
 			t.Errorf("%s: lvmconfig ran %d times after a change", name, f.configs)
 		}
@@ -106,7 +106,7 @@ func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 	}
 	f.conf = plainConf
 	// A device of a group is not left out, because it would appear to be missing.
-	l.known = map[string]bool{"254:2": true}
+	l.executor.known = map[string]bool{"254:2": true}
 	if report, change := f.reportAndChange(t, l); !strings.Contains(report, "/dev/dm-2") ||
 		!strings.Contains(change, "/dev/dm-2") {
 		t.Errorf("a physical volume was left out: %q, %q", report, change)
@@ -141,7 +141,7 @@ func TestWithoutTheListOfDevicesNoCommandRuns(t *testing.T) {
 	failure := errors.New("input/output error")
 	l.UseDevices(func() (Devices, error) { return Devices{}, failure })
 	_, err := l.Report(t.Context())
-	_, _, thinErr := l.thinVolumes(t.Context(), "vg1")
+	_, _, thinErr := l.executor.thinVolumes(t.Context(), "vg1")
 	if !errors.Is(err, failure) || !errors.Is(thinErr, failure) ||
 		!errors.Is(l.Apply(t.Context(), LVActivate{VG: "vg1", Name: "a"}), failure) || len(f.commands) != 0 {
 		t.Errorf("got %v, %v, and the commands %q", err, thinErr, f.commands)
@@ -199,18 +199,18 @@ func TestAGuestThatAppearsMeanwhileIsNotReported(t *testing.T) {
 // a list of devices, or with a command that reads no device.
 func TestEachCommandHasAListOfDevices(t *testing.T) {
 	allowed := map[string]bool{
-		"l.runner.Run(ctx, program, configured(args, config)...)": true, // execute
+		"x.runner.Run(ctx, program, configured(args, config)...)": true, // execute
 		// Their arguments are the devices.
 		"l.runner.Run(ctx, program, args...)":                                             true,
 		"l.runner.Run(ctx, program, append(args, devicesOptions(c.Group.Devices)...)...)": true,
-		"l.runner.Run(ctx, program, readFilters...)":                                      true,
-		`l.runner.Run(ctx, program, "lvmdevices")`:                                        true,
+		"x.runner.Run(ctx, program, readFilters...)":                                      true,
+		`x.runner.Run(ctx, program, "lvmdevices")`:                                        true,
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("got %v, %v", files, err)
 	}
-	calls := regexp.MustCompile(`\bl\.runner\.Run\(ctx, program.*\)`)
+	calls := regexp.MustCompile(`\b[lx]\.runner\.Run\(ctx, program.*\)`)
 	found := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
@@ -252,8 +252,8 @@ func TestTheStampOfAFileChangesWithIt(t *testing.T) {
 
 func TestPhysicalVolumesOfAReportAreKnown(t *testing.T) {
 	l := New(&confRunner{})
-	l.remember(&Report{VGs: []VG{{PVs: []PV{{Major: 8, Minor: 16}, {Missing: true}}}}})
-	if len(l.known) != 1 || !l.known["8:16"] {
-		t.Errorf("got %v", l.known)
+	l.executor.remember(&Report{VGs: []VG{{PVs: []PV{{Major: 8, Minor: 16}, {Missing: true}}}}})
+	if len(l.executor.known) != 1 || !l.executor.known["8:16"] {
+		t.Errorf("got %v", l.executor.known)
 	}
 }

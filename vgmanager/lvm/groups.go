@@ -257,7 +257,7 @@ func (c DevicesFileRemove) String() string { return "remove " + c.Device + " fro
 func (c DevicesFileRemove) command() command { return command{steps: c.remove} }
 
 func (c DevicesFileRemove) remove(ctx context.Context, l *LVM) error {
-	exists, err := l.devicesFileExists(ctx)
+	exists, err := l.executor.devicesFileExists(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}

@@ -44,10 +44,10 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 		return nil, nil
 	}
 	object := "read the labels of " + strings.Join(devices, ", ")
-	out, err := l.pvs(ctx, devices)
+	out, err := readPVs(ctx, l, devices)
 	if lacksDevices(err) {
 		// An LVM without --devices has no devices file and lists all devices.
-		out, err = l.pvs(ctx, nil)
+		out, err = readPVs(ctx, l, nil)
 	}
 	if err != nil {
 		return nil, classify(object, err)
@@ -59,15 +59,15 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	return pvs, nil
 }
 
-// pvs reads the labels of the devices, or of all devices. A device that does not respond delays the caller by at most
-// readTimeout. Meanwhile, no second read of the same devices starts.
-func (l *LVM) pvs(ctx context.Context, devices []string) ([]byte, error) {
+// readPVs reads the labels of the devices, or of all devices. A device that does not respond delays the caller by at
+// most readTimeout. Meanwhile, no second read of the same devices starts.
+func readPVs(ctx context.Context, l *LVM, devices []string) ([]byte, error) {
 	type answer struct {
 		out []byte
 		err error
 	}
 	got, err := bounded.Do(ctx, l.labels, strings.Join(devices, " "), func(ctx context.Context) answer {
-		out, err := l.runPVs(ctx, devices)
+		out, err := l.executor.pvs(ctx, devices)
 		return answer{out, err}
 	})
 	if err != nil {
@@ -76,7 +76,7 @@ func (l *LVM) pvs(ctx context.Context, devices []string) ([]byte, error) {
 	return got.out, got.err
 }
 
-func (l *LVM) runPVs(ctx context.Context, devices []string) ([]byte, error) {
+func (x *executor) pvs(ctx context.Context, devices []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	args := []string{"pvs"}
@@ -84,7 +84,7 @@ func (l *LVM) runPVs(ctx context.Context, devices []string) ([]byte, error) {
 		args = append(args, "--devices", d)
 	}
 	args = append(args, "--foreign", "--shared", "--reportformat", "json", "-o", labelColumns)
-	return l.execute(ctx, args...)
+	return x.execute(ctx, args...)
 }
 
 // lacksDevices returns true if err shows that the node's LVM is older than 2.03.12, which does not support --devices.
@@ -139,10 +139,10 @@ func decodeLabel(r row) LabeledPV {
 
 // devicesFileExists returns true if LVM on the node uses a devices file and the file exists. Without the file, LVM
 // uses all devices. A command that changes the file would create it first, and LVM would then list no other device.
-func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
+func (x *executor) devicesFileExists(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	_, err := l.runner.Run(ctx, program, "lvmdevices")
+	_, err := x.runner.Run(ctx, program, "lvmdevices")
 	if err = classify("check for LVM's devices file", err); err != nil {
 		return false, ignore(err, ErrNotEnabled)
 	}
@@ -160,7 +160,7 @@ func (c DevicesFileAdd) String() string { return "add " + c.Device + " to LVM's 
 func (c DevicesFileAdd) command() command { return command{steps: c.add} }
 
 func (c DevicesFileAdd) add(ctx context.Context, l *LVM) error {
-	exists, err := l.devicesFileExists(ctx)
+	exists, err := l.executor.devicesFileExists(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}

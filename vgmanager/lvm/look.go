@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/ondisk"
@@ -14,13 +15,19 @@ import (
 // respond, if anything is damaged, or if the devices have different metadata.
 type Look func(ctx context.Context, devices []ondisk.Device) (ondisk.Group, error)
 
+// looker reads the metadata of volume groups from their devices.
+type looker struct {
+	mu   sync.Mutex
+	look Look
+}
+
 // LookWith sets the function with which a change of logical volumes checks that no physical volume of the volume group
 // is missing. Without it, or if what it returns is not exactly what the last report had, the change reads a new report
 // first, which is a process.
 func (l *LVM) LookWith(look Look) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.look = look
+	l.looker.mu.Lock()
+	defer l.looker.mu.Unlock()
+	l.looker.look = look
 }
 
 // lookAge is the maximum age of a report with which the devices are compared.
@@ -34,15 +41,15 @@ func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *textmeta.Metadata)
 	if !c.named || c.check != nil {
 		return nil, nil
 	}
-	report := l.kept(lookAge)
+	report := l.reports.kept(lookAge)
 	if report == nil || len(report.Named(c.vg)) != 1 {
 		return nil, nil
 	}
 	vg := report.VG(c.vg)
-	if vg == nil || len(l.devicesOf(vg)) == 0 {
+	if vg == nil || len(l.trust.devicesOf(vg)) == 0 {
 		return nil, nil
 	}
-	m := l.metadataOf(ctx, vg)
+	m := l.looker.metadataOf(ctx, vg)
 	if m == nil {
 		return nil, nil
 	}
@@ -51,10 +58,10 @@ func (l *LVM) lookedAt(ctx context.Context, c command) (*VG, *textmeta.Metadata)
 
 // metadataOf reads the metadata of a volume group from its devices. It returns nil if it cannot be read, if a physical
 // volume is missing, or if the devices show another volume group than the report.
-func (l *LVM) metadataOf(ctx context.Context, vg *VG) *textmeta.Metadata {
-	l.mu.Lock()
-	look := l.look
-	l.mu.Unlock()
+func (k *looker) metadataOf(ctx context.Context, vg *VG) *textmeta.Metadata {
+	k.mu.Lock()
+	look := k.look
+	k.mu.Unlock()
 	if look == nil || vg.MissingPVs > 0 {
 		return nil
 	}

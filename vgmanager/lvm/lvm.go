@@ -32,56 +32,34 @@ const (
 // so do reports.
 type LVM struct {
 	runner host.Runner
-	now    func() time.Time
 	// lockDir is the directory of LVM's locks.
 	lockDir string
 
-	mu sync.Mutex
-	// slots serialize changes by the name of the volume group. wholeNode is the key for changes without a volume
-	// group.
-	slots   map[string]*slot
-	changes uint64 // number of changes that began or ended
-	// inProgress is the number of changes that have begun and not ended.
-	inProgress int
-	recent     *Report
-	recentAt   time.Time
-	// running is the report that is being read. next starts when running ends.
-	running, next *flight
-	// healthy has the volume groups whose devices may be passed to commands (SetHealthy).
-	healthy map[string]bool
-	// accepted has the physical volumes of each volume group that may be missing during a change (AcceptLoss).
-	accepted map[string][]string
-	// silent returns the devices that do not respond, and list those that LVM may read. excluded are those that did not
-	// respond before the last report. known has its physical volumes by "MAJOR:MINOR".
-	silent   Silent
-	list     func() (Devices, error)
-	excluded map[string][]string
-	known    map[string]bool
-	// own are the node's filters, read when configStamp returned ownStamp.
-	own         filters
-	ownStamp    string
-	configStamp func() string
-	// flush flushes the write cache of a device, nil if not set. devices has the devices of each volume group in the
-	// last report.
-	flush   Flush
-	look    Look
-	pools   Pools
-	devices map[string][]string
+	executor executor
+	slots    slots
+	reports  reports
+	trust    trust
+	flusher  flusher
+	looker   looker
 	// labels runs the reads of labels, which may never end.
 	labels *bounded.Calls
-	// namesUnknown: the node's LVM is older than 2.03.12 and does not support --devices.
-	namesUnknown bool
+
+	mu sync.Mutex
+	// pools reads the state of thin pools from the kernel, nil if not set.
+	pools Pools
 }
 
 // New returns an LVM that runs commands with runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{
-		runner: runner, now: time.Now, lockDir: lockDir, slots: map[string]*slot{}, healthy: map[string]bool{},
-		accepted: map[string][]string{},
+	l := &LVM{
+		runner: runner, lockDir: lockDir,
+		executor: executor{runner: runner, configStamp: func() string { return stampOf(configFiles) }},
+		slots:    slots{byGroup: map[string]*slot{}},
+		trust:    trust{healthy: map[string]bool{}, accepted: map[string][]string{}},
 		labels:   bounded.New(readTimeout, maxLabelReads),
-
-		configStamp: func() string { return stampOf(configFiles) },
 	}
+	l.reports.now, l.reports.read = time.Now, l.read
+	return l
 }
 
 // ignore returns nil if err wraps one of the sentinel errors.

@@ -240,7 +240,7 @@ func TestRecentIsSharedUntilItIsOld(t *testing.T) {
 	r := reporting(t, "volumes")
 	l := New(r)
 	now := time.Now()
-	l.now = func() time.Time { return now }
+	l.reports.now = func() time.Time { return now }
 	for _, step := range []struct {
 		later time.Duration
 		want  int
@@ -281,14 +281,14 @@ func TestReportThatOverlapsAChangeIsNotKept(t *testing.T) {
 	record := r.answer
 	l := New(r)
 	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
-		l.begin()
-		l.end("", nil)
+		l.reports.begin()
+		l.reports.end("", nil)
 		return record(ctx, args)
 	}
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l.kept(time.Hour) != nil {
+	if l.reports.kept(time.Hour) != nil {
 		t.Error("the report was kept")
 	}
 }

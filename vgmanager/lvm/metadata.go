@@ -29,15 +29,15 @@ const MaxArchives = 130
 func (l *LVM) ReadBackup(ctx context.Context, vg string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	m, err := l.readMetadata(ctx, BackupDir+vg)
+	m, err := readMetadata(ctx, l.runner, BackupDir+vg)
 	if err != nil {
 		return nil, fmt.Errorf("LVM's backup of the metadata of volume group %s: %w", vg, err)
 	}
 	return m, nil
 }
 
-func (l *LVM) readMetadata(ctx context.Context, file string) (*textmeta.Metadata, error) {
-	out, err := l.runner.Run(ctx, "/usr/bin/cat", file)
+func readMetadata(ctx context.Context, runner host.Runner, file string) (*textmeta.Metadata, error) {
+	out, err := runner.Run(ctx, "/usr/bin/cat", file)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
@@ -61,7 +61,7 @@ func (l *LVM) ReadArchive(ctx context.Context, vg, uuid string) (*textmeta.Metad
 		return nil, fmt.Errorf("%s: %w", object, err)
 	}
 	for _, name := range newestOf(vg, strings.Fields(string(out))) {
-		m, err := l.readMetadata(ctx, ArchiveDir+name)
+		m, err := readMetadata(ctx, l.runner, ArchiveDir+name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", object, err)
 		}
@@ -123,7 +123,7 @@ func (c GroupRestore) String() string {
 func (c GroupRestore) command() command { return command{steps: c.restore} }
 
 func (c GroupRestore) restore(ctx context.Context, l *LVM) error {
-	m, err := l.readMetadataInTime(ctx, c.File)
+	m, err := readMetadataInTime(ctx, l.runner, c.File)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
@@ -163,7 +163,7 @@ func (c MetadataDump) command() command { return command{steps: c.write} }
 func (c MetadataDump) write(ctx context.Context, l *LVM) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	_, err := l.execute(ctx, "pvck", "--dump", "metadata", "--file", c.File, c.Device)
+	_, err := l.executor.execute(ctx, "pvck", "--dump", "metadata", "--file", c.File, c.Device)
 	return classify(c.String(), err)
 }
 
@@ -171,7 +171,7 @@ func (c MetadataDump) write(ctx context.Context, l *LVM) error {
 func (l *LVM) LabelCheck(ctx context.Context, device string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	_, err := l.execute(ctx, "pvck", device)
+	_, err := l.executor.execute(ctx, "pvck", device)
 	var failure *host.Error
 	if errors.As(err, &failure) && failure.ExitCode == failedExit {
 		return fmt.Errorf("the headers of the physical volume on %s: %w: %w", device, ErrDamaged, err)

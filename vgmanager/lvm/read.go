@@ -3,12 +3,29 @@ package lvm
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
+// reports is the last report, the process that reads one, and the changes since.
+type reports struct {
+	now func() time.Time
+	// read reads a report.
+	read func() (*Report, error)
+
+	mu sync.Mutex
+	// changes is the number of changes that began or ended. inProgress is the number of those that have not ended.
+	changes    uint64
+	inProgress int
+	recent     *Report
+	recentAt   time.Time
+	// running is the report that is being read. next starts when running ends.
+	running, next *flight
+}
+
 // flight is one process that reads the report. All callers that wait for it share the result.
 type flight struct {
-	// begun is the value of LVM.changes when the process started.
+	// begun is the value of reports.changes when the process started.
 	begun  uint64
 	done   chan struct{}
 	report *Report
@@ -18,52 +35,52 @@ type flight struct {
 // Report reads a new report with a process that starts after the call. Several callers can share one process. The
 // caller must not modify the report.
 func (l *LVM) Report(ctx context.Context) (*Report, error) {
-	return l.await(ctx, l.fresh())
+	return l.reports.await(ctx, l.reports.fresh())
 }
 
 // Recent returns a report that is not older than maxAge and includes the last change that this LVM made. It may not
 // yet include changes by other programs. The caller must not modify the report.
 func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error) {
-	if report := l.kept(maxAge); report != nil {
+	if report := l.reports.kept(maxAge); report != nil {
 		return report, nil
 	}
-	return l.await(ctx, l.joined())
+	return l.reports.await(ctx, l.reports.joined())
 }
 
 // fresh returns a flight whose process starts after the call. Only one process runs at a time, so that at most one
 // report can hang.
-func (l *LVM) fresh() *flight {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == nil {
-		l.running = &flight{done: make(chan struct{})}
-		l.start(l.running)
-		return l.running
+func (r *reports) fresh() *flight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.running == nil {
+		r.running = &flight{done: make(chan struct{})}
+		r.start(r.running)
+		return r.running
 	}
-	if l.next == nil {
-		l.next = &flight{done: make(chan struct{})}
+	if r.next == nil {
+		r.next = &flight{done: make(chan struct{})}
 	}
-	return l.next
+	return r.next
 }
 
 // joined returns the running flight, or a new one if the running flight may not include the last change.
-func (l *LVM) joined() *flight {
-	l.mu.Lock()
-	if f := l.running; f != nil && f.begun == l.changes {
-		l.mu.Unlock()
+func (r *reports) joined() *flight {
+	r.mu.Lock()
+	if f := r.running; f != nil && f.begun == r.changes {
+		r.mu.Unlock()
 		return f
 	}
-	l.mu.Unlock()
-	return l.fresh()
+	r.mu.Unlock()
+	return r.fresh()
 }
 
 // start starts the process of a flight. It does not depend on the contexts of the callers that wait. The caller holds
 // mu.
-func (l *LVM) start(f *flight) {
-	f.begun = l.changes
+func (r *reports) start(f *flight) {
+	f.begun = r.changes
 	go func() {
-		f.report, f.err = l.read()
-		l.land(f)
+		f.report, f.err = r.read()
+		r.land(f)
 	}()
 }
 
@@ -71,17 +88,19 @@ func (l *LVM) start(f *flight) {
 const maxReads = 3
 
 func (l *LVM) read() (*Report, error) {
-	l.findSilent()
+	l.executor.findSilent()
 	var guest string
 	for range maxReads {
-		report, err := l.readOnce()
+		report, err := l.executor.report(l.slots.locksAreHeld())
 		if err != nil {
 			return nil, err
 		}
-		if guest, err = l.appeared(report); err != nil {
+		if guest, err = l.executor.appeared(report); err != nil {
 			return nil, fmt.Errorf("%s: %w", theReport, err)
 		}
 		if guest == "" {
+			l.executor.remember(report)
+			l.flusher.remember(report)
 			return report, nil
 		}
 	}
@@ -89,32 +108,19 @@ func (l *LVM) read() (*Report, error) {
 		guest, ErrBusy)
 }
 
-func (l *LVM) readOnce() (*Report, error) {
+// report reads a report once, without waiting for LVM's locks if they are held for long.
+func (x *executor) report(locksAreHeld bool) (*Report, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	args := reportArguments()
-	if l.locksAreHeld() {
+	if locksAreHeld {
 		args = append(args, "--nolocking")
 	}
-	out, err := l.execute(ctx, args...)
+	out, err := x.execute(ctx, args...)
 	if err != nil {
 		return nil, classify(theReport, err)
 	}
 	return decodeReport(out)
-}
-
-// locksAreHeld returns true if a command of this process holds a lock of LVM for long. A report without locks may
-// show the volume group of this command in an intermediate state. No other change of that group starts before the
-// command has ended, and such a report is not cached.
-func (l *LVM) locksAreHeld() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, s := range l.slots {
-		if s.holdsLocks(l.now()) {
-			return true
-		}
-	}
-	return false
 }
 
 // theReport is the name of the report in error messages.
@@ -122,27 +128,24 @@ const theReport = "read the volume groups of the node"
 
 // land caches a report and starts the next flight. It does not cache the report if a change ran since the process
 // started, because the report may show the state before or after that change.
-func (l *LVM) land(f *flight) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f.err == nil {
-		l.remember(f.report)
-	}
-	if f.err == nil && l.changes == f.begun && l.inProgress == 0 {
-		l.recent, l.recentAt = f.report, l.now()
+func (r *reports) land(f *flight) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.err == nil && r.changes == f.begun && r.inProgress == 0 {
+		r.recent, r.recentAt = f.report, r.now()
 	}
 	close(f.done)
-	l.running = l.next
-	l.next = nil
-	if l.running != nil {
-		l.start(l.running)
+	r.running = r.next
+	r.next = nil
+	if r.running != nil {
+		r.start(r.running)
 	}
 }
 
 // awaitTimeout is how long a caller waits for a report. It includes the report that runs before its own.
 const awaitTimeout = 2 * readTimeout
 
-func (l *LVM) await(ctx context.Context, f *flight) (*Report, error) {
+func (r *reports) await(ctx context.Context, f *flight) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, awaitTimeout)
 	defer cancel()
 	select {
@@ -153,11 +156,40 @@ func (l *LVM) await(ctx context.Context, f *flight) (*Report, error) {
 	}
 }
 
-func (l *LVM) kept(maxAge time.Duration) *Report {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.recent == nil || l.now().Sub(l.recentAt) > maxAge {
+func (r *reports) kept(maxAge time.Duration) *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.recent == nil || r.now().Sub(r.recentAt) > maxAge {
 		return nil
 	}
-	return l.recent
+	return r.recent
+}
+
+// Changes returns the number of changes that have begun or ended, and whether one is running.
+func (l *LVM) Changes() (number uint64, running bool) {
+	l.reports.mu.Lock()
+	defer l.reports.mu.Unlock()
+	return l.reports.changes, l.reports.inProgress > 0
+}
+
+// begin records that a change runs. Until the change ends, an older cached report can be as correct as a new one.
+func (r *reports) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes++
+	r.inProgress++
+}
+
+// end records that a change has ended. It applies the effect to the cached report, or drops the report if the effect
+// is not known.
+func (r *reports) end(vg string, e effect) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changes++
+	r.inProgress--
+	if e == nil {
+		r.recent = nil
+		return
+	}
+	r.recent = amended(r.recent, vg, e)
 }

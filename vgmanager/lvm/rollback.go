@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/textmeta"
+	"github.com/lvm-storage/lvm-operator/vgmanager/machine/host"
 )
 
 // ReadMetadata returns the current metadata of the volume group on a device.
@@ -14,7 +15,7 @@ func (l *LVM) ReadMetadata(ctx context.Context, device string) (*textmeta.Metada
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	object := "read the metadata on " + device
-	out, err := l.execute(ctx, "pvck", "--dump", "metadata", device)
+	out, err := l.executor.execute(ctx, "pvck", "--dump", "metadata", device)
 	if err != nil {
 		return nil, classify(object, err)
 	}
@@ -34,13 +35,13 @@ func (l *LVM) FindMetadata(ctx context.Context, vg string, fits func(*textmeta.M
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	object := "search earlier metadata of volume group " + vg
-	files, err := l.earlierFiles(ctx, vg)
+	files, err := earlierFiles(ctx, l.runner, vg)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", object, err)
 	}
 	var reasons []string
 	for _, file := range files {
-		m, err := l.readMetadataInTime(ctx, file)
+		m, err := readMetadataInTime(ctx, l.runner, file)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", object, err)
 		}
@@ -56,25 +57,25 @@ func (l *LVM) FindMetadata(ctx context.Context, vg string, fits func(*textmeta.M
 }
 
 // readMetadataInTime is readMetadata with its own time limit.
-func (l *LVM) readMetadataInTime(ctx context.Context, file string) (*textmeta.Metadata, error) {
+func readMetadataInTime(ctx context.Context, runner host.Runner, file string) (*textmeta.Metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return l.readMetadata(ctx, file)
+	return readMetadata(ctx, runner, file)
 }
 
 // earlierFiles returns the files with metadata of a volume group, the newest first.
-func (l *LVM) earlierFiles(ctx context.Context, vg string) ([]string, error) {
+func earlierFiles(ctx context.Context, runner host.Runner, vg string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var files []string
-	backups, err := l.runner.Run(ctx, "/usr/bin/ls", "-1", BackupDir)
+	backups, err := runner.Run(ctx, "/usr/bin/ls", "-1", BackupDir)
 	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(strings.Fields(string(backups)), vg) {
 		files = append(files, BackupDir+vg)
 	}
-	archives, err := l.runner.Run(ctx, "/usr/bin/ls", "-1", ArchiveDir)
+	archives, err := runner.Run(ctx, "/usr/bin/ls", "-1", ArchiveDir)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (c MetadataRestore) String() string {
 func (c MetadataRestore) command() command { return command{steps: c.restore} }
 
 func (c MetadataRestore) restore(ctx context.Context, l *LVM) error {
-	m, err := l.readMetadataInTime(ctx, c.File)
+	m, err := readMetadataInTime(ctx, l.runner, c.File)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}

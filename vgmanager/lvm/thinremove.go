@@ -49,7 +49,7 @@ func (l *LVM) PoolsWith(pools Pools) {
 // if the metadata, which the caller has read from the devices, has no queued messages. Without metadata, it takes them
 // as queued: to delete a thin device before LVM does is not an error for LVM. The caller holds the slot of the volume
 // group, and then removes the volumes.
-func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *textmeta.Metadata, names []string) error {
+func deleteThin(ctx context.Context, l *LVM, vg *VG, metadata *textmeta.Metadata, names []string) error {
 	l.mu.Lock()
 	pools := l.pools
 	l.mu.Unlock()
@@ -57,49 +57,26 @@ func (l *LVM) deleteThin(ctx context.Context, vg *VG, metadata *textmeta.Metadat
 		return nil
 	}
 	if metadata == nil {
-		metadata = l.metadataOf(ctx, vg)
+		metadata = l.looker.metadataOf(ctx, vg)
 	}
 	byPool := vg.poolsOf(names)
 	if metadata != nil {
 		byPool = metadata.PoolsOf(names)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {
-		pool := queuedPool{vg: vg.Name, pool: name, read: pools}
+		pool := queuedPool{lvm: l, vg: vg.Name, pool: name, read: pools}
 		if metadata != nil && metadata.QueuedMessages(name) == 0 {
-			if err := l.resumeActive(ctx, pool); err != nil {
+			if err := pool.resumeActive(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := l.deleteFrom(ctx, pool, byPool[name]); err != nil {
+		if err := pool.delete(ctx, byPool[name]); err != nil {
 			return fmt.Errorf("an LVM command for thin pool %s was interrupted, so the data of %s must be deleted "+
 				"first: %w", fullName(vg.Name, name), fullNames(vg.Name, byPool[name]), err)
 		}
 	}
 	return nil
-}
-
-// resumeActive resumes a pool if it is active and suspended. It starts no process otherwise.
-func (l *LVM) resumeActive(ctx context.Context, pool queuedPool) error {
-	state, err := pool.read(ctx, pool.vg, pool.pool)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	if err != nil || !state.Suspended {
-		return err
-	}
-	_, err = l.resume(ctx, pool)
-	return err
-}
-
-// resume resumes a suspended pool under LVM's lock, so that no command of LVM is in progress that will resume it. It
-// returns false if there was nothing to do.
-func (l *LVM) resume(ctx context.Context, pool queuedPool) (done bool, err error) {
-	err = l.locked(ctx, pool.vg, func() error {
-		_, done, err = l.resumed(ctx, pool)
-		return err
-	})
-	return done, err
 }
 
 // ThinPoolResume resumes a thin pool that a killed command has left suspended. LVM does not send the messages of later
@@ -108,18 +85,18 @@ func (l *LVM) resume(ctx context.Context, pool queuedPool) (done bool, err error
 // and returns ErrNotFound if the pool is not active.
 func (l *LVM) ThinPoolResume(ctx context.Context, vg, name string) (done bool, err error) {
 	object := "resume thin pool " + fullName(vg, name)
-	mine, _, err := l.enter(ctx, object, command{vg: vg, purpose: object})
+	mine, _, err := l.slots.enter(ctx, object, command{vg: vg, purpose: object})
 	if err != nil {
 		return false, err
 	}
-	defer l.leave(mine)
+	defer l.slots.leave(mine)
 	l.mu.Lock()
-	pool := queuedPool{vg: vg, pool: name, read: l.pools}
+	pool := queuedPool{lvm: l, vg: vg, pool: name, read: l.pools}
 	l.mu.Unlock()
 	if pool.read == nil {
 		return false, fmt.Errorf("%s: the state of pools in the kernel is not known", object)
 	}
-	done, err = l.resume(ctx, pool)
+	done, err = pool.resume(ctx)
 	return done, classify(object, err)
 }
 
@@ -136,37 +113,61 @@ func (v *VG) poolsOf(names []string) map[string][]string {
 
 // queuedPool is a thin pool that may have queued messages.
 type queuedPool struct {
+	lvm      *LVM
 	vg, pool string
 	read     Pools
 }
 
-// deleteFrom deletes thin volumes from their pool, if LVM would not do it. LVM's lock of the volume group is held while
+// resumeActive resumes a pool if it is active and suspended. It starts no process otherwise.
+func (q queuedPool) resumeActive(ctx context.Context) error {
+	state, err := q.read(ctx, q.vg, q.pool)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil || !state.Suspended {
+		return err
+	}
+	_, err = q.resume(ctx)
+	return err
+}
+
+// resume resumes a suspended pool under LVM's lock, so that no command of LVM is in progress that will resume it. It
+// returns false if there was nothing to do.
+func (q queuedPool) resume(ctx context.Context) (done bool, err error) {
+	err = q.locked(ctx, func() error {
+		_, done, err = q.resumed(ctx)
+		return err
+	})
+	return done, err
+}
+
+// delete deletes thin volumes from their pool, if LVM would not do it. LVM's lock of the volume group is held while
 // it decides: no command of another program is in progress, so a suspended pool stays suspended if nobody resumes it.
-func (l *LVM) deleteFrom(ctx context.Context, pool queuedPool, names []string) error {
+func (q queuedPool) delete(ctx context.Context, names []string) error {
 	var left map[string]ThinVolume
-	err := l.locked(ctx, pool.vg, func() (err error) {
-		_, left, err = l.leftBy(ctx, pool, names)
+	err := q.locked(ctx, func() (err error) {
+		_, left, err = q.leftBy(ctx, names)
 		return err
 	})
 	if err != nil || len(left) == 0 {
 		return err
 	}
 	names = slices.Sorted(maps.Keys(left))
-	if err := l.run(ctx, command{vg: pool.vg}, append([]string{"lvchange", "--activate", "n"},
-		allNames(pool.vg, names)...)); err != nil {
+	if err := q.lvm.run(ctx, command{vg: q.vg}, append([]string{"lvchange", "--activate", "n"},
+		allNames(q.vg, names)...)); err != nil {
 		return err
 	}
-	return l.locked(ctx, pool.vg, func() error {
-		state, now, err := l.leftBy(ctx, pool, names)
+	return q.locked(ctx, func() error {
+		state, now, err := q.leftBy(ctx, names)
 		if err != nil {
 			return err
 		}
 		for _, name := range names {
 			if v, ok := now[name]; !ok || v.ID != left[name].ID || v.Device != left[name].Device {
 				return fmt.Errorf("logical volume %s was changed by another program meanwhile",
-					fullName(pool.vg, name))
+					fullName(q.vg, name))
 			}
-			if err := l.deleteDevice(ctx, pool.vg, state.Device, now[name].ID); err != nil {
+			if err := q.deleteDevice(ctx, state.Device, now[name].ID); err != nil {
 				return err
 			}
 		}
@@ -177,22 +178,22 @@ func (l *LVM) deleteFrom(ctx context.Context, pool queuedPool, names []string) e
 // leftBy returns those thin volumes, by name, whose removal LVM would not tell the kernel, and the state of their pool,
 // which it resumes. If the kernel lacks the last transaction, LVM sends it together with the removal. The caller holds
 // LVM's lock.
-func (l *LVM) leftBy(ctx context.Context, pool queuedPool, names []string) (PoolState, map[string]ThinVolume, error) {
-	state, _, err := l.resumed(ctx, pool)
+func (q queuedPool) leftBy(ctx context.Context, names []string) (PoolState, map[string]ThinVolume, error) {
+	state, _, err := q.resumed(ctx)
 	if err != nil {
 		return state, nil, err
 	}
-	volumes, numbers, err := l.thinVolumes(ctx, pool.vg)
+	volumes, numbers, err := q.lvm.executor.thinVolumes(ctx, q.vg)
 	if err != nil {
 		return state, nil, err
 	}
-	number, known := numbers[pool.pool]
+	number, known := numbers[q.pool]
 	if !known {
-		return state, nil, fmt.Errorf("thin pool %s: %w", fullName(pool.vg, pool.pool), ErrNotFound)
+		return state, nil, fmt.Errorf("thin pool %s: %w", fullName(q.vg, q.pool), ErrNotFound)
 	}
 	left := map[string]ThinVolume{}
 	for _, name := range names {
-		if v, ok := volumes[name]; ok && v.Pool == pool.pool && number == state.TransactionID {
+		if v, ok := volumes[name]; ok && v.Pool == q.pool && number == state.TransactionID {
 			left[name] = v
 		}
 	}
@@ -200,16 +201,16 @@ func (l *LVM) leftBy(ctx context.Context, pool queuedPool, names []string) (Pool
 }
 
 // resumed returns the state of a pool after it has resumed the pool if it was suspended, and whether it was.
-func (l *LVM) resumed(ctx context.Context, pool queuedPool) (state PoolState, was bool, err error) {
-	state, err = pool.read(ctx, pool.vg, pool.pool)
+func (q queuedPool) resumed(ctx context.Context) (state PoolState, was bool, err error) {
+	state, err = q.read(ctx, q.vg, q.pool)
 	if err != nil || !state.Suspended {
 		return state, false, err
 	}
-	if err := l.run(ctx, command{vg: pool.vg, message: true}, []string{"resume", "--uuid", state.Device}); err != nil {
+	if err := q.lvm.run(ctx, command{vg: q.vg, message: true}, []string{"resume", "--uuid", state.Device}); err != nil {
 		return state, true, err
 	}
-	if state, err = pool.read(ctx, pool.vg, pool.pool); err == nil && state.Suspended {
-		err = fmt.Errorf("thin pool %s is still suspended", fullName(pool.vg, pool.pool))
+	if state, err = q.read(ctx, q.vg, q.pool); err == nil && state.Suspended {
+		err = fmt.Errorf("thin pool %s is still suspended", fullName(q.vg, q.pool))
 	}
 	return state, true, err
 }
@@ -218,9 +219,9 @@ func (l *LVM) resumed(ctx context.Context, pool queuedPool) (state PoolState, wa
 var noThinDevice = regexp.MustCompile(`message ioctl on .* failed: No data available`)
 
 // deleteDevice deletes a thin device, which must be inactive. If the pool does not have it, that is not an error.
-func (l *LVM) deleteDevice(ctx context.Context, vg, pool string, id uint64) error {
-	err := l.run(ctx, command{vg: vg, message: true},
-		[]string{"message", "--uuid", pool, "0", "delete " + strconv.FormatUint(id, 10)})
+func (q queuedPool) deleteDevice(ctx context.Context, device string, id uint64) error {
+	err := q.lvm.run(ctx, command{vg: q.vg, message: true},
+		[]string{"message", "--uuid", device, "0", "delete " + strconv.FormatUint(id, 10)})
 	var failure *host.Error
 	if errors.As(err, &failure) && noThinDevice.MatchString(failure.Stderr) {
 		return nil
@@ -228,11 +229,11 @@ func (l *LVM) deleteDevice(ctx context.Context, vg, pool string, id uint64) erro
 	return err
 }
 
-// locked calls f while it holds LVM's lock of a volume group, as Exclusively does. The caller holds the slot.
-func (l *LVM) locked(ctx context.Context, vg string, f func() error) error {
-	lock, err := lockFile(ctx, filepath.Join(l.lockDir, "V_"+vg))
+// locked calls f while it holds LVM's lock of the volume group, as Exclusively does. The caller holds the slot.
+func (q queuedPool) locked(ctx context.Context, f func() error) error {
+	lock, err := lockFile(ctx, filepath.Join(q.lvm.lockDir, "V_"+q.vg))
 	if err != nil {
-		return fmt.Errorf("lock volume group %s: %w", vg, err)
+		return fmt.Errorf("lock volume group %s: %w", q.vg, err)
 	}
 	return errors.Join(f(), lock.Close())
 }

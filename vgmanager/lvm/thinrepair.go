@@ -108,7 +108,7 @@ func (l *LVM) ThinDeviceIDs(ctx context.Context, vg, pool string) (map[string]ui
 	object := "read the device IDs of thin pool " + fullName(vg, pool)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	out, err := l.execute(ctx, "lvs", "--reportformat", "json", "-o",
+	out, err := l.executor.execute(ctx, "lvs", "--reportformat", "json", "-o",
 		"lv_uuid,pool_lv,thin_id", vg)
 	if err != nil {
 		return nil, classify(object, err)

@@ -35,7 +35,7 @@ func TestMetadataSnapshotIsReservedAndReleasedByMessages(t *testing.T) {
 		t.Error("a message changes nothing that LVM has written")
 		return nil
 	})
-	l.devices = map[string][]string{"vg1": {"/dev/sda"}}
+	l.flusher.devices = map[string][]string{"vg1": {"/dev/sda"}}
 	if _, err := l.Report(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestAMessageIsNotSentWhileAnotherCommandRuns(t *testing.T) {
 	if err := l.Apply(ctx, reserve); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	l.setLate(l.slotOf("vg1"), 1)
+	l.slots.setLate(l.slots.of("vg1"), 1)
 	release := ThinMetadataRelease{VG: "vg1", Pool: "pool", Device: "LVM-a-tpool"}
 	if err := l.Apply(t.Context(), release); !errors.Is(err, ErrBusy) ||
 		!strings.Contains(err.Error(), "lvm lvconvert --repair has been running since") {

@@ -1,7 +1,6 @@
 package lvm
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -178,68 +177,3 @@ func sorted(tags []string) []string {
 }
 
 func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
-
-// maxNamed is the maximum number of devices to name to a command. With more devices, a full scan is not much slower,
-// and the command line stays short.
-const maxNamed = 64
-
-// AcceptLoss sets the physical volumes, by UUID, whose removal from the volume group was requested. The group may be
-// changed while they are missing. AcceptLoss replaces the previous list.
-func (l *LVM) AcceptLoss(vg string, pvs []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.accepted[vg] = slices.Clone(pvs)
-}
-
-// missing returns the missing physical volumes of a volume group whose loss is not accepted.
-func (l *LVM) missing(vg *VG) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var lost []string
-	known := 0
-	for _, pv := range vg.PVs {
-		if !pv.Missing {
-			continue
-		}
-		known++
-		if !slices.Contains(l.accepted[vg.Name], pv.UUID) {
-			lost = append(lost, pv.UUID)
-		}
-	}
-	if vg.MissingPVs > known {
-		lost = append(lost, fmt.Sprintf("(%d more)", vg.MissingPVs-known))
-	}
-	return lost
-}
-
-// SetHealthy sets whether commands for volumes of a group may pass the group's devices to LVM (--devices), so that
-// LVM does not scan all devices of the node. Set it only for a healthy group: LVM then does not detect, or warn
-// about, another device with one of the group's physical volumes.
-func (l *LVM) SetHealthy(vg string, well bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !well {
-		delete(l.healthy, vg)
-		return
-	}
-	l.healthy[vg] = true
-}
-
-// devicesOf returns the --devices options for a group. The caller must pass the group from a report of the same call,
-// because LVM treats a physical volume as missing if its device is not named. devicesOf returns nothing if the group
-// is not known to be healthy.
-func (l *LVM) devicesOf(group *VG) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.healthy[group.Name] || l.namesUnknown || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
-		return nil
-	}
-	var args []string
-	for _, pv := range group.PVs {
-		if pv.Missing || pv.Major == 0 {
-			return nil
-		}
-		args = append(args, "--devices", pv.Name)
-	}
-	return args
-}

@@ -17,7 +17,7 @@ func TestAKnownChangeCostsNoReport(t *testing.T) {
 	r := reporting(t, "volumes")
 	l := New(r)
 	now := time.Now()
-	l.now = func() time.Time { return now }
+	l.reports.now = func() time.Time { return now }
 	before, err := l.Recent(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -214,7 +214,7 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 				go func() { done <- test.run(l) }()
 				time.Sleep(test.after)
 				synctest.Wait()
-				if got := l.locksAreHeld(); got != test.want {
+				if got := l.slots.locksAreHeld(); got != test.want {
 					t.Errorf("got %t", got)
 				}
 				if _, err := l.Report(t.Context()); err != nil {
@@ -223,7 +223,7 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 				close(s.release)
 				<-done
 				synctest.Wait()
-				if l.locksAreHeld() {
+				if l.slots.locksAreHeld() {
 					t.Error("it has ended")
 				}
 			})
@@ -234,14 +234,14 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 // TestAReportIsNotKeptWhileAnyChangeRuns has two overlapping changes. The end of one does not affect the other.
 func TestAReportIsNotKeptWhileAnyChangeRuns(t *testing.T) {
 	l := New(&confRunner{})
-	l.begin()
-	l.begin()
-	l.end("vg1", nil)
-	if _, err := l.Report(t.Context()); err != nil || l.kept(time.Hour) != nil {
+	l.reports.begin()
+	l.reports.begin()
+	l.reports.end("vg1", nil)
+	if _, err := l.Report(t.Context()); err != nil || l.reports.kept(time.Hour) != nil {
 		t.Errorf("a report that may show either state was kept (%v)", err)
 	}
-	l.end("vg2", nil)
-	if _, err := l.Report(t.Context()); err != nil || l.kept(time.Hour) == nil {
+	l.reports.end("vg2", nil)
+	if _, err := l.Report(t.Context()); err != nil || l.reports.kept(time.Hour) == nil {
 		t.Errorf("no report was kept after both (%v)", err)
 	}
 }
@@ -322,8 +322,8 @@ func TestRecentIsNotServedFromAProcessThatBeganBeforeAChange(t *testing.T) {
 		done := make(chan error, 2)
 		go func() { _, err := l.Recent(context.Background(), time.Hour); done <- err }()
 		synctest.Wait()
-		l.begin()
-		l.end("", nil)
+		l.reports.begin()
+		l.reports.end("", nil)
 		go func() { _, err := l.Recent(context.Background(), time.Hour); done <- err }()
 		synctest.Wait()
 		close(s.release)
@@ -370,28 +370,28 @@ func TestClassifyTellsAMissingProgramFromATimeLimit(t *testing.T) {
 // were marked late then, its volume group could never be changed again.
 func TestACommandThatEndsAtItsLimitHoldsUpNothing(t *testing.T) {
 	l := New(nil)
-	s := l.slotOf("vg1")
+	s := l.slots.of("vg1")
 	enter := func() uint64 {
 		s.free <- struct{}{}
-		return l.occupy(s, command{vg: "vg1", args: []string{"lvcreate"}})
+		return l.slots.occupy(s, command{vg: "vg1", args: []string{"lvcreate"}})
 	}
 	first := enter()
-	l.leave(s)
-	l.setLate(s, first)
-	if l.isLate(s) {
+	l.slots.leave(s)
+	l.slots.setLate(s, first)
+	if l.slots.isLate(s) {
 		t.Error("a command that has ended is late")
 	}
 	second := enter()
-	l.setLate(s, first)
-	if l.isLate(s) {
+	l.slots.setLate(s, first)
+	if l.slots.isLate(s) {
 		t.Error("the next command is taken for the one before")
 	}
-	l.setLate(s, second)
-	if !l.isLate(s) {
+	l.slots.setLate(s, second)
+	if !l.slots.isLate(s) {
 		t.Error("a command that runs is not late")
 	}
-	l.leave(s)
-	if l.isLate(s) {
+	l.slots.leave(s)
+	if l.slots.isLate(s) {
 		t.Error("it has ended")
 	}
 }

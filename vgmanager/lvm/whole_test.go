@@ -25,7 +25,7 @@ var harmless = map[string]string{
 	"ThinMetadataDeactivate": "a deactivation does not write the metadata",
 	"ThinPoolActivate":       "an activation does not write the metadata",
 	"LVRefresh":              "it loads the tables of the kernel again",
-	"deleteFrom":             "a deactivation does not write the metadata",
+	"queuedPool":             "a deactivation does not write the metadata",
 }
 
 // TestCommandsThatMarkDevicesAsMissingNeedAWholeGroup fails if a change runs such a command without a new look at the
