@@ -113,7 +113,7 @@ func (d disaster) run(t *testing.T, mode string) {
 		}
 	})
 	s.approve(r.Status.Plan.ID)
-	killed := s.recover(mode, func(int) int { return 2 })
+	killed := s.recover(mode, secondCommand)
 	t.Logf("killed %s %v", mode, killed)
 	if len(killed) == 0 {
 		t.Error("the agent was never killed: this shows nothing")
@@ -183,6 +183,10 @@ func (s *scene) approve(plan string) {
 	s.ok(s.client.Update(s.Context(), r))
 	s.incident.approved = time.Now()
 }
+
+// secondCommand has the agent killed at its second command. After some kills, it is a later one: a command that takes
+// longer than the time after which it is killed would never end.
+func secondCommand(kills int) int { return 2 + kills/4 }
 
 // recover reconciles until the recovery has ended. It kills the first agent at its first changing command, and the
 // agent after n kills at the command next(n). It returns the commands.
